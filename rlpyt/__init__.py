@@ -1,0 +1,3 @@
+"""Reinforcement learning on one machine: every deep model-free family on one fast base."""
+
+__version__ = "1.0.0"

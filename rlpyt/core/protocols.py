@@ -1,0 +1,129 @@
+"""What the roles ask of each other.
+
+The roles are duck-typed: nothing has to inherit from these. They say in one place which attributes
+and methods the other roles read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from rlpyt.core.records import AgentStep, BatchSpec, EnvSpaces, EnvStep
+from rlpyt.utils.types import Nested
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Hands out all it would need to go on, and takes it back: arrays and plain values only."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state; arrays in it may be the live ones, so copy or save before going on."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``."""
+
+
+class EnvLike(Protocol):
+    """An environment: numpy in, numpy out."""
+
+    @property
+    def spaces(self) -> EnvSpaces: ...
+
+    def reset(self) -> Nested: ...
+
+    def step(self, action: Nested) -> EnvStep: ...
+
+    def close(self) -> None: ...
+
+
+class AgentLike(Protocol):
+    """An agent as samplers and runners see it: torch in, torch on CPU out."""
+
+    recurrent: bool
+    alternating: bool
+
+    def initialize(
+        self,
+        env_spaces: EnvSpaces,
+        share_memory: bool = False,
+        global_B: int = 1,
+        env_ranks: Sequence[int] | None = None,
+    ) -> None: ...
+
+    def collector_initialize(
+        self, global_B: int = 1, env_ranks: Sequence[int] | None = None
+    ) -> None: ...
+
+    def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep: ...
+
+    def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Nested: ...
+
+    def reset(self) -> None: ...
+
+    def reset_one(self, idx: int) -> None: ...
+
+    def to_device(self, cuda_idx: int | None = None) -> None: ...
+
+    def train_mode(self, itr: int) -> None: ...
+
+    def sample_mode(self, itr: int) -> None: ...
+
+    def eval_mode(self, itr: int) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None: ...
+
+    def sample_state_dict(self) -> dict[str, Any]: ...
+
+    def load_sample_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class AlgoLike(Protocol):
+    """An algorithm as runners see it."""
+
+    opt_info_fields: tuple[str, ...]
+    bootstrap_value: bool
+    update_counter: int
+    discount: float
+    batch_size: int
+
+    def initialize(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool,
+        examples: Nested,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None: ...
+
+    def optimize_agent(self, itr: int, samples: Nested = None) -> Any: ...
+
+    def optim_state_dict(self) -> Any: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class SamplerLike(Protocol):
+    """A sampler as runners see it."""
+
+    batch_spec: BatchSpec
+    batch_size: int
+    mid_batch_reset: bool
+
+    def initialize(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]: ...
+
+    def evaluate_agent(self, itr: int) -> list[Any]: ...
+
+    def shutdown(self) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...

@@ -1,0 +1,218 @@
+"""Discounted returns and generalized advantages of a time-major batch.
+
+The time limit (``_tl``) forms differ in one thing: at a step where the episode was cut by its time
+limit, the true successor state is unknown to the batch, so the state's own value stands in for the
+rest of its return, and nothing is learned from that step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.returns._arrays import as_flag_rows, as_float_rows, like
+from rlpyt.utils.jit import jit
+from rlpyt.utils.types import Array, NDArray
+
+
+@jit
+def _gae(
+    reward: NDArray,
+    value: NDArray,
+    done: NDArray,
+    timeout: NDArray,
+    bootstrap_value: NDArray,
+    discount: float,
+    gae_lambda: float,
+    advantage: NDArray,
+    return_: NDArray,
+) -> None:
+    """Fill ``advantage`` and ``return_``, backwards in time; all [T,N], ``bootstrap_value`` [1,N]."""
+    T, N = reward.shape
+    for n in range(N):
+        next_value = float(bootstrap_value[0, n])
+        next_advantage = 0.0
+        for t in range(T - 1, -1, -1):
+            if done[t, n]:
+                next_value = 0.0
+                next_advantage = 0.0
+            delta = reward[t, n] + discount * next_value - value[t, n]
+            if done[t, n] and timeout[t, n]:
+                delta = 0.0
+            next_advantage = delta + discount * gae_lambda * next_advantage
+            next_value = float(value[t, n])
+            advantage[t, n] = next_advantage
+            return_[t, n] = next_advantage + value[t, n]
+
+
+def discount_return(
+    reward: Array,
+    done: Array,
+    bootstrap_value: Any,
+    discount: float,
+    return_dest: Array | None = None,
+) -> Any:
+    """Discounted returns, bootstrapped at the end of the batch.
+
+        R_t = r_t + discount * (1 - d_t) * R_{t+1},      R_T = V_T
+
+    Args:
+        reward: [T,B,...] r_t, received for the action at t.
+        done: [T,B,...] d_t, nonzero where the episode ends at t.
+        bootstrap_value: [B,...] V_T of the observation after the last step; also [1,B,...].
+        discount: per step.
+        return_dest: [T,B,...] to write into, optional.
+
+    Returns:
+        [T,B,...] R_t, numpy or torch as ``reward``.
+
+    Raises:
+        ValueError: if shapes differ or a tensor requires grad.
+
+    Source: Sutton and Barto 2018, section 3.3.
+    """
+    timeout = np.zeros(tuple(done.shape), dtype=np.bool_)
+    value = np.zeros(tuple(reward.shape), dtype=np.float32)
+    return discount_return_tl(
+        reward, done, bootstrap_value, discount, timeout, value, return_dest=return_dest
+    )
+
+
+def discount_return_tl(
+    reward: Array,
+    done: Array,
+    bootstrap_value: Any,
+    discount: float,
+    timeout: Array,
+    value: Array,
+    return_dest: Array | None = None,
+) -> Any:
+    """Discounted returns which do not mistake a time limit for a terminal state.
+
+    As :func:`discount_return`, except that R_t = V_t where the episode was cut by its time limit.
+
+    Args:
+        reward: [T,B,...] r_t.
+        done: [T,B,...] d_t.
+        bootstrap_value: [B,...] V_T; also [1,B,...].
+        discount: per step.
+        timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
+        value: [T,B,...] V_t.
+        return_dest: [T,B,...] to write into, optional.
+
+    Returns:
+        [T,B,...] R_t.
+
+    Raises:
+        ValueError: if shapes differ or a tensor requires grad.
+
+    Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
+    """
+    # With lambda = 1 the advantage recursion telescopes to the return, whatever the values are.
+    _, return_ = generalized_advantage_estimation_tl(
+        reward, value, done, bootstrap_value, discount, 1.0, timeout, return_dest=return_dest
+    )
+    return return_
+
+
+def generalized_advantage_estimation(
+    reward: Array,
+    value: Array,
+    done: Array,
+    bootstrap_value: Any,
+    discount: float,
+    gae_lambda: float,
+    advantage_dest: Array | None = None,
+    return_dest: Array | None = None,
+) -> tuple[Any, Any]:
+    """Advantages and returns of a time-major batch.
+
+        delta_t  = r_t + discount * (1 - d_t) * V_{t+1} - V_t
+        A_t      = delta_t + discount * gae_lambda * (1 - d_t) * A_{t+1}
+        return_t = A_t + V_t
+
+    Args:
+        reward: [T,B,...] r_t, received for the action at t.
+        value: [T,B,...] V_t, by the network which acted.
+        done: [T,B,...] d_t, nonzero where the episode ends at t; a time limit counts as an end.
+        bootstrap_value: [B,...] V_T of the observation after the last step; also [1,B,...].
+        discount: per step.
+        gae_lambda: 0 for one-step advantages, 1 for discounted returns minus values.
+        advantage_dest: [T,B,...] to write into, optional.
+        return_dest: [T,B,...] to write into, optional.
+
+    Returns:
+        The pair of [T,B,...] A_t and [T,B,...] return_t, numpy or torch as ``reward``.
+
+    Raises:
+        ValueError: if shapes differ or a tensor requires grad.
+
+    Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16.
+    """
+    timeout = np.zeros(tuple(done.shape), dtype=np.bool_)
+    return generalized_advantage_estimation_tl(
+        reward,
+        value,
+        done,
+        bootstrap_value,
+        discount,
+        gae_lambda,
+        timeout,
+        advantage_dest=advantage_dest,
+        return_dest=return_dest,
+    )
+
+
+def generalized_advantage_estimation_tl(
+    reward: Array,
+    value: Array,
+    done: Array,
+    bootstrap_value: Any,
+    discount: float,
+    gae_lambda: float,
+    timeout: Array,
+    advantage_dest: Array | None = None,
+    return_dest: Array | None = None,
+) -> tuple[Any, Any]:
+    """Generalized advantages which do not mistake a time limit for a terminal state.
+
+    As :func:`generalized_advantage_estimation`, except that delta_t = 0 (so return_t = V_t) where
+    the episode was cut by its time limit.
+
+    Args:
+        reward: [T,B,...] r_t.
+        value: [T,B,...] V_t.
+        done: [T,B,...] d_t.
+        bootstrap_value: [B,...] V_T; also [1,B,...].
+        discount: per step.
+        gae_lambda: in [0, 1].
+        timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
+        advantage_dest: [T,B,...] to write into, optional.
+        return_dest: [T,B,...] to write into, optional.
+
+    Returns:
+        The pair of [T,B,...] A_t and [T,B,...] return_t.
+
+    Raises:
+        ValueError: if shapes differ or a tensor requires grad.
+
+    Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16; Pardo et al. 2018, arXiv:1712.00378.
+    """
+    shape = tuple(reward.shape)
+    rewards = as_float_rows("reward", reward)
+    values = as_float_rows("value", value, shape)
+    advantages = np.empty_like(rewards)
+    returns = np.empty_like(rewards)
+    _gae(
+        rewards,
+        values,
+        as_flag_rows("done", done, shape),
+        as_flag_rows("timeout", timeout, shape),
+        as_float_rows("bootstrap_value", bootstrap_value, (1, *shape[1:])),
+        float(discount),
+        float(gae_lambda),
+        advantages,
+        returns,
+    )
+    return like(advantages, shape, reward, advantage_dest), like(returns, shape, reward, return_dest)

@@ -1,0 +1,134 @@
+"""n-step returns for replay, and what ended them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.returns._arrays import as_flag_rows, as_float_rows, like
+from rlpyt.utils.jit import jit
+from rlpyt.utils.types import Array, NDArray
+
+
+@jit
+def _n_step(
+    reward: NDArray, done: NDArray, n_step: int, discount: float, return_: NDArray, done_n: NDArray
+) -> None:
+    """Fill ``return_`` and ``done_n`` [T',N]; windows which pass the end of ``reward`` are shorter."""
+    T, N = reward.shape
+    for t in range(return_.shape[0]):
+        end = min(t + n_step, T)
+        for n in range(N):
+            total = 0.0
+            weight = 1.0
+            ended = False
+            for i in range(t, end):
+                total += weight * reward[i, n]
+                weight *= discount
+                if done[i, n]:
+                    ended = True
+                    break
+            return_[t, n] = total
+            done_n[t, n] = ended
+
+
+@jit
+def _first_done_is_timeout(done: NDArray, timeout: NDArray, n_step: int, result: NDArray) -> None:
+    for t in range(result.shape[0]):
+        for n in range(result.shape[1]):
+            result[t, n] = False
+            for i in range(t, t + n_step):
+                if done[i, n]:
+                    result[t, n] = timeout[i, n]
+                    break
+
+
+def _n_windows(name: str, T: int, n_step: int) -> int:
+    if not 1 <= n_step <= T:
+        raise ValueError(
+            f"n_step is {n_step}, but {name} has {T} time steps: choose 1 <= n_step <= {T}, or pass "
+            "more steps"
+        )
+    return T - n_step + 1
+
+
+def discount_return_n_step(
+    reward: Array,
+    done: Array,
+    n_step: int,
+    discount: float,
+    return_dest: Array | None = None,
+    done_n_dest: Array | None = None,
+    do_truncated: bool = False,
+) -> tuple[Any, Any]:
+    """Sums of the next n rewards, stopped at the end of the episode, without bootstrap.
+
+        R_t      = sum_{k<n} discount^k * r_{t+k} * prod_{j<k} (1 - d_{t+j})
+        done_n_t = any of d_t, ..., d_{t+n-1}
+
+    Args:
+        reward: [T,B,...] r_t.
+        done: [T,B,...] d_t.
+        n_step: n, at least 1 and at most T.
+        discount: per step.
+        return_dest: [T',B,...] to write into, optional.
+        done_n_dest: [T',B,...] to write into, optional.
+        do_truncated: also return the shorter sums at the end, where fewer than n steps remain.
+
+    Returns:
+        The pair R [T',B,...] and done_n [T',B,...] (dtype of ``done``), where T' = T - n + 1, or T
+        if ``do_truncated``.
+
+    Raises:
+        ValueError: if shapes differ, a tensor requires grad, or n_step is not in [1, T].
+
+    Source: Sutton 1988; as used in Hessel et al. 2018, arXiv:1710.02298, section "Multi-step learning".
+    """
+    shape = tuple(reward.shape)
+    rewards = as_float_rows("reward", reward)
+    dones = as_flag_rows("done", done, shape)
+    n_windows = len(rewards) if do_truncated else _n_windows("reward", len(rewards), n_step)
+    returns = np.empty((n_windows, rewards.shape[1]), dtype=rewards.dtype)
+    done_n = np.empty(returns.shape, dtype=np.bool_)
+    _n_step(rewards, dones, int(n_step), float(discount), returns, done_n)
+    out_shape = (n_windows, *shape[1:])
+    return (
+        like(returns, out_shape, reward, return_dest),
+        like(_with_dtype_of(done_n, done), out_shape, done, done_n_dest),
+    )
+
+
+def timeout_n_step(
+    done: Array, timeout: Array, n_step: int, timeout_n_dest: Array | None = None
+) -> Any:
+    """Whether an n-step return was cut by a time limit rather than by a terminal state.
+
+        timeout_n_t = timeout at the first i in [t, t+n-1] with d_i, or False if there is none
+
+    Args:
+        done: [T,B,...] d_t.
+        timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
+        n_step: n, at least 1 and at most T.
+        timeout_n_dest: [T-n+1,B,...] to write into, optional.
+
+    Returns:
+        [T-n+1,B,...], dtype of ``timeout``.
+
+    Raises:
+        ValueError: if shapes differ or n_step is not in [1, T].
+
+    Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
+    """
+    shape = tuple(done.shape)
+    dones = as_flag_rows("done", done)
+    n_windows = _n_windows("done", len(dones), n_step)
+    result = np.empty((n_windows, dones.shape[1]), dtype=np.bool_)
+    _first_done_is_timeout(dones, as_flag_rows("timeout", timeout, shape), int(n_step), result)
+    out_shape = (n_windows, *shape[1:])
+    return like(_with_dtype_of(result, timeout), out_shape, timeout, timeout_n_dest)
+
+
+def _with_dtype_of(flags: NDArray, example: Array) -> NDArray:
+    """``flags`` in the dtype of ``example``, numpy or torch (whose names agree)."""
+    return flags.astype(str(example.dtype).replace("torch.", ""), copy=False)

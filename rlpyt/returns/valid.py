@@ -1,0 +1,30 @@
+"""Which steps of a batch still belong to the episode it started with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.utils.types import Array
+
+
+def valid_from_done(done: Array) -> Any:
+    """Mask of the steps up to and including the first done along time.
+
+        valid_0 = 1,      valid_t = 1 - min(1, sum_{j<t} d_j)
+
+    Args:
+        done: [T,B,...] d_t, any numeric or bool dtype.
+
+    Returns:
+        [T,B,...] float32, numpy or torch as ``done`` (and on its device).
+    """
+    if isinstance(done, torch.Tensor):
+        valid = torch.ones(done.shape, dtype=torch.float, device=done.device)
+        valid[1:] = (torch.cumsum(done.to(torch.float), dim=0)[:-1] == 0).to(torch.float)
+        return valid
+    mask = np.ones(done.shape, dtype=np.float32)
+    mask[1:] = np.cumsum(done, axis=0)[:-1] == 0
+    return mask

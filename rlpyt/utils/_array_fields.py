@@ -1,0 +1,188 @@
+"""The meaning of square brackets on a record, and the classes which have it.
+
+Everything here is public through :mod:`rlpyt.utils.collections`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from operator import length_hint
+from typing import Any, SupportsIndex
+
+RESERVED_NAMES = ("get", "items")
+
+_NAMEDTUPLE_ATTRIBUTES = ("_fields", "_asdict", "_make", "_replace")
+_make_namedtuple: Callable[..., Any] = namedtuple  # Its names are not literals, as mypy wants them.
+
+
+class ArrayFields(tuple[Any, ...]):
+    """The methods which every kind of namedarraytuple has."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...]
+    _rebuild: Callable[[Iterable[Any]], Any]
+
+    # Both operations run in every step loop: one ``try`` around the loop, and the failing field is
+    # found afterwards, from where the iterator stopped.
+
+    def __getitem__(self, loc: Any) -> Any:
+        """A record of the same type with ``field[loc]`` for every field that is not None."""
+        fields = iter(self)
+        try:
+            return self._rebuild([None if field is None else field[loc] for field in fields])
+        except IndexError as error:
+            raise _field_error(self, fields, f"read [{loc!r}]", error) from error
+
+    def __setitem__(self, loc: Any, value: Any) -> None:
+        """Write ``value`` into ``[loc]`` of every field.
+
+        A tuple with the same field names is written field by field, anything else is written whole
+        into every field that is not None. None fits only into a field that is None.
+        """
+        fields = iter(self)
+        try:
+            if isinstance(value, tuple) and getattr(value, "_fields", None) == self._fields:
+                for field, part in zip(fields, value):
+                    if part is not None:
+                        field[loc] = part
+                    elif field is not None:
+                        _write_none(field, loc)
+            else:
+                for field in fields:
+                    if field is None:
+                        continue
+                    if value is None:
+                        _write_none(field, loc)
+                    else:
+                        field[loc] = value
+        except (ValueError, IndexError, TypeError) as error:
+            raise _field_error(self, fields, f"write [{loc!r}]", error) from error
+
+    def __contains__(self, key: object) -> bool:
+        """Whether ``key`` is the name of a field."""
+        return key in self._fields
+
+    def get(self, index: SupportsIndex) -> Any:
+        """The ``index``-th field, as square brackets give it for a plain tuple."""
+        return tuple.__getitem__(self, index)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Yield the pairs of name and field, in order."""
+        yield from zip(self._fields, self)
+
+
+def _write_none(field: Any, loc: Any) -> None:
+    """None fits into a record without arrays, and nowhere else: numpy would write NaN."""
+    if not hasattr(field, "_fields"):
+        raise TypeError("None cannot be written into an array")
+    field[loc] = None
+
+
+def _field_error(
+    record: ArrayFields, fields: Iterator[Any], attempt: str, error: Exception
+) -> Exception:
+    """The error for the field at which the iterator ``fields`` of ``record`` stopped."""
+    name = record._fields[len(record) - length_hint(fields) - 1]
+    typename = getattr(record, "_typename", type(record).__name__)
+    return Exception(f"{typename}: cannot {attempt} of field {name!r}: {error}")
+
+
+def is_namedtuple_class(obj: Any) -> bool:
+    """Whether ``obj`` is a class made by ``namedtuple``, and not a subclass of one."""
+    return (
+        type(obj) is type
+        and len(obj.__mro__) == 3
+        and obj.__mro__[1] is tuple
+        and all(hasattr(obj, name) for name in _NAMEDTUPLE_ATTRIBUTES)
+    )
+
+
+def is_namedarraytuple_class(obj: Any) -> bool:
+    """Whether ``obj`` is a class made by ``namedarraytuple``, and not a subclass of one."""
+    return (
+        type(obj) is type
+        and len(obj.__mro__) == 4
+        and is_namedtuple_class(obj.__mro__[1])
+        and all(hasattr(obj, name) for name in RESERVED_NAMES)
+    )
+
+
+class _ClassByName:
+    """Calls a generated class; pickles as the name and the fields of the class.
+
+    ``copy`` does not take such a callable apart: copies have the very class, wherever it was made.
+    """
+
+    def __init__(self, cls: Any) -> None:
+        self.cls = cls
+
+    def __call__(self, *values: Any) -> Any:
+        return self.cls(*values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _find_class, (self.cls.__module__, self.cls.__qualname__, self.cls._fields)
+
+
+def _find_class(module: str, qualname: str, fields: tuple[str, ...]) -> Any:
+    """The class at ``module.qualname`` if it has these fields, else by :func:`record_class`."""
+    try:
+        found: Any = sys.modules.get(module) or importlib.import_module(module)
+    except ImportError:
+        found = None
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    if is_namedarraytuple_class(found) and found._fields == fields:
+        return found
+    return record_class(qualname.rpartition(".")[2], fields)
+
+
+def _reduce_ex(self: Any, protocol: SupportsIndex) -> Any:
+    """Pickle by the name of the class; a subclass written in Python pickles as itself."""
+    by_name = vars(type(self)).get("_by_name")
+    return tuple.__reduce_ex__(self, protocol) if by_name is None else (by_name, tuple(self))
+
+
+_MEMBERS = {
+    name: member
+    for name, member in vars(ArrayFields).items()
+    if name in ("__getitem__", "__setitem__", "__contains__", "__slots__", *RESERVED_NAMES)
+} | {"__reduce_ex__": _reduce_ex, "_rebuild": classmethod(tuple.__new__)}
+
+
+def namedtuple_class(typename: str, field_names: str | Iterable[str], module: str) -> Any:
+    """A new class by ``collections.namedtuple`` which says that it is from ``module``."""
+    return _make_namedtuple(typename, field_names, module=module)
+
+
+def array_class(typename: str, qualname: str, base: Any) -> Any:
+    """A new namedarraytuple class over the namedtuple class ``base``."""
+    if any(name in RESERVED_NAMES for name in base._fields):
+        raise ValueError(
+            f"field_names of {typename} are {base._fields}: rename those in {RESERVED_NAMES}, "
+            "which are methods of every namedarraytuple"
+        )
+    place = {"__module__": base.__module__, "__qualname__": qualname, "__doc__": base.__doc__}
+    cls: Any = type(typename, (base,), {**_MEMBERS, **place})
+    cls._by_name = _ClassByName(cls)
+    return cls
+
+
+def record_class(name: str, fields: str | Iterable[str]) -> type[Any]:
+    """The namedarraytuple class with this name and these fields: the same one for every call.
+
+    Args:
+        name: Name of the class.
+        fields: Names of the fields, or one string with spaces or commas between them.
+    """
+    names = fields.replace(",", " ").split() if isinstance(fields, str) else fields
+    return _record_class(name, tuple(names))
+
+
+@cache
+def _record_class(name: str, fields: tuple[str, ...]) -> type[Any]:
+    cls: type[Any] = array_class(name, name, namedtuple_class(name, fields, __name__))
+    return cls

@@ -1,0 +1,97 @@
+"""Numpy: selection, one-hot vectors, masked means, leading dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.utils.types import NDArray
+
+
+def select_at_indexes(indexes: Any, array: NDArray) -> NDArray:
+    """Pick one entry along the dimension that follows those of ``indexes``.
+
+    Args:
+        indexes: [...] integers, e.g. actions [T,B]; may have no dimension.
+        array: [..., n, *shape] to pick from.
+
+    Returns:
+        [..., *shape] with ``array[i, indexes[i]]`` at every position i.
+
+    Raises:
+        ValueError: If the leading dimensions of ``array`` are not those of ``indexes``.
+    """
+    indexes = np.asarray(indexes)
+    n_dim = indexes.ndim
+    if array.shape[:n_dim] != indexes.shape or array.ndim == n_dim:
+        raise ValueError(
+            f"array of shape {array.shape} must have the dimensions of indexes, {indexes.shape}, "
+            "and one more to pick from"
+        )
+    at = indexes.reshape(indexes.shape + (1,) * (array.ndim - n_dim))
+    return np.take_along_axis(array, at, axis=n_dim).squeeze(axis=n_dim)
+
+
+def to_onehot(indexes: Any, dim: int, dtype: Any = None) -> NDArray:
+    """One-hot vectors.
+
+    Args:
+        indexes: [...] integers from 0 to dim - 1.
+        dim: Length of the vectors.
+        dtype: Of the result; by default that of ``indexes``.
+
+    Returns:
+        [..., dim]
+    """
+    indexes = np.asarray(indexes)
+    onehot = np.zeros((indexes.size, dim), dtype=indexes.dtype if dtype is None else dtype)
+    onehot[np.arange(indexes.size), indexes.ravel()] = 1
+    return onehot.reshape(indexes.shape + (dim,))
+
+
+def from_onehot(onehot: NDArray, dtype: Any = None) -> NDArray:
+    """The indexes [...] of one-hot vectors [..., dim], in ``dtype`` or numpy's index type."""
+    return np.asarray(np.argmax(onehot, axis=-1), dtype=dtype)
+
+
+def valid_mean(array: NDArray, valid: NDArray | None = None, axis: Any = None) -> Any:
+    """Mean over the entries that count.
+
+        sum(array * valid) / sum(valid)
+
+    Args:
+        array: [...] numbers.
+        valid: [...] 1 where the entry counts, 0 elsewhere; None: all count.
+        axis: Axis or axes to reduce; None: all.
+
+    Returns:
+        The mean; NaN where no entry is valid.
+    """
+    if valid is None:
+        return array.mean(axis=axis)
+    weight = np.asarray(valid).astype(array.dtype)
+    with np.errstate(invalid="ignore"):
+        return (array * weight).sum(axis=axis) / weight.sum(axis=axis)
+
+
+def infer_leading_dims(array: NDArray, dim: int) -> tuple[int, int, tuple[int, ...], bool, bool]:
+    """Tell the leading dimensions [], [B] or [T,B] of an array from those of its data.
+
+    Args:
+        array: [...], [B,...] or [T,B,...]
+        dim: Number of dimensions of one datum.
+
+    Returns:
+        T, B (1 where missing), shape of one datum, has_T, has_B.
+
+    Raises:
+        ValueError: If there are not 0, 1 or 2 leading dimensions.
+    """
+    lead_dim = array.ndim - dim
+    if lead_dim not in (0, 1, 2):
+        raise ValueError(
+            f"array of shape {array.shape} must have {dim} data dimensions after [], [B] or [T,B]"
+        )
+    T, B = ((1, 1) + array.shape[:lead_dim])[-2:]
+    return T, B, array.shape[lead_dim:], lead_dim == 2, lead_dim > 0

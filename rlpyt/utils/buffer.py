@@ -1,0 +1,223 @@
+"""Nested structures of arrays: made by example, shared between processes, converted leaf by leaf.
+
+A structure is an array, None, or a tuple or named tuple of structures.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import multiprocessing as mp
+from collections.abc import Callable, Sequence
+from multiprocessing.context import assert_spawning
+from multiprocessing.sharedctypes import RawArray
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.utils.collections import (
+    NamedArrayTupleSchema_like,
+    NamedTuple,
+    is_namedarraytuple,
+    is_namedtuple,
+    namedarraytuple_like,
+)
+from rlpyt.utils.types import NDArray, Nested
+
+
+def map_buffer(fn: Callable[[Any], Any], buffer: Nested) -> Nested:
+    """Apply ``fn`` to every array or tensor of ``buffer``; None stays None.
+
+    Args:
+        fn: Takes an array or tensor; a leaf that is a scalar comes as an array without dimensions.
+        buffer: Array, tensor, scalar, None, or tuple or named tuple of these.
+
+    Returns:
+        The same structure with the results of ``fn``.
+    """
+    if buffer is None:
+        return None
+    if isinstance(buffer, (np.ndarray, torch.Tensor)):
+        return fn(buffer)
+    if isinstance(buffer, tuple):
+        make: Callable[..., Nested] = getattr(buffer, "_make", tuple)
+        return make([map_buffer(fn, part) for part in buffer])
+    return fn(np.asarray(buffer))
+
+
+def buffer_from_example(
+    example: Nested,
+    leading_dims: int | Sequence[int],
+    share_memory: bool = False,
+    use_NatSchema: bool | None = None,
+) -> Nested:
+    """Make a buffer of zeros for many instances of ``example``.
+
+    Args:
+        example: One array, scalar, None, or a nested named tuple of them.
+        leading_dims: Dimensions in front of those of every array, e.g. (T, B).
+        share_memory: Make arrays which child processes share.
+        use_NatSchema: Whether records of the buffer are schema-style; by default as the example.
+
+    Returns:
+        Array [*leading_dims, ...], or namedarraytuples of the names and fields of the example.
+
+    Raises:
+        TypeError: If an example is no number, or no array of numbers.
+    """
+    if example is None:
+        return None
+    schema_style = isinstance(example, NamedTuple)
+    if not (schema_style or is_namedtuple(example) or is_namedarraytuple(example)):
+        return build_array(example, leading_dims, share_memory)
+    if schema_style if use_NatSchema is None else use_NatSchema:
+        make = NamedArrayTupleSchema_like(example)._make
+    else:
+        make = namedarraytuple_like(example)._make
+    return make(
+        [buffer_from_example(part, leading_dims, share_memory, use_NatSchema) for part in example]
+    )
+
+
+def build_array(
+    example: Any, leading_dims: int | Sequence[int], share_memory: bool = False
+) -> NDArray:
+    """Make an array of zeros [*leading_dims, ...] with the dtype and trailing shape of ``example``.
+
+    Args:
+        example: Array, tensor, number, or a sequence that numpy makes an array of.
+        leading_dims: Dimensions in front.
+        share_memory: Make an array which child processes share.
+
+    Raises:
+        TypeError: If numpy would need an array of objects to hold the example.
+    """
+    if isinstance(example, torch.Tensor):
+        example = example.detach().cpu()
+    a = np.asarray(example)
+    if a.dtype == np.dtype(object):
+        raise TypeError(
+            f"example {example!r} is no array of numbers: give arrays, numbers, or named tuples of "
+            "them, with the same shape at every step"
+        )
+    dims = (leading_dims,) if isinstance(leading_dims, (int, np.integer)) else tuple(leading_dims)
+    shape = dims + a.shape
+    return np_mp_array(shape, a.dtype) if share_memory else np.zeros(shape, a.dtype)
+
+
+def np_mp_array(shape: int | Sequence[int], dtype: Any) -> NDArray:
+    """Make an array of zeros whose memory is shared with the processes started afterwards.
+
+    Where processes start by fork it is a plain array over an anonymous mapping: not limited by the
+    size of /dev/shm, and no memory is taken before it is written. Otherwise it is a
+    :class:`np_mp_array_spawn`, to be passed as an argument to the process.
+    """
+    # Only look: asking for the method without allow_none would settle it for the whole program.
+    start_method = mp.get_start_method(allow_none=True) or mp.get_all_start_methods()[0]
+    if start_method != "fork":
+        return np_mp_array_spawn(shape, dtype)
+    return np.ndarray(shape, dtype, buffer=mmap.mmap(-1, _n_bytes(shape, dtype)))
+
+
+def _n_bytes(shape: int | Sequence[int], dtype: Any) -> int:
+    """Size of an array in memory, at least one byte: there is no empty shared memory."""
+    n_elements = shape if isinstance(shape, int) else math.prod(shape)
+    return max(1, n_elements * int(np.dtype(dtype).itemsize))
+
+
+class np_mp_array_spawn(np.ndarray):
+    """An array which a process start by spawn or forkserver hands over without copying it.
+
+    It can be pickled only as part of a process start; that includes views of it.
+
+    Args:
+        shape, dtype, offset, strides, order: As for ``numpy.ndarray``.
+        buffer: Shared ctypes array, by default a new one of zeros.
+    """
+
+    _shmem: Any
+
+    def __new__(
+        cls,
+        shape: int | Sequence[int],
+        dtype: Any = None,
+        buffer: Any = None,
+        offset: int | None = None,
+        strides: Sequence[int] | None = None,
+        order: Any = None,
+    ) -> np_mp_array_spawn:
+        dtype = np.dtype(dtype)
+        if buffer is None:
+            buffer = RawArray(ctypes.c_char, _n_bytes(shape, dtype))
+        self = super().__new__(cls, shape, dtype, buffer, offset or 0, strides, order)
+        self._shmem = buffer
+        return self
+
+    def __array_finalize__(self, obj: Any) -> None:
+        self._shmem = getattr(obj, "_shmem", None)
+
+    def __reduce__(self) -> Any:
+        offset = self._offset()
+        if offset is None:  # A result of arithmetic: its memory is its own.
+            return np.asarray(self).__reduce__()
+        assert_spawning(self)
+        order = "F" if self.flags.fnc else "C"
+        return type(self), (self.shape, self.dtype, self._shmem, offset, self.strides, order)
+
+    def _offset(self) -> int | None:
+        """Where the first element is in the shared block, in bytes; None if it is not there."""
+        if self._shmem is None:
+            return None
+        offset = self.ctypes.data - ctypes.addressof(self._shmem)
+        return offset if 0 <= offset < ctypes.sizeof(self._shmem) else None
+
+
+def torchify_buffer(buffer_: Nested) -> Nested:
+    """Convert every array to a tensor that shares its memory; tensors and None stay."""
+    return map_buffer(lambda x: x if isinstance(x, torch.Tensor) else torch.from_numpy(x), buffer_)
+
+
+def numpify_buffer(buffer_: Nested) -> Nested:
+    """Convert every tensor to an array that shares its memory if on CPU; arrays and None stay."""
+    return map_buffer(lambda x: x.cpu().numpy() if isinstance(x, torch.Tensor) else x, buffer_)
+
+
+def buffer_to(buffer_: Nested, device: torch.device | str | int | None = None) -> Nested:
+    """Move every tensor to ``device``.
+
+    Raises:
+        TypeError: If there is an array that is no tensor.
+    """
+
+    def to(x: Any) -> torch.Tensor:
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"buffer_ contains {type(x).__name__}: torchify_buffer makes tensors")
+        return x if device is None else x.to(device)
+
+    return map_buffer(to, buffer_)
+
+
+def buffer_method(buffer_: Nested, method_name: str, *args: Any, **kwargs: Any) -> Nested:
+    """Call the method of this name on every array or tensor; returns the structure of results."""
+    return map_buffer(methodcaller(method_name, *args, **kwargs), buffer_)
+
+
+def buffer_func(buffer_: Nested, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Nested:
+    """Call ``func(x, *args, **kwargs)`` on every array or tensor ``x``."""
+    return map_buffer(lambda x: func(x, *args, **kwargs), buffer_)
+
+
+def get_leading_dims(buffer_: Nested, n_dim: int = 1) -> tuple[int, ...] | None:
+    """The first ``n_dim`` dimensions, which all arrays must have in common; None without arrays.
+
+    Raises:
+        ValueError: If arrays differ.
+    """
+    dims: set[tuple[int, ...]] = set()
+    map_buffer(lambda x: dims.add(tuple(x.shape[:n_dim])), buffer_)
+    if len(dims) > 1:
+        raise ValueError(f"arrays of the buffer have different leading dimensions: {sorted(dims)}")
+    return dims.pop() if dims else None

@@ -1,0 +1,40 @@
+"""Files which are either the old one or the new one, never half of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], mode: str = "w", **kwargs: Any) -> Iterator[IO[Any]]:
+    """Open a file which takes the place of ``path`` once it is complete and on disk.
+
+    If the body raises or the process is killed, ``path`` stays as it was.
+
+    Args:
+        path: file to write or replace; its directory must exist.
+        mode: ``"w"`` or ``"wb"``.
+        **kwargs: further arguments of ``open``.
+    """
+    path = os.fspath(path)
+    temporary = path + ".tmp"
+    try:
+        with open(temporary, mode, **kwargs) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+
+
+def make_parent(path: str | os.PathLike[str]) -> str:
+    """Create the directory which is to hold ``path``; returns ``path`` as a string."""
+    path = os.fspath(path)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    return path

@@ -1,0 +1,107 @@
+"""A csv file whose columns may grow and whose rows survive the death of the process."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rlpyt.utils.files import make_parent, replacing
+from rlpyt.utils.logging._sinks import Sink
+
+MISSING = "nan"
+
+
+class CsvSink(Sink):
+    """Appends every row to a csv file; a row is on its way to disk when the call returns.
+
+    The header is written with the first row, in the order of recording. A later row with new keys
+    extends it on the right: the file is replaced by one in which older rows have ``nan`` there. A
+    row which could not be written, for example to a full disk, is kept and written before the next.
+
+    Args:
+        path: csv file; missing directories are made.
+        append: go on with the rows of an existing file; otherwise it is emptied.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
+        self.path = make_parent(path)
+        self.columns: list[str] = []
+        self._pending: list[dict[str, Any]] = []
+        if append and os.path.exists(self.path):
+            self._adopt()
+        else:
+            open(self.path, "wb").close()
+        self.file = self._open()
+
+    def write_row(self, row: dict[str, Any], step: int) -> None:
+        self._pending.append(row)
+        self._write_pending()
+
+    def close(self) -> None:
+        try:
+            self._write_pending()
+        finally:
+            self.file.close()
+
+    def keep_rows(self, keep: Callable[[dict[str, str]], bool]) -> None:
+        """Remove every row for which ``keep(row)`` is false; the fields of ``row`` are text."""
+        self._rewrite(row for row in self._rows() if keep(dict(zip(self.columns, row))))
+
+    def _write_pending(self) -> None:
+        while self._pending:
+            row = self._pending[0]
+            self._extend_header(row)
+            self._append([str(row.get(column, MISSING)) for column in self.columns])
+            self._pending.pop(0)
+
+    def _extend_header(self, row: Iterable[str]) -> None:
+        new = [key for key in row if key not in self.columns]
+        if not new:
+            return
+        padding = [MISSING] * len(new)
+        rows = (old_row + padding for old_row in self._rows())
+        self._rewrite(rows, self.columns + new)
+
+    def _append(self, fields: list[str]) -> None:
+        # One unbuffered write per line: whenever the process dies, no half of a line is left.
+        line = _line(fields)
+        start = self.file.seek(0, os.SEEK_END)
+        if self.file.write(line) != len(line):
+            self.file.truncate(start)
+            raise OSError(f"Could not write a whole row to {self.path!r}; is the disk full?")
+
+    def _rows(self) -> Iterator[list[str]]:
+        with open(self.path, encoding="utf-8", newline="") as file:
+            reader = csv.reader(file)
+            next(reader, None)
+            yield from (row for row in reader if row)
+
+    def _rewrite(self, rows: Iterable[list[str]], columns: list[str] | None = None) -> None:
+        columns = self.columns if columns is None else columns
+        with replacing(self.path, "wb") as new_file:
+            new_file.write(_line(columns))
+            for row in rows:
+                new_file.write(_line(row))
+        self.columns = columns
+        self.file.close()
+        self.file = self._open()
+
+    def _adopt(self) -> None:
+        with open(self.path, "rb+") as file:
+            # A line without its end is what a crashed machine may leave; it is no row.
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+        with open(self.path, encoding="utf-8", newline="") as text:
+            self.columns = next(csv.reader(text), [])
+
+    def _open(self) -> io.FileIO:
+        return open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed in close)
+
+
+def _line(fields: list[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    return text.getvalue().encode("utf-8")

@@ -1,0 +1,154 @@
+"""The files of one run: where they are, and a log which is open for the length of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import os.path as osp
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
+from typing import Any
+
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging._logger import Logger, timestamp
+from rlpyt.utils.logging._params import write_params
+
+# In a checkout this is its folder ``data``. Installed elsewhere it lies beside the installed
+# packages; give absolute directories then, or set this name.
+LOG_DIR = osp.abspath(osp.join(osp.dirname(__file__), "../../../data"))
+
+
+def get_log_dir(experiment_name: str, root_log_dir: str | None = None, date: bool = True) -> str:
+    """``<root_log_dir>/local/<yyyymmdd>/<hhmmss>/<experiment_name>``.
+
+    Args:
+        experiment_name: last part of the path; an absolute one is returned as it is.
+        root_log_dir: ``LOG_DIR`` if not given.
+        date: ignored.
+    """
+    root = LOG_DIR if root_log_dir is None else root_log_dir
+    now = datetime.now()
+    return osp.join(root, "local", now.strftime("%Y%m%d"), now.strftime("%H%M%S"), experiment_name)
+
+
+@contextmanager
+def logger_context(
+    log_dir: str | os.PathLike[str],
+    run_ID: int | str,
+    name: str,
+    log_params: Mapping[str, Any] | None = None,
+    snapshot_mode: str = "none",
+    override_prefix: bool = False,
+    use_summary_writer: bool = False,
+    resume: bool = False,
+) -> Iterator[None]:
+    """Log one run into ``<log_dir>/run_<run_ID>``: debug.log, progress.csv, params.json, snapshots.
+
+    In the ``with`` block the functions of ``logger`` work on a logger of this run; at its end, also
+    by an exception, its files are closed and the logger from before is back as it was. An exception
+    leaves its traceback in debug.log. A context inside of another one has its own csv and
+    tensorboard files, while its text goes to both.
+
+    Args:
+        log_dir: directory of the experiment.
+        run_ID: distinguishes its runs.
+        name: begins, with ``run_ID``, each line of text.
+        log_params: parameters, written to params.json with ``name`` and ``run_ID``; a value unknown
+            to JSON is written as the name of its type.
+        snapshot_mode: see ``logger.set_snapshot_mode``.
+        override_prefix: use ``log_dir`` as it is; otherwise, unless it lies in ``LOG_DIR``,
+            ``get_log_dir(<log_dir>/run_<run_ID>)``, in which an absolute path stays what it is.
+        use_summary_writer: write recorded numbers to tensorboard too.
+        resume: go on with an existing progress.csv; it is emptied otherwise.
+
+    Raises:
+        ImportError: if tensorboard is asked for and not installed.
+        ValueError: for an unknown snapshot mode, or a run to resume in a directory not yet there.
+    """
+    exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
+    with ExitStack() as stack:
+        run = stack.enter_context(closing(logger.current().derive()))
+        stack.enter_context(logger.using(run))
+        logger.set_log_tabular_only(False)
+        logger.set_snapshot_mode(snapshot_mode)
+        logger.set_snapshot_dir(exp_dir)
+        if use_summary_writer:
+            logger.set_tf_summary_writer(stack.enter_context(closing(_summary_writer(exp_dir))))
+        logger.add_text_output(osp.join(exp_dir, "debug.log"))
+        logger.add_tabular_output(osp.join(exp_dir, "progress.csv"), append=resume)
+        logger.push_prefix(f"{name}_{run_ID} ")
+        params = {**(log_params or {}), "name": name, "run_ID": run_ID}
+        write_params(osp.join(exp_dir, "params.json"), params)
+        try:
+            yield
+        except (Exception, KeyboardInterrupt):
+            _keep_traceback(run, osp.join(exp_dir, "debug.log"))
+            raise
+
+
+def add_exp_param(
+    param_name: str, param_val: Any, exp_dir: str | None = None, overwrite: bool = False
+) -> None:
+    """Add a parameter to every params.json in a directory and below.
+
+    Args:
+        param_name: key.
+        param_val: value. A dict is merged into an existing dict.
+        exp_dir: the current directory if not given.
+        overwrite: replace what is there (in a dict: under the same keys), which stays otherwise.
+    """
+    for path in _files_below(exp_dir, "params.json"):
+        with open(path, encoding="utf-8") as file:
+            params = json.load(file)
+        old = params.get(param_name)
+        if isinstance(old, dict) and isinstance(param_val, dict):
+            params[param_name] = {**old, **param_val} if overwrite else {**param_val, **old}
+        elif overwrite or param_name not in params:
+            params[param_name] = param_val
+        write_params(path, params)
+
+
+def check_progress(exp_dir: str | None = None) -> None:
+    """Print how many lines each progress.csv has, in a directory (or the current) and below."""
+    for path in _files_below(exp_dir, "progress.csv"):
+        with open(path, "rb") as file:
+            print(f"{sum(1 for _ in file):8d} {path}")
+
+
+def _run_dir(log_dir: str, run_ID: int | str, override_prefix: bool, resume: bool) -> str:
+    run_dir = osp.join(log_dir, f"run_{run_ID}")
+    exp_dir = osp.abspath(run_dir)
+    if override_prefix or exp_dir.startswith(osp.join(LOG_DIR, "")):
+        return exp_dir
+    exp_dir = osp.abspath(get_log_dir(run_dir))
+    if resume and not osp.isabs(run_dir):
+        raise ValueError(
+            f"resume=True needs the directory of the earlier run, but log_dir {log_dir!r} gives a "
+            "new one, named after the time: pass an absolute path, or override_prefix=True."
+        )
+    print(f"log_dir {log_dir!r} is outside of {LOG_DIR!r}: logging to {exp_dir!r}.")
+    return exp_dir
+
+
+def _summary_writer(directory: str) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError(
+            "use_summary_writer=True needs tensorboard: pip install 'rlpyt[tensorboard]'."
+        ) from error
+    return SummaryWriter(directory)
+
+
+def _keep_traceback(run: Logger, path: str) -> None:
+    """Write the exception to the run's own file; a console shows it anyway."""
+    sink = run.text_files.get(path)
+    if sink is not None:
+        sink.write_text(f"{timestamp()} | {run.prefix}{traceback.format_exc().rstrip()}")
+
+
+def _files_below(directory: str | None, name: str) -> list[str]:
+    root = os.getcwd() if directory is None else directory
+    return sorted(osp.join(folder, name) for folder, _, files in os.walk(root) if name in files)

@@ -1,0 +1,83 @@
+"""Pictures of learning curves, from the ``progress.csv`` of one or more runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlpyt.utils.types import NDArray
+
+STEPS = "Diagnostics/CumSteps"
+
+
+def read_columns(csv_file: str | Path, *names: str) -> NDArray:
+    """Read columns of a ``progress.csv``.
+
+    Args:
+        csv_file: written by the logger.
+        names: of the columns.
+
+    Returns:
+        [len(names), rows] float64, NaN where nothing was recorded.
+
+    Raises:
+        ValueError: if a column is missing; names the columns there are.
+    """
+    table = np.genfromtxt(csv_file, delimiter=",", names=True, deletechars="", encoding="utf-8")
+    # numpy replaces blanks in names; the logger's keys have some.
+    columns = {name.replace(" ", "_"): name for name in names}
+    missing = [name for key, name in columns.items() if key not in (table.dtype.names or ())]
+    if missing:
+        raise ValueError(f"{csv_file} has no column {missing[0]!r}, only {table.dtype.names}")
+    return np.stack([np.atleast_1d(table[key]) for key in columns])
+
+
+def plot_learning_curves(
+    runs: Mapping[str, Sequence[str | Path]],
+    picture_file: str | Path,
+    y: str = "ReturnAverage",
+    x: str = STEPS,
+    title: str = "",
+) -> None:
+    """Draw one curve for each label: every run thin, their mean thick.
+
+    Args:
+        runs: ``progress.csv`` files of each label, typically one for each seed.
+        picture_file: to write; its ending says the format.
+        y: column of the vertical axis.
+        x: column of the horizontal axis.
+        title: of the picture.
+    """
+    import matplotlib  # Only pictures need it, and it comes with the extra ``plot``.
+
+    matplotlib.use("Agg", force=False)
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
+    for label, csv_files in runs.items():
+        curves = [read_columns(csv_file, x, y) for csv_file in csv_files]
+        mean_x, mean_y = _mean_curve(curves)
+        (line,) = axes.plot(mean_x, mean_y, label=f"{label}", linewidth=2)
+        if len(curves) > 1:
+            for curve in curves:
+                axes.plot(*curve, color=line.get_color(), linewidth=0.7, alpha=0.5)
+    axes.set(xlabel=_spoken(x), ylabel=_spoken(y), title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(picture_file, dpi=130)
+    pyplot.close(figure)
+
+
+def _mean_curve(curves: Sequence[NDArray]) -> tuple[NDArray, NDArray]:
+    """The mean of curves as far as all of them reach, on the points of the first."""
+    end = min(curve[0, -1] for curve in curves)
+    points = curves[0][0][curves[0][0] <= end]
+    ys: list[Any] = [np.interp(points, *curve) for curve in curves]
+    return points, np.mean(ys, axis=0)
+
+
+def _spoken(column: str) -> str:
+    return {STEPS: "environment steps", "ReturnAverage": "mean return"}.get(column, column)

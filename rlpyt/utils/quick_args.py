@@ -1,0 +1,47 @@
+"""Constructors which do nothing but keep their arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+
+def save__init__args(
+    values: dict[str, Any],
+    underscore: bool = False,
+    overwrite: bool = False,
+    subclass_only: bool = False,
+) -> None:
+    """Store constructor arguments as attributes: ``save__init__args(locals())`` in ``__init__``.
+
+    Stored is every local variable that is a positional parameter of an ``__init__`` in the class
+    hierarchy, with the value it has now, unless the object has an attribute of that name: the first
+    writer wins, and an attribute or property of the class wins over all. Keyword-only parameters
+    are not stored.
+
+    Args:
+        values: The ``locals()`` of the constructor, which contain ``self``.
+        underscore: Store ``arg`` as ``_arg``.
+        overwrite: Store also where the object has an attribute of that name.
+        subclass_only: Only the parameters of the object's own class, not of its base classes.
+    """
+    self = values["self"]
+    classes: list[Any] = [type(self)] if subclass_only else type(self).mro()
+    for cls in classes:
+        for name in _positional_names(cls.__init__):
+            attribute = "_" + name if underscore else name
+            if name in values and (overwrite or not hasattr(self, attribute)):
+                setattr(self, attribute, values[name])
+
+
+@lru_cache(maxsize=1024)
+def _positional_names(init: Callable[..., None]) -> tuple[str, ...]:
+    """Names of the positional parameters after ``self``, of the function that ``init`` wraps."""
+    try:
+        parameters = list(inspect.signature(init).parameters.values())
+    except ValueError:  # Some constructors written in C have no signature.
+        return ()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(p.name for p in parameters[1:] if p.kind in positional)

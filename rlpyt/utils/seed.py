@@ -1,0 +1,103 @@
+"""Random seeds and the states of random number generators."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import random
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.utils.logging.console import colorize
+
+seed_: int | None = None
+
+_N_SEEDS = 4294967294
+
+
+def set_seed(seed: int) -> None:
+    """Seed the global generators of Python, numpy and torch (CPU and GPU) of this process.
+
+    Args:
+        seed: Any integer; it is taken modulo 4294967294.
+    """
+    global seed_
+    seed_ = int(seed) % _N_SEEDS
+    random.seed(seed_)
+    np.random.seed(seed_)
+    torch.manual_seed(seed_)
+    torch.cuda.manual_seed_all(seed_)
+    print(colorize(f"using seed {seed_}", "green"))
+
+
+def get_seed() -> int | None:
+    """The seed last given to :func:`set_seed` in this process, or None."""
+    return seed_
+
+
+def make_seed() -> int:
+    """A seed from 0 to 9999, from the entropy of the operating system and not from the clock."""
+    return secrets.randbelow(10000)
+
+
+def set_envs_seeds(envs: Iterable[Any], seed: int | None) -> None:
+    """Seed the ``i``-th environment and its spaces with ``seed + i``; with None, do nothing.
+
+    An environment without a method ``seed`` whose ``reset`` takes one is seeded by a reset.
+    """
+    if seed is None:
+        return
+    for env_seed, env in enumerate(envs, start=seed):
+        if hasattr(env, "seed"):
+            env.seed(env_seed)
+        elif "seed" in inspect.signature(env.reset).parameters:
+            env.reset(seed=env_seed)
+        for name in ("action_space", "observation_space"):
+            space: Any = getattr(env, name, None)
+            if hasattr(space, "seed"):
+                space.seed(env_seed)
+
+
+def make_generator() -> np.random.Generator:
+    """A new generator, seeded from numpy's global one and so reproducible by :func:`set_seed`."""
+    return np.random.default_rng(np.random.randint(0, 2**32, size=4, dtype=np.uint32))
+
+
+def generator_state(gen: np.random.Generator) -> dict[str, Any]:
+    """The state of ``gen`` for a snapshot: plain values."""
+    return copy.deepcopy(dict(gen.bit_generator.state))
+
+
+def set_generator_state(gen: np.random.Generator, state: dict[str, Any]) -> None:
+    """Let ``gen`` continue from where :func:`generator_state` was called."""
+    gen.bit_generator.state = state
+
+
+def rng_state() -> dict[str, Any]:
+    """The states of the global generators of Python, numpy and torch: plain values and tensors."""
+    numpy_state: dict[str, Any] = dict(np.random.get_state(legacy=False))
+    numpy_state["state"] = {
+        "key": numpy_state["state"]["key"].tolist(),
+        "pos": int(numpy_state["state"]["pos"]),
+    }
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return {
+        "python": random.getstate(),
+        "numpy": numpy_state,
+        "torch": torch.get_rng_state(),
+        "cuda": cuda,
+    }
+
+
+def set_rng_state(state: dict[str, Any]) -> None:
+    """Let the global generators continue from where :func:`rng_state` was called."""
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if state["cuda"]:
+        torch.cuda.set_rng_state_all(state["cuda"])

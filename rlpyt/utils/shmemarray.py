@@ -1,0 +1,117 @@
+"""Arrays in named shared memory, for processes which are not started by one another."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from multiprocessing.shared_memory import SharedMemory
+from string import ascii_letters, digits
+from typing import Any
+
+import numpy as np
+
+from rlpyt.utils.types import NDArray
+
+valid_chars = frozenset("/-_. " + ascii_letters + digits)
+
+typecode_to_type: dict[str, Any] = {
+    "c": ctypes.c_char,
+    "u": ctypes.c_wchar,
+    "b": ctypes.c_byte,
+    "B": ctypes.c_ubyte,
+    "h": ctypes.c_short,
+    "H": ctypes.c_ushort,
+    "i": ctypes.c_int,
+    "I": ctypes.c_uint,
+    "l": ctypes.c_long,
+    "L": ctypes.c_ulong,
+    "f": ctypes.c_float,
+    "d": ctypes.c_double,
+}
+
+
+def address_of_buffer(buf: Any) -> tuple[int, int]:
+    """Address and size in bytes of a writable buffer."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(buf)), len(buf)
+
+
+class ShmemBufferWrapper:
+    """A named block of shared memory; the one who created it removes the name when it is collected.
+
+    Before Python 3.13 the name also goes when a process exits that opened it without being related
+    to its creator; who has it open keeps the memory.
+
+    Args:
+        tag: Name of the block.
+        size: Bytes.
+        create: Make a new block rather than open one.
+
+    Raises:
+        ValueError: If ``tag`` contains other characters than ``valid_chars``.
+        FileExistsError: If the block to create exists.
+        FileNotFoundError: If the block to open does not.
+    """
+
+    def __init__(self, tag: str, size: int, create: bool = True) -> None:
+        self._shmem: SharedMemory | None = None
+        if not tag or not valid_chars.issuperset(tag):
+            raise ValueError(f"tag {tag!r} must be of letters, digits, and the characters '/-_. '")
+        self._created = create
+        kwargs: dict[str, Any] = {"track": create} if sys.version_info >= (3, 13) else {}
+        self._shmem = SharedMemory(name=tag, create=create, size=max(1, size), **kwargs)
+        self.size = size
+
+    def get_address(self) -> int:
+        """Where the block is in the memory of this process."""
+        assert self._shmem is not None
+        return address_of_buffer(self._shmem.buf)[0]
+
+    def __del__(self) -> None:
+        if self._shmem is None:  # The constructor failed.
+            return
+        self._shmem.close()
+        if self._created:
+            with suppress(FileNotFoundError):
+                self._shmem.unlink()
+
+
+def ShmemRawArray(
+    typecode_or_type: Any,
+    size_or_initializer: int | Iterable[Any],
+    tag: str,
+    create: bool = True,
+) -> Any:
+    """A ctypes array in the shared memory called ``tag``.
+
+    Args:
+        typecode_or_type: Key of ``typecode_to_type``, or a ctypes type.
+        size_or_initializer: Length of an array of zeros, or the values; to open an array, its
+            length, or values which overwrite it.
+        tag: Name of the memory.
+        create: Make a new array rather than open one.
+    """
+    ctype = typecode_to_type.get(typecode_or_type, typecode_or_type)
+    values = None if isinstance(size_or_initializer, int) else tuple(size_or_initializer)
+    length = size_or_initializer if isinstance(size_or_initializer, int) else len(values or ())
+    array_type = ctype * length
+    wrapper = ShmemBufferWrapper(tag, ctypes.sizeof(array_type), create)
+    array = array_type.from_address(wrapper.get_address())
+    array._wrapper = wrapper  # Lives as long as the array.
+    if values:
+        array[:] = values
+    return array
+
+
+def NpShmemArray(shape: Any, dtype: Any, tag: str, create: bool = True) -> NDArray:
+    """A numpy array [*shape] in the shared memory called ``tag``; zeros if it is created."""
+    n_bytes = int(np.prod(shape)) * int(np.dtype(dtype).itemsize)
+    block = ShmemRawArray(ctypes.c_char, max(1, n_bytes), tag, create)
+    return np.ndarray(shape, dtype, buffer=block)
+
+
+def get_random_tag() -> str:
+    """Nine digits from the clock, to be used as a tag."""
+    return str(time.time_ns() // 1000)[-9:]

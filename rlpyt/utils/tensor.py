@@ -1,0 +1,133 @@
+"""Torch: selection, one-hot vectors, masked means, leading dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Pick one entry along the dimension that follows those of ``indexes``.
+
+    Args:
+        indexes: [...] integers, e.g. actions [T,B]; may have no dimension.
+        tensor: [..., n, *shape] to pick from.
+
+    Returns:
+        [..., *shape] with ``tensor[i, indexes[i]]`` at every position i.
+
+    Raises:
+        ValueError: If the leading dimensions of ``tensor`` are not those of ``indexes``.
+    """
+    n_dim = indexes.dim()
+    if tensor.shape[:n_dim] != indexes.shape or tensor.dim() == n_dim:
+        raise ValueError(
+            f"tensor of shape {tuple(tensor.shape)} must have the dimensions of indexes, "
+            f"{tuple(indexes.shape)}, and one more to pick from"
+        )
+    at = indexes.long().reshape(indexes.shape + (1,) * (tensor.dim() - n_dim))
+    # Gather, unlike indexing with several tensors, has a fast backward pass.
+    return torch.take_along_dim(tensor, at, dim=n_dim).squeeze(n_dim)
+
+
+def to_onehot(indexes: torch.Tensor, num: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """One-hot vectors, on the device of ``indexes``.
+
+    Args:
+        indexes: [...] integers from 0 to num - 1.
+        num: Length of the vectors.
+        dtype: Of the result; by default that of ``indexes``.
+
+    Returns:
+        [..., num]
+    """
+    onehot = torch.zeros(
+        indexes.shape + (num,), dtype=dtype or indexes.dtype, device=indexes.device
+    )
+    return onehot.scatter_(-1, indexes.unsqueeze(-1).long(), 1)
+
+
+def from_onehot(
+    onehot: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """The indexes of the ones along ``dim``, in ``dtype`` or int64."""
+    indexes = torch.argmax(onehot, dim=dim)
+    return indexes if dtype is None else indexes.to(dtype)
+
+
+def valid_mean(
+    tensor: torch.Tensor,
+    valid: torch.Tensor | None = None,
+    dim: int | tuple[int, ...] | None = None,
+) -> torch.Tensor:
+    """Mean over the entries that count.
+
+        sum(tensor * valid) / sum(valid)
+
+    Args:
+        tensor: [...] numbers.
+        valid: [...] 1 where the entry counts, 0 elsewhere; None: all count.
+        dim: Dimension or dimensions to reduce; None: all.
+
+    Returns:
+        The mean; NaN where no entry is valid.
+    """
+    if valid is None:
+        return tensor.mean() if dim is None else tensor.mean(dim=dim)
+    valid = valid.to(tensor.dtype)
+    if dim is None:
+        return (tensor * valid).sum() / valid.sum()
+    return (tensor * valid).sum(dim=dim) / valid.sum(dim=dim)
+
+
+def infer_leading_dims(tensor: torch.Tensor, dim: int) -> tuple[int, int, int, torch.Size]:
+    """Tell the leading dimensions [], [B] or [T,B] of a tensor from those of its data.
+
+    Args:
+        tensor: [...], [B,...] or [T,B,...]
+        dim: Number of dimensions of one datum.
+
+    Returns:
+        Number of leading dimensions, T, B (1 where missing), shape of one datum.
+
+    Raises:
+        ValueError: If there are not 0, 1 or 2 leading dimensions.
+    """
+    shape = tensor.shape
+    lead_dim = len(shape) - dim
+    if lead_dim == 2:
+        return 2, shape[0], shape[1], shape[2:]
+    if lead_dim == 1:
+        return 1, 1, shape[0], shape[1:]
+    if lead_dim == 0:
+        return 0, 1, 1, shape
+    raise ValueError(
+        f"tensor of shape {tuple(shape)} must have {dim} data dimensions after [], [B] or [T,B]"
+    )
+
+
+def restore_leading_dims(tensors: Any, lead_dim: int, T: int = 1, B: int = 1) -> Any:
+    """Give the outputs of a network, made as one batch [T*B], the leading dimensions of its input.
+
+    Args:
+        tensors: [T*B, ...], or a tuple or list of such tensors.
+        lead_dim: Number of leading dimensions from :func:`infer_leading_dims`.
+        T: Time steps.
+        B: Environments.
+
+    Returns:
+        [...], [B,...] or [T,B,...]; a tuple if several were given.
+
+    Raises:
+        ValueError: If there is to be no leading dimension, but more than one datum.
+    """
+    if isinstance(tensors, (tuple, list)):
+        return tuple(restore_leading_dims(tensor, lead_dim, T, B) for tensor in tensors)
+    if lead_dim == 2:
+        return tensors.reshape((T, B) + tensors.shape[1:])
+    if lead_dim == 1:
+        return tensors
+    if B != 1:
+        raise ValueError(f"lead_dim {lead_dim} means one datum without batch, but B is {B}")
+    return tensors.squeeze(0)

@@ -1,0 +1,58 @@
+"""Where versions of torch differ."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+# A user who sets one of these has chosen an implementation.
+_IMPLEMENTATIONS = {"fused", "foreach", "differentiable"}
+
+
+def torch_version() -> tuple[int, int]:
+    """Major and minor version of torch."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def adam_kwargs(
+    OptimCls: Callable[..., torch.optim.Optimizer],
+    parameters: Iterable[torch.Tensor],
+    optim_kwargs: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """``optim_kwargs``, with ``fused=True`` where torch can update all parameters in one pass.
+
+    Args:
+        OptimCls: The optimizer; any class whose constructor takes no ``fused`` gets none.
+        parameters: What will be optimized, as a list: an iterator would be used up.
+        optim_kwargs: Further arguments; the user's own choice of an implementation prevails.
+    """
+    kwargs = dict(optim_kwargs or {})
+    if not _IMPLEMENTATIONS & kwargs.keys() and _can_fuse(OptimCls, parameters):
+        kwargs["fused"] = True
+    return kwargs
+
+
+def _can_fuse(
+    OptimCls: Callable[..., torch.optim.Optimizer], parameters: Iterable[torch.Tensor]
+) -> bool:
+    since = {"cuda": (2, 0), "cpu": (2, 4)}
+    return "fused" in inspect.signature(OptimCls).parameters and all(
+        p.is_floating_point() and torch_version() >= since.get(p.device.type, (9999, 0))
+        for p in parameters
+    )
+
+
+def load(file: Any, map_location: Any = None, trusted: bool = False) -> Any:
+    """``torch.load`` of a snapshot of tensors and plain values; code is refused where torch can.
+
+    Args:
+        file: Path or open file.
+        map_location: Device for the tensors, as in ``torch.load``.
+        trusted: Load objects of any kind; a file which holds such can run code.
+    """
+    kwargs = {"weights_only": not trusted} if torch_version() >= (1, 13) else {}
+    return torch.load(file, map_location=map_location, **kwargs)

@@ -1,0 +1,21 @@
+"""The names which annotations share: what an array is, and a nested structure of arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+# A leaf of a buffer: environments speak numpy, agents speak torch, both may view the same memory.
+Array = Union[np.ndarray, torch.Tensor]
+
+NDArray = npt.NDArray[Any]
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+
+# An array, ``None`` (an absent field), or a tuple or record of nested structures. Python's type system
+# cannot say this for records whose fields are named at run time, hence the open type.
+Nested = Any

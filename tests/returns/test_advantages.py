@@ -1,0 +1,165 @@
+"""Discounted returns and advantages against tables by hand and a naive twin."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.algos import utils as old_path
+from rlpyt.returns.advantages import (
+    discount_return,
+    discount_return_tl,
+    generalized_advantage_estimation,
+    generalized_advantage_estimation_tl,
+)
+
+
+def naive_gae(reward, value, done, bootstrap_value, discount, gae_lambda):
+    """One trajectory, forwards: every advantage as its own explicit sum of TD errors."""
+    T = len(reward)
+    values = [*value, bootstrap_value]
+    delta = [
+        reward[t] + discount * (0.0 if done[t] else values[t + 1]) - value[t] for t in range(T)
+    ]
+    advantages = []
+    for t in range(T):
+        total = 0.0
+        for k in range(t, T):
+            total += (discount * gae_lambda) ** (k - t) * delta[k]
+            if done[k]:
+                break
+        advantages.append(total)
+    return advantages
+
+
+@pytest.fixture
+def batch():
+    rng = np.random.default_rng(0)
+    T, B = 23, 5
+    return {
+        "reward": rng.normal(size=(T, B)).astype("float32"),
+        "value": rng.normal(size=(T, B)).astype("float32"),
+        "done": rng.random((T, B)) < 0.2,
+        "bootstrap_value": rng.normal(size=(1, B)).astype("float32"),
+    }
+
+
+def test_gae_table_by_hand():
+    ones, zeros = np.ones((3, 1)), np.zeros((3, 1))
+    advantage, return_ = generalized_advantage_estimation(
+        reward=ones,
+        value=zeros,
+        done=zeros,
+        bootstrap_value=np.ones(1),
+        discount=0.9,
+        gae_lambda=0.5,
+    )
+    # delta = 1, 1, 1.9; A_2 = 1.9, A_1 = 1 + .45 * 1.9, A_0 = 1 + .45 * A_1.
+    np.testing.assert_allclose(advantage[:, 0], [1.83475, 1.855, 1.9])
+    np.testing.assert_array_equal(return_, advantage)
+
+
+def test_discount_return_stops_at_done_and_bootstraps_at_the_end():
+    reward = np.arange(1.0, 5.0)[:, None]
+    done = np.array([0, 1, 0, 0])[:, None]
+    return_ = discount_return(reward, done, np.array([8.0]), 0.5)
+    np.testing.assert_allclose(return_[:, 0], [2.0, 2.0, 7.0, 8.0])
+    done[-1] = 1
+    return_ = discount_return(reward, done, np.array([8.0]), 0.5)
+    np.testing.assert_allclose(return_[:, 0], [2.0, 2.0, 5.0, 4.0])
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 1.0])
+def test_gae_equals_naive_twin(batch, gae_lambda):
+    advantage, return_ = generalized_advantage_estimation(
+        **batch, discount=0.97, gae_lambda=gae_lambda
+    )
+    for b in range(batch["reward"].shape[1]):
+        expected = naive_gae(
+            batch["reward"][:, b],
+            batch["value"][:, b],
+            batch["done"][:, b],
+            batch["bootstrap_value"][0, b],
+            0.97,
+            gae_lambda,
+        )
+        np.testing.assert_allclose(advantage[:, b], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(return_, advantage + batch["value"], rtol=1e-5, atol=1e-6)
+
+
+def test_lambda_one_is_discounted_return(batch):
+    _, return_ = generalized_advantage_estimation(**batch, discount=0.9, gae_lambda=1)
+    del batch["value"]
+    np.testing.assert_allclose(
+        discount_return(**batch, discount=0.9), return_, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("done_dtype", [torch.bool, torch.uint8, torch.float32])
+def test_torch_equals_numpy_for_every_kind_of_done(batch, done_dtype):
+    as_torch = {name: torch.from_numpy(array) for name, array in batch.items()}
+    as_torch["done"] = as_torch["done"].to(done_dtype)
+    expected = generalized_advantage_estimation(**batch, discount=0.9, gae_lambda=0.8)
+    result = generalized_advantage_estimation(**as_torch, discount=0.9, gae_lambda=0.8)
+    for tensor, array in zip(result, expected):
+        assert isinstance(tensor, torch.Tensor)
+        np.testing.assert_array_equal(tensor.numpy(), array)
+
+
+def test_destinations_are_written_in_place(batch):
+    for kind in (np.asarray, torch.from_numpy):
+        inputs = {name: kind(array) for name, array in batch.items()}
+        advantage_dest, return_dest = kind(np.full((23, 5), 7.0)), kind(np.full((23, 5), 7.0))
+        advantage, return_ = generalized_advantage_estimation(
+            **inputs,
+            discount=0.9,
+            gae_lambda=0.8,
+            advantage_dest=advantage_dest,
+            return_dest=return_dest,
+        )
+        assert advantage is advantage_dest
+        assert return_ is return_dest
+        assert not (np.asarray(advantage) == 7).any()
+
+
+def test_further_dimensions_are_independent(batch):
+    stacked = {name: np.stack([array, 2 * array], axis=2) for name, array in batch.items()}
+    stacked["done"] = stacked["done"].astype(bool)
+    double, _ = generalized_advantage_estimation(**stacked, discount=0.9, gae_lambda=0.8)
+    single, _ = generalized_advantage_estimation(**batch, discount=0.9, gae_lambda=0.8)
+    np.testing.assert_allclose(double[..., 0], single, rtol=1e-6)
+    np.testing.assert_allclose(double[..., 1], 2 * single, rtol=1e-5)
+
+
+def test_time_limit_is_no_terminal_state(batch):
+    none = np.zeros_like(batch["done"])
+    plain = generalized_advantage_estimation(**batch, discount=0.9, gae_lambda=0.8)
+    same = generalized_advantage_estimation_tl(**batch, discount=0.9, gae_lambda=0.8, timeout=none)
+    np.testing.assert_array_equal(plain[0], same[0])
+    # A time limit at every end: nothing is learned there, and earlier steps bootstrap from V_t.
+    advantage, return_ = generalized_advantage_estimation_tl(
+        **batch, discount=0.9, gae_lambda=0.8, timeout=batch["done"]
+    )
+    assert (advantage[batch["done"]] == 0).all()
+    np.testing.assert_array_equal(return_[batch["done"]], batch["value"][batch["done"]])
+
+
+def test_discount_return_tl_by_hand():
+    reward, value = np.ones((3, 1)), np.full((3, 1), 10.0)
+    done = np.array([0, 1, 0])[:, None]
+    return_ = discount_return_tl(reward, done, np.array([4.0]), 0.5, timeout=done, value=value)
+    np.testing.assert_allclose(return_[:, 0], [6.0, 10.0, 3.0])
+
+
+def test_errors_name_argument_and_remedy(batch):
+    with pytest.raises(ValueError, match=r"value has shape \(22, 5\), expected \(23, 5\)"):
+        generalized_advantage_estimation(
+            **{**batch, "value": batch["value"][1:]}, discount=0.9, gae_lambda=0.8
+        )
+    grad = torch.ones(23, 5, requires_grad=True)
+    with pytest.raises(ValueError, match=r"value requires grad.*value.detach"):
+        generalized_advantage_estimation(**{**batch, "value": grad}, discount=0.9, gae_lambda=0.8)
+
+
+def test_old_path_hands_on_the_same_functions():
+    assert old_path.discount_return is discount_return
+    assert old_path.generalized_advantage_estimation is generalized_advantage_estimation

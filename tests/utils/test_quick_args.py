@@ -1,0 +1,137 @@
+"""Which constructor arguments become attributes."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.utils.quick_args import save__init__args
+
+
+class Base:
+    """Stores its arguments first."""
+
+    blocked = "class attribute"
+
+    def __init__(self, a: int, b: int = 2, *args: int, c: int = 3, blocked: int = 4, **kw: int):
+        local = 5  # noqa: F841
+        save__init__args(locals())
+
+
+def test_positional_arguments_are_stored() -> None:
+    x = Base(1, 7, 8, 9, c=10, e=11)
+    assert vars(x) == {"a": 1, "b": 7}
+
+
+class PositionalBlocked:
+    """Has an attribute and a property with the names of arguments."""
+
+    mode = "class"
+
+    def __init__(self, mode: str, size: int, other: int, overwrite: bool = False):
+        save__init__args(locals(), overwrite=overwrite)
+
+    @property
+    def size(self) -> int:
+        return 100
+
+
+def test_an_attribute_or_property_of_the_class_blocks() -> None:
+    x = PositionalBlocked("arg", 3, 4)
+    assert (x.mode, x.size, x.other) == ("class", 100, 4)
+
+
+def test_overwrite_stores_in_any_case() -> None:
+    class Overwriting:
+        mode = "class"
+
+        def __init__(self, mode: str) -> None:
+            save__init__args(locals(), overwrite=True)
+
+    assert Overwriting("arg").mode == "arg"
+    with pytest.raises(AttributeError):
+        PositionalBlocked("arg", 3, 4, overwrite=True)
+
+
+class Before(Base):
+    """Stores before its base class does."""
+
+    def __init__(self, b: int = 20, d: int = 30):
+        save__init__args(locals())
+        super().__init__(1)
+
+
+class After(Base):
+    """Stores after its base class did."""
+
+    def __init__(self, b: int = 20, d: int = 30):
+        super().__init__(1)
+        save__init__args(locals())
+
+
+class Instead(Base):
+    """Stores without its base class."""
+
+    def __init__(self, b: int = 20, d: int = 30):
+        a = "local"  # noqa: F841
+        save__init__args(locals())
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (Before, {"a": 1, "b": 20, "d": 30}),
+        (After, {"a": 1, "b": 2, "d": 30}),
+        (Instead, {"a": "local", "b": 20, "d": 30}),
+    ],
+)
+def test_first_writer_wins(cls: Any, expected: dict[str, Any]) -> None:
+    assert vars(cls()) == expected
+
+
+def test_options_and_changed_variables() -> None:
+    class Child(Base):
+        def __init__(self, kept: int, gone: int, changed: int) -> None:
+            del gone
+            changed = 2 * changed
+            a = b = 0  # noqa: F841
+            save__init__args(locals(), underscore=True, subclass_only=True)
+
+    assert vars(Child(1, 2, 3)) == {"_kept": 1, "_changed": 6}
+
+
+def decorate(init: Any) -> Any:
+    @functools.wraps(init)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        init(*args, **kwargs)
+
+    return wrapper
+
+
+def test_a_decorated_constructor_keeps_its_arguments() -> None:
+    """A wrapper hid the parameters, and the attributes were silently lost."""
+
+    class Decorated(Base):
+        @decorate
+        def __init__(self, d: int = 4) -> None:
+            super().__init__(1)
+            save__init__args(locals())
+
+    assert vars(Decorated()) == {"a": 1, "b": 2, "d": 4}
+
+
+def test_torch_modules_and_builtin_bases() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            save__init__args(locals())
+
+    class Table(dict):  # type: ignore[type-arg]
+        def __init__(self, name: str) -> None:
+            save__init__args(locals())
+
+    assert Model(3).width == 3
+    assert Table("t").name == "t"

@@ -1,0 +1,157 @@
+"""Seeds, and generators which continue where they were."""
+
+from __future__ import annotations
+
+import copy
+import io
+import random
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.utils import seed as seed_module
+from rlpyt.utils.seed import (
+    generator_state,
+    get_seed,
+    make_generator,
+    make_seed,
+    rng_state,
+    set_envs_seeds,
+    set_generator_state,
+    set_rng_state,
+    set_seed,
+)
+from rlpyt.utils.torch_compat import load
+
+
+def draw() -> tuple[float, ...]:
+    return (
+        random.gauss(0, 1),
+        float(np.random.normal()),
+        float(torch.randn(())),
+        float(make_generator().normal()),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _keep_seed() -> Any:
+    yield
+    seed_module.seed_ = None
+
+
+def test_a_seed_fixes_every_global_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    assert get_seed() is None
+    set_seed(7)
+    first = draw()
+    assert draw() != first
+    set_seed(7)
+    assert draw() == first
+    assert get_seed() == 7
+    set_seed(8)
+    assert draw() != first
+    assert capsys.readouterr().out.splitlines()[0] == "\033[32musing seed 7\033[0m"
+
+
+@pytest.mark.parametrize(("seed", "used"), [(4294967294 + 5, 5), (-1, 4294967293), (3.0, 3)])
+def test_seeds_are_taken_modulo(seed: Any, used: int) -> None:
+    set_seed(seed)
+    assert get_seed() == used
+
+
+def test_made_seeds_are_in_range_and_do_not_depend_on_the_streams() -> None:
+    seeds = set()
+    for _ in range(20):
+        np.random.seed(0)
+        random.seed(0)
+        seeds.add(make_seed())
+    assert all(isinstance(seed, int) and 0 <= seed <= 9999 for seed in seeds)
+    assert len(seeds) > 10
+
+
+class Recorder:
+    """Notes the seeds it is given."""
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+
+    def seed(self, seed: int) -> None:
+        self.seeds.append(seed)
+
+
+class SeededEnv(Recorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space, self.observation_space = Recorder(), Recorder()
+
+
+class ResetEnv:
+    action_space = None
+
+    def __init__(self) -> None:
+        self.seeds: list[int | None] = []
+
+    def reset(self, seed: int | None = None) -> None:
+        self.seeds.append(seed)
+
+
+class PlainEnv:
+    action_space = "without seed"
+
+    def reset(self) -> None:
+        raise AssertionError("must not be reset")
+
+
+def test_the_ith_environment_gets_the_ith_seed() -> None:
+    """Environments which are seeded by their reset used to stay unseeded."""
+    envs: list[Any] = [SeededEnv(), PlainEnv(), ResetEnv(), SeededEnv()]
+    set_envs_seeds(envs, None)
+    assert envs[0].seeds == envs[2].seeds == []
+    set_envs_seeds(envs, 100)
+    assert envs[0].seeds == envs[0].action_space.seeds == envs[0].observation_space.seeds == [100]
+    assert envs[2].seeds == [102]
+    assert envs[3].observation_space.seeds == [103]
+
+
+def test_gymnasium_environments_are_reproducible() -> None:
+    def rollout(seed: int) -> list[float]:
+        env = gymnasium.make("CartPole-v1")
+        set_envs_seeds([env], seed)
+        observation = env.reset()[0]
+        return [*observation, env.action_space.sample(), *env.observation_space.sample()]
+
+    assert rollout(3) == rollout(3)
+    assert rollout(3) != rollout(4)
+
+
+def test_a_generator_continues_where_its_state_was_taken() -> None:
+    gen = make_generator()
+    gen.random(5)
+    gen.integers(10, dtype=np.int32)  # Keeps half of a drawn number back.
+    state = generator_state(gen)
+    kept = copy.deepcopy(state)
+    expected = gen.integers(1000, size=20, dtype=np.int32)
+    assert state == kept
+    other = make_generator()
+    set_generator_state(other, state)
+    assert (other.integers(1000, size=20, dtype=np.int32) == expected).all()
+
+
+def test_generators_differ_from_each_other() -> None:
+    assert make_generator().random() != make_generator().random()
+
+
+def test_global_streams_continue_also_after_a_file() -> None:
+    draw()  # Leaves half of a pair of gaussians in the Python and numpy streams.
+    state = rng_state()
+    expected = draw()
+    assert draw() != expected
+    set_rng_state(state)
+    assert draw() == expected
+    file = io.BytesIO()
+    torch.save({"rng": state, "generator": generator_state(make_generator())}, file)
+    file.seek(0)
+    set_rng_state(load(file)["rng"])
+    assert draw() == expected

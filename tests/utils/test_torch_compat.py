@@ -1,0 +1,76 @@
+"""The choice of the fused optimizers, and loading without running code."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.utils.torch_compat import adam_kwargs, load, torch_version
+
+cpu_fused = pytest.mark.skipif(torch_version() < (2, 4), reason="fused on CPU came with torch 2.4")
+
+
+def parameters(dtype: torch.dtype = torch.float32, device: str = "cpu") -> list[torch.Tensor]:
+    return [torch.nn.Parameter(torch.ones(3, dtype=dtype, device=device)) for _ in range(2)]
+
+
+@cpu_fused
+def test_fused_takes_the_same_steps() -> None:
+    finals = []
+    for kwargs in ({}, adam_kwargs(torch.optim.Adam, parameters(), {"eps": 1e-5})):
+        x = parameters()
+        optimizer = torch.optim.Adam(x, lr=0.1, **{"eps": 1e-5, **kwargs})
+        for i in range(10):
+            for p in x:
+                p.grad = torch.sin(i * p.detach() + torch.arange(3))
+            optimizer.step()
+        finals.append(x)
+    for a, b in zip(*finals, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@cpu_fused
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_fused_is_added_to_the_given_arguments(name: str) -> None:
+    OptimCls = getattr(torch.optim, name)
+    assert adam_kwargs(OptimCls, parameters()) == {"fused": True}
+    assert adam_kwargs(OptimCls, parameters(), {"eps": 1}) == {"eps": 1, "fused": True}
+
+
+@pytest.mark.parametrize("chosen", [{"fused": False}, {"foreach": True}, {"differentiable": True}])
+def test_the_choice_of_the_user_prevails(chosen: dict[str, Any]) -> None:
+    assert adam_kwargs(torch.optim.Adam, parameters(), chosen) == chosen
+
+
+def test_not_where_it_is_not_supported() -> None:
+    assert adam_kwargs(torch.optim.RMSprop, parameters()) == {}
+    assert adam_kwargs(lambda params, lr: torch.optim.Adam(params, lr), parameters()) == {}
+    assert adam_kwargs(torch.optim.Adam, parameters(torch.complex64)) == {}
+    assert adam_kwargs(torch.optim.Adam, [*parameters(), *parameters(device="meta")]) == {}
+
+
+@pytest.mark.gpu
+def test_fused_on_a_gpu() -> None:
+    assert adam_kwargs(torch.optim.Adam, parameters(device="cuda")) == {"fused": True}
+
+
+def test_load(tmp_path: Path) -> None:
+    snapshot = {"itr": 3, "agent_state_dict": {"w": torch.arange(3)}, "names": ("a", None, 1.5)}
+    torch.save(snapshot, tmp_path / "params.pkl")
+    loaded = load(tmp_path / "params.pkl", map_location="cpu")
+    assert loaded.pop("agent_state_dict")["w"].tolist() == [0, 1, 2]
+    assert loaded == {"itr": 3, "names": ("a", None, 1.5)}
+
+
+@pytest.mark.skipif(torch_version() < (1, 13), reason="weights_only came with torch 1.13")
+def test_load_runs_no_code() -> None:
+    file = io.BytesIO()
+    torch.save({"code": Path}, file)
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError):
+        load(file)
