@@ -1,0 +1,175 @@
+"""Sample buffers, built by example: one real step shows the structure, then all is pre-allocated."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.core.records import (
+    AgentInputs,
+    AgentSamples,
+    AgentSamplesBsv,
+    BatchSpec,
+    EnvSamples,
+    Samples,
+)
+from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
+from rlpyt.utils.collections import record_class
+from rlpyt.utils.types import Nested
+
+EXAMPLE_TIMEOUT_S = 300.0
+
+
+def build_samples_buffer(
+    agent: Any,
+    env: Any,
+    batch_spec: BatchSpec,
+    bootstrap_value: bool = False,
+    agent_shared: bool = True,
+    env_shared: bool = True,
+    subprocess: bool = True,
+    examples: dict[str, Any] | None = None,
+    next_observation: bool = False,
+) -> tuple[Nested, Nested, dict[str, Any]]:
+    """Allocate the buffer which collectors write and algorithms read.
+
+    Action and reward are arrays of T + 1 rows, of which ``prev_action`` and ``prev_reward`` view the
+    first T and ``action`` and ``reward`` the last T: writing ``action[t]`` writes
+    ``prev_action[t + 1]``.
+
+    Args:
+        agent: initialized.
+        env: an instance; it is reset and stepped once.
+        batch_spec: T and B.
+        bootstrap_value: also allocate the agent's value after the last step, [1,B].
+        agent_shared: put the agent's half into memory which child processes share.
+        env_shared: likewise for the environments' half.
+        subprocess: make the example step in a temporary process, which keeps the thread pools of
+            this process untouched before it forks.
+        examples: filled in place with an example (without leading dimensions) of observation,
+            reward, done, env_info, action and agent_info; used as they are if already filled.
+        next_observation: also allocate ``env.next_observation`` [T,B,...], what the environment
+            returned for the action even where it was reset afterwards.
+
+    Returns:
+        The batch as torch tensors, the same memory as numpy arrays, and the examples.
+    """
+    if not examples:
+        examples = {} if examples is None else examples
+        get_example_outputs(agent, env, examples, subprocess=subprocess)
+    T, B = batch_spec
+
+    def allocate(name: str, rows: int, shared: bool) -> Nested:
+        return buffer_from_example(examples[name], (rows, B), share_memory=shared)
+
+    all_action = allocate("action", T + 1, agent_shared)
+    all_reward = allocate("reward", T + 1, env_shared)
+    agent_half: Nested = AgentSamples(
+        action=all_action[1:],
+        prev_action=all_action[:-1],
+        agent_info=allocate("agent_info", T, agent_shared),
+    )
+    if bootstrap_value:
+        if "value" not in getattr(examples["agent_info"], "_fields", ()):
+            raise ValueError(
+                f"the algorithm needs bootstrap values, but agent_info of {type(agent).__name__} "
+                "has no field 'value': use an agent with a value function"
+            )
+        value = buffer_from_example(examples["agent_info"].value, (1, B), share_memory=agent_shared)
+        agent_half = AgentSamplesBsv(*agent_half, bootstrap_value=value)
+    env_half: Nested = EnvSamples(
+        observation=allocate("observation", T, env_shared),
+        reward=all_reward[1:],
+        prev_reward=all_reward[:-1],
+        done=allocate("done", T, env_shared),
+        env_info=allocate("env_info", T, env_shared),
+    )
+    if next_observation:
+        extended = record_class("EnvSamples", (*EnvSamples._fields, "next_observation"))
+        env_half = extended(*env_half, allocate("observation", T, env_shared))
+    samples_np = Samples(agent=agent_half, env=env_half)
+    return torchify_buffer(samples_np), samples_np, examples
+
+
+def get_example_outputs(
+    agent: Any, env: Any, examples: dict[str, Any], subprocess: bool = False
+) -> None:
+    """Reset and step ``env`` once, step ``agent`` once, and store what they return.
+
+    Args:
+        agent: initialized; it is reset before its step.
+        env: an instance.
+        examples: written in place, see :func:`build_samples_buffer`.
+        subprocess: do so in a temporary process, with one torch thread.
+
+    Raises:
+        RuntimeError: if the temporary process fails; shows its traceback.
+    """
+    if subprocess:
+        examples.update(_in_child(agent, env))
+        return
+    observation = env.reset()
+    action = env.action_space.sample()
+    observation, reward, done, env_info = env.step(action)
+    reward = np.asarray(reward, dtype="float32")
+    agent.reset()
+    inputs = torchify_buffer(AgentInputs(_as_arrays(observation), _as_arrays(action), reward))
+    action, agent_info = agent.step(*inputs)
+    if "prev_rnn_state" in getattr(agent_info, "_fields", ()):
+        # The agent's state always has a batch dimension, [B,N,H]; examples have none.
+        agent_info = agent_info._replace(prev_rnn_state=agent_info.prev_rnn_state[0])
+    examples.update(
+        observation=observation,
+        reward=reward,
+        done=done,
+        env_info=env_info,
+        action=action,
+        agent_info=agent_info,
+    )
+
+
+def _as_arrays(value: Nested) -> Nested:
+    """Python and numpy scalars as arrays, records as they are."""
+    return value if isinstance(value, tuple) else np.asarray(value)
+
+
+def _in_child(agent: Any, env: Any) -> dict[str, Any]:
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_send_examples, args=(sender, agent, env), daemon=True)
+    child.start()
+    sender.close()
+    try:
+        if not receiver.poll(EXAMPLE_TIMEOUT_S):
+            raise RuntimeError(f"the example step took over {EXAMPLE_TIMEOUT_S:.0f} s")
+        outcome = receiver.recv()
+    except EOFError:
+        child.join()
+        raise RuntimeError(f"the example process died with code {child.exitcode}") from None
+    finally:
+        child.terminate()
+        child.join()
+    if isinstance(outcome, str):
+        raise RuntimeError(f"the example step failed in its process:\n{outcome}")
+    for name in ("action", "agent_info"):
+        outcome[name] = torchify_buffer(outcome[name])
+    examples: dict[str, Any] = outcome
+    return examples
+
+
+def _send_examples(sender: Any, agent: Any, env: Any) -> None:
+    torch.set_num_threads(1)
+    try:
+        examples: dict[str, Any] = {}
+        get_example_outputs(agent, env, examples)
+        for name in ("action", "agent_info"):
+            examples[name] = numpify_buffer(examples[name])
+        sender.send(examples)
+    except BaseException:
+        sender.send(traceback.format_exc())
+    finally:
+        sender.close()

@@ -1,0 +1,189 @@
+"""What every collector is given, and how environments are started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.core.records import AgentInputs
+from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.seed import make_generator
+from rlpyt.utils.types import Nested
+
+
+class BaseCollector:
+    """Steps its environments for a batch of training samples.
+
+    Args:
+        rank: of the process.
+        envs: B environments.
+        samples_np: numpy record [T,B,...] to write.
+        batch_T: time steps of a batch.
+        TrajInfoCls: of the trajectories.
+        agent: if it acts in this process.
+        sync: semaphores and flags, in parallel samplers.
+        step_buffer_np: [B,...] shared with an action server.
+        global_B: environments over all processes.
+        env_ranks: of ``envs`` among them.
+    """
+
+    mid_batch_reset: bool
+
+    def __init__(
+        self,
+        rank: int,
+        envs: Sequence[Any],
+        samples_np: Nested,
+        batch_T: int,
+        TrajInfoCls: Any,
+        agent: Any = None,
+        sync: Any = None,
+        step_buffer_np: Nested = None,
+        global_B: int = 1,
+        env_ranks: Sequence[int] | None = None,
+    ) -> None:
+        save__init__args(locals())
+        self.rank: int
+        self.envs: Sequence[Any]
+        self.agent: Any
+        self.step_buffer_np: Nested
+        self.global_B: int
+        self.env_ranks: Sequence[int] | None
+
+    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, list[Any]]:
+        """Reset all environments and return the agent's first inputs and the trajectory infos."""
+        raise NotImplementedError
+
+    def start_agent(self) -> None:
+        """Make the agent ready to act on the environments of this collector."""
+        if self.agent is not None:
+            self.agent.collector_initialize(global_B=self.global_B, env_ranks=self.env_ranks)
+            self.agent.reset()
+            self.agent.sample_mode(itr=0)
+
+    def collect_batch(
+        self, agent_inputs: AgentInputs, traj_infos: list[Any], itr: int
+    ) -> tuple[AgentInputs, list[Any], list[Any]]:
+        """Fill the batch; return the next inputs, running and completed trajectory infos."""
+        raise NotImplementedError
+
+    def reset_if_needed(self, agent_inputs: AgentInputs) -> None:
+        """Reset environments between batches, where that was put off."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the collector itself remembers between batches."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``."""
+
+
+class BaseEvalCollector:
+    """Steps its environments to evaluate the agent; records trajectories only.
+
+    Args:
+        rank: of the process.
+        envs: evaluation environments.
+        TrajInfoCls: of the trajectories.
+        traj_infos_queue: to send completed ones to.
+        max_T: time steps of one evaluation.
+        agent: if it acts in this process.
+        sync: semaphores and flags.
+        step_buffer_np: [B,...] shared with an action server.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        envs: Sequence[Any],
+        TrajInfoCls: Any,
+        traj_infos_queue: Any,
+        max_T: int,
+        agent: Any = None,
+        sync: Any = None,
+        step_buffer_np: Nested = None,
+    ) -> None:
+        save__init__args(locals())
+
+    def collect_evaluation(self, itr: int) -> Any:
+        """Run one evaluation."""
+        raise NotImplementedError
+
+
+def null_inputs(envs: Sequence[Any], observations: Sequence[Nested]) -> AgentInputs:
+    """The agent's inputs at the start of an episode, as numpy buffers of their own.
+
+    Args:
+        envs: B environments.
+        observations: of their resets.
+
+    Returns:
+        AgentInputs [B,...]: the observations, null actions and zero rewards.
+    """
+    B = len(envs)
+    observation = buffer_from_example(observations[0], B)
+    for b, o in enumerate(observations):
+        observation[b] = o
+    null_action = envs[0].action_space.null_value()
+    action = buffer_from_example(null_action, B)
+    action[:] = null_action
+    return AgentInputs(observation, action, np.zeros(B, dtype="float32"))
+
+
+class DecorrelatingStartCollector(BaseCollector):
+    """Starts every environment at another point of its first episode."""
+
+    # Set by the sampler. Together with each environment's rank it seeds the numbers of steps, which
+    # therefore do not depend on how environments are spread over processes.
+    start_seed: int | None = None
+
+    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, list[Any]]:
+        """Reset all environments, then take a random number of random steps in each.
+
+        Args:
+            max_decorrelation_steps: each environment takes 1 to this many steps; 0 for none.
+
+        Returns:
+            The agent's inputs as numpy buffers [B,...], and a list of B trajectory infos.
+        """
+        inputs = null_inputs(self.envs, [env.reset() for env in self.envs])
+        traj_infos = [self.TrajInfoCls() for _ in self.envs]
+        if max_decorrelation_steps:
+            if self.rank == 0:
+                logger.log(
+                    "Sampler decorrelating envs, max steps: "
+                    f"{int(max_decorrelation_steps)}"
+                )
+            for b in range(len(self.envs)):
+                n_steps = 1 + int(self._start_rng(b).random() * max_decorrelation_steps)
+                traj_infos[b] = self._random_steps(b, n_steps, inputs, traj_infos[b])
+        if self.step_buffer_np is not None:
+            self.step_buffer_np.observation[:] = inputs.observation
+            self.step_buffer_np.action[:] = inputs.prev_action
+            self.step_buffer_np.reward[:] = inputs.prev_reward
+        return inputs, traj_infos
+
+    def _start_rng(self, b: int) -> np.random.Generator:
+        if self.start_seed is None:
+            return make_generator()
+        env_rank = b if self.env_ranks is None else self.env_ranks[b]
+        return np.random.default_rng([self.start_seed, env_rank])
+
+    def _random_steps(self, b: int, n_steps: int, inputs: AgentInputs, traj_info: Any) -> Any:
+        env = self.envs[b]
+        null_action = env.action_space.null_value()
+        for _ in range(n_steps):
+            action = env.action_space.sample()
+            observation, reward, done, env_info = env.step(action)
+            traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
+            if getattr(env_info, "traj_done", done):
+                observation = env.reset()
+                traj_info = self.TrajInfoCls()
+            inputs.observation[b] = observation
+            inputs.prev_action[b] = null_action if done else action
+            inputs.prev_reward[b] = 0 if done else reward
+        return traj_info

@@ -1,0 +1,182 @@
+"""Agent and environments in one process: the simplest sampler, and the one to debug with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlpyt.core.records import AgentInputs
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
+from rlpyt.samplers.serial.collectors import SerialEvalCollector
+from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import set_envs_seeds
+
+# Evaluation environments draw from other random streams than those trained in.
+EVAL_SEED_OFFSET = 1_000_000
+
+
+class SerialSampler(BaseSampler):
+    """Steps the environments one after the other, in the process of the runner.
+
+    Args as of :class:`~rlpyt.samplers.base.BaseSampler`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = CpuResetCollector,
+        eval_CollectorCls: Any = SerialEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *args, CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls, **kwargs
+        )
+        self.envs: list[Any] = []
+        self.eval_envs: list[Any] = []
+        self.eval_collector: Any = None
+
+    def initialize(
+        self,
+        agent: Any,
+        affinity: Any = None,
+        seed: int | None = None,
+        bootstrap_value: bool = False,
+        traj_info_kwargs: dict[str, Any] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> dict[str, Any]:
+        """Make environments and buffers, initialize the agent, and start both.
+
+        Args:
+            agent: is initialized with the spaces of the environments.
+            affinity: unused; the runner sets that of its process.
+            seed: the environment of global index i gets ``seed + i``, those of evaluation are offset.
+            bootstrap_value: record the agent's value after the last step of a batch.
+            traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``.
+            rank: of this process among ``world_size``.
+            world_size: processes which sample the same way.
+
+        Returns:
+            Examples of what the buffers hold, see
+            :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
+        """
+        B = self.batch_spec.B
+        env_ranks = range(rank * B, (rank + 1) * B)
+        self.agent = agent
+        self.envs = self._make_envs(B, self.env_kwargs, seed, first=env_ranks[0])
+        agent.initialize(
+            self.envs[0].spaces, share_memory=False, global_B=B * world_size, env_ranks=env_ranks
+        )
+        self.samples_pyt, self.samples_np, examples = build_samples_buffer(
+            agent,
+            self.envs[0],
+            self.batch_spec,
+            bootstrap_value,
+            agent_shared=False,
+            env_shared=False,
+            subprocess=False,
+            next_observation=self.record_next_observation,
+        )
+        for name, value in (traj_info_kwargs or {}).items():
+            setattr(self.TrajInfoCls, "_" + name, value)
+        self.collector = self.CollectorCls(
+            rank=0,
+            envs=self.envs,
+            samples_np=self.samples_np,
+            batch_T=self.batch_spec.T,
+            TrajInfoCls=self.TrajInfoCls,
+            agent=agent,
+            global_B=B * world_size,
+            env_ranks=env_ranks,
+        )
+        self.collector.start_seed = seed
+        if self.eval_n_envs > 0:
+            self._make_evaluation(seed, rank)
+        self.agent_inputs: AgentInputs
+        self.agent_inputs, self.traj_infos = self.collector.start_envs(
+            self.max_decorrelation_steps
+        )
+        self.collector.start_agent()
+        logger.log("Serial Sampler initialized.")
+        return examples
+
+    def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
+        """Collect one batch; see :meth:`BaseSampler.obtain_samples`."""
+        self.agent_inputs, self.traj_infos, completed_infos = self.collector.collect_batch(
+            self.agent_inputs, self.traj_infos, itr
+        )
+        self.collector.reset_if_needed(self.agent_inputs)
+        return self.samples_pyt, completed_infos
+
+    def evaluate_agent(self, itr: int) -> list[Any]:
+        """Run one evaluation and return its completed trajectory infos.
+
+        Raises:
+            ValueError: if the sampler has no evaluation environments.
+        """
+        if self.eval_collector is None:
+            raise ValueError(
+                f"eval_n_envs is {self.eval_n_envs}, so there is nothing to evaluate in: give the "
+                "sampler eval_n_envs >= 1, eval_env_kwargs and eval_max_steps"
+            )
+        infos: list[Any] = self.eval_collector.collect_evaluation(itr)
+        return infos
+
+    def shutdown(self) -> None:
+        """Close all environments."""
+        for env in (*self.envs, *self.eval_envs):
+            env.close()
+        self.envs, self.eval_envs = [], []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of environments, trajectories, collector and acting agent."""
+        return {
+            "envs": [env.state_dict() for env in self.envs],
+            "eval_envs": [env.state_dict() for env in self.eval_envs],
+            "agent_inputs": self.agent_inputs._asdict(),
+            "traj_infos": [dict(traj_info) for traj_info in self.traj_infos],
+            "collector": self.collector.state_dict(),
+            "agent": self.agent.sample_state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``; the sampler must be initialized with the same sizes.
+
+        Raises:
+            ValueError: if ``state`` has another number of environments.
+        """
+        for name, envs in (("envs", self.envs), ("eval_envs", self.eval_envs)):
+            if len(state[name]) != len(envs):
+                raise ValueError(
+                    f"the saved sampler had {len(state[name])} {name}, this one has {len(envs)}: "
+                    "resume with the same batch_B and eval_n_envs"
+                )
+            for env, env_state in zip(envs, state[name]):
+                env.load_state_dict(env_state)
+        for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
+            buffer[:] = saved
+        for traj_info, saved in zip(self.traj_infos, state["traj_infos"]):
+            traj_info.clear()
+            traj_info.update(saved)
+        self.collector.load_state_dict(state["collector"])
+        self.agent.load_sample_state_dict(state["agent"])
+
+    def _make_envs(
+        self, n: int, env_kwargs: dict[str, Any], seed: int | None, first: int
+    ) -> list[Any]:
+        envs = [self.EnvCls(**env_kwargs) for _ in range(n)]
+        set_envs_seeds(envs, None if seed is None else seed + first)
+        return envs
+
+    def _make_evaluation(self, seed: int | None, rank: int) -> None:
+        n = self.eval_n_envs
+        env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
+        self.eval_envs = self._make_envs(n, env_kwargs, seed, first=EVAL_SEED_OFFSET + rank * n)
+        self.eval_collector = self.eval_CollectorCls(
+            envs=self.eval_envs,
+            agent=self.agent,
+            TrajInfoCls=self.TrajInfoCls,
+            max_T=self.eval_max_steps // n,
+            max_trajectories=self.eval_max_trajectories,
+        )

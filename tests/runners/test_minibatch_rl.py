@@ -1,0 +1,288 @@
+"""The synchronous runners: iterations, log rows, snapshots, callbacks, failure, resume."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.runners.callbacks import Callback, SaveBest, SaveState, StopAtReturn, load_run_state
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.context import logger_context
+from tests.runners.parts import CountingAlgo, make_runner
+
+RUN_KEYS = [
+    "Iteration",
+    "CumTime (s)",
+    "CumSteps",
+    "CumCompletedTrajs",
+    "CumUpdates",
+    "StepsPerSecond",
+    "UpdatesPerSecond",
+    "ReplayRatio",
+    "CumReplayRatio",
+]
+STATISTICS = ["Average", "Std", "Median", "Min", "Max"]
+INFO_KEYS = [
+    name + statistic
+    for name in ["Length", "Return", "NonzeroRewards", "DiscountedReturn", "loss", "gradNorm"]
+    for statistic in STATISTICS
+]
+
+
+@pytest.fixture(autouse=True)
+def _discount_of_one_afterwards():
+    yield
+    TrajInfo._discount = 1
+
+
+def train(runner, directory, snapshot_mode="last"):
+    with logger_context(directory, 0, "test", snapshot_mode=snapshot_mode, override_prefix=True):
+        runner.train()
+    return read_rows(directory)
+
+
+def read_rows(directory):
+    with open(directory / "run_0" / "progress.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def values(rows, key):
+    return [float(row[key]) for row in rows]
+
+
+def test_iterations_and_log_rows(tmp_path):
+    runner = make_runner()
+    rows = train(runner, tmp_path)
+    assert (runner.log_interval_itrs, runner.n_itr) == (2, 6)
+    assert values(rows, "Diagnostics/Iteration") == [1, 3, 5]
+    assert values(rows, "Diagnostics/CumSteps") == [40, 80, 120]
+    assert values(rows, "Diagnostics/CumUpdates") == [4, 8, 12]
+    # 4 updates of 10 over 40 steps.
+    assert values(rows, "Diagnostics/ReplayRatio") == [1, 1, 1]
+    assert values(rows, "Diagnostics/CumReplayRatio") == [1, 1, 1]
+    assert values(rows, "lossAverage") == [0.5, 2.5, 4.5]
+    assert values(rows, "gradNormStd") == [0, 0, 0]
+
+
+def test_columns_of_the_online_runner_in_order(tmp_path):
+    rows = train(make_runner(), tmp_path)
+    first = ["NewCompletedTrajs", "StepsInTrajWindow", *RUN_KEYS]
+    assert list(rows[0]) == ["Diagnostics/" + key for key in first] + INFO_KEYS
+
+
+def test_columns_of_the_evaluating_runner_in_order(tmp_path):
+    rows = train(make_runner(MinibatchRlEval), tmp_path)
+    first = ["StepsInEval", "TrajsInEval", "CumEvalTime", "CumTrainTime", *RUN_KEYS]
+    assert list(rows[0]) == ["Diagnostics/" + key for key in first] + INFO_KEYS
+
+
+def test_online_window_counts_every_trajectory_once(tmp_path):
+    # 4 environments, episodes of 4 steps: after 40 steps 8 of them are complete, after 80 16 more.
+    rows = train(make_runner(log_traj_window=5), tmp_path)
+    assert values(rows, "Diagnostics/CumCompletedTrajs") == [8, 20, 28]
+    assert values(rows, "Diagnostics/NewCompletedTrajs") == [8, 12, 8]
+    assert values(rows, "Diagnostics/StepsInTrajWindow") == [20, 20, 20]
+    assert values(rows, "ReturnAverage") == [10, 10, 10]
+
+
+def test_first_evaluation_precedes_any_step(tmp_path):
+    # The first row used to claim one batch of steps.
+    rows = train(make_runner(MinibatchRlEval), tmp_path)
+    assert values(rows, "Diagnostics/CumSteps") == [0, 40, 80, 120]
+    assert values(rows, "Diagnostics/TrajsInEval") == [4, 4, 4, 4]
+    assert math.isnan(values(rows, "Diagnostics/StepsPerSecond")[0])
+    assert values(rows, "Diagnostics/StepsPerSecond")[1] > 0
+    train_time = np.subtract(
+        values(rows, "Diagnostics/CumTime (s)"), values(rows, "Diagnostics/CumEvalTime")
+    )
+    np.testing.assert_allclose(values(rows, "Diagnostics/CumTrainTime"), train_time)
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
+def test_fewer_steps_than_one_batch_still_run_once(RunnerCls, tmp_path):
+    # A single iteration used to fail on a missing progress bar, after the work was done.
+    rows = train(make_runner(RunnerCls, n_steps=1, log_interval_steps=1), tmp_path)
+    assert values(rows, "Diagnostics/CumSteps")[-1] == 20
+
+
+def test_snapshot_holds_what_is_needed_to_use_the_agent(tmp_path):
+    train(make_runner(), tmp_path)
+    snapshot = torch.load(tmp_path / "run_0" / "params.pkl")
+    assert set(snapshot) == {"itr", "cum_steps", "agent_state_dict", "optimizer_state_dict"}
+    assert (snapshot["itr"], snapshot["cum_steps"]) == (5, 120)
+
+
+def test_roles_are_told_what_they_need(tmp_path):
+    runner = make_runner(MinibatchRlEval)
+    train(runner, tmp_path)
+    told = runner.algo.init_kwargs
+    assert told["batch_spec"] == (5, 4)
+    assert told["n_itr"] == 6
+    assert told["mid_batch_reset"] is True
+    assert set(told["examples"]) >= {"observation", "action", "reward", "done", "agent_info"}
+    assert TrajInfo._discount == 0.5
+    assert runner.agent.calls[-5:] == ["sample 5", "sample 5", "train 5", "eval 5", "eval 5"] or (
+        runner.agent.calls[-6:] == ["sample 5", "sample 5", "train 5", "eval 5", "eval 5", "reset"]
+    )
+
+
+class Diary(Callback):
+    def __init__(self):
+        self.events = []
+
+    def on_start(self, runner):
+        self.events.append("start")
+
+    def on_itr(self, runner, itr, samples, opt_info):
+        self.events.append(("itr", itr, opt_info.gradNorm))
+
+    def on_eval(self, runner, itr, traj_infos):
+        self.events.append(("eval", itr, len(traj_infos)))
+
+    def on_log(self, runner, itr, traj_infos):
+        self.events.append(("log", itr, len(traj_infos)))
+
+    def on_end(self, runner):
+        self.events.append("end")
+
+
+def test_callbacks_are_told_everything_in_order(tmp_path):
+    diary = Diary()
+    train(make_runner(MinibatchRlEval, n_steps=20, callbacks=[diary]), tmp_path)
+    assert diary.events == [
+        "start",
+        ("eval", 0, 4),
+        ("log", 0, 4),
+        ("itr", 0, 1.0),
+        ("itr", 1, 1.0),
+        ("eval", 1, 4),
+        ("log", 1, 4),
+        "end",
+    ]
+
+
+def test_a_callback_stops_the_run_which_logs_once_more(tmp_path):
+    class StopAt2(Callback):
+        def on_itr(self, runner, itr, samples, opt_info):
+            if itr == 2:
+                runner.stop()
+
+    runner = make_runner(callbacks=[StopAt2()])
+    rows = train(runner, tmp_path)
+    assert values(rows, "Diagnostics/CumSteps") == [40, 60]
+    assert values(rows, "Diagnostics/ReplayRatio") == [1, 1]
+    assert torch.load(tmp_path / "run_0" / "params.pkl")["itr"] == 2
+
+
+def test_stop_at_return(tmp_path):
+    rows = train(make_runner(callbacks=[StopAtReturn(10)]), tmp_path)
+    assert len(rows) == 1
+    rows = train(make_runner(callbacks=[StopAtReturn(11)]), tmp_path / "never")
+    assert len(rows) == 3
+
+
+def test_save_best_keeps_the_first_of_equal_snapshots(tmp_path):
+    train(make_runner(callbacks=[SaveBest()]), tmp_path)
+    assert torch.load(tmp_path / "run_0" / "best.pkl")["itr"] == 1
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
+def test_failure_leaves_log_and_snapshot_and_shuts_down(RunnerCls, tmp_path):
+    # Workers used to be left running, and outputs of the logger open.
+    diary = Diary()
+    runner = make_runner(RunnerCls, algo=CountingAlgo(fail_at=3), callbacks=[diary])
+    envs = []
+    original = runner.sampler.shutdown
+    runner.sampler.shutdown = lambda: (envs.extend(runner.sampler.envs), original())
+    with pytest.raises(ZeroDivisionError, match="a bug of the user"):
+        train(runner, tmp_path)
+    assert values(read_rows(tmp_path), "Diagnostics/CumSteps")[-1] == 40
+    assert torch.load(tmp_path / "run_0" / "params.pkl")["itr"] == 1
+    assert len(envs) == 4
+    assert all(env.closed for env in envs)
+    assert diary.events[-1] == "end"
+    assert "a bug of the user" in (tmp_path / "run_0" / "debug.log").read_text()
+
+
+def test_failure_in_startup_is_the_error_which_is_shown(tmp_path):
+    runner = make_runner(sampler_kwargs={"TrajInfoCls": None})
+    with pytest.raises((TypeError, AttributeError)) as error:
+        train(runner, tmp_path)
+    assert "pbar" not in str(error.value)
+
+
+def test_overriding_diagnostics_as_research_code_does(tmp_path):
+    class MyRunner(MinibatchRlEval):
+        def get_traj_info_kwargs(self):
+            return {**super().get_traj_info_kwargs(), "my_setting": 4}
+
+        def initialize_logging(self):
+            super().initialize_logging()
+            self._my_rewards = []
+
+        def store_diagnostics(self, itr, traj_infos, opt_info):
+            super().store_diagnostics(itr, traj_infos, opt_info)
+            self._my_rewards.append(self.algo.seen[-1])
+
+        def log_diagnostics(self, itr, eval_traj_infos, eval_time, prefix="Diagnostics/"):
+            logger.record_tabular("MyRewards", len(self._my_rewards))
+            assert self._cum_time >= 0
+            assert self._last_update_counter <= self.algo.update_counter
+            super().log_diagnostics(itr, eval_traj_infos, eval_time, prefix)
+
+        def get_itr_snapshot(self, itr):
+            return {**super().get_itr_snapshot(itr), "mine": 1}
+
+    rows = train(make_runner(MyRunner), tmp_path)
+    assert values(rows, "MyRewards") == [0, 2, 4, 6]
+    assert torch.load(tmp_path / "run_0" / "params.pkl")["mine"] == 1
+    assert TrajInfo._my_setting == 4
+    del TrajInfo._my_setting
+
+
+def test_train_as_research_code_rewrites_it(tmp_path):
+    class OwnLoop(MinibatchRl):
+        def train(self):
+            n_itr = self.startup()
+            for itr in range(n_itr):
+                with logger.prefix(f"itr #{itr} "):
+                    self.agent.sample_mode(itr)
+                    samples, traj_infos = self.sampler.obtain_samples(itr)
+                    self.agent.train_mode(itr)
+                    opt_info = self.algo.optimize_agent(itr, samples)
+                    self.store_diagnostics(itr, traj_infos, opt_info)
+                    if (itr + 1) % self.log_interval_itrs == 0:
+                        self.log_diagnostics(itr)
+            self.shutdown()
+
+    assert values(train(make_runner(OwnLoop), tmp_path), "Diagnostics/CumSteps") == [40, 80, 120]
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
+def test_resumed_run_logs_what_the_whole_run_would_have(RunnerCls, tmp_path):
+    whole = train(make_runner(RunnerCls), tmp_path / "whole")
+    train(make_runner(RunnerCls, n_steps=40, callbacks=[SaveState()]), tmp_path / "first")
+    resumed = make_runner(RunnerCls)
+    resumed.load_state_dict(load_run_state(tmp_path / "first" / "run_0" / "run_state.pkl"))
+    rows = train(resumed, tmp_path / "second")
+    n = len(rows)
+    assert n == 2
+    for key in ("CumSteps", "CumUpdates", "CumCompletedTrajs", "Iteration", "ReplayRatio"):
+        assert values(rows, "Diagnostics/" + key) == values(whole, "Diagnostics/" + key)[-n:]
+    assert values(rows, "lossAverage") == values(whole, "lossAverage")[-n:]
+    assert values(rows, "ReturnAverage") == values(whole, "ReturnAverage")[-n:]
+
+
+@pytest.mark.parametrize("name", ["n_steps", "log_interval_steps"])
+def test_bad_step_counts_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} is 0"):
+        make_runner(**{name: 0.5})
+
+
+def test_cpus_which_may_not_be_used_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"master_cpus is \[4711\], but this process may use only"):
+        train(make_runner(affinity={"master_cpus": [4711]}), tmp_path)

@@ -1,0 +1,279 @@
+"""The serial sampler: rows of its batches, trajectories, resets, evaluation, state."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.core.records import EnvStep, TrajInfo
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.serial.sampler import EVAL_SEED_OFFSET, SerialSampler
+from rlpyt.utils.seed import set_seed
+from tests.samplers.parts import CountEnv, EchoAgent
+
+EPISODE = [0, 1, 2, 3]  # Observations of one episode of four steps.
+
+
+def start(batch_T=6, batch_B=1, bootstrap_value=False, seed=3, **kwargs):
+    kwargs = {"EnvCls": CountEnv, "env_kwargs": {}, "max_decorrelation_steps": 0, **kwargs}
+    sampler = SerialSampler(batch_T=batch_T, batch_B=batch_B, **kwargs)
+    agent = EchoAgent()
+    sampler.initialize(
+        agent=agent,
+        seed=seed,
+        bootstrap_value=bootstrap_value,
+        traj_info_kwargs={"discount": 0.9},
+    )
+    return sampler, agent
+
+
+def column(array, b=0):
+    array = np.asarray(array)[:, b]
+    return (array[:, 0] if array.ndim > 1 else array).tolist()
+
+
+@pytest.fixture(autouse=True)
+def _discount_of_one_afterwards():
+    yield
+    TrajInfo._discount = 1
+
+
+def test_reset_collector_table_by_hand():
+    sampler, _ = start()
+    samples, infos = sampler.obtain_samples(0)
+    assert column(samples.env.observation) == [0, 1, 2, 3, 0, 1]
+    assert column(samples.env.reward) == [1, 2, 3, 4, 1, 2]
+    assert column(samples.env.done) == [0, 0, 0, 1, 0, 0]
+    assert column(samples.env.prev_reward) == [0, 1, 2, 3, 4, 1]
+    assert column(samples.agent.action) == [2, 3, 4, 2, 2, 3]
+    assert column(samples.agent.prev_action) == [1, 2, 3, 4, 2, 2]
+    assert column(samples.env.env_info.count) == [1, 2, 3, 4, 1, 2]
+    assert len(infos) == 1
+    assert (infos[0].Length, infos[0].Return, infos[0].NonzeroRewards) == (4, 10, 4)
+    assert infos[0].DiscountedReturn == pytest.approx(8.146)
+
+
+def test_wait_reset_collector_table_by_hand():
+    sampler, _ = start(CollectorCls=CpuWaitResetCollector)
+    samples, infos = sampler.obtain_samples(0)
+    assert column(samples.env.observation) == [0, 1, 2, 3, 0, 0]
+    assert column(samples.env.reward) == [1, 2, 3, 4, 0, 0]
+    assert column(samples.env.done) == [0, 0, 0, 1, 1, 1]
+    assert column(samples.agent.action) == [2, 3, 4, 2, 0, 0]
+    assert column(samples.env.env_info.count) == [1, 2, 3, 4, 0, 0]
+    assert column(samples.agent.agent_info.value)[4:] == [0, 0]
+    assert [info.Length for info in infos] == [4]
+
+
+def test_waiting_environments_start_the_next_batch_from_their_reset():
+    # The terminal observation used to be put in place of the one of the reset.
+    sampler, _ = start(CollectorCls=CpuWaitResetCollector)
+    sampler.obtain_samples(0)
+    samples, infos = sampler.obtain_samples(1)
+    assert column(samples.env.observation) == [0, 1, 2, 3, 0, 0]
+    assert [info.Return for info in infos] == [10]
+    assert column(samples.agent.prev_action)[0] == 1, "the null action"
+    assert sampler.envs[0].n_resets == 1 + 1 + 2, "example, start, and once after each batch"
+
+
+def test_waiting_environments_go_on_after_a_lost_life():
+    sampler, _ = start(
+        batch_T=3,
+        CollectorCls=CpuWaitResetCollector,
+        env_kwargs={"episode_steps": 4, "life_steps": 2},
+    )
+    samples, infos = sampler.obtain_samples(0)
+    assert column(samples.env.observation) == [0, 1, 0]
+    assert column(samples.env.done) == [0, 1, 1]
+    assert infos == []
+    samples, infos = sampler.obtain_samples(1)
+    assert column(samples.env.observation) == [2, 3, 0]
+    assert [info.Length for info in infos] == [4]
+
+
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+def test_agent_sees_null_action_and_zero_reward_after_done(CollectorCls):
+    # Previous action and reward of the old episode used to reach the agent in the new one.
+    sampler, _ = start(
+        batch_T=2, CollectorCls=CollectorCls, env_kwargs={"episode_steps": 4, "life_steps": 2}
+    )
+    for itr in range(4):
+        samples, _ = sampler.obtain_samples(itr)
+        seen = column(samples.agent.agent_info.prev_action)
+        rewards = (np.asarray(samples.agent.agent_info.value[:, 0]) // 100).tolist()
+        assert seen[0] == 1, "the null action"
+        assert rewards == [0, 1 if itr % 2 == 0 else 3]
+
+
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+def test_agent_state_is_reset_on_every_done(CollectorCls):
+    # Waiting environments used to keep the recurrent state of before the lost life.
+    sampler, agent = start(
+        batch_T=3, CollectorCls=CollectorCls, env_kwargs={"episode_steps": 9, "life_steps": 3}
+    )
+    sampler.obtain_samples(0)
+    assert agent.memory == {0: 0}
+
+
+def test_batches_continue_each_other_and_alias_one_buffer():
+    sampler, _ = start(batch_T=3, batch_B=2, env_kwargs={"episode_steps": 7})
+    first, _ = sampler.obtain_samples(0)
+    assert column(first.env.observation, 1) == [0, 1, 2]
+    last_reward = float(first.env.reward[-1, 1])
+    second, _ = sampler.obtain_samples(1)
+    assert second is first
+    assert column(second.env.observation, 1) == [3, 4, 5]
+    assert float(second.env.prev_reward[0, 1]) == last_reward == 3
+    # Writing an action writes the previous action of the next row.
+    second.agent.action[0] = 4
+    assert (sampler.samples_np.agent.prev_action[1] == 4).all()
+
+
+def test_bootstrap_value_is_of_the_observation_after_the_batch():
+    sampler, _ = start(batch_T=3, bootstrap_value=True)
+    samples, _ = sampler.obtain_samples(0)
+    assert samples.agent.bootstrap_value.shape == (1, 1)
+    assert samples.agent.bootstrap_value.item() == 3 + 100 * 3
+
+
+def test_next_observation_is_recorded_even_at_the_end_of_an_episode():
+    sampler, _ = start(record_next_observation=True)
+    samples, _ = sampler.obtain_samples(0)
+    assert column(samples.env.next_observation) == [1, 2, 3, 4, 1, 2]
+    assert column(samples.env.observation) == [0, 1, 2, 3, 0, 1]
+
+
+def test_decorrelation_does_not_depend_on_how_environments_are_grouped():
+    long = {"env_kwargs": {"episode_steps": 1000}, "max_decorrelation_steps": 50}
+    together, _ = start(batch_B=4, **long)
+    counts = [env.count for env in together.envs]
+    assert len(set(counts)) > 1
+    assert all(1 <= count <= 50 for count in counts)
+    assert together.agent_inputs.observation[:, 0].tolist() == counts
+    assert [info.Length for info in together.traj_infos] == counts
+    second_pair = SerialSampler(CountEnv, long["env_kwargs"], 6, 2, max_decorrelation_steps=50)
+    second_pair.initialize(agent=EchoAgent(), seed=3, rank=1, world_size=2)
+    assert [env.count for env in second_pair.envs] == counts[2:]
+
+
+def evaluation(**kwargs):
+    return start(**{"eval_n_envs": 2, "eval_max_steps": 22, "eval_env_kwargs": {}, **kwargs})
+
+
+def test_evaluation_until_its_step_limit():
+    sampler, agent = evaluation()
+    infos = sampler.evaluate_agent(5)
+    assert [info.Return for info in infos] == [10] * 4, "2 envs, 11 steps, episodes of 4"
+    # The mode first, so that a recurrent agent can put its sampling state aside.
+    assert agent.calls[-2:] == ["eval 5", "reset"]
+
+
+def test_evaluation_stops_after_the_step_which_completes_enough():
+    sampler, _ = evaluation(eval_max_trajectories=3)
+    assert len(sampler.evaluate_agent(0)) == 4, "both of the second round complete together"
+    assert sum(len(env.actions) for env in sampler.eval_envs) == 16
+
+
+def test_evaluation_leaves_training_environments_alone():
+    sampler, _ = evaluation(batch_T=2)
+    sampler.obtain_samples(0)
+    sampler.evaluate_agent(0)
+    samples, _ = sampler.obtain_samples(1)
+    assert column(samples.env.observation) == [2, 3]
+
+
+def test_evaluation_environments_have_seeds_of_their_own():
+    class SeededEnv(CountEnv):
+        def seed(self, seed):
+            self.my_seed = seed
+
+    sampler, _ = evaluation(EnvCls=SeededEnv, batch_B=3, seed=7)
+    assert [env.my_seed for env in sampler.envs] == [7, 8, 9]
+    assert [env.my_seed for env in sampler.eval_envs] == [
+        7 + EVAL_SEED_OFFSET,
+        8 + EVAL_SEED_OFFSET,
+    ]
+
+
+def test_evaluating_without_environments_is_an_error():
+    sampler, _ = start()
+    with pytest.raises(ValueError, match="eval_n_envs is 0.*give the sampler eval_n_envs"):
+        sampler.evaluate_agent(0)
+
+
+def test_nan_reward_is_an_error_which_names_the_environment():
+    class NanEnv(CountEnv):
+        def step(self, action):
+            step = super().step(action)
+            return EnvStep(step.observation, float("nan"), step.done, step.env_info)
+
+    class NanLater(NanEnv):
+        def step(self, action):
+            return NanEnv.step(self, action) if self.n_resets > 2 else CountEnv.step(self, action)
+
+    sampler, _ = start(EnvCls=NanLater)
+    with pytest.raises(ValueError, match=r"environment 0 \(NanLater\) returned reward nan"):
+        sampler.obtain_samples(0)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"batch_T": 0}, "batch_T is 0"),
+        ({"batch_B": 0}, "batch_B is 0"),
+        ({"eval_n_envs": 2}, "eval_max_steps is None with eval_n_envs 2"),
+        ({"eval_n_envs": 20, "eval_max_steps": 10}, "eval_max_steps is 10 with eval_n_envs 20"),
+    ],
+)
+def test_bad_sizes_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        start(**kwargs)
+
+
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+def test_state_round_trip_continues_the_same_batches(CollectorCls):
+    kwargs = {
+        "batch_B": 3,
+        "batch_T": 5,
+        "CollectorCls": CollectorCls,
+        "env_kwargs": {"episode_steps": 7, "life_steps": 3},
+        "max_decorrelation_steps": 6,
+    }
+    original, _ = start(**kwargs)
+    original.obtain_samples(0)
+    state = copy.deepcopy(original.state_dict())
+    restored, _ = start(**kwargs, seed=99)
+    restored.load_state_dict(state)
+    for itr in range(1, 4):
+        expected, expected_infos = original.obtain_samples(itr)
+        samples, infos = restored.obtain_samples(itr)
+        for name in ("observation", "reward", "prev_reward", "done"):
+            assert torch.equal(getattr(samples.env, name), getattr(expected.env, name)), name
+        assert torch.equal(samples.agent.prev_action, expected.agent.prev_action)
+        assert infos == expected_infos
+
+
+def test_state_of_another_size_is_refused():
+    state = start(batch_B=2)[0].state_dict()
+    with pytest.raises(ValueError, match="had 2 envs, this one has 3"):
+        start(batch_B=3)[0].load_state_dict(state)
+
+
+def test_same_seed_same_batches():
+    def batch():
+        set_seed(11)
+        sampler, _ = start(batch_B=2, max_decorrelation_steps=3)
+        return copy.deepcopy(sampler.obtain_samples(0)[0])
+
+    first, second = batch(), batch()
+    assert torch.equal(first.env.observation, second.env.observation)
+    assert torch.equal(first.agent.action, second.agent.action)
+
+
+def test_shutdown_closes_every_environment_once():
+    sampler, _ = evaluation()
+    envs = [*sampler.envs, *sampler.eval_envs]
+    sampler.shutdown()
+    sampler.shutdown()
+    assert all(env.closed for env in envs)
