@@ -1,0 +1,146 @@
+"""DQN and categorical DQN solve a vector task and a pixel task, each in well under a minute.
+
+One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
+tests/learning``.
+"""
+
+import os
+
+import pytest
+
+from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs import gym
+from rlpyt.envs.toy import Catch
+from rlpyt.runners.callbacks import Callback, mean_return
+from rlpyt.runners.minibatch_rl import MinibatchRlEval
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging import logger
+
+SEEDS = [int(seed) for seed in os.environ.get("RLPYT_LEARNING_SEEDS", "0").split(",")]
+
+
+class StopWhenSolved(Callback):
+    """Remembers the best mean return of an evaluation, and stops at a good one."""
+
+    def __init__(self, threshold):
+        self.threshold, self.best = threshold, -float("inf")
+
+    def on_eval(self, runner, itr, traj_infos):
+        self.best = max(self.best, mean_return(traj_infos))
+        if self.best >= self.threshold:
+            runner.stop()
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with logger.using(logger.Logger()):
+        logger.disable()
+        yield
+
+
+def best_return(algo, agent, sampler, n_steps, threshold, seed):
+    solved = StopWhenSolved(threshold)
+    MinibatchRlEval(
+        algo=algo,
+        agent=agent,
+        sampler=sampler,
+        n_steps=n_steps,
+        log_interval_steps=1e3,
+        seed=seed,
+        affinity={"master_torch_threads": 1},
+        callbacks=[solved],
+    ).train()
+    return solved.best
+
+
+def cartpole_sampler():
+    return SerialSampler(
+        EnvCls=gym.make,
+        env_kwargs={"id": "CartPole-v1"},
+        batch_T=8,
+        batch_B=4,
+        max_decorrelation_steps=0,
+        eval_n_envs=5,
+        eval_max_steps=5 * 500,
+        eval_max_trajectories=10,
+    )
+
+
+CARTPOLE = {
+    "learning_rate": 1e-3,
+    "batch_size": 64,
+    "replay_size": 50e3,
+    "min_steps_learn": 1e3,
+    "replay_ratio": 16,
+    "target_update_interval": 100,
+    "eps_steps": 8e3,
+    "double_dqn": True,
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "settings"),
+    [
+        (DQN, MlpDqnAgent, {}),
+        (DQN, MlpDqnAgent, {"prioritized_replay": True, "n_step_return": 3}),
+        (CategoricalDQN, MlpCatDqnAgent, {"V_min": 0, "V_max": 100}),
+    ],
+    ids=["dqn", "dqn-prioritized-n-step", "categorical"],
+)
+def test_cartpole(AlgoCls, AgentCls, settings, seed):
+    best = best_return(
+        AlgoCls(**{**CARTPOLE, **settings}),
+        AgentCls(model_kwargs={"hidden_sizes": [128, 128]}, eps_final=0.02),
+        cartpole_sampler(),
+        n_steps=60e3,
+        threshold=400,
+        seed=seed,
+    )
+    assert best >= 400, "random actions reach 20"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "settings"),
+    [
+        (DQN, AtariDqnAgent, {}),
+        (DQN, AtariDqnAgent, {"prioritized_replay": True, "double_dqn": True}),
+        (CategoricalDQN, AtariCatDqnAgent, {"V_min": -1, "V_max": 1}),
+    ],
+    ids=["dqn", "dqn-prioritized-double", "categorical"],
+)
+def test_catch(AlgoCls, AgentCls, settings, seed):
+    # Two frames of 20 x 10 pixels, and the networks for images with smaller kernels.
+    env_kwargs = {"grid_shape": (10, 5), "img_shape": (20, 10), "num_img_obs": 2}
+    convolution = {"channels": [16, 32], "kernel_sizes": [4, 3], "strides": [2, 1]}
+    model_kwargs = {**convolution, "paddings": [0, 1], "fc_sizes": 64, "dueling": True}
+    sampler = SerialSampler(
+        EnvCls=Catch,
+        env_kwargs=env_kwargs,
+        batch_T=4,
+        batch_B=8,
+        max_decorrelation_steps=0,
+        eval_n_envs=10,
+        eval_max_steps=10 * 9 * 5,
+    )
+    best = best_return(
+        AlgoCls(
+            learning_rate=1e-3,
+            min_steps_learn=500,
+            replay_size=20e3,
+            target_update_interval=100,
+            eps_steps=3e3,
+            **settings,
+        ),
+        AgentCls(model_kwargs=model_kwargs),
+        sampler,
+        n_steps=20e3,
+        threshold=0.95,
+        seed=seed,
+    )
+    assert best >= 0.95, "random actions reach about -0.6"
