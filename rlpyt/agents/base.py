@@ -1,0 +1,11 @@
+"""The base of all agents, the two recurrent mixins, and the records which agents exchange."""
+
+from __future__ import annotations
+
+from rlpyt.agents._agent import BaseAgent as BaseAgent
+from rlpyt.agents._agent import without_ddp as without_ddp
+from rlpyt.agents._recurrent import AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin
+from rlpyt.agents._recurrent import RecurrentAgentMixin as RecurrentAgentMixin
+from rlpyt.core.records import AgentInputs as AgentInputs
+from rlpyt.core.records import AgentInputsRnn as AgentInputsRnn
+from rlpyt.core.records import AgentStep as AgentStep

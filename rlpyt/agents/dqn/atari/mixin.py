@@ -1,0 +1,19 @@
+"""How a model for images learns the shape of its input and its number of outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlpyt.agents.base import BaseAgent
+from rlpyt.core.records import EnvSpaces
+
+
+class AtariMixin(BaseAgent):
+    """Passes image shape and number of actions to the model; stands first among the bases."""
+
+    def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+        """Keywords ``image_shape`` [C,H,W] and ``output_size``, the number of actions."""
+        return {
+            "image_shape": env_spaces.observation.shape,
+            "output_size": env_spaces.action.n,
+        }

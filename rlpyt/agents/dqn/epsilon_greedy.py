@@ -1,0 +1,144 @@
+"""The schedule of random actions: annealed while sampling, small and fixed in evaluation."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing as mp
+from collections.abc import Sequence
+from typing import Any, Union
+
+import torch
+
+from rlpyt.agents.base import BaseAgent
+from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import save__init__args
+
+Epsilon = Union[float, torch.Tensor]
+
+
+class EpsilonGreedyAgentMixin(BaseAgent):
+    """Anneals the probability of a random action; stands before the agent class among the bases.
+
+        p       = clip((itr - eps_itr_min) / (eps_itr_max - eps_itr_min), 0, 1)
+        epsilon = p * eps_final + (1 - p) * eps_init
+
+    The algorithm sets the two iterations by :meth:`set_epsilon_itr_min_max`, also after the workers
+    of the sampler were started: they are in shared memory.
+
+    Args:
+        eps_init: probability before ``eps_itr_min``.
+        eps_final: probability after ``eps_itr_max``.
+        eps_final_min: if given, the final probabilities of the environments are spaced evenly in
+            their logarithm, from ``eps_final_min`` to ``eps_final``.
+        eps_itr_min: iteration of the sampler.
+        eps_itr_max: iteration of the sampler.
+        eps_eval: probability in evaluation; 1 before the first iteration.
+        *args: of the agent class.
+        **kwargs: of the agent class.
+
+    Source: Mnih et al. 2015, doi:10.1038/nature14236; one epsilon per environment as in Horgan et
+    al. 2018, arXiv:1803.00933.
+    """
+
+    eps_init: Epsilon
+    eps_final: Epsilon
+    eps_final_min: float | None
+    eps_eval: float
+
+    def __init__(
+        self,
+        eps_init: float = 1,
+        eps_final: float = 0.01,
+        eps_final_min: float | None = None,
+        eps_itr_min: int = 50,
+        eps_itr_max: int = 1000,
+        eps_eval: float = 0.001,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        save__init__args(locals())
+        self._eps_init_scalar = float(self.eps_init)
+        self._eps_final_scalar = float(self.eps_final)
+        self._eps_itr_min_max = mp.RawArray("l", [int(eps_itr_min), int(eps_itr_max)])
+        self._eps_is_logged = True
+
+    def collector_initialize(
+        self, global_B: int = 1, env_ranks: Sequence[int] | None = None
+    ) -> None:
+        """Make the vector of epsilons for the environments in this process."""
+        super().collector_initialize(global_B, env_ranks)
+        if env_ranks is not None:
+            self.make_vec_eps(global_B, env_ranks)
+
+    def make_vec_eps(self, global_B: int, env_ranks: Sequence[int]) -> None:
+        """Give each environment its final epsilon, if ``eps_final_min`` asks for that.
+
+        Args:
+            global_B: number of environments over all processes.
+            env_ranks: indexes among those, of the environments which this agent acts for. In
+                alternating sampling neighbours share their epsilon, one of each half.
+
+        Raises:
+            ValueError: if ``global_B`` is odd in alternating sampling.
+        """
+        self._eps_is_logged = 0 in env_ranks
+        if self.alternating:
+            if global_B % 2:
+                raise ValueError(f"alternating sampling needs an even global_B, got {global_B}")
+            global_B //= 2
+            env_ranks = sorted({rank // 2 for rank in env_ranks})
+        self.eps_init, self.eps_final = self._eps_init_scalar, self._eps_final_scalar
+        if self.eps_final_min is not None and self.eps_final_min != self._eps_final_scalar:
+            lowest, highest = math.log10(self.eps_final_min), math.log10(self._eps_final_scalar)
+            self.eps_final = torch.logspace(lowest, highest, global_B)[list(env_ranks)]
+            self.eps_init = self._eps_init_scalar * torch.ones_like(self.eps_final)
+        self.eps_sample = self.eps_init
+
+    def set_epsilon_itr_min_max(self, eps_itr_min: int, eps_itr_max: int) -> None:
+        """Set when epsilon is annealed, for every process which acts with this agent.
+
+        Args:
+            eps_itr_min: first iteration.
+            eps_itr_max: last iteration; from then on epsilon is final, even if not greater than
+                ``eps_itr_min``.
+        """
+        logger.log(f"Agent setting min/max epsilon itrs: {eps_itr_min}, {eps_itr_max}")
+        self._eps_itr_min_max[:] = [int(eps_itr_min), int(eps_itr_max)]
+
+    def set_sample_epsilon_greedy(self, epsilon: Epsilon) -> None:
+        """Act with ``epsilon`` until the mode changes.
+
+        Args:
+            epsilon: scalar, or [B] for the environments of a batch.
+        """
+        self.distribution.set_epsilon(epsilon)
+
+    def sample_mode(self, itr: int) -> None:
+        super().sample_mode(itr)
+        progress = self._eps_progress(itr)
+        self.eps_sample = progress * self.eps_final + (1 - progress) * self.eps_init
+        self.distribution.set_epsilon(self.eps_sample)
+        self._log_eps_sample(itr)
+
+    def eval_mode(self, itr: int) -> None:
+        super().eval_mode(itr)
+        epsilon = self.eps_eval if itr > 0 else 1.0
+        logger.log(f"Agent at itr {itr}, eval eps {epsilon}")
+        self.distribution.set_epsilon(epsilon)
+
+    def _eps_progress(self, itr: int) -> float:
+        """How much of the annealing is done, in [0, 1]."""
+        itr_min, itr_max = map(int, self._eps_itr_min_max)
+        if itr >= itr_max:
+            return 1.0
+        return max(0, itr - itr_min) / max(1, itr_max - itr_min)
+
+    def _log_eps_sample(self, itr: int) -> None:
+        """Log ten times along the way, and only where the first environment is acted for."""
+        itr_max = self._eps_itr_min_max[1]
+        is_due = itr == itr_max or (itr < itr_max and itr % max(1, itr_max // 10) == 0)
+        if not (is_due and self._eps_is_logged):
+            return
+        epsilons = torch.as_tensor(self.eps_sample)
+        logger.log(f"Agent at itr {itr}, sample eps {epsilons.min():.6g} to {epsilons.max():.6g}")

@@ -1,0 +1,55 @@
+"""Making optimizers, and moving their state from one run to another."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from rlpyt.utils import torch_compat
+
+# How an optimizer computes, as opposed to what: belongs to the machine, not to a snapshot.
+KERNEL_CHOICES = ("fused", "foreach", "capturable", "differentiable")
+
+
+def accepts(function: Any, name: str) -> bool:
+    """Whether ``function`` has a parameter of this name."""
+    return name in inspect.signature(function).parameters
+
+
+def make_optimizer(
+    OptimCls: Any,
+    parameters: Iterable[torch.nn.Parameter],
+    learning_rate: float,
+    optim_kwargs: Mapping[str, Any] | None,
+) -> Any:
+    """Make an optimizer, with its fastest kernel unless the user chose one.
+
+    Args:
+        OptimCls: class or factory, called with parameters, ``lr`` and ``optim_kwargs``.
+        parameters: to adapt.
+        learning_rate: ``lr``.
+        optim_kwargs: of ``OptimCls``; not changed.
+    """
+    parameters = list(parameters)
+    kwargs = torch_compat.adam_kwargs(OptimCls, parameters, optim_kwargs)
+    return OptimCls(parameters, lr=learning_rate, **kwargs)
+
+
+def load_optimizer_state(optimizer: Any, state_dict: Mapping[str, Any]) -> None:
+    """Load ``state_dict`` into ``optimizer``, which keeps its own kernels.
+
+    Args:
+        optimizer: with the same parameter groups.
+        state_dict: of an optimizer on any device; not changed.
+    """
+    own_groups = optimizer.param_groups
+    loaded_groups = state_dict["param_groups"]
+    if len(own_groups) == len(loaded_groups):
+        loaded_groups = [
+            {**loaded, **{name: own[name] for name in KERNEL_CHOICES if name in own}}
+            for loaded, own in zip(loaded_groups, own_groups, strict=True)
+        ]
+    optimizer.load_state_dict({**state_dict, "param_groups": loaded_groups})

@@ -1,0 +1,370 @@
+"""What all algorithms with a replay buffer share: set-up, the loop of updates, state."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.core.records import BatchSpec, SamplesToBuffer
+from rlpyt.utils.logging import logger
+from rlpyt.utils.tensor import select_at_indexes
+from rlpyt.utils.types import Nested
+
+
+@cache
+def opt_info_class(fields: tuple[str, ...]) -> Any:
+    """A namedtuple class ``OptInfo`` with these fields."""
+    return namedtuple("OptInfo", fields)
+
+
+class ReplayAlgorithm(RlAlgorithm):
+    """Stores what is sampled, and trains on batches drawn from the store.
+
+    :meth:`optimize_agent` only calls small methods, each of which a subclass may replace: what is
+    stored (:meth:`examples_to_buffer`, :meth:`samples_to_buffer`) and where
+    (:meth:`initialize_replay_buffer`), what is minimised and logged (:meth:`_get_loss_values`), how
+    gradients are clipped (:meth:`clip_gradients`), and what one update is
+    (:meth:`_apply_optimization`).
+
+    Attributes:
+        sampler_bs: environment steps in one batch of the sampler in this process.
+        updates_per_optimize: gradient updates in one iteration.
+        min_itr_learn: first iteration which trains.
+        opt_info_stride: of values which are logged per sample, only every so many-th is.
+    """
+
+    opt_info_stride = 8
+    # Processes whose sampler batches together make one iteration.
+    _n_samplers = 1
+    _itr = 0
+
+    sampler_bs: int
+    updates_per_optimize: int
+    min_itr_learn: int
+    replay_buffer: Any
+    min_steps_learn: float
+    replay_size: float
+    replay_ratio: float
+    n_step_return: int
+    updates_per_sync: int
+    clip_grad_norm: float | None
+    target_update_interval: int
+    target_update_tau: float
+    ReplayBufferCls: Any
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool,
+        examples: Nested,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None:
+        """Set up schedules, replay buffer and optimizer.
+
+        Raises:
+            ValueError: if a setting cannot work, alone or with this sampler.
+        """
+        self.agent = agent
+        self.n_itr = n_itr
+        self.world_size = world_size
+        self._n_samplers = world_size
+        self._set_up(batch_spec, mid_batch_reset)
+        self.updates_per_optimize = self._compute_updates_per_optimize()
+        self.initialize_replay_buffer(examples, batch_spec)
+        self.optim_initialize(rank)
+
+    def async_initialize(
+        self,
+        agent: Any,
+        sampler_n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool,
+        examples: Nested,
+        world_size: int = 1,
+    ) -> Any:
+        """Set up schedules and a shared replay buffer; each optimizer follows in its process.
+
+        Raises:
+            ValueError: if a setting cannot work, alone or with this sampler.
+        """
+        self.agent = agent
+        self.n_itr = sampler_n_itr
+        self.world_size = world_size
+        self._n_samplers = 1  # All optimizers train on the batches of one sampler.
+        self._set_up(batch_spec, mid_batch_reset)
+        self.updates_per_optimize = int(self.updates_per_sync)
+        self.initialize_replay_buffer(examples, batch_spec, async_=True)
+        return self.replay_buffer
+
+    def _set_up(self, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
+        self.batch_spec = batch_spec
+        self.mid_batch_reset = mid_batch_reset
+        self.sampler_bs = batch_spec.size
+        self._fill_in_defaults()
+        self._check_settings()
+        self.min_itr_learn = int(self.min_steps_learn // self.steps_per_itr)
+        self._configure_agent()
+
+    @property
+    def steps_per_itr(self) -> int:
+        """Environment steps of one iteration, over all processes."""
+        return self.sampler_bs * self._n_samplers
+
+    def _fill_in_defaults(self) -> None:
+        """Complete settings whose defaults depend on others; changes nothing the second time.
+
+        Called by the constructor and, for subclasses which replaced that, again at set-up.
+        """
+        self.n_step_return = int(self.n_step_return)
+        self.optim_kwargs = {**self._default_optim_kwargs(), **(self.optim_kwargs or {})}
+
+    def _default_optim_kwargs(self) -> dict[str, Any]:
+        """Keywords of ``OptimCls`` which the user may override one by one."""
+        return {}
+
+    def _check_settings(self) -> None:
+        """Raise ``ValueError`` for settings with which training fails later, or never starts."""
+        for name in ("n_step_return", "target_update_interval", "updates_per_sync"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: make it at least 1")
+        if not self.replay_ratio > 0:
+            raise ValueError(
+                f"replay_ratio is {self.replay_ratio}, which allows no updates: make it positive"
+            )
+        for what, size in (
+            ("one training batch", self.batch_size),
+            (f"one sampler batch {tuple(self.batch_spec)}", self.sampler_bs),
+            ("min_steps_learn of this process", self.min_steps_learn / self._n_samplers),
+        ):
+            if self.replay_size < size:
+                raise ValueError(
+                    f"replay_size is {self.replay_size:g}, less than {what} ({size:g}): make it "
+                    "larger, or that smaller"
+                )
+
+    def _configure_agent(self) -> None:
+        """Tell the agent what its schedules need."""
+
+    def _compute_updates_per_optimize(self) -> int:
+        """Updates per iteration for ``replay_ratio``: trained samples per sampled one."""
+        exact = self.replay_ratio * self.sampler_bs / self.batch_size
+        updates = max(1, round(exact))
+        logger.log(
+            f"From sampler batch size {self.sampler_bs}, training batch size {self.batch_size}, "
+            f"and replay ratio {self.replay_ratio}, computed {updates} updates per iteration."
+        )
+        if exact < 0.5:
+            logger.log(
+                f"WARNING: the replay ratio {self.replay_ratio} would need {exact:.3g} updates per "
+                "iteration, one is the least: use larger sampler batches, or smaller ones to train."
+            )
+        return updates
+
+    def initialize_replay_buffer(
+        self, examples: Nested, batch_spec: BatchSpec, async_: bool = False
+    ) -> None:
+        """Make the replay buffer: ``ReplayBufferCls``, or the class which fits the example.
+
+        Args:
+            examples: one of everything that is sampled, by name.
+            batch_spec: T and B of the sampler's batches.
+            async_: whether several processes use the buffer.
+        """
+        example = self.examples_to_buffer(examples)
+        ReplayCls = self.ReplayBufferCls
+        if ReplayCls is None:
+            ReplayCls = self._select_replay_class(example, async_)
+        else:
+            logger.log(f"WARNING: using {ReplayCls} in place of the replay buffer of the algorithm")
+        self.replay_buffer = ReplayCls(**self._replay_kwargs(example, batch_spec))
+
+    def _select_replay_class(self, example: Nested, async_: bool) -> Any:
+        """The class of replay buffer for entries like ``example``."""
+        raise ValueError(
+            f"{type(self).__name__} has no replay buffer of its own"
+            f"{' for asynchronous mode' if async_ else ''}: pass ReplayBufferCls"
+        )
+
+    def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
+        """Keywords of the replay buffer's class."""
+        return {
+            "example": example,
+            "size": self.replay_size,
+            "B": batch_spec.B,
+            "discount": self.discount,
+            "n_step_return": self.n_step_return,
+        }
+
+    # --- One iteration -----------------------------------------------------------------------
+
+    def optimize_agent(
+        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
+    ) -> Any:
+        itr = itr if sampler_itr is None else sampler_itr  # Schedules follow the sampler.
+        self._itr = itr
+        if samples is not None:
+            self.add_samples_to_buffer(itr, samples)
+        opt_info = self._get_empty_optim_info()
+        if itr < self.min_itr_learn:
+            return opt_info
+        self.pre_optimize_process()
+        for _ in range(self.updates_per_optimize):
+            self._apply_optimization(self.sample_from_replay(), opt_info)
+        self.update_itr_hyperparams(itr)
+        return opt_info
+
+    def examples_to_buffer(self, examples: Nested) -> Nested:
+        """One entry of the replay buffer, from one of everything that is sampled."""
+        return SamplesToBuffer(
+            observation=examples["observation"],
+            action=examples["action"],
+            reward=examples["reward"],
+            done=examples["done"],
+        )
+
+    def samples_to_buffer(self, samples: Nested) -> Nested:
+        """What of a sampler's batch [T,B] is stored; the fields of :meth:`examples_to_buffer`.
+
+        In asynchronous mode other processes call it: it must not change the algorithm.
+        """
+        return SamplesToBuffer(
+            observation=samples.env.observation,
+            action=samples.agent.action,
+            reward=samples.env.reward,
+            done=samples.env.done,
+        )
+
+    def add_samples_to_buffer(self, itr: int, samples: Nested) -> None:
+        """Store a sampler's batch [T,B]."""
+        self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+
+    def pre_optimize_process(self) -> None:
+        """Do what is needed once before the updates of an iteration; by default nothing."""
+
+    def sample_from_replay(self) -> Nested:
+        """Draw the batch for one update."""
+        return self.replay_buffer.sample_batch(self.batch_size)
+
+    def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
+        """Compute what is minimised and what is logged, of one batch from the replay buffer.
+
+        Returns:
+            Values by the names of ``opt_info_fields``; of names that are not among them, nothing is
+            logged. The entry "loss" is minimised.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define _get_loss_values()")
+
+    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
+        """Update the agent once, on one batch, and add to ``opt_info``."""
+        values = self._get_loss_values(samples_from_replay)
+        values["loss"], values["gradNorm"] = self.minimize(
+            values["loss"], self.optimizer, self.agent.parameters()
+        )
+        self.update_priorities(values)
+        self.record_opt_info(opt_info, values)
+        self.update_counter += 1
+        self.update_target()
+
+    def minimize(
+        self, loss: torch.Tensor, optimizer: Any, parameters: Iterable[torch.nn.Parameter]
+    ) -> tuple[float, float]:
+        """Take one step of ``optimizer`` down the gradient of ``loss``.
+
+        Args:
+            loss: scalar.
+            optimizer: of ``parameters``.
+            parameters: whose gradients are clipped together.
+
+        Returns:
+            The loss, and the norm of the gradients before clipping.
+
+        Raises:
+            FloatingPointError: if one of them is not finite; no step is taken then.
+        """
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = self.clip_gradients(list(parameters))
+        # On a GPU these two are the only values waited for.
+        loss_value, grad_norm = loss.item(), float(norm)
+        self._check_finite(loss=loss_value, gradNorm=grad_norm)
+        optimizer.step()
+        return loss_value, grad_norm
+
+    def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
+        """Scale gradients down to the norm ``clip_grad_norm`` (None: leave them).
+
+        Returns:
+            Their norm before.
+        """
+        limit = math.inf if self.clip_grad_norm is None else self.clip_grad_norm
+        return torch.nn.utils.clip_grad_norm_(parameters, limit)
+
+    def _check_finite(self, **values: float) -> None:
+        for name, value in values.items():
+            if not math.isfinite(value):
+                raise FloatingPointError(
+                    f"{name} of {type(self).__name__} is {value} in iteration {self._itr}, after "
+                    f"{self.update_counter} updates: lower learning_rate={self.learning_rate} or "
+                    f"clip_grad_norm={self.clip_grad_norm}, scale rewards down, and look for "
+                    "non-finite observations; torch.autograd.set_detect_anomaly(True) finds the "
+                    "operation"
+                )
+
+    def update_priorities(self, values: Mapping[str, Any]) -> None:
+        """Give the samples of the last batch their new priorities; by default there are none.
+
+        Args:
+            values: of :meth:`_get_loss_values`.
+        """
+
+    def update_target(self) -> None:
+        """Update the target networks, every ``target_update_interval`` updates."""
+        if self.update_counter % self.target_update_interval == 0:
+            self.agent.update_target(self.target_update_tau)
+
+    def update_itr_hyperparams(self, itr: int) -> None:
+        """Advance schedules, at the end of iteration ``itr``; by default there are none."""
+
+    def select_at_indexes(self, indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+        """The elements [B,...] of ``tensor`` [B,A,...] at ``indexes`` [B]."""
+        selected: torch.Tensor = select_at_indexes(indexes, tensor)
+        return selected
+
+    # --- What is logged, and state -----------------------------------------------------------
+
+    def _get_empty_optim_info(self) -> Any:
+        """A record of ``opt_info_fields``, each an empty list."""
+        fields = tuple(self.opt_info_fields)
+        return opt_info_class(fields)(*([] for _ in fields))
+
+    def record_opt_info(self, opt_info: Any, values: Mapping[str, Any]) -> None:
+        """Append values of one update to the lists of ``opt_info``, as numbers.
+
+        Args:
+            opt_info: record of lists.
+            values: numbers, scalar tensors, or tensors of which every ``opt_info_stride``-th
+                element is kept.
+        """
+        for name in self.opt_info_fields:
+            if name in values:
+                value = torch.as_tensor(values[name]).detach()
+                stride = self.opt_info_stride
+                getattr(opt_info, name).extend(value.reshape(-1)[::stride].tolist())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "replay_buffer": self.replay_buffer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.replay_buffer.load_state_dict(state["replay_buffer"])

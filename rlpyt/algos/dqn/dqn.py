@@ -1,0 +1,225 @@
+"""Deep Q-learning with the common extensions: double, prioritized replay, n-step returns."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.algos._optim import accepts
+from rlpyt.algos._replay import ReplayAlgorithm
+from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
+from rlpyt.core.records import BatchSpec
+from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
+from rlpyt.replays.non_sequence.frame import (
+    PrioritizedReplayFrameBuffer,
+    UniformReplayFrameBuffer,
+)
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.types import Nested
+
+OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
+
+# By (frames are stored once, prioritized).
+REPLAY_CLASSES: dict[tuple[bool, bool], Any] = {
+    (True, True): PrioritizedReplayFrameBuffer,
+    (True, False): UniformReplayFrameBuffer,
+    (False, True): PrioritizedReplayBuffer,
+    (False, False): UniformReplayBuffer,
+}
+
+
+def is_image(observation: Nested) -> bool:
+    """Whether an example is one uint8 array [C,H,W], as frame buffers store it."""
+    if isinstance(observation, tuple):
+        return False
+    array = np.asarray(observation)
+    return array.dtype == np.uint8 and array.ndim == 3
+
+
+class DQN(ReplayAlgorithm):
+    """Minimises the temporal difference of Q(s, a) to the value after n steps.
+
+        y    = R_n + (1 - done_n) * discount^n * max_a Q_target(s', a)
+        loss = mean of weight * huber(y - Q(s, a))
+
+    With ``double_dqn`` the action at s' is the one which Q, not Q_target, prefers. Images (uint8
+    [C,H,W]) are taken as stacks of C successive frames and each frame is stored once; pass
+    ``ReplayBufferCls=UniformReplayBuffer`` for images of another kind.
+
+    Args:
+        discount: per step, in [0, 1].
+        batch_size: B, samples in one update.
+        min_steps_learn: environment steps, over all processes, before training starts.
+        delta_clip: where the loss turns linear; None for the square everywhere.
+        replay_size: environment steps stored in each process; each environment has an equal share.
+        replay_ratio: trained samples per sampled one.
+        target_update_tau: fraction of the way which the target network moves; 1 copies.
+        target_update_interval: updates between those.
+        n_step_return: n.
+        learning_rate: of the optimizer.
+        OptimCls: class of the optimizer.
+        optim_kwargs: of ``OptimCls``; where it takes ``eps``, the default is 0.01 / batch_size.
+        initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
+        clip_grad_norm: largest norm of the gradient; None does not clip.
+        eps_steps: environment steps, over all processes, until the agent's epsilon is final.
+        double_dqn: choose the action at s' by the online network.
+        prioritized_replay: draw samples by their last temporal difference.
+        pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
+        pri_beta_init: exponent of importance weights when training starts.
+        pri_beta_final: the same after ``pri_beta_steps``.
+        pri_beta_steps: environment steps, over all processes.
+        default_priority: of new samples; None for ``delta_clip``, or 1 without it.
+        ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
+        updates_per_sync: updates between two publications of parameters, in asynchronous mode.
+
+    Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
+    Schaul et al. 2016, arXiv:1511.05952.
+    """
+
+    opt_info_fields = tuple(OptInfo._fields)
+
+    delta_clip: float | None
+    eps_steps: float
+    double_dqn: bool
+    prioritized_replay: bool
+    pri_alpha: float
+    pri_beta_init: float
+    pri_beta_final: float
+    pri_beta_steps: float
+    pri_beta_itr: int
+    default_priority: float
+
+    def __init__(
+        self,
+        discount: float = 0.99,
+        batch_size: int = 32,
+        min_steps_learn: float = int(5e4),
+        delta_clip: float | None = 1.0,
+        replay_size: float = int(1e6),
+        replay_ratio: float = 8,
+        target_update_tau: float = 1,
+        target_update_interval: int = 312,
+        n_step_return: int = 1,
+        learning_rate: float = 2.5e-4,
+        OptimCls: Any = torch.optim.Adam,
+        optim_kwargs: dict[str, Any] | None = None,
+        initial_optim_state_dict: Any = None,
+        clip_grad_norm: float | None = 10.0,
+        eps_steps: float = int(1e6),
+        double_dqn: bool = False,
+        prioritized_replay: bool = False,
+        pri_alpha: float = 0.6,
+        pri_beta_init: float = 0.4,
+        pri_beta_final: float = 1.0,
+        pri_beta_steps: float = int(50e6),
+        default_priority: float | None = None,
+        ReplayBufferCls: Any = None,
+        updates_per_sync: int = 1,
+    ) -> None:
+        save__init__args(locals())
+        self._fill_in_defaults()
+
+    def _fill_in_defaults(self) -> None:
+        super()._fill_in_defaults()
+        if self.default_priority is None:
+            self.default_priority = 1.0 if self.delta_clip is None else self.delta_clip
+
+    def _default_optim_kwargs(self) -> dict[str, Any]:
+        return {"eps": 0.01 / self.batch_size} if accepts(self.OptimCls, "eps") else {}
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.delta_clip is not None and not self.delta_clip > 0:
+            raise ValueError(f"delta_clip is {self.delta_clip}: make it positive, or None")
+        if not (self.mid_batch_reset or self.agent.recurrent):
+            raise ValueError(
+                f"mid_batch_reset is False, but {type(self).__name__} trains on every step of a "
+                "batch: use a sampler whose collector resets environments at once, such as "
+                "CpuResetCollector"
+            )
+
+    def _configure_agent(self) -> None:
+        eps_itr_max = max(1, int(self.eps_steps // self.steps_per_itr))
+        self.agent.set_epsilon_itr_min_max(self.min_itr_learn, eps_itr_max)
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        super().optim_initialize(rank)
+        if self.prioritized_replay:
+            self.pri_beta_itr = max(1, int(self.pri_beta_steps // self.steps_per_itr))
+
+    def _select_replay_class(self, example: Nested, async_: bool) -> Any:
+        if async_:
+            return super()._select_replay_class(example, async_)
+        return REPLAY_CLASSES[is_image(example.observation), bool(self.prioritized_replay)]
+
+    def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
+        kwargs = super()._replay_kwargs(example, batch_spec)
+        if self.prioritized_replay:
+            kwargs["alpha"] = self.pri_alpha
+            kwargs["beta"] = self.pri_beta_init
+            kwargs["default_priority"] = self.default_priority
+        return kwargs
+
+    def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
+        loss, td_abs_errors = self.loss(samples)
+        return {"loss": loss, "tdAbsErr": td_abs_errors}
+
+    def update_priorities(self, values: Mapping[str, Any]) -> None:
+        if self.prioritized_replay:
+            self.replay_buffer.update_batch_priorities(values["tdAbsErr"])
+
+    def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the loss of one batch from the replay buffer.
+
+        Args:
+            samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized.
+
+        Returns:
+            The scalar loss, and the absolute temporal differences [B], without gradient.
+        """
+        q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        y = n_step_target(
+            samples.return_,
+            samples.done_n,
+            self.next_value(samples.target_inputs),
+            self.discount,
+            self.n_step_return,
+        )
+        losses, td_abs_errors = huber_td_loss(q, y, self.delta_clip)
+        return self.weighted_mean(losses, samples), td_abs_errors
+
+    @torch.no_grad()
+    def next_value(self, target_inputs: Nested) -> torch.Tensor:
+        """Values [B] of the observations after n steps, by the target network."""
+        inputs = self.agent.to_model_device(*target_inputs)
+        target_qs: torch.Tensor = self.agent.target(*inputs)
+        if not self.double_dqn:
+            return target_qs.max(dim=-1).values
+        next_action = self.agent(*inputs).argmax(dim=-1)
+        return self.select_at_indexes(next_action, target_qs)
+
+    def weighted_mean(self, losses: torch.Tensor, samples: Nested) -> torch.Tensor:
+        """Mean of the losses [B], by importance if samples were drawn by priority."""
+        if self.prioritized_replay:
+            losses = losses * samples.is_weights
+        return losses.mean()
+
+    def update_itr_hyperparams(self, itr: int) -> None:
+        """Anneal the exponent of the importance weights."""
+        super().update_itr_hyperparams(itr)
+        if self.prioritized_replay:
+            self.replay_buffer.set_beta(self._pri_beta(itr))
+
+    def _pri_beta(self, itr: int) -> float:
+        """From ``pri_beta_init`` when training starts to ``pri_beta_final`` at ``pri_beta_itr``."""
+        if itr >= self.pri_beta_itr:
+            return self.pri_beta_final
+        span = max(1, self.pri_beta_itr - self.min_itr_learn)
+        progress = max(0, itr - self.min_itr_learn) / span
+        return progress * self.pri_beta_final + (1 - progress) * self.pri_beta_init

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.agents.base import AgentStep
+from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.catdqn_agent import AgentInfo as CatAgentInfo
+from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
+from rlpyt.agents.dqn.dqn_agent import AgentInfo, DqnAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, inputs, made
+
+LEADING_DIMS = [(), (1,), (5,), (3, 5)]
+
+
+def flat(state: Any) -> list[float]:
+    return torch.cat([value.flatten() for value in state.values()]).tolist()
+
+
+def greedy(agent: Any) -> Any:
+    agent.eval_mode(1)
+    agent.distribution.set_epsilon(0.0)
+    return agent
+
+
+@pytest.mark.parametrize("leading_dims", LEADING_DIMS)
+def test_shapes(leading_dims: tuple[int, ...]) -> None:
+    agent = greedy(made(VectorDqnAgent()))
+    data = inputs(*leading_dims)
+    step = agent.step(*data)
+    assert step.action.shape == leading_dims
+    assert step.action.dtype == torch.int64
+    assert step.agent_info.q.shape == (*leading_dims, 4)
+    assert not step.agent_info.q.requires_grad
+    assert torch.equal(step.action, step.agent_info.q.argmax(-1))
+    q = agent(*data)
+    assert q.requires_grad
+    assert torch.equal(q.detach(), step.agent_info.q)
+    assert torch.equal(agent.target(*data), step.agent_info.q)
+
+
+@pytest.mark.parametrize("leading_dims", LEADING_DIMS)
+def test_shapes_of_distributions(leading_dims: tuple[int, ...]) -> None:
+    agent = greedy(made(VectorCatDqnAgent()))
+    data = inputs(*leading_dims)
+    step = agent.step(*data)
+    p = step.agent_info.p
+    assert p.shape == (*leading_dims, 4, 5)
+    assert torch.allclose(p.sum(-1), torch.ones(()))
+    before = torch.matmul(p, torch.linspace(-1, 1, 5)).argmax(-1)
+    assert torch.equal(step.action, before)
+    agent.give_V_min_max(-10, 30)
+    assert agent.distribution.z.tolist() == [-10, 0, 10, 20, 30]
+    assert torch.equal(agent.step(*data).action, before), "the range does not matter to the best"
+
+
+def test_records() -> None:
+    assert AgentInfo._fields == ("q",)
+    assert CatAgentInfo._fields == ("p",)
+
+
+def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict() -> None:
+    model_kwargs = {"hidden_sizes": [8]}
+    agent = made(VectorCatDqnAgent(n_atoms=7, model_kwargs=model_kwargs))
+    assert agent.step(*inputs(2)).agent_info.p.shape[-1] == 7
+    assert agent.n_atoms == 7
+    assert model_kwargs == {"hidden_sizes": [8]}
+
+
+@pytest.mark.parametrize("AgentCls", [DqnAgent, CatDqnAgent])
+def test_continuous_actions_are_refused(AgentCls: Any) -> None:
+    spaces = EnvSpaces(observation=FloatBox(-1, 1, (3,)), action=FloatBox(-1, 1, (2,)))
+    with pytest.raises(ValueError, match=rf"{AgentCls.__name__} needs a discrete.*FloatBox.*qpg"):
+        AgentCls().initialize(spaces)
+
+
+def test_target_starts_as_the_model() -> None:
+    # It was another random network until the first update.
+    agent = made(VectorDqnAgent())
+    assert agent.target_model is not agent.model
+    assert flat(agent.target_model.state_dict()) == flat(agent.model.state_dict())
+
+
+def changed(agent: Any) -> Any:
+    with torch.no_grad():
+        for p in agent.model.parameters():
+            p += torch.randn_like(p)
+    return agent
+
+
+def test_state_can_be_loaded() -> None:
+    # The inherited method expected the state of one model, and failed on the agent's own.
+    agent = changed(made(VectorDqnAgent()))
+    state = copy.deepcopy(agent.state_dict())
+    assert state.keys() == {"model", "target"}
+    assert flat(state["model"]) != flat(state["target"])
+    other = made(VectorDqnAgent())
+    other.load_state_dict(state)
+    for name in ("model", "target"):
+        assert flat(other.state_dict()[name]) == flat(state[name])
+
+
+def test_initial_state_gives_both_networks() -> None:
+    # Its entry "target" was ignored.
+    state = copy.deepcopy(changed(made(VectorDqnAgent())).state_dict())
+    agent = made(VectorDqnAgent(initial_model_state_dict=state))
+    for name in ("model", "target"):
+        assert flat(agent.state_dict()[name]) == flat(state[name])
+
+
+def test_initial_state_without_target_is_that_of_the_model() -> None:
+    state = copy.deepcopy(changed(made(VectorDqnAgent())).state_dict())
+    agent = made(VectorDqnAgent(initial_model_state_dict={"model": state["model"]}))
+    assert flat(agent.state_dict()["target"]) == flat(state["model"])
+
+
+def test_state_of_another_form_is_refused() -> None:
+    agent = made(VectorDqnAgent())
+    with pytest.raises(ValueError, match=r"VectorDqnAgent is \{'model'"):
+        agent.load_state_dict(agent.model.state_dict())
+
+
+@pytest.mark.parametrize("tau", [1, 0.25])
+def test_target_follows(tau: float) -> None:
+    agent = changed(made(VectorDqnAgent()))
+    model, target = (torch.tensor(flat(agent.state_dict()[n])) for n in ("model", "target"))
+    agent.update_target(tau)
+    expected = tau * model + (1 - tau) * target
+    assert flat(agent.state_dict()["target"]) == pytest.approx(expected.tolist(), rel=1e-5)
+
+
+def test_output_may_be_more_than_values() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self, observation_shape: Any, output_size: int) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(observation_shape[0], output_size)
+
+        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+            return self.linear(observation), "features"
+
+    class Agent(VectorDqnAgent):
+        def to_agent_step(self, output: Any) -> AgentStep:
+            q, features = output
+            assert features == "features"
+            return super().to_agent_step(q)
+
+    agent = made(Agent(ModelCls=Model, model_kwargs={}))
+    assert agent.step(*inputs(2)).action.shape == (2,)
+
+
+def test_model_sees_one_hot_actions() -> None:
+    seen: list[Any] = []
+
+    class Model(torch.nn.Linear):
+        def __init__(self, observation_shape: Any, output_size: int) -> None:
+            super().__init__(observation_shape[0], output_size)
+
+        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+            seen.append(prev_action)
+            return super().forward(observation)
+
+    agent = made(VectorDqnAgent(ModelCls=Model, model_kwargs={}))
+    observation, _, prev_reward = inputs(2)
+    agent.step(observation, torch.tensor([1, 3]), prev_reward)
+    assert seen[0].tolist() == [[0, 1, 0, 0], [0, 0, 0, 1]]
+
+
+IMAGE_SPACES = EnvSpaces(
+    observation=IntBox(0, 256, (4, 52, 40), dtype="uint8"), action=IntBox(0, 6)
+)
+
+
+@pytest.mark.parametrize("AgentCls", [AtariDqnAgent, AtariCatDqnAgent])
+def test_images(AgentCls: Any) -> None:
+    agent = AgentCls(model_kwargs={"fc_sizes": 16})
+    agent.initialize(IMAGE_SPACES)
+    assert agent.env_model_kwargs == {"image_shape": (4, 52, 40), "output_size": 6}
+    agent.eval_mode(0)
+    image = torch.randint(256, (2, 4, 52, 40), dtype=torch.uint8)
+    step = agent.step(image, torch.zeros(2, dtype=torch.int64), torch.zeros(2))
+    assert step.action.shape == (2,)
+    assert step.agent_info.get(0).shape[:2] == (2, 6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("AgentCls", [VectorDqnAgent, VectorCatDqnAgent])
+def test_on_a_gpu(AgentCls: Any) -> None:
+    agent = made(AgentCls(), share_memory=True)
+    agent.to_device(0)
+    assert agent.model is not agent.shared_model
+    assert flat(agent.model.cpu().state_dict()) == flat(agent.shared_model.state_dict())
+    agent.model.to(agent.device)
+    data = inputs(3)
+    step = agent.step(*data)
+    assert step.action.device.type == step.agent_info.get(0).device.type == "cpu"
+    assert agent(*data).device.type == agent.target(*data).device.type == "cpu"

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import copy
+import multiprocessing as mp
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from rlpyt.agents.base import AgentInputs, AgentInputsRnn, AgentStep, BaseAgent, without_ddp
+from rlpyt.utils.quick_args import save__init__args
+from tests.agents.parts import SPACES, VectorDqnAgent, inputs, made
+
+
+class LinearAgent(BaseAgent):
+    """One linear layer."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(ModelCls=torch.nn.Linear, **kwargs)
+
+    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+        return {"in_features": env_spaces.observation.shape[0]}
+
+
+def linear(**kwargs: Any) -> LinearAgent:
+    agent = LinearAgent(model_kwargs={"out_features": 2})
+    agent.initialize(SPACES, **kwargs)
+    return agent
+
+
+def weights(agent: Any) -> list[float]:
+    return torch.cat([p.detach().flatten() for p in without_ddp(agent.model).parameters()]).tolist()
+
+
+def test_records() -> None:
+    assert AgentInputs._fields == ("observation", "prev_action", "prev_reward")
+    assert AgentInputsRnn._fields == (*AgentInputs._fields, "init_rnn_state")
+    assert AgentStep._fields == ("action", "agent_info")
+
+
+def test_constructor_only_stores() -> None:
+    agent = BaseAgent()
+    assert (agent.model, agent.shared_model, agent.distribution, agent._mode) == (None,) * 4
+    assert agent.model_kwargs == {}
+    assert agent.device == torch.device("cpu")
+    assert agent.sample_state_dict() == {}
+
+
+def test_two_agents_do_not_share_their_model_kwargs() -> None:
+    first, second = BaseAgent(), BaseAgent()
+    first.model_kwargs["hidden_sizes"] = [3]
+    assert second.model_kwargs == {}
+
+
+def test_arguments_saved_by_a_subclass_before_the_base_win() -> None:
+    class Mine(BaseAgent):
+        def __init__(self, ModelCls: Any = torch.nn.Linear, extra: int = 3, **kwargs: Any) -> None:
+            save__init__args(locals())
+            super().__init__(**kwargs)
+
+    agent = Mine()
+    assert agent.ModelCls is torch.nn.Linear
+    assert (agent.extra, agent.model_kwargs) == (3, {})  # type: ignore[attr-defined]
+
+
+def test_missing_model_class_is_named() -> None:
+    # Used to be: 'NoneType' object is not callable.
+    with pytest.raises(ValueError, match=r"BaseAgent has no ModelCls.*ModelCls=MyModel"):
+        BaseAgent().initialize(SPACES)
+
+
+def test_model_kwargs_which_the_environment_gives_are_named() -> None:
+    agent = LinearAgent(model_kwargs={"in_features": 7, "out_features": 2})
+    with pytest.raises(ValueError, match=r"\['in_features'\].*make_env_to_model_kwargs"):
+        agent.initialize(SPACES)
+
+
+@pytest.mark.parametrize("method", ["__call__", "step", "value"])
+def test_undefined_methods_say_whose(method: str) -> None:
+    with pytest.raises(NotImplementedError, match="LinearAgent"):
+        getattr(linear(), method)(None, None, None)
+
+
+def test_initial_state_is_loaded() -> None:
+    first = linear()
+    second = LinearAgent(
+        model_kwargs={"out_features": 2}, initial_model_state_dict=first.state_dict()
+    )
+    second.initialize(SPACES)
+    assert weights(second) == weights(first)
+
+
+def test_device_which_does_not_exist_is_named() -> None:
+    with pytest.raises(ValueError, match=r"cuda_idx is 99, but torch sees \d+ CUDA devices"):
+        linear().to_device(99)
+
+
+def test_staying_on_the_cpu_keeps_the_shared_model() -> None:
+    agent = linear(share_memory=True)
+    agent.to_device(None)
+    assert agent.model is agent.shared_model
+    assert all(p.is_shared() for p in agent.parameters())
+
+
+def test_helper_modules_are_moved_by_overridden_to_device() -> None:
+    class Mine(LinearAgent):
+        moved_to: Any = "nowhere"
+
+        def to_device(self, cuda_idx: int | None = None) -> None:
+            super().to_device(cuda_idx)
+            self.moved_to = self.device
+
+    agent = Mine(model_kwargs={"out_features": 2})
+    agent.initialize(SPACES)
+    agent.to_device(None)
+    assert agent.moved_to == torch.device("cpu")
+
+
+def test_modes() -> None:
+    agent = linear()
+    for mode, training in (("train", True), ("sample", False), ("eval", False)):
+        getattr(agent, f"{mode}_mode")(3)
+        assert (agent._mode, agent.model.training) == (mode, training)
+
+
+# --- Sharing between processes ------------------------------------------------------------------
+
+
+def add_one(agent: Any) -> None:
+    with torch.no_grad():
+        for p in agent.parameters():
+            p += 1
+
+
+def sampler_of(agent: Any) -> Any:
+    """The agent as the sampler's process has it: its own model, the rest common."""
+    sampler = copy.copy(agent)
+    sampler.async_cpu(share_memory=False)
+    return sampler
+
+
+def test_asynchronous_sampler_on_the_cpu_gets_new_parameters() -> None:
+    # The trained model is the shared one; the count never rose then, and nothing was ever received.
+    agent = linear(share_memory=True)
+    sampler = sampler_of(agent)
+    before = weights(sampler)
+    add_one(agent)
+    sampler.recv_shared_memory()
+    assert weights(sampler) == before, "nothing was published yet"
+    agent.send_shared_memory()
+    sampler.recv_shared_memory()
+    assert weights(sampler) == weights(agent) != before
+
+
+def test_asynchronous_sampler_copies_once_per_publication() -> None:
+    agent = linear(share_memory=True)
+    sampler = sampler_of(agent)
+    agent.send_shared_memory()
+    sampler.recv_shared_memory()
+    received = weights(sampler)
+    add_one(agent)
+    sampler.recv_shared_memory()
+    assert weights(sampler) == received
+
+
+def test_publication_waits_for_readers() -> None:
+    agent = linear(share_memory=True)
+    with agent._rw_lock:
+        assert not agent._rw_lock.write_lock.acquire(block=False)
+    agent.send_shared_memory()
+    assert agent._rw_lock.write_lock.acquire(block=False), "the lock was given back"
+
+
+def test_async_cpu_needs_a_shared_model() -> None:
+    with pytest.raises(ValueError, match="share_memory=True"):
+        linear().async_cpu()
+
+
+def test_sync_copies_the_trained_model_to_the_shared_one() -> None:
+    agent = linear(share_memory=True)
+    agent.model = copy.deepcopy(agent.model)  # As on a GPU.
+    add_one(agent)
+    agent.sync_shared_memory()
+    shared = torch.cat([p.detach().flatten() for p in agent.shared_model.parameters()])
+    assert shared.tolist() == weights(agent)
+
+
+def report(agent: Any, published: Any, results: Any) -> None:
+    """In another process: what is seen of the agent there."""
+    published.wait(60)
+    agent.recv_shared_memory()
+    agent.sample_mode(100)
+    results.put((float(agent.distribution.epsilon), agent._recv_count, weights(agent)))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_process_gets_an_agent_and_sees_later_changes(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = mp.get_context(method)
+    monkeypatch.setattr(mp, "Lock", context.Lock)
+    agent = made(VectorDqnAgent(eps_itr_min=1000, eps_itr_max=2000), share_memory=True)
+    sampler = sampler_of(agent)
+    published, results = context.Event(), context.Queue()
+    process = context.Process(target=report, args=(sampler, published, results))
+    process.start()
+    add_one(agent)
+    agent.set_epsilon_itr_min_max(0, 100)
+    agent.send_shared_memory()
+    published.set()
+    epsilon, recv_count, received = results.get(timeout=60)
+    process.join()
+    assert epsilon == pytest.approx(0.01)
+    assert recv_count == 1
+    assert received == weights(agent)
+
+
+# --- Several optimizers -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def process_group(tmp_path: Path) -> Any:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("process_group")
+class TestDataParallel:
+    def agent(self) -> Any:
+        agent = made(VectorDqnAgent())
+        assert agent.data_parallel() is None
+        assert isinstance(agent.model, DistributedDataParallel)
+        return agent
+
+    def test_snapshots_are_those_of_a_single_process(self) -> None:
+        # Names used to start with "module." then, and did not load into an agent without wrapper.
+        agent = self.agent()
+        plain = made(VectorDqnAgent())
+        assert agent.state_dict()["model"].keys() == plain.state_dict()["model"].keys()
+        plain.load_state_dict(agent.state_dict())
+        assert weights(plain) == weights(agent)
+        agent.load_state_dict(plain.state_dict())
+
+    def test_old_snapshots_of_many_processes_load(self) -> None:
+        agent = made(VectorDqnAgent())
+        state = agent.state_dict()
+        old = {f"module.{name}": value for name, value in state["model"].items()}
+        agent.load_state_dict({"model": old, "target": state["target"]})
+
+    def test_acting_does_not_go_through_the_wrapper(self) -> None:
+        agent = self.agent()
+        agent.sample_mode(0)
+        calls: list[Any] = []
+        agent.model.register_forward_hook(lambda *args: calls.append(args))
+        agent.step(*inputs(2))
+        assert not calls, "acting must not wait for other processes"
+        agent(*inputs(2))
+        assert len(calls) == 1
+
+    def test_target_and_shared_model_follow(self) -> None:
+        agent = made(VectorDqnAgent(), share_memory=True)
+        agent.model = copy.deepcopy(agent.model)
+        agent.data_parallel()
+        add_one(agent)
+        agent.update_target()
+        agent.sync_shared_memory()
+        for model in (agent.target_model, agent.shared_model):
+            own = torch.cat([p.detach().flatten() for p in model.parameters()])
+            assert own.tolist() == weights(agent)

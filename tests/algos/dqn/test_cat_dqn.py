@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
+from rlpyt.algos.dqn.cat_dqn import EPS, CategoricalDQN
+from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.int_box import IntBox
+from tests.agents.parts import VectorCatDqnAgent, made
+from tests.algos.parts import SETTINGS, batch, examples, initialized, run
+from tests.reference.q_learning import cross_entropy, divergence, project
+
+
+def make_algo(**settings: Any) -> Any:
+    agent = settings.pop("agent", None) or made(VectorCatDqnAgent())
+    return initialized(CategoricalDQN(**{**SETTINGS, **settings}), agent)
+
+
+def test_constants_and_arguments() -> None:
+    assert EPS == 1e-6
+    algo = CategoricalDQN(V_min=-3, V_max=7, discount=0.5)
+    assert (algo.V_min, algo.V_max, algo.discount) == (-3, 7, 0.5)
+
+
+def test_agent_is_told_the_range() -> None:
+    algo = make_algo(V_min=-4, V_max=4)
+    assert algo.agent.distribution.z.tolist() == [-4, -2, 0, 2, 4]
+
+
+def test_keywords_of_the_caller_are_not_changed() -> None:
+    # The default of eps was written into the dict of the configuration.
+    optim_kwargs: dict[str, Any] = {}
+    algo = make_algo(optim_kwargs=optim_kwargs)
+    assert optim_kwargs == {}
+    assert algo.optimizer.defaults["eps"] == 0.01 / 8
+
+
+def test_range_must_not_be_empty() -> None:
+    with pytest.raises(ValueError, match="V_min is 2 and V_max is 2"):
+        make_algo(V_min=2, V_max=2)
+
+
+@pytest.mark.parametrize("double_dqn", [False, True])
+@pytest.mark.parametrize("prioritized_replay", [False, True])
+@pytest.mark.parametrize("n_step_return", [1, 3])
+def test_loss_like_its_naive_twin(
+    double_dqn: bool, prioritized_replay: bool, n_step_return: int
+) -> None:
+    algo = make_algo(
+        double_dqn=double_dqn,
+        prioritized_replay=prioritized_replay,
+        n_step_return=n_step_return,
+        target_update_interval=1000,
+    )
+    run(algo, 0, 5)
+    samples = algo.replay_buffer.sample_batch(8)
+    loss, kl_div = algo.loss(samples)
+    weights = samples.is_weights.tolist() if prioritized_replay else [1.0] * 8
+
+    z = torch.linspace(-10, 10, 5)
+    p = algo.agent(*samples.agent_inputs).tolist()
+    target_p = algo.agent.target(*samples.target_inputs)
+    online_p = algo.agent(*samples.target_inputs)
+    best = ((online_p if double_dqn else target_p) * z).sum(-1).argmax(-1).tolist()
+    total = 0.0
+    for i in range(8):
+        projected = project(
+            samples.return_[i].item(),
+            bool(samples.done_n[i]),
+            target_p[i][best[i]].tolist(),
+            z.tolist(),
+            0.99**n_step_return,
+        )
+        p_i = p[i][int(samples.action[i])]
+        total += weights[i] * cross_entropy(p_i, projected) / 8
+        assert kl_div[i].item() == pytest.approx(divergence(p_i, projected), rel=1e-3, abs=1e-4)
+    assert loss.item() == pytest.approx(total, rel=1e-3)
+
+
+@pytest.mark.parametrize("settings", [{}, {"double_dqn": True, "prioritized_replay": True}])
+def test_learns_the_reward_of_each_action(settings: dict[str, Any]) -> None:
+    """Every step ends an episode, so that the value of an action is its reward."""
+    agent = made(VectorCatDqnAgent(n_atoms=11, model_kwargs={"hidden_sizes": [32]}))
+    algo = make_algo(
+        agent=agent,
+        V_min=-2,
+        V_max=6,
+        learning_rate=1e-2,
+        batch_size=32,
+        replay_ratio=16,
+        replay_size=512,
+        **settings,
+    )
+    rng = np.random.default_rng(0)
+    for itr in range(80):
+        algo.optimize_agent(itr, batch(rng, done=1.0))
+    observation = torch.rand(100, 3) - 0.5
+    p = agent(observation, torch.zeros(100, dtype=torch.int64), torch.zeros(100))
+    q = torch.matmul(p, torch.linspace(-2, 6, 11))
+    expected = torch.arange(4) + observation[:, :1]
+    assert (q - expected).abs().mean() < 0.2
+
+
+def test_one_iteration_of_images() -> None:
+    shape = (2, 44, 44)
+    agent = AtariCatDqnAgent(model_kwargs={"fc_sizes": 16})
+    agent.initialize(EnvSpaces(IntBox(0, 256, shape, dtype="uint8"), IntBox(0, 4)))
+    image_examples = {**examples(), "observation": np.zeros(shape, np.uint8)}
+    algo = initialized(CategoricalDQN(**SETTINGS), agent, examples=image_examples)
+    for itr in range(3):
+        samples = batch(np.random.default_rng(itr))
+        frames = torch.randint(256, (4, 2, *shape), dtype=torch.uint8)
+        samples = samples._replace(env=samples.env._replace(observation=frames))
+        info = algo.optimize_agent(itr, samples)
+    assert len(info.loss) == algo.updates_per_optimize

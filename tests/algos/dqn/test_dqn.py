@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.algos.dqn.dqn import DQN, OptInfo, SamplesToBuffer
+from rlpyt.replays.non_sequence.frame import (
+    PrioritizedReplayFrameBuffer,
+    UniformReplayFrameBuffer,
+)
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from tests.agents.parts import VectorDqnAgent, made
+from tests.algos.parts import SETTINGS, SPEC, batch, examples, initialized, make_algo, run
+from tests.reference.q_learning import td_loss
+
+
+def parameters(algo: Any) -> list[float]:
+    return torch.cat([p.detach().flatten() for p in algo.agent.parameters()]).tolist()
+
+
+# --- Set-up -------------------------------------------------------------------------------------
+
+
+def test_counts_of_updates_and_iterations() -> None:
+    algo = make_algo(eps_steps=1e3, prioritized_replay=True, pri_beta_steps=800)
+    assert algo.updates_per_optimize == 4 * 8 / 8
+    assert algo.min_itr_learn == 16 // 8
+    assert list(algo.agent._eps_itr_min_max) == [2, 125]
+    assert algo.pri_beta_itr == 100
+
+
+def test_schedules_count_the_steps_of_all_processes() -> None:
+    # They counted those of one process, so that with more processes everything came later.
+    algo = initialized(
+        DQN(**SETTINGS, eps_steps=1e3, prioritized_replay=True, pri_beta_steps=800), world_size=2
+    )
+    assert algo.updates_per_optimize == 4, "batches are those of one process"
+    assert algo.min_itr_learn == 1
+    assert list(algo.agent._eps_itr_min_max) == [1, 62]
+    assert algo.pri_beta_itr == 50
+
+
+def test_updates_are_rounded_and_never_none() -> None:
+    assert make_algo(replay_ratio=4.4).updates_per_optimize == 4
+    assert make_algo(replay_ratio=0.01).updates_per_optimize == 1
+
+
+def test_numbers_may_be_floats() -> None:
+    algo = make_algo(
+        batch_size=8.0,
+        replay_size=1e3,
+        min_steps_learn=1e1,
+        target_update_interval=1e0,
+        eps_steps=1e2,
+    )
+    run(algo, 0, 3)
+    assert isinstance(algo.batch_size, int)
+
+
+def test_default_eps_of_adam() -> None:
+    assert DQN(batch_size=32).optim_kwargs == {"eps": 0.01 / 32}
+
+
+def test_optimizer_settings_of_the_user() -> None:
+    # An empty dict, as configurations hold it, dropped the default of eps.
+    optim_kwargs: dict[str, Any] = {}
+    algo = make_algo(optim_kwargs=optim_kwargs)
+    assert algo.optimizer.defaults["eps"] == 0.01 / 8
+    assert optim_kwargs == {}
+    assert make_algo(optim_kwargs={"eps": 1e-3}).optimizer.defaults["eps"] == 1e-3
+    algo = make_algo(optim_kwargs={"betas": (0.5, 0.9), "foreach": False})
+    assert algo.optimizer.defaults["eps"] == 0.01 / 8
+    assert not algo.optimizer.defaults.get("fused")
+
+
+def test_optimizer_without_eps() -> None:
+    algo = make_algo(OptimCls=torch.optim.SGD, learning_rate=0.1)
+    assert isinstance(algo.optimizer, torch.optim.SGD)
+    run(algo, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("prioritized", "image", "ReplayCls"),
+    [
+        (False, False, UniformReplayBuffer),
+        (True, False, PrioritizedReplayBuffer),
+        (False, True, UniformReplayFrameBuffer),
+        (True, True, PrioritizedReplayFrameBuffer),
+    ],
+)
+def test_replay_fits_the_observation(prioritized: bool, image: bool, ReplayCls: Any) -> None:
+    # Frame buffers were taken for every observation, and failed on vectors.
+    algo = initialized(
+        DQN(**SETTINGS, prioritized_replay=prioritized, n_step_return=2), examples=examples(image)
+    )
+    assert type(algo.replay_buffer) is ReplayCls
+    assert (algo.replay_buffer.size, algo.replay_buffer.B) == (128, 2)
+    assert (algo.replay_buffer.discount, algo.replay_buffer.n_step_return) == (0.99, 2)
+
+
+def test_replay_class_of_the_user_gets_the_same_keywords() -> None:
+    given: dict[str, Any] = {}
+
+    def make(**kwargs: Any) -> Any:
+        given.update(kwargs)
+        return PrioritizedReplayBuffer(**kwargs)
+
+    make_algo(ReplayBufferCls=make, prioritized_replay=True, pri_alpha=0.5, pri_beta_init=0.3)
+    example = given.pop("example")
+    assert isinstance(example, SamplesToBuffer)
+    assert given == {
+        "size": 128,
+        "B": 2,
+        "discount": 0.99,
+        "n_step_return": 1,
+        "alpha": 0.5,
+        "beta": 0.3,
+        "default_priority": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("delta_clip", "default_priority", "expected"),
+    [(1.0, None, 1.0), (0.5, None, 0.5), (None, None, 1.0), (None, 3.0, 3.0), (0.5, 2.0, 2.0)],
+)
+def test_priority_of_new_samples(
+    delta_clip: float | None, default_priority: float | None, expected: float
+) -> None:
+    # Without delta_clip it stayed None, and the first append failed.
+    algo = make_algo(
+        delta_clip=delta_clip, default_priority=default_priority, prioritized_replay=True
+    )
+    assert algo.default_priority == algo.replay_buffer.default_priority == expected
+    run(algo, 0, 3)
+
+
+BAD_SETTINGS = [
+    ({"batch_size": 0}, "batch_size is 0"),
+    ({"n_step_return": 0}, "n_step_return is 0"),
+    ({"target_update_interval": 0}, "target_update_interval is 0"),
+    ({"replay_ratio": 0}, "replay_ratio is 0.*no updates"),
+    ({"replay_size": 4}, r"replay_size is 4, less than one training batch \(8\)"),
+    ({"replay_size": 4, "batch_size": 2}, r"less than one sampler batch \(4, 2\) \(8\)"),
+    ({"min_steps_learn": 1e4}, r"less than min_steps_learn of this process \(10000\)"),
+    ({"delta_clip": 0}, "delta_clip is 0"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
+def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_algo(**settings)
+
+
+def test_wait_reset_collectors_are_refused_before_work_is_lost() -> None:
+    # This was an error of the first update, after min_steps_learn steps.
+    with pytest.raises(ValueError, match="mid_batch_reset is False.*DQN"):
+        initialized(DQN(**SETTINGS), mid_batch_reset=False)
+
+
+def test_asynchronous_set_up() -> None:
+    algo = DQN(**SETTINGS, ReplayBufferCls=UniformReplayBuffer, updates_per_sync=3)
+    buffer = algo.async_initialize(made(VectorDqnAgent()), 50, SPEC, True, examples(), world_size=2)
+    assert buffer is algo.replay_buffer
+    assert (algo.updates_per_optimize, algo.min_itr_learn, algo.n_itr) == (3, 2, 50)
+    algo.optim_initialize(rank=1)
+    assert algo.rank == 1
+    for itr in range(3):
+        buffer.append_samples(algo.samples_to_buffer(batch_of(itr)))
+    assert algo.optimize_agent(0, sampler_itr=1).loss == []
+    assert len(algo.optimize_agent(1, sampler_itr=2).loss) == 3
+
+
+def batch_of(itr: int) -> Any:
+    return batch(np.random.default_rng(itr))
+
+
+# --- Training -----------------------------------------------------------------------------------
+
+
+def test_one_iteration() -> None:
+    algo = make_algo()
+    infos = run(algo, 0, 3)
+    assert infos[0]._fields == OptInfo._fields == algo.opt_info_fields
+    assert infos[1] == ([], [], []), "iterations 0 and 1 only fill the buffer"
+    assert algo.update_counter == 4
+    assert [len(field) for field in infos[2]] == [4, 4, 4], "every 8th of 8 differences, 4 times"
+    assert all(type(value) is float for field in infos[2] for value in field)
+
+
+def test_target_follows_every_interval() -> None:
+    algo = make_algo(target_update_interval=3)
+    taus: list[float] = []
+    algo.agent.update_target = taus.append
+    run(algo, 0, 4)
+    assert algo.update_counter == 8
+    assert taus == [1, 1]
+
+
+@pytest.mark.parametrize("double_dqn", [False, True])
+@pytest.mark.parametrize("prioritized_replay", [False, True])
+@pytest.mark.parametrize("delta_clip", [None, 0.3])
+@pytest.mark.parametrize("n_step_return", [1, 3])
+def test_loss_like_its_naive_twin(
+    double_dqn: bool, prioritized_replay: bool, delta_clip: float | None, n_step_return: int
+) -> None:
+    algo = make_algo(
+        double_dqn=double_dqn,
+        prioritized_replay=prioritized_replay,
+        delta_clip=delta_clip,
+        n_step_return=n_step_return,
+        target_update_interval=1000,
+    )
+    run(algo, 0, 5)
+    samples = algo.replay_buffer.sample_batch(8)
+    loss, td_abs_errors = algo.loss(samples)
+    weights = samples.is_weights.tolist() if prioritized_replay else [1.0] * 8
+
+    q = algo.agent(*samples.agent_inputs).tolist()
+    target_q = algo.agent.target(*samples.target_inputs).tolist()
+    online_q = algo.agent(*samples.target_inputs).tolist()
+    total = 0.0
+    for i in range(8):
+        one_loss, error = td_loss(
+            q[i][int(samples.action[i])],
+            samples.return_[i].item(),
+            bool(samples.done_n[i]),
+            target_q[i],
+            online_q[i] if double_dqn else target_q[i],
+            0.99,
+            n_step_return,
+            delta_clip,
+        )
+        total += weights[i] * one_loss / 8
+        assert td_abs_errors[i].item() == pytest.approx(error, rel=1e-4, abs=1e-5)
+    assert loss.item() == pytest.approx(total, rel=1e-4)
+
+
+def test_gradient_of_the_target_is_not_followed() -> None:
+    algo = make_algo(double_dqn=True)
+    run(algo, 0, 3)
+    loss, _ = algo.loss(algo.sample_from_replay())
+    loss.backward()
+    assert all(p.grad is None for p in algo.agent.target_model.parameters())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"double_dqn": True}, {"prioritized_replay": True}, {"clip_grad_norm": None}],
+    ids=str,
+)
+def test_learns_the_reward_of_each_action(settings: dict[str, Any]) -> None:
+    """Every step ends an episode, so that the value of an action is its reward."""
+    agent = made(VectorDqnAgent(model_kwargs={"hidden_sizes": [32]}))
+    algo = make_algo(
+        agent=agent,
+        learning_rate=1e-2,
+        batch_size=32,
+        replay_ratio=16,
+        replay_size=512,
+        delta_clip=None,
+        **settings,
+    )
+    rng = np.random.default_rng(0)
+    for itr in range(80):
+        algo.optimize_agent(itr, batch(rng, done=1.0))
+    observation = torch.rand(100, 3) - 0.5
+    q = agent(observation, torch.zeros(100, dtype=torch.int64), torch.zeros(100))
+    expected = torch.arange(4) + observation[:, :1]
+    assert (q - expected).abs().mean() < 0.15
+
+
+def test_not_finite_loss_is_an_error_at_once() -> None:
+    algo = make_algo()
+    run(algo, 0, 2)
+    before = parameters(algo)
+    samples = batch_of(2)
+    samples.env.reward[:] = float("nan")
+    algo.optimize_agent(1, samples)  # Not learning yet.
+    with pytest.raises(
+        FloatingPointError, match=r"loss of DQN is nan in iteration 7, after 0 upd.*learning_rate"
+    ):
+        algo.optimize_agent(7, samples)
+    assert parameters(algo) == before, "no step is taken"
+
+
+def test_gradient_is_clipped() -> None:
+    algo = make_algo(OptimCls=torch.optim.SGD, learning_rate=1.0, clip_grad_norm=1e-3)
+    run(algo, 0, 2)
+    before = torch.tensor(parameters(algo))
+    algo.updates_per_optimize = 1
+    (info,) = run(algo, 2, 3)
+    assert info.gradNorm[0] > 1e-3, "what is logged is the norm before"
+    assert (torch.tensor(parameters(algo)) - before).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+# --- Priorities ---------------------------------------------------------------------------------
+
+
+def test_priorities_are_the_differences() -> None:
+    algo = make_algo(prioritized_replay=True)
+    given: list[Any] = []
+    update = algo.replay_buffer.update_batch_priorities
+
+    def spy(priorities: Any) -> None:
+        given.append(priorities)
+        update(priorities)
+
+    algo.replay_buffer.update_batch_priorities = spy
+    (info,) = run(algo, 0, 3)[2:]
+    assert len(given) == 4
+    assert [p[0].item() for p in given] == info.tdAbsErr
+
+
+# min_itr_learn is 2
+BETAS = [
+    (80, 0, 0.4),
+    (80, 2, 0.4),
+    (80, 6, 0.7),
+    (80, 10, 1.0),
+    (80, 1000, 1.0),
+    (16, 1, 0.4),  # As long as the time before learning: this divided by zero.
+    (16, 2, 1.0),
+    (0, 0, 0.4),  # Shorter: this gave values outside of the two.
+    (0, 1, 1.0),
+]
+
+
+@pytest.mark.parametrize(("pri_beta_steps", "itr", "expected"), BETAS)
+def test_beta_schedule(pri_beta_steps: int, itr: int, expected: float) -> None:
+    algo = make_algo(prioritized_replay=True, pri_beta_steps=pri_beta_steps)
+    algo.update_itr_hyperparams(itr)
+    assert algo.replay_buffer.beta == pytest.approx(expected)
+
+
+# --- State --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prioritized_replay", [False, True])
+def test_goes_on_as_if_it_had_not_stopped(prioritized_replay: bool) -> None:
+    def make() -> Any:
+        torch.manual_seed(1)
+        return make_algo(prioritized_replay=prioritized_replay, n_step_return=2)
+
+    algo = make()
+    run(algo, 0, 4)
+    agent_state = copy.deepcopy(algo.agent.state_dict())
+    state = copy.deepcopy(algo.state_dict())
+    expected = run(algo, 4, 7)
+
+    other = make()
+    other.agent.load_state_dict(agent_state)
+    other.load_state_dict(state)
+    assert other.update_counter == 8
+    assert run(other, 4, 7) == expected
+    assert parameters(other) == parameters(algo)
+
+
+def test_same_seeds_give_the_same_run() -> None:
+    def losses() -> Any:
+        np.random.seed(3)
+        torch.manual_seed(3)
+        return run(make_algo(prioritized_replay=True), 0, 5)
+
+    assert losses() == losses()
+
+
+def test_optimizer_starts_from_a_snapshot() -> None:
+    algo = make_algo()
+    run(algo, 0, 4)
+    state = copy.deepcopy(algo.optim_state_dict())
+    other = make_algo(initial_optim_state_dict=state)
+    moments = other.optimizer.state_dict()["state"][0]
+    assert torch.equal(moments["exp_avg"], state["state"][0]["exp_avg"])
+    assert moments["step"] == 8
+
+
+def test_fused_snapshot_loads_into_an_optimizer_of_another_kernel() -> None:
+    fused, plain = make_algo(), make_algo(optim_kwargs={"foreach": False})
+    run(fused, 0, 4)
+    state = copy.deepcopy(fused.optim_state_dict())
+    plain.load_optim_state_dict(state)
+    assert not plain.optimizer.param_groups[0].get("fused")
+    run(plain, 0, 4)
+    fused.load_optim_state_dict(plain.optim_state_dict())
+    assert fused.optimizer.param_groups[0].get("fused") == state["param_groups"][0].get("fused")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    agent = made(VectorDqnAgent())
+    agent.to_device(0)
+    algo = make_algo(agent=agent, double_dqn=True, prioritized_replay=True)
+    infos = run(algo, 0, 5)
+    assert len(infos[-1].loss) == 4
+    assert next(agent.parameters()).is_cuda

@@ -1,0 +1,297 @@
+"""What research code changed in replay algorithms by copying them: each is one small method."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.dqn.dqn import DQN, OptInfo, SamplesToBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.tensor import select_at_indexes
+from tests.algos.parts import SETTINGS, batch, examples, initialized, make_algo, run
+
+
+def test_extra_loss_term() -> None:
+    class Regularised(DQN):
+        def loss(self, samples: Any) -> Any:
+            loss, td_abs_errors = super().loss(samples)
+            return loss + 1000 * sum(
+                p.square().sum() for p in self.agent.parameters()
+            ), td_abs_errors
+
+    def norm(algo: Any) -> float:
+        run(algo, 0, 10)
+        return float(sum(p.detach().square().sum() for p in algo.agent.parameters()))
+
+    torch.manual_seed(0)
+    plain = norm(make_algo())
+    torch.manual_seed(0)
+    assert norm(make_algo(Regularised)) < plain
+
+
+def test_extra_info() -> None:
+    class Informed(DQN):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.opt_info_fields = (*OptInfo._fields, "meanReturn", "done")
+
+        def _get_loss_values(self, samples: Any) -> dict[str, Any]:
+            values = super()._get_loss_values(samples)
+            return {
+                **values,
+                "meanReturn": samples.return_.mean(),
+                "done": samples.done,
+                "notLogged": 1,
+            }
+
+    info = run(make_algo(Informed), 0, 3)[-1]
+    assert info._fields == ("loss", "gradNorm", "tdAbsErr", "meanReturn", "done")
+    assert len(info.loss) == len(info.meanReturn) == len(info.done) == 4
+
+
+def test_fewer_infos() -> None:
+    algo = make_algo()
+    algo.opt_info_fields = ("loss",)
+    info = run(algo, 0, 3)[-1]
+    assert info._fields == ("loss",)
+    assert len(info.loss) == 4
+
+
+def test_extra_field_in_the_replay() -> None:
+    Mine = namedarraytuple("Mine", (*SamplesToBuffer._fields, "lives"))
+
+    class WithLives(DQN):
+        def examples_to_buffer(self, examples: Any) -> Any:
+            return Mine(*super().examples_to_buffer(examples), lives=np.int64(0))
+
+        def samples_to_buffer(self, samples: Any) -> Any:
+            lives = samples.agent.action + 10
+            return Mine(*super().samples_to_buffer(samples), lives=lives)
+
+        def loss(self, samples: Any) -> Any:
+            assert torch.equal(samples.lives, samples.action + 10)
+            return super().loss(samples)
+
+    for prioritized in (False, True):
+        algo = make_algo(WithLives, prioritized_replay=prioritized)
+        assert len(run(algo, 0, 3)[-1].loss) == 4
+
+
+def test_another_gradient_clip() -> None:
+    class ByValue(DQN):
+        def clip_gradients(self, parameters: Any) -> Any:
+            norm = super().clip_gradients(parameters)
+            torch.nn.utils.clip_grad_value_(parameters, 1e-4)
+            return norm
+
+    algo = make_algo(ByValue, OptimCls=torch.optim.SGD, learning_rate=1.0)
+    run(algo, 0, 2)
+    before = [p.detach().clone() for p in algo.agent.parameters()]
+    algo.updates_per_optimize = 1
+    run(algo, 2, 3)
+    changes = [(p - q).abs().max() for p, q in zip(algo.agent.parameters(), before, strict=True)]
+    assert max(changes).item() == pytest.approx(1e-4, rel=0.1)
+
+
+def test_order_of_one_iteration() -> None:
+    calls: list[str] = []
+
+    def spied(name: str) -> Any:
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            calls.append(name)
+            return getattr(super(Spy, self), name)(*args, **kwargs)
+
+        return method
+
+    names = (
+        "add_samples_to_buffer",
+        "samples_to_buffer",
+        "_get_empty_optim_info",
+        "pre_optimize_process",
+        "_apply_optimization",
+        "_get_loss_values",
+        "loss",
+        "select_at_indexes",
+        "update_itr_hyperparams",
+    )
+    Spy = type("Spy", (DQN,), {name: spied(name) for name in names})
+    algo = make_algo(Spy)
+    algo.updates_per_optimize = 1
+    run(algo, 0, 1)
+    assert calls == list(names[:3])
+    run(algo, 1, 2)
+    del calls[:]
+    run(algo, 2, 3)
+    assert calls == list(names)
+
+
+def test_replay_made_by_the_subclass() -> None:
+    class Mine(DQN):
+        def initialize_replay_buffer(
+            self, examples: Any, batch_spec: Any, async_: bool = False
+        ) -> None:
+            self.replay_buffer = UniformReplayBuffer(
+                example=self.examples_to_buffer(examples), size=40, B=batch_spec.B, n_step_return=1
+            )
+
+    algo = make_algo(Mine)
+    assert algo.replay_buffer.size == 40
+    run(algo, 0, 3)
+
+
+def test_optimize_agent_written_by_hand() -> None:
+    """As most forks have it: the loop of the published code with a few changed lines."""
+    Info = namedtuple("Info", ["loss", "mine"])
+
+    class Mine(DQN):
+        opt_info_fields = Info._fields
+
+        def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+            itr = itr if sampler_itr is None else sampler_itr
+            if samples is not None:
+                self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+            info = Info([], [])
+            if itr < self.min_itr_learn:
+                return info
+            for _ in range(self.updates_per_optimize):
+                drawn = self.replay_buffer.sample_batch(self.batch_size)
+                self.optimizer.zero_grad()
+                loss, td_abs_errors = self.loss(drawn)
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(self.agent.parameters(), self.clip_grad_norm)
+                self.optimizer.step()
+                if self.prioritized_replay:
+                    self.replay_buffer.update_batch_priorities(td_abs_errors)
+                info.loss.append(loss.item())
+                info.mine.extend(td_abs_errors[::8].numpy())
+                self.update_counter += 1
+                if self.update_counter % self.target_update_interval == 0:
+                    self.agent.update_target(self.target_update_tau)
+            self.update_itr_hyperparams(itr)
+            return info
+
+    torch.manual_seed(0)
+    np.random.seed(0)
+    by_hand = make_algo(Mine, prioritized_replay=True)
+    found = [loss for info in run(by_hand, 0, 5) for loss in info.loss]
+    torch.manual_seed(0)
+    np.random.seed(0)
+    ours = make_algo(prioritized_replay=True)
+    assert [loss for info in run(ours, 0, 5) for loss in info.loss] == pytest.approx(found)
+    assert by_hand.update_counter == ours.update_counter
+
+
+def test_optimizer_made_by_the_subclass() -> None:
+    class Mine(DQN):
+        def optim_initialize(self, rank: int = 0) -> None:
+            self.rank = rank
+            self.optimizer = self.OptimCls(
+                self.agent.parameters(), lr=self.learning_rate, **self.optim_kwargs
+            )
+
+    algo = make_algo(Mine)
+    assert algo.optimizer.defaults["eps"] == 0.01 / 8
+    run(algo, 0, 3)
+
+
+# --- Constructors in the three orders which programs use ----------------------------------------
+
+
+class After(DQN):
+    def __init__(self, mine: int = 7, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        save__init__args(locals())
+
+
+class Before(DQN):
+    def __init__(self, mine: int = 7, batch_size: int = 8, **kwargs: Any) -> None:
+        save__init__args(locals())
+        super().__init__(**kwargs)
+
+
+class Instead(DQN):
+    def __init__(
+        self,
+        mine: int = 7,
+        discount: float = 0.99,
+        batch_size: int = 8,
+        min_steps_learn: float = 16,
+        delta_clip: Any = 1.0,
+        replay_size: float = 128,
+        replay_ratio: float = 4,
+        target_update_tau: float = 1,
+        target_update_interval: int = 3,
+        n_step_return: int = 1,
+        learning_rate: float = 1e-3,
+        OptimCls: Any = torch.optim.Adam,
+        optim_kwargs: Any = None,
+        initial_optim_state_dict: Any = None,
+        clip_grad_norm: float = 10.0,
+        eps_steps: float = 100,
+        double_dqn: bool = False,
+        prioritized_replay: bool = True,
+        pri_alpha: float = 0.6,
+        pri_beta_init: float = 0.4,
+        pri_beta_final: float = 1.0,
+        pri_beta_steps: float = 100,
+        default_priority: Any = None,
+        ReplayBufferCls: Any = None,
+        updates_per_sync: int = 1,
+    ) -> None:
+        save__init__args(locals())
+
+
+@pytest.mark.parametrize("AlgoCls", [After, Before, Instead])
+def test_arguments_are_saved_in_any_order(AlgoCls: Any) -> None:
+    settings = {k: v for k, v in SETTINGS.items() if AlgoCls is not Before or k != "batch_size"}
+    algo = initialized(AlgoCls(**settings))
+    assert (algo.mine, algo.batch_size, algo._batch_size) == (7, 8, 8)
+    assert algo.optimizer.defaults["eps"] == 0.01 / 8
+    assert algo.default_priority == 1.0
+    assert len(run(algo, 0, 3)[-1].loss) == 4
+
+
+def test_batch_size_may_be_changed_before_the_set_up() -> None:
+    algo = DQN(**SETTINGS)
+    algo._batch_size = 16
+    initialized(algo)
+    assert (algo.batch_size, algo.updates_per_optimize) == (16, 2)
+
+
+# --- Base ---------------------------------------------------------------------------------------
+
+
+def test_abstract_methods_say_whose() -> None:
+    class Mine(RlAlgorithm):
+        pass
+
+    algo = Mine()
+    for call in (
+        lambda: algo.initialize(None, 1, None, True, {}),  # type: ignore[arg-type]
+        lambda: algo.async_initialize(None, 1, None, True, {}),  # type: ignore[arg-type]
+        lambda: algo.optimize_agent(0),
+    ):
+        with pytest.raises(NotImplementedError, match="Mine"):
+            call()
+    assert (algo.opt_info_fields, algo.bootstrap_value, algo.update_counter) == ((), False, 0)
+
+
+def test_select_at_indexes_is_the_function() -> None:
+    indexes, tensor = torch.tensor([2, 0]), torch.randn(2, 3, 4)
+    assert torch.equal(
+        make_algo().select_at_indexes(indexes, tensor), select_at_indexes(indexes, tensor)
+    )
+
+
+def test_examples_and_samples_have_the_same_fields() -> None:
+    algo = make_algo()
+    example = algo.examples_to_buffer(examples())
+    samples = algo.samples_to_buffer(batch(np.random.default_rng(0)))
+    assert example._fields == samples._fields == SamplesToBuffer._fields
