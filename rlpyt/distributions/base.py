@@ -1,0 +1,74 @@
+"""The interface of all action distributions."""
+
+from __future__ import annotations
+
+import torch
+
+from rlpyt.utils.tensor import valid_mean
+from rlpyt.utils.types import Nested
+
+DistInfo = None
+
+
+class Distribution:
+    """A family of probability distributions over actions, without parameters of its own.
+
+    The parameters of one distribution per datum come in as ``dist_info``, a record of tensors
+    ``[..., dim]`` which a policy network made. Methods keep the leading dimensions and reduce the
+    last one; the ``mean_`` methods reduce to a scalar.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Number of discrete actions, or of dimensions of a continuous action."""
+        raise NotImplementedError
+
+    def sample(self, dist_info: Nested) -> torch.Tensor:
+        """Draw one action per datum.
+
+        Args:
+            dist_info: [...,dim] Parameters.
+
+        Returns:
+            [...] int64 actions of a discrete, [...,dim] of a continuous distribution.
+        """
+        raise NotImplementedError
+
+    def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
+        """Kullback-Leibler divergence ``KL(old || new)`` of each datum, [...]."""
+        raise NotImplementedError
+
+    def mean_kl(
+        self,
+        old_dist_info: Nested,
+        new_dist_info: Nested,
+        valid: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Mean of :meth:`kl` over the data where ``valid`` is 1 (everywhere, if None)."""
+        return valid_mean(self.kl(old_dist_info, new_dist_info), valid)
+
+    def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
+        """Logarithm of the probability (density) of the actions ``x``, [...]."""
+        raise NotImplementedError
+
+    def likelihood_ratio(
+        self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
+    ) -> torch.Tensor:
+        """Probability (density) of ``x`` in the new distribution divided by the old, [...]."""
+        raise NotImplementedError
+
+    def entropy(self, dist_info: Nested) -> torch.Tensor:
+        """Entropy of each datum in nats, [...]."""
+        raise NotImplementedError
+
+    def perplexity(self, dist_info: Nested) -> torch.Tensor:
+        """``exp(entropy)``: the number of equally likely actions with the same entropy, [...]."""
+        return torch.exp(self.entropy(dist_info))
+
+    def mean_entropy(self, dist_info: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
+        """Mean of :meth:`entropy` over the data where ``valid`` is 1 (everywhere, if None)."""
+        return valid_mean(self.entropy(dist_info), valid)
+
+    def mean_perplexity(self, dist_info: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
+        """Mean of :meth:`perplexity` over the data where ``valid`` is 1 (everywhere, if None)."""
+        return valid_mean(self.perplexity(dist_info), valid)

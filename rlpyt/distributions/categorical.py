@@ -1,0 +1,57 @@
+"""The distribution over discrete actions which is given by their probabilities."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from rlpyt.distributions.base import Distribution
+from rlpyt.distributions.discrete import DiscreteMixin
+from rlpyt.utils.collections import record
+from rlpyt.utils.tensor import select_at_indexes
+
+EPS = 1e-8  # Keeps logarithms and ratios finite where a probability is 0.
+
+
+@record
+class DistInfo(NamedTuple):
+    """Parameters of a :class:`Categorical`."""
+
+    prob: torch.Tensor  # [...,A] probability of each action
+
+
+class Categorical(DiscreteMixin, Distribution):
+    """Discrete actions with the probabilities ``p``.
+
+    Probabilities are taken as they are: sampling normalises them, the formulas do not, and zeros
+    are allowed.
+    """
+
+    def sample(self, dist_info: DistInfo) -> torch.Tensor:
+        """Draw an action [...] with the (possibly unnormalised) probabilities [...,A]."""
+        prob = dist_info.prob
+        actions = torch.multinomial(prob.reshape(-1, self.dim), num_samples=1)
+        return actions.reshape(prob.shape[:-1]).type(self.dtype)
+
+    def kl(self, old_dist_info: DistInfo, new_dist_info: DistInfo) -> torch.Tensor:
+        """``KL = sum_a p_a (log(p_a + EPS) - log(q_a + EPS))``, p the old and q the new, [...]."""
+        p, q = old_dist_info.prob, new_dist_info.prob
+        return torch.sum(p * (torch.log(p + EPS) - torch.log(q + EPS)), dim=-1)
+
+    def entropy(self, dist_info: DistInfo) -> torch.Tensor:
+        """``H = -sum_a p_a log(p_a + EPS)``, [...]."""
+        p = dist_info.prob
+        return -torch.sum(p * torch.log(p + EPS), dim=-1)
+
+    def log_likelihood(self, indexes: torch.Tensor, dist_info: DistInfo) -> torch.Tensor:
+        """``log(p_a + EPS)`` of the actions a = ``indexes`` [...], [...]."""
+        return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
+
+    def likelihood_ratio(
+        self, indexes: torch.Tensor, old_dist_info: DistInfo, new_dist_info: DistInfo
+    ) -> torch.Tensor:
+        """``(q_a + EPS) / (p_a + EPS)`` of the actions a, p the old and q the new, [...]."""
+        numerator = select_at_indexes(indexes, new_dist_info.prob)
+        denominator = select_at_indexes(indexes, old_dist_info.prob)
+        return (numerator + EPS) / (denominator + EPS)

@@ -1,0 +1,40 @@
+"""Conversion between indexes and one-hot vectors, for distributions over discrete actions."""
+
+from __future__ import annotations
+
+import torch
+
+from rlpyt.utils.tensor import from_onehot, to_onehot
+
+
+class DiscreteMixin:
+    """Gives a distribution its number of actions and the conversion to and from one-hot.
+
+    Args:
+        dim: Number of actions A.
+        dtype: Type of action indexes.
+        onehot_dtype: Type of one-hot vectors.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        dtype: torch.dtype = torch.long,
+        onehot_dtype: torch.dtype = torch.float,
+    ) -> None:
+        self._dim = dim
+        self.dtype = dtype
+        self.onehot_dtype = onehot_dtype
+
+    @property
+    def dim(self) -> int:
+        """Number of actions A."""
+        return self._dim
+
+    def to_onehot(self, indexes: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """One-hot vectors [...,A] of the actions ``indexes`` [...], by default ``onehot_dtype``."""
+        return to_onehot(indexes, self.dim, dtype=dtype or self.onehot_dtype)
+
+    def from_onehot(self, onehot: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Actions [...] of the one-hot vectors ``onehot`` [...,A], by default of type ``dtype``."""
+        return from_onehot(onehot, dtype=dtype or self.dtype)

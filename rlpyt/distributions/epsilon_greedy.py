@@ -1,0 +1,111 @@
+"""Actions that maximise a value, except for a random fraction epsilon of them."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+import torch
+
+from rlpyt.distributions.base import Distribution
+from rlpyt.distributions.discrete import DiscreteMixin
+from rlpyt.utils.types import Array
+
+Epsilon = Union[float, Array]
+
+
+class EpsilonGreedy(DiscreteMixin, Distribution):
+    """With probability epsilon an action drawn uniformly from all, else the one of highest value.
+
+    The greedy action may be drawn at random, too: its probability is ``1 - epsilon + epsilon/A``.
+
+    Args:
+        epsilon: Scalar in [0,1], or a vector [B] with one value for each environment.
+        **kwargs: ``dim`` and more of :class:`~rlpyt.distributions.discrete.DiscreteMixin`.
+
+    Source: Mnih et al. 2015 (Nature 518), Methods; a vector: Horgan et al. 2018, arXiv:1803.00933.
+    """
+
+    def __init__(self, epsilon: Epsilon = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.set_epsilon(epsilon)
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """The probability of a random action, as it was set."""
+        return self._epsilon
+
+    def set_epsilon(self, epsilon: Epsilon) -> None:
+        """Set the probability of a random action: a scalar, or a vector [B]."""
+        self._epsilon = epsilon
+
+    def sample(self, q: torch.Tensor) -> torch.Tensor:
+        """Choose an action for each datum.
+
+        Args:
+            q: [A], [B,A] or [T,B,A] values of the actions. With one leading dimension or more, a
+                vector epsilon belongs to the last of them; a single datum takes its first element.
+
+        Returns:
+            [], [B] or [T,B] actions on the device of ``q``.
+
+        Raises:
+            ValueError: If a vector epsilon is not as long as the batch.
+        """
+        greedy = torch.argmax(q, dim=-1).type(self.dtype)
+        epsilon = self._epsilon_for(greedy)
+        if isinstance(epsilon, float) and epsilon == 0.0:
+            return greedy
+        explore = torch.rand_like(greedy, dtype=torch.float) < epsilon
+        anything = torch.randint_like(greedy, self.dim)
+        return torch.where(explore, anything, greedy)
+
+    def _epsilon_for(self, actions: torch.Tensor) -> float | torch.Tensor:
+        epsilon = self._epsilon
+        if not isinstance(epsilon, (np.ndarray, torch.Tensor)) or epsilon.ndim == 0:
+            return float(epsilon)
+        if actions.dim() == 0:
+            return float(epsilon[0])
+        if len(epsilon) not in (1, actions.shape[-1]):
+            raise ValueError(
+                f"epsilon has {len(epsilon)} elements but the batch has {actions.shape[-1]}: set "
+                "a scalar, or one element for each environment."
+            )
+        return torch.as_tensor(epsilon, dtype=torch.float, device=actions.device)
+
+
+class CategoricalEpsilonGreedy(EpsilonGreedy):
+    """Epsilon-greedy in the expectation of a distribution over values: ``q_a = sum_i p_ai z_i``.
+
+    Args:
+        z: [P] The values (atoms) whose probabilities are estimated; may be set or given later.
+        **kwargs: As for :class:`EpsilonGreedy`.
+
+    Source: Bellemare, Dabney and Munos 2017, arXiv:1707.06887, algorithm 1.
+    """
+
+    def __init__(self, z: torch.Tensor | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.z = z
+
+    def set_z(self, z: torch.Tensor) -> None:
+        """Set the values of the atoms, [P]."""
+        self.z = z
+
+    def sample(self, p: torch.Tensor, z: torch.Tensor | None = None) -> torch.Tensor:
+        """Choose an action for each datum.
+
+        Args:
+            p: [...,A,P] Probability of each atom, for each action.
+            z: [P] Values of the atoms; by default those which were set.
+
+        Returns:
+            [...] Actions.
+
+        Raises:
+            ValueError: If there are no atoms.
+        """
+        z = self.z if z is None else z
+        if z is None:
+            raise ValueError("z is None: set the values of the atoms with set_z(z), or pass them.")
+        return super().sample(torch.matmul(p, z.to(p)))

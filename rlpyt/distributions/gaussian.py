@@ -1,0 +1,256 @@
+"""The distribution over continuous actions with independent Gaussian dimensions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+import torch
+
+from rlpyt.distributions.base import Distribution
+from rlpyt.utils.collections import record
+from rlpyt.utils.types import Nested
+
+EPS = 1e-8  # Keeps quotients finite where a standard deviation is 0.
+
+Bound = Union[float, torch.Tensor]
+
+
+@record
+class DistInfo(NamedTuple):
+    """Parameters of a :class:`Gaussian` whose standard deviation is fixed."""
+
+    mean: torch.Tensor  # [...,dim]
+
+
+@record
+class DistInfoStd(NamedTuple):
+    """Parameters of a :class:`Gaussian` whose standard deviation the policy gives."""
+
+    mean: torch.Tensor  # [...,dim]
+    log_std: torch.Tensor  # [...,dim] natural logarithm of the standard deviation
+
+
+class Gaussian(Distribution):
+    """Multivariate normal with a diagonal covariance, optionally clipped or squashed.
+
+    With mean m and standard deviation s, all of them per dimension::
+
+        noise = s * N(0, 1), clamped to +-noise_clip;      x = m + noise
+        action = x, or clamp(x, -clip, clip), or squash * tanh(x)
+
+    Samples are reparameterised: gradients flow to the mean and the standard deviation. Clipping is
+    no part of the density: likelihoods are those of x.
+
+    Args:
+        dim: Number of dimensions of an action.
+        std: Fixed standard deviation, a scalar or [dim]; overrides ``dist_info.log_std``.
+        clip: Bound of the action, a scalar or [dim]; excludes ``squash``.
+        noise_clip: Bound of the noise, a scalar or [dim].
+        min_std: Lower limit of the standard deviation that the policy gives.
+        max_std: Upper limit of the same.
+        squash: Bound of the action by tanh, a scalar or [dim]; excludes ``clip``. Then
+            :meth:`log_likelihood` takes x, the action *before* it was squashed, and
+            :meth:`entropy` and :meth:`kl` are not implemented.
+
+    Raises:
+        ValueError: If both ``clip`` and ``squash`` are given, or an array is not [dim].
+
+    Source: squashing with the change of variables: Haarnoja et al. 2018, arXiv:1812.05905,
+    appendix C; clipped noise: Fujimoto et al. 2018, arXiv:1802.09477, eq. 14.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        std: Any = None,
+        clip: Any = None,
+        noise_clip: Any = None,
+        min_std: float | None = None,
+        max_std: float | None = None,
+        squash: Any = None,
+    ) -> None:
+        self._dim = dim
+        self.clip: Bound | None = None
+        self.squash: Bound | None = None
+        self.set_std(std)
+        self.set_clip(clip)
+        self.set_squash(squash)
+        self.set_noise_clip(noise_clip)
+        self.min_std = min_std
+        self.max_std = max_std
+        # A limit of 0 is no limit of the logarithm.
+        self.min_log_std = math.log(min_std) if min_std else None
+        self.max_log_std = math.log(max_std) if max_std else None
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of an action."""
+        return self._dim
+
+    def set_clip(self, clip: Any) -> None:
+        """Set the bound of the action, a scalar or [dim]; None removes it."""
+        self._require_one_bound(clip, self.squash)
+        self.clip = self._bound("clip", clip)
+
+    def set_squash(self, squash: Any) -> None:
+        """Set the bound of the action by tanh, a scalar or [dim]; None removes it."""
+        self._require_one_bound(self.clip, squash)
+        self.squash = self._bound("squash", squash)
+
+    def set_noise_clip(self, noise_clip: Any) -> None:
+        """Set the bound of the noise, a scalar or [dim]; None removes it."""
+        self.noise_clip = self._bound("noise_clip", noise_clip)
+
+    def set_std(self, std: Any) -> None:
+        """Fix the standard deviation, a scalar or [dim]; None leaves it to the policy again."""
+        self.std = None if std is None else self._tensor("std", std)
+
+    def sample(self, dist_info: Nested) -> torch.Tensor:
+        """Draw an action [...,dim], squashed or clipped as configured."""
+        return self._squashed(self._draw(dist_info))
+
+    def sample_loglikelihood(self, dist_info: Nested) -> tuple[torch.Tensor, torch.Tensor]:
+        """Draw an action and return it with its log-likelihood; gradients flow through both.
+
+        Returns:
+            [...,dim] actions, squashed if configured, and [...] their log-likelihoods, which are
+            exact also where the tanh is saturated.
+        """
+        x = self._draw(dist_info)
+        return self._squashed(x), self.log_likelihood(x, dist_info)
+
+    def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
+        """Logarithm of the density of each datum.
+
+        ::
+
+            z = (x - m) / (s + EPS),     log pi = -sum_i (log s_i + z_i^2 / 2) - dim/2 log(2 pi)
+
+        With squash the density is that of ``squash * tanh(x)``, which subtracts
+        ``sum_i log(squash (1 - tanh^2 x_i))``. The derivative's logarithm is computed in the form
+        ``2 (log 2 - x - softplus(-2 x))``: equal for small x, and still exact where ``1 - tanh^2``
+        underflows (the usual floor of EPS inside the logarithm ends all gradient beyond +-9).
+
+        Args:
+            x: [...,dim] Actions; *before* they were squashed.
+            dist_info: [...,dim] Parameters.
+
+        Returns:
+            [...] Log-likelihoods; infinite where s is 0.
+        """
+        mean = dist_info.mean
+        log_std = self._log_std(dist_info)
+        z = (x - mean) / (torch.exp(log_std) + EPS)
+        logli = -torch.sum(log_std + 0.5 * z**2, dim=-1) - 0.5 * self.dim * math.log(2 * math.pi)
+        if self.squash is None:
+            return logli
+        log_slope = 2 * (math.log(2) - x - torch.nn.functional.softplus(-2 * x))
+        return logli - torch.sum(_log(_like(self.squash, x)) + log_slope, dim=-1)
+
+    def likelihood_ratio(
+        self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
+    ) -> torch.Tensor:
+        """``exp(log pi_new(x) - log pi_old(x))``, [...]; with squash, x is not yet squashed."""
+        logli_old = self.log_likelihood(x, old_dist_info)
+        logli_new = self.log_likelihood(x, new_dist_info)
+        return torch.exp(logli_new - logli_old)
+
+    def entropy(self, dist_info: Nested) -> torch.Tensor:
+        """``H = sum_i (log s_i + log sqrt(2 pi e))``, [...]; clipping is not considered.
+
+        Raises:
+            NotImplementedError: With squash, for which there is no closed form.
+        """
+        self._require_no_squash("entropy")
+        log_std = self._log_std(dist_info).expand_as(dist_info.mean)
+        return torch.sum(log_std + 0.5 * math.log(2 * math.pi * math.e), dim=-1)
+
+    def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
+        """Divergence ``KL(old || new)`` of each datum.
+
+        ::
+
+            KL = sum_i ((m_o - m_n)^2 + s_o^2 - s_n^2) / (2 s_n^2 + EPS) + log s_n - log s_o
+
+        and with a fixed standard deviation ``sum_i (m_o - m_n)^2 / (2 s^2 + EPS)``.
+
+        Returns:
+            [...] Divergences.
+
+        Raises:
+            NotImplementedError: With squash.
+        """
+        self._require_no_squash("kl")
+        distance = (old_dist_info.mean - new_dist_info.mean) ** 2
+        if self.std is not None:
+            return torch.sum(distance / (2 * self.std.to(distance) ** 2 + EPS), dim=-1)
+        log_std_old, log_std_new = self._log_std(old_dist_info), self._log_std(new_dist_info)
+        var_old, var_new = torch.exp(2 * log_std_old), torch.exp(2 * log_std_new)
+        quotient = (distance + var_old - var_new) / (2 * var_new + EPS)
+        return torch.sum(quotient + log_std_new - log_std_old, dim=-1)
+
+    def _draw(self, dist_info: Nested) -> torch.Tensor:
+        mean = dist_info.mean
+        std = torch.exp(self._log_std(dist_info)) if self.std is None else self.std.to(mean)
+        noise = std * torch.randn_like(mean)
+        return _clamp(mean + _clamp(noise, self.noise_clip), self.clip)
+
+    def _squashed(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.squash is None else _like(self.squash, x) * torch.tanh(x)
+
+    def _log_std(self, dist_info: Nested) -> torch.Tensor:
+        if self.std is not None:
+            return torch.log(self.std.to(dist_info.mean))
+        log_std: torch.Tensor = dist_info.log_std
+        if self.min_log_std is None and self.max_log_std is None:
+            return log_std
+        return torch.clamp(log_std, min=self.min_log_std, max=self.max_log_std)
+
+    def _bound(self, name: str, value: Any) -> Bound | None:
+        if value is None or isinstance(value, (int, float)):
+            return value
+        bound = self._tensor(name, value)
+        return bound.item() if bound.dim() == 0 else bound
+
+    def _tensor(self, name: str, value: Any) -> torch.Tensor:
+        if not isinstance(value, torch.Tensor):
+            value = torch.tensor(np.asarray(value))
+        tensor: torch.Tensor = value.float()
+        if tensor.numel() not in (1, self.dim):
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}: give a scalar, or one element for each "
+                f"of the {self.dim} dimensions of the action."
+            )
+        return tensor
+
+    @staticmethod
+    def _require_one_bound(clip: Any, squash: Any) -> None:
+        if clip is not None and squash is not None:
+            raise ValueError(
+                f"clip={clip} and squash={squash} exclude each other: set one of them to None."
+            )
+
+    def _require_no_squash(self, quantity: str) -> None:
+        if self.squash is not None:
+            raise NotImplementedError(
+                f"{quantity} has no closed form for a squashed Gaussian (squash={self.squash}): "
+                "estimate it from sample_loglikelihood."
+            )
+
+
+def _like(bound: Bound, x: torch.Tensor) -> Bound:
+    return bound.to(x) if isinstance(bound, torch.Tensor) else bound
+
+
+def _log(bound: Bound) -> Bound:
+    return torch.log(bound) if isinstance(bound, torch.Tensor) else math.log(bound)
+
+
+def _clamp(x: torch.Tensor, bound: Bound | None) -> torch.Tensor:
+    if bound is None:
+        return x
+    if isinstance(bound, torch.Tensor):
+        return torch.clamp(x, -bound.to(x), bound.to(x))
+    return torch.clamp(x, -bound, bound)

@@ -1,0 +1,181 @@
+"""Stacks of two-dimensional convolutions, alone and with a perceptron behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+
+from rlpyt.models._sizes import Sizes, as_list
+from rlpyt.models.mlp import MlpModel
+from rlpyt.models.utils import Size, conv2d_output_shape
+
+
+class Conv2dModel(torch.nn.Module):
+    """Convolutions, each followed by a nonlinearity.
+
+    Args:
+        in_channels: Channels of the images.
+        channels: Output channels of each convolution.
+        kernel_sizes: Kernel of each convolution.
+        strides: Stride of each convolution.
+        paddings: Zero padding of each convolution, by default 0.
+        nonlinearity: Class of the modules behind the convolutions.
+        use_maxpool: Whether striding is by max-pooling: convolutions have stride 1, and where
+            the stride is more than 1 a max-pooling of that size follows the nonlinearity.
+        head_sizes: Not used; a perceptron behind is :class:`Conv2dHeadModel`.
+
+    Raises:
+        ValueError: If the lists differ in length.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: Sizes,
+        kernel_sizes: Sizes,
+        strides: Sizes,
+        paddings: Sizes = None,
+        nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
+        use_maxpool: bool = False,
+        head_sizes: Any = None,
+    ) -> None:
+        super().__init__()
+        layers: list[torch.nn.Module] = []
+        for out_channels, kernel_size, stride, padding in _layer_settings(
+            channels, kernel_sizes, strides, paddings
+        ):
+            layers.append(
+                torch.nn.Conv2d(
+                    in_channels,
+                    out_channels,
+                    kernel_size=kernel_size,
+                    stride=1 if use_maxpool else stride,
+                    padding=padding,
+                )
+            )
+            layers.append(nonlinearity())
+            if use_maxpool and stride not in (1, (1, 1)):
+                layers.append(torch.nn.MaxPool2d(stride))
+            in_channels = out_channels
+        self.conv = torch.nn.Sequential(*layers)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Map images [B,C,H,W] to feature maps [B,C',H',W']."""
+        output: torch.Tensor = self.conv(input)
+        return output
+
+    def conv_out_size(self, h: int, w: int, c: int | None = None) -> int:
+        """Number of features, C' H' W', that an image of ``h`` x ``w`` pixels becomes.
+
+        Args:
+            h: Height of the image.
+            w: Width of the image.
+            c: Channels of the image, only needed when there is no convolution.
+
+        Raises:
+            ValueError: If a layer leaves nothing of the image.
+        """
+        size = (h, w)
+        for layer in self.conv:
+            if isinstance(layer, torch.nn.Conv2d):
+                c = layer.out_channels
+            elif not isinstance(layer, torch.nn.MaxPool2d):
+                continue
+            padding = cast("Size", layer.padding)  # May be a word in torch, but not here.
+            out = conv2d_output_shape(*size, layer.kernel_size, layer.stride, padding)
+            if min(out) < 1:
+                raise ValueError(
+                    f"an image_shape of height {h} and width {w} is too small: {size[0]} x "
+                    f"{size[1]} pixels are left for {layer}. Use larger images, smaller "
+                    "kernel_sizes, or smaller strides."
+                )
+            size = out
+        if c is None:
+            raise ValueError(
+                "c is None: without convolutions the channels of the image are needed."
+            )
+        return size[0] * size[1] * c
+
+
+class Conv2dHeadModel(torch.nn.Module):
+    """Convolutions, then a perceptron on their flattened output.
+
+    Args:
+        image_shape: (C, H, W) of an image.
+        channels: As for :class:`Conv2dModel`, which also explains ``kernel_sizes``, ``strides``,
+            ``paddings`` and ``use_maxpool``.
+        hidden_sizes: Widths of the hidden layers behind the convolutions, or None.
+        output_size: Width of the last linear layer, or None. With neither of the two, the output
+            is the flattened output of the convolutions.
+        nonlinearity: Class of the modules behind convolutions and hidden layers.
+
+    Raises:
+        ValueError: If the lists differ in length, or convolutions leave nothing of the image.
+    """
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        channels: Sizes,
+        kernel_sizes: Sizes,
+        strides: Sizes,
+        hidden_sizes: Sizes,
+        output_size: int | None = None,
+        paddings: Sizes = None,
+        nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
+        use_maxpool: bool = False,
+    ) -> None:
+        super().__init__()
+        c, h, w = read_image_shape(image_shape)
+        self.conv = Conv2dModel(
+            in_channels=c,
+            channels=channels,
+            kernel_sizes=kernel_sizes,
+            strides=strides,
+            paddings=paddings,
+            nonlinearity=nonlinearity,
+            use_maxpool=use_maxpool,
+        )
+        conv_out_size = self.conv.conv_out_size(h, w, c)
+        self.head = MlpModel(conv_out_size, hidden_sizes, output_size, nonlinearity)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Map images [B,C,H,W] to features [B,output_size]."""
+        output: torch.Tensor = self.head(self.conv(input).reshape(input.shape[0], -1))
+        return output
+
+    @property
+    def output_size(self) -> int:
+        """Number of output features."""
+        return self.head.output_size
+
+
+def read_image_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
+    """The three numbers (C, H, W) of ``image_shape``, or a ValueError."""
+    if len(image_shape) != 3 or min(image_shape) < 1:
+        raise ValueError(
+            f"image_shape={tuple(image_shape)} is no image: give (channels, height, width)."
+        )
+    c, h, w = image_shape
+    return c, h, w
+
+
+def _layer_settings(
+    channels: Sizes, kernel_sizes: Sizes, strides: Sizes, paddings: Sizes
+) -> list[tuple[Any, ...]]:
+    n_layers = len(as_list(channels))
+    settings = {
+        "channels": as_list(channels),
+        "kernel_sizes": as_list(kernel_sizes),
+        "strides": as_list(strides),
+        "paddings": [0] * n_layers if paddings is None else as_list(paddings),
+    }
+    if any(len(values) != n_layers for values in settings.values()):
+        raise ValueError(
+            "channels, kernel_sizes, strides and paddings need one element for each layer, but "
+            + ", ".join(f"{name}={values}" for name, values in settings.items())
+            + ": give all of them, of the same length."
+        )
+    return list(zip(*settings.values()))

@@ -1,0 +1,103 @@
+"""Heads of Q-networks which estimate the value of a state apart from the advantages of actions."""
+
+from __future__ import annotations
+
+import torch
+
+from rlpyt.models._sizes import Sizes
+from rlpyt.models.mlp import MlpModel
+from rlpyt.models.utils import scale_grad
+
+
+class DuelingHeadModel(torch.nn.Module):
+    """Action values from two streams, which share their input.
+
+    ::
+
+        Q(s, a) = V(s) + A(s, a) - mean_a' A(s, a')
+
+    The gradient into the input is scaled, because two streams add to it. All advantages share one
+    bias.
+
+    Args:
+        input_size: Number of features.
+        hidden_sizes: Widths of the hidden layers of each stream.
+        output_size: Number of actions A.
+        grad_scale: Factor of the gradient into the input.
+
+    Source: Wang et al. 2016, arXiv:1511.06581, eq. 9; the factor: section 4.2.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_sizes: Sizes,
+        output_size: int,
+        grad_scale: float = 2 ** (-1 / 2),
+    ) -> None:
+        super().__init__()
+        self.advantage_hidden = MlpModel(input_size, hidden_sizes)
+        self.advantage_out = torch.nn.Linear(
+            self.advantage_hidden.output_size, output_size, bias=False
+        )
+        self.advantage_bias = torch.nn.Parameter(torch.zeros(1))
+        self.value = MlpModel(input_size, hidden_sizes, output_size=1)
+        self._grad_scale = grad_scale
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Map features [B,input_size] to action values [B,A]."""
+        features = scale_grad(input, self._grad_scale)
+        advantage = self.advantage(features)
+        q: torch.Tensor = self.value(features) + advantage - advantage.mean(dim=-1, keepdim=True)
+        return q
+
+    def advantage(self, input: torch.Tensor) -> torch.Tensor:
+        """Advantages [B,A] from features [B,input_size], not yet centred."""
+        advantage: torch.Tensor = self.advantage_out(self.advantage_hidden(input))
+        return advantage + self.advantage_bias
+
+
+class DistributionalDuelingHeadModel(torch.nn.Module):
+    """As :class:`DuelingHeadModel`, for each atom of a distribution over returns.
+
+    Args:
+        input_size: Number of features.
+        hidden_sizes: Widths of the hidden layers of each stream.
+        output_size: Number of actions A.
+        n_atoms: Number of atoms P.
+        grad_scale: Factor of the gradient into the input.
+
+    Source: Hessel et al. 2017, arXiv:1710.02298, section "Network architecture".
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_sizes: Sizes,
+        output_size: int,
+        n_atoms: int,
+        grad_scale: float = 2 ** (-1 / 2),
+    ) -> None:
+        super().__init__()
+        self.advantage_hidden = MlpModel(input_size, hidden_sizes)
+        self.advantage_out = torch.nn.Linear(
+            self.advantage_hidden.output_size, output_size * n_atoms, bias=False
+        )
+        self.advantage_bias = torch.nn.Parameter(torch.zeros(n_atoms))
+        self.value = MlpModel(input_size, hidden_sizes, output_size=n_atoms)
+        self._grad_scale = grad_scale
+        self._output_size = output_size
+        self._n_atoms = n_atoms
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Map features [B,input_size] to logits of the atoms [B,A,P]."""
+        features = scale_grad(input, self._grad_scale)
+        advantage = self.advantage(features)
+        value = self.value(features).reshape(-1, 1, self._n_atoms)
+        logits: torch.Tensor = value + advantage - advantage.mean(dim=1, keepdim=True)
+        return logits
+
+    def advantage(self, input: torch.Tensor) -> torch.Tensor:
+        """Advantages [B,A,P] from features [B,input_size], not yet centred."""
+        advantage: torch.Tensor = self.advantage_out(self.advantage_hidden(input))
+        return advantage.reshape(-1, self._output_size, self._n_atoms) + self.advantage_bias

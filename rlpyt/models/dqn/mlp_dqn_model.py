@@ -1,0 +1,111 @@
+"""Q-networks for vector observations, such as those of classic control."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from rlpyt.models._inputs import LeadingDims, fold_vectors
+from rlpyt.models._sizes import Sizes, as_list
+from rlpyt.models.dqn._heads import distributional_head, q_head
+from rlpyt.models.mlp import MlpModel
+from rlpyt.utils.types import Nested
+
+
+class _MlpTrunk(torch.nn.Module):
+    """All hidden layers but the last, which belongs to the head: dueling streams have their own."""
+
+    def __init__(self, observation_shape: Sequence[int], hidden_sizes: Sizes) -> None:
+        super().__init__()
+        self._obs_ndim = len(observation_shape)
+        self.body = MlpModel(math.prod(observation_shape), as_list(hidden_sizes)[:-1])
+
+    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Features [T*B,F], and the leading dimensions."""
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        return self.body(flat), lead
+
+
+class MlpDqnModel(_MlpTrunk):
+    """A perceptron gives the value of each action.
+
+    Args:
+        observation_shape: Shape of one observation, which is flattened.
+        output_size: Number of actions A.
+        hidden_sizes: Widths of the hidden layers.
+        dueling: Whether the last hidden layer and the output are the two streams of a
+            :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        output_size: int,
+        hidden_sizes: Sizes = (64, 64),
+        dueling: bool = False,
+    ) -> None:
+        super().__init__(observation_shape, hidden_sizes)
+        self.dueling = dueling
+        last = as_list(hidden_sizes)[-1:]
+        self.head = q_head(self.body.output_size, last, output_size, dueling)
+
+    def forward(
+        self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
+    ) -> torch.Tensor:
+        """Estimate the value of each action.
+
+        Args:
+            observation: [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: Not used.
+            prev_reward: Not used.
+
+        Returns:
+            [...,A] action values.
+        """
+        features, lead = self.features(observation)
+        return lead.restore(self.head(features))
+
+
+class MlpCatDqnModel(_MlpTrunk):
+    """A perceptron gives a distribution over returns for each action.
+
+    Args:
+        observation_shape: Shape of one observation, which is flattened.
+        output_size: Number of actions A.
+        hidden_sizes: Widths of the hidden layers.
+        dueling: Whether the last hidden layer and the output are the two streams of a
+            :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
+        n_atoms: Number of atoms P.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        output_size: int,
+        hidden_sizes: Sizes = (64, 64),
+        dueling: bool = False,
+        n_atoms: int = 51,
+    ) -> None:
+        super().__init__(observation_shape, hidden_sizes)
+        self.dueling = dueling
+        last = as_list(hidden_sizes)[-1:]
+        self.head = distributional_head(self.body.output_size, last, output_size, n_atoms, dueling)
+
+    def forward(
+        self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
+    ) -> torch.Tensor:
+        """Estimate the distribution of the return of each action.
+
+        Args:
+            observation: [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: Not used.
+            prev_reward: Not used.
+
+        Returns:
+            [...,A,P] probabilities of the atoms.
+        """
+        features, lead = self.features(observation)
+        p = torch.softmax(self.head(features), dim=-1)
+        return lead.restore(p)

@@ -1,0 +1,52 @@
+"""The multi-layer perceptron."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from rlpyt.models._sizes import Sizes, as_list
+
+
+class MlpModel(torch.nn.Module):
+    """Linear layers, each hidden one followed by a nonlinearity.
+
+    Without ``output_size`` the output is the last hidden layer, after its nonlinearity; without
+    hidden layers too, the input itself.
+
+    Args:
+        input_size: Number of input features.
+        hidden_sizes: Width of each hidden layer; a number is one layer, None is no layer.
+        output_size: Width of a last linear layer, without nonlinearity; None leaves it out.
+        nonlinearity: Class of the modules between the layers.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_sizes: Sizes,
+        output_size: int | None = None,
+        nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
+    ) -> None:
+        super().__init__()
+        layers: list[torch.nn.Module] = []
+        size = input_size
+        for hidden_size in as_list(hidden_sizes):
+            layers += [torch.nn.Linear(size, hidden_size), nonlinearity()]
+            size = hidden_size
+        if output_size is not None:
+            layers.append(torch.nn.Linear(size, output_size))
+            size = output_size
+        self.model = torch.nn.Sequential(*layers)
+        self._output_size = size
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Map features [B,input_size] to [B,output_size]; any leading dimensions are kept."""
+        output: torch.Tensor = self.model(input)
+        return output
+
+    @property
+    def output_size(self) -> int:
+        """Number of output features."""
+        return self._output_size

@@ -1,0 +1,74 @@
+"""The recurrent actor-critic for vector observations and continuous actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from rlpyt.models._obs_norm import NormalizedObservationModel
+from rlpyt.models._rnn import RnnState as RnnState
+from rlpyt.models._rnn import lstm_input_size, run_lstm
+from rlpyt.models._sizes import Sizes
+from rlpyt.models.mlp import MlpModel
+from rlpyt.utils.types import Nested
+
+
+class MujocoLstmModel(NormalizedObservationModel):
+    """A perceptron and an LSTM give the mean and deviation of actions and the value.
+
+    Args:
+        observation_shape: Shape of one observation, which is flattened.
+        action_size: Number of dimensions A of an action.
+        hidden_sizes: Widths of the hidden layers before the LSTM, by default [256, 256].
+        lstm_size: Hidden size H of the LSTM.
+        nonlinearity: Class of the modules behind the hidden layers.
+        normalize_observation: Whether to normalise observations by their running statistics.
+        norm_obs_clip: Bound of normalised observations.
+        norm_obs_var_clip: Lower limit of their variance.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        action_size: int,
+        hidden_sizes: Sizes = None,
+        lstm_size: int = 256,
+        nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
+    ) -> None:
+        super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
+        self._action_size = action_size
+        hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
+        self.mlp = MlpModel(self._obs_size, hidden_sizes, nonlinearity=nonlinearity)
+        self.lstm = torch.nn.LSTM(lstm_input_size(self.mlp.output_size, action_size), lstm_size)
+        self.head = torch.nn.Linear(lstm_size, action_size * 2 + 1)
+
+    def forward(
+        self,
+        observation: torch.Tensor,
+        prev_action: torch.Tensor,
+        prev_reward: torch.Tensor,
+        init_rnn_state: Nested,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, RnnState]:
+        """Compute the policy and the value.
+
+        Args:
+            observation: [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: [...,A]
+            prev_reward: [...]
+            init_rnn_state: (h, c), [1,B,H] each; None is zeros.
+
+        Returns:
+            [...,A] means and [...,A] log standard deviations of the actions, [...] values, and
+            the state [1,B,H] after the last step.
+        """
+        flat, lead = self.fold_observation(observation)
+        lstm_out, rnn_state = run_lstm(
+            self.lstm, self.mlp(flat), prev_action, prev_reward, init_rnn_state, lead
+        )
+        mu, log_std, v = self.head(lstm_out).split([self._action_size, self._action_size, 1], -1)
+        v = v.squeeze(-1)
+        return lead.restore(mu), lead.restore(log_std), lead.restore(v), rnn_state

@@ -1,0 +1,82 @@
+"""Running mean and variance of a stream of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed
+
+
+class RunningMeanStdModel(torch.nn.Module):
+    """Mean and variance of all data seen so far, merged exactly over batches and processes.
+
+    Buffers (keys of the state dict): ``mean`` and ``var`` of shape ``shape``, the biased variance
+    over all data, and ``count`` [], the number of data: an integer, which float32 stops counting
+    at 2^24. Before the first batch they are 0, 1 and 0.
+
+    Args:
+        shape: Shape of one datum.
+
+    Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm, eq. 2.1.
+    """
+
+    mean: torch.Tensor
+    var: torch.Tensor
+    count: torch.Tensor
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__()
+        self.shape = tuple(shape)
+        self.register_buffer("mean", torch.zeros(self.shape))
+        self.register_buffer("var", torch.ones(self.shape))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    @torch.no_grad()
+    def update(self, x: torch.Tensor) -> None:
+        """Take a batch into account; with torch.distributed, the batches of all processes.
+
+        With mean m, variance v of c data before, and m', v' of the c' new ones::
+
+            w = c' / (c + c'),      m <- m + w (m' - m)
+            v <- (1 - w) v + w v' + w (1 - w) (m' - m)^2
+
+        Processes are merged by the same rule, so that the result is that of one process which
+        saw all data (merging only their variances would lose the differences of their means).
+
+        Args:
+            x: [...,*shape] Data with any leading dimensions.
+
+        Raises:
+            ValueError: If the last dimensions of ``x`` are not ``shape``.
+        """
+        n_lead = x.dim() - len(self.shape)
+        if n_lead < 0 or x.shape[n_lead:] != self.shape:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: its last dimensions must be {self.shape}, the "
+                "shape this model was made for."
+            )
+        count, mean, var = _moments(x.reshape(-1, *self.shape))
+        total = self.count + count
+        weight = count / total.double()
+        delta = mean - self.mean
+        var = (1 - weight) * self.var + weight * var + weight * (1 - weight) * delta**2
+        self.mean.copy_((1 - weight) * self.mean + weight * mean)
+        self.var.copy_(var)
+        self.count.copy_(total)
+
+
+def _moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Count, mean and biased variance of the data [N,...] of all processes together."""
+    x = x.double()
+    count = torch.tensor(len(x), device=x.device)
+    mean = x.mean(dim=0)
+    square = ((x - mean) ** 2).sum(dim=0)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        local_count, local_mean = count.clone(), mean
+        torch.distributed.all_reduce(count)
+        mean = local_count * local_mean / count
+        torch.distributed.all_reduce(mean)
+        square += local_count * (local_mean - mean) ** 2
+        torch.distributed.all_reduce(square)
+    return count, mean, square / count

@@ -1,0 +1,111 @@
+"""Functions that models share: sizes of convolutions, gradient scaling, copying of parameters."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Union
+
+import torch
+
+StateDict = Mapping[str, Any]
+Size = Union[int, "tuple[int, ...]"]  # one number for both dimensions of an image, or (h, w)
+
+
+def conv2d_output_shape(
+    h: int,
+    w: int,
+    kernel_size: Size = 1,
+    stride: Size = 1,
+    padding: Size = 0,
+    dilation: Size = 1,
+) -> tuple[int, int]:
+    """Height and width of what a convolution or pooling makes of an image ``h`` x ``w``.
+
+    ::
+
+        h' = floor((h + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+
+    The result is not positive where the image is smaller than the kernel.
+    """
+    sizes = (_pair(size) for size in (kernel_size, stride, padding, dilation))
+    h_out, w_out = (
+        (size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in zip((h, w), *sizes)
+    )
+    return h_out, w_out
+
+
+def _pair(size: Size) -> tuple[int, ...]:
+    return (size, size) if isinstance(size, int) else size
+
+
+class ScaleGrad(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, scale: float) -> torch.Tensor:
+        """Return ``tensor`` and remember ``scale``."""
+        ctx.scale = scale
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Multiply the gradient; the scale itself has none."""
+        return grad_output * ctx.scale, None
+
+
+#: ``scale_grad(tensor, scale)`` is ``tensor`` itself, whose gradient is multiplied by ``scale``.
+scale_grad: Callable[[torch.Tensor, float], torch.Tensor] = ScaleGrad.apply
+
+
+@torch.no_grad()
+def update_state_dict(
+    model: torch.nn.Module, state_dict: StateDict, tau: float = 1, strip_ddp: bool = True
+) -> None:
+    """Move the parameters and buffers of ``model`` towards ``state_dict``, in place.
+
+    ::
+
+        theta <- tau theta_new + (1 - tau) theta
+
+    Floating point entries move; integer entries (such as counts) have no middle and are copied.
+
+    Args:
+        model: The (target) network which is changed.
+        state_dict: Of a network with the same layout.
+        tau: In [0, 1]; 1 copies everything, 0 changes nothing.
+        strip_ddp: Whether ``state_dict`` may be of a network within DistributedDataParallel.
+
+    Raises:
+        ValueError: If ``tau`` is out of range or the layouts differ.
+
+    Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1.
+    """
+    if not 0 <= tau <= 1:
+        raise ValueError(f"tau={tau} is no weight: give a number from 0 (keep) to 1 (copy).")
+    new = strip_ddp_state_dict(state_dict) if strip_ddp else state_dict
+    if tau == 1:
+        model.load_state_dict(new)
+    elif tau > 0:
+        _move_towards(model.state_dict(), new, tau)
+
+
+def _move_towards(own: StateDict, new: StateDict, tau: float) -> None:
+    if own.keys() != new.keys():
+        raise ValueError(
+            "state_dict has other entries than the model, give one of the same model: "
+            f"{sorted(own.keys() ^ new.keys())} are in only one of them."
+        )
+    for name, value in own.items():
+        if value.is_floating_point():
+            value.lerp_(new[name].to(value), tau)
+        else:
+            value.copy_(new[name])
+
+
+def strip_ddp_state_dict(state_dict: StateDict) -> OrderedDict[str, Any]:
+    """The same entries under the names they have without DistributedDataParallel.
+
+    It wraps a network, which puts "module." in front of every name.
+    """
+    return OrderedDict((name.removeprefix("module."), value) for name, value in state_dict.items())

@@ -1,0 +1,253 @@
+"""Gaussian distributions with all their options."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import (
+    AffineTransform,
+    Independent,
+    Normal,
+    TanhTransform,
+    TransformedDistribution,
+    kl_divergence,
+)
+
+from rlpyt.distributions.gaussian import DistInfo, DistInfoStd, Gaussian
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def info(mean, log_std) -> DistInfoStd:
+    return DistInfoStd(mean=torch.tensor(mean), log_std=torch.tensor(log_std))
+
+
+def random_info(*shape: int) -> DistInfoStd:
+    return DistInfoStd(
+        mean=torch.randn(*shape, dtype=torch.double),
+        log_std=0.5 * torch.randn(*shape, dtype=torch.double),
+    )
+
+
+def twin(dist_info: DistInfoStd) -> Independent:
+    return Independent(Normal(dist_info.mean, dist_info.log_std.exp()), 1)
+
+
+class TestDensity:
+    @pytest.mark.parametrize(
+        ("x", "mean", "log_std", "expected"),
+        [
+            ([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], -2 * HALF_LOG_2PI),
+            ([1.0, 0.0], [0.0, 0.0], [0.0, 0.0], -0.5 - 2 * HALF_LOG_2PI),
+            ([3.0, 1.0], [1.0, 1.0], [math.log(2), 0.0], -0.5 - math.log(2) - 2 * HALF_LOG_2PI),
+        ],
+    )
+    def test_table(self, x, mean, log_std, expected: float) -> None:
+        logli = Gaussian(dim=2).log_likelihood(torch.tensor(x), info(mean, log_std))
+        assert logli.item() == pytest.approx(expected)
+
+    @pytest.mark.parametrize("lead", [(), (4,), (2, 4)])
+    def test_agrees_with_torch(self, lead: tuple[int, ...]) -> None:
+        d = Gaussian(dim=3)
+        old, new = random_info(*lead, 3), random_info(*lead, 3)
+        x = torch.randn(*lead, 3, dtype=torch.double)
+        tolerance = {"rtol": 1e-5, "atol": 1e-6}
+        close = torch.testing.assert_close
+        close(d.log_likelihood(x, old), twin(old).log_prob(x), **tolerance)
+        close(d.entropy(old), twin(old).entropy(), **tolerance)
+        close(d.kl(old, new), kl_divergence(twin(old), twin(new)), **tolerance)
+        ratio = (twin(new).log_prob(x) - twin(old).log_prob(x)).exp()
+        close(d.likelihood_ratio(x, old, new), ratio, **tolerance)
+        close(d.perplexity(old), twin(old).entropy().exp(), **tolerance)
+
+    @pytest.mark.parametrize("squash", [1.0, 2, [0.5, 1.0, 3.0]])
+    def test_squashed_agrees_with_torch(self, squash) -> None:
+        d = Gaussian(dim=3, squash=squash)
+        dist_info = random_info(5, 3)
+        x = torch.randn(5, 3, dtype=torch.double)
+        bound = torch.as_tensor(squash, dtype=torch.double).expand(3)
+        transforms = [TanhTransform(cache_size=1), AffineTransform(0.0, bound)]
+        base = Normal(dist_info.mean, dist_info.log_std.exp())
+        expected = TransformedDistribution(base, transforms).log_prob(bound * x.tanh()).sum(dim=-1)
+        torch.testing.assert_close(d.log_likelihood(x, dist_info), expected, rtol=1e-5, atol=1e-5)
+
+    def test_squash_correction_does_not_saturate(self) -> None:
+        """log(squash (1 - tanh^2) + 1e-8) stood still, without gradient, beyond |x| of 9."""
+        x = torch.tensor([[-20.0], [20.0]], requires_grad=True)
+        dist_info = DistInfoStd(mean=x.detach(), log_std=torch.zeros(2, 1))
+        correction = Gaussian(dim=1, squash=1.0).log_likelihood(x, dist_info) + HALF_LOG_2PI
+        # 1 - tanh^2 x is 4 exp(-2 |x|) there.
+        torch.testing.assert_close(correction, torch.full((2,), 40 - 2 * math.log(2)))
+        correction.sum().backward()
+        torch.testing.assert_close(x.grad, torch.tensor([[-2.0], [2.0]]))
+
+    def test_std_zero_is_infinite_and_no_error(self) -> None:
+        d = Gaussian(dim=1, std=0.0)
+        logli = d.log_likelihood(torch.zeros(1), DistInfo(mean=torch.zeros(1)))
+        assert logli.item() == math.inf
+
+
+class TestFixedStd:
+    mean = torch.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
+
+    @pytest.mark.parametrize("std", [0.5, 2, np.float32(0.5), [0.5, 1.0, 2.0], torch.tensor([0.5])])
+    def test_agrees_with_torch(self, std) -> None:
+        d = Gaussian(dim=3, std=std)
+        dist_info = DistInfo(mean=self.mean)
+        scale = torch.as_tensor(std, dtype=torch.float).expand(3)
+        like = Independent(Normal(self.mean, scale), 1)
+        x = torch.randn(2, 3)
+        close = torch.testing.assert_close
+        close(d.log_likelihood(x, dist_info), like.log_prob(x))
+        # Summed one element, not three, when the deviation was a scalar.
+        close(d.entropy(dist_info), like.entropy())
+        other = Independent(Normal(self.mean + 1, scale), 1)
+        close(d.kl(dist_info, DistInfo(mean=self.mean + 1)), kl_divergence(like, other))
+
+    def test_overrides_that_of_the_policy_until_removed(self) -> None:
+        d = Gaussian(dim=1)
+        dist_info = info([[3.0]], [[0.0]])
+        d.set_std(0.0)
+        assert d.sample(dist_info).item() == 3.0
+        d.set_std(None)
+        assert d.std is None
+        assert d.sample(dist_info).item() != 3.0
+
+    def test_does_not_see_later_changes_of_the_array(self) -> None:
+        std = np.ones(2, dtype=np.float32)
+        d = Gaussian(dim=2, std=std)
+        std[:] = 9
+        assert d.std.tolist() == [1.0, 1.0]
+
+    def test_wrong_length(self) -> None:
+        with pytest.raises(
+            ValueError, match=r"std has shape \(2,\): give a scalar, or one element"
+        ):
+            Gaussian(dim=3, std=[1.0, 2.0])
+
+    @pytest.mark.gpu
+    def test_follows_the_device_of_the_mean(self) -> None:
+        d = Gaussian(dim=3, std=[0.5, 1.0, 2.0], noise_clip=[1, 2, 3], clip=[1, 2, 3])
+        dist_info = DistInfo(mean=self.mean.cuda())
+        x = d.sample(dist_info)
+        results = [
+            x,
+            d.log_likelihood(x, dist_info),
+            d.entropy(dist_info),
+            d.kl(dist_info, dist_info),
+        ]
+        assert {result.device for result in results} == {dist_info.mean.device}
+
+
+class TestLimitsOfStd:
+    @pytest.mark.parametrize(("log_std", "used"), [(-9.0, 0.5), (9.0, 2.0), (0.0, 1.0)])
+    def test_apply_everywhere(self, log_std: float, used: float) -> None:
+        d = Gaussian(dim=1, min_std=0.5, max_std=2.0)
+        given, clamped = info([[0.0]], [[log_std]]), info([[0.0]], [[math.log(used)]])
+        free = Gaussian(dim=1)
+        x = torch.ones(1, 1)
+        close = torch.testing.assert_close
+        close(d.entropy(given), free.entropy(clamped))
+        close(d.log_likelihood(x, given), free.log_likelihood(x, clamped))
+        close(d.kl(given, given), torch.zeros(1))
+        torch.manual_seed(0)
+        sample = d.sample(given)
+        torch.manual_seed(0)
+        close(sample, free.sample(clamped))
+
+    def test_one_limit_alone(self) -> None:
+        d = Gaussian(dim=1, max_std=1.0)
+        assert d.entropy(info([0.0], [5.0])).item() == pytest.approx(0.5 + HALF_LOG_2PI)
+
+
+class TestSample:
+    def test_moments_and_gradients(self) -> None:
+        torch.manual_seed(0)
+        mean = torch.tensor([1.0, -2.0], requires_grad=True)
+        log_std = torch.tensor([0.0, math.log(0.5)], requires_grad=True)
+        x = Gaussian(dim=2).sample(DistInfoStd(mean.expand(20_000, 2), log_std.expand(20_000, 2)))
+        torch.testing.assert_close(x.mean(dim=0), mean, atol=0.03, rtol=0)
+        torch.testing.assert_close(x.std(dim=0), log_std.exp(), atol=0.03, rtol=0)
+        # d x / d mean = 1 and d x / d log_std = x - mean.
+        x.sum().backward()
+        assert mean.grad.tolist() == [20_000.0, 20_000.0]
+        expected = (x - mean).sum(dim=0).detach()
+        torch.testing.assert_close(log_std.grad, expected, rtol=1e-3, atol=1e-2)
+
+    @pytest.mark.parametrize("bound", [0.3, [0.3, 0.6], np.array([0.3, 0.6])])
+    def test_bounds(self, bound) -> None:
+        wide = info([[1.0, -1.0]] * 200, [[2.0, 2.0]] * 200)
+        limit = torch.as_tensor(bound, dtype=torch.float).expand(2)
+        reached = Gaussian(dim=2, clip=bound).sample(wide).abs().amax(dim=0)
+        torch.testing.assert_close(reached, limit)
+        reached = (Gaussian(dim=2, noise_clip=bound).sample(wide) - wide.mean).abs().amax(dim=0)
+        torch.testing.assert_close(reached, limit)
+        squashed = Gaussian(dim=2, squash=bound).sample(wide).abs().amax(dim=0)
+        assert (squashed <= limit).all()
+        torch.testing.assert_close(squashed, limit, rtol=1e-3, atol=0)
+
+    def test_noise_is_clipped_before_the_action(self) -> None:
+        d = Gaussian(dim=1, std=1e6, noise_clip=0.5, clip=1.0)
+        actions = d.sample(DistInfo(mean=torch.full((100, 1), 0.8)))
+        torch.testing.assert_close(actions.unique(), torch.tensor([0.3, 1.0]))
+
+    def test_greedy_squashed(self) -> None:
+        d = Gaussian(dim=1, squash=2.0, std=0.0)
+        action = d.sample(info([0.5], [0.0]))
+        assert action.item() == pytest.approx(2 * math.tanh(0.5))
+
+
+class TestSampleLoglikelihood:
+    @pytest.mark.parametrize("squash", [None, 2.0])
+    def test_is_the_log_likelihood_of_the_raw_sample(self, squash: float | None) -> None:
+        d = Gaussian(dim=2, squash=squash)
+        dist_info = random_info(7, 2)
+        torch.manual_seed(0)
+        action, logli = d.sample_loglikelihood(dist_info)
+        torch.manual_seed(0)
+        raw = Gaussian(dim=2).sample(dist_info)
+        torch.testing.assert_close(logli, d.log_likelihood(raw, dist_info))
+        torch.testing.assert_close(action, raw if squash is None else squash * torch.tanh(raw))
+
+    def test_noise_clip_applies(self) -> None:
+        d = Gaussian(dim=1, std=100.0, noise_clip=0.5)
+        action, _ = d.sample_loglikelihood(DistInfo(mean=torch.zeros(50, 1)))
+        assert action.abs().max().item() == 0.5
+
+
+class TestSettings:
+    def test_clip_and_squash_exclude_each_other(self) -> None:
+        match = "exclude each other: set one of them to None"
+        with pytest.raises(ValueError, match=match):
+            Gaussian(dim=1, clip=1.0, squash=1.0)
+        d = Gaussian(dim=1, clip=1.0)
+        with pytest.raises(ValueError, match=match):
+            d.set_squash(1.0)
+        d.set_clip(None)
+        d.set_squash(2.0)
+        with pytest.raises(ValueError, match=match):
+            d.set_clip(1.0)
+        d.set_noise_clip(0.5)
+        assert (d.clip, d.squash, d.noise_clip) == (None, 2.0, 0.5)
+
+    @pytest.mark.parametrize("name", ["entropy", "kl"])
+    def test_no_closed_form_with_squash(self, name: str) -> None:
+        dist_info = info([0.0], [0.0])
+        arguments = (dist_info,) * (2 if name == "kl" else 1)
+        with pytest.raises(NotImplementedError, match="squash=1.0"):
+            getattr(Gaussian(dim=1, squash=1.0), name)(*arguments)
+
+    def test_read_only_arrays_of_a_space(self) -> None:
+        bound = np.ones(2, dtype=np.float32)
+        bound.flags.writeable = False
+        assert Gaussian(dim=2, clip=bound).clip.tolist() == [1.0, 1.0]
+        assert Gaussian(dim=2, clip=bound[0]).clip == 1.0
+
+    def test_means_count_valid_data_only(self) -> None:
+        d = Gaussian(dim=1)
+        old, new = info([[0.0], [0.0]], [[0.0], [1.0]]), info([[2.0], [0.0]], [[0.0], [1.0]])
+        valid = torch.tensor([1.0, 0.0])
+        assert d.mean_kl(old, new, valid).item() == pytest.approx(2.0)
+        assert d.mean_kl(old, new).item() == pytest.approx(1.0)
+        assert d.mean_entropy(old, valid).item() == pytest.approx(0.5 + HALF_LOG_2PI)

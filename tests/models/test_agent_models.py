@@ -1,0 +1,397 @@
+"""The networks of the agents: layout, shapes, inputs."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from rlpyt.models._inputs import fold_images
+from rlpyt.models.dqn import atari_r2d1_model
+from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
+from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
+from rlpyt.models.pg import atari_lstm_model, mujoco_lstm_model
+from rlpyt.models.pg.atari_ff_model import AtariFfModel
+from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel, QofMuMlpModel, VMlpModel
+
+IMAGE = (4, 104, 80)
+SMALL = (2, 24, 20)
+A, OBS = 6, (3, 2)
+
+DQN_CONV = {
+    "conv.conv.0": (32, 4, 8, 8),
+    "conv.conv.2": (64, 32, 4, 4),
+    "conv.conv.4": (64, 64, 3, 3),
+}
+R2D1_TRUNK = {f"conv.{name}": shape for name, shape in DQN_CONV.items()}
+R2D1_TRUNK["conv.head.model.0"] = (512, 6912)
+PG_TRUNK = {
+    "conv.conv.conv.0": (16, 4, 8, 8),
+    "conv.conv.conv.2": (32, 16, 4, 4),
+    "conv.head.model.0": (512, 3456),
+}
+DUELING = {"head.advantage_hidden.model.0": (512, 6912), "head.value.model.0": (512, 6912)}
+MLP = {"mlp.model.0": (8, 6), "mlp.model.2": (7, 8)}
+
+
+def lstm(n_inputs: int, size: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "lstm.weight_ih_l0": (4 * size, n_inputs),
+        "lstm.weight_hh_l0": (4 * size, size),
+        "lstm.bias_ih_l0": (4 * size,),
+        "lstm.bias_hh_l0": (4 * size,),
+    }
+
+
+def mujoco_ff(prefix: str) -> dict[str, tuple[int, ...]]:
+    return {
+        f"{prefix}.model.0": (64, 6),
+        f"{prefix}.model.2": (64, 64),
+        f"{prefix}.model.4": (A, 64),
+        "v.model.0": (64, 6),
+        "v.model.2": (64, 64),
+        "v.model.4": (1, 64),
+        "log_std": (A,),
+    }
+
+
+# Layers are written as their weight; all but those in WITHOUT_BIAS have a bias [outputs], too.
+WITHOUT_BIAS = {"head.advantage_out"}
+LAYOUTS = [
+    (
+        lambda: AtariDqnModel(IMAGE, A),
+        {**DQN_CONV, "head.model.0": (512, 6912), "head.model.2": (A, 512)},
+    ),
+    (
+        lambda: AtariDqnModel(IMAGE, A, dueling=True),
+        {
+            **DQN_CONV,
+            **DUELING,
+            "head.advantage_bias": (1,),
+            "head.advantage_out": (A, 512),
+            "head.value.model.2": (1, 512),
+        },
+    ),
+    (
+        lambda: AtariCatDqnModel(IMAGE, A),
+        {**DQN_CONV, "head.mlp.model.0": (512, 6912), "head.mlp.model.2": (A * 51, 512)},
+    ),
+    (
+        lambda: AtariCatDqnModel(IMAGE, A, dueling=True),
+        {
+            **DQN_CONV,
+            **DUELING,
+            "head.advantage_bias": (51,),
+            "head.advantage_out": (A * 51, 512),
+            "head.value.model.2": (51, 512),
+        },
+    ),
+    (
+        lambda: AtariR2d1Model(IMAGE, A),
+        {**R2D1_TRUNK, **lstm(519, 512), "head.model.0": (512, 512), "head.model.2": (A, 512)},
+    ),
+    (
+        lambda: AtariR2d1Model(IMAGE, A, dueling=True),
+        {
+            **R2D1_TRUNK,
+            **lstm(519, 512),
+            "head.advantage_hidden.model.0": (512, 512),
+            "head.advantage_bias": (1,),
+            "head.advantage_out": (A, 512),
+            "head.value.model.0": (512, 512),
+            "head.value.model.2": (1, 512),
+        },
+    ),
+    (lambda: AtariFfModel(IMAGE, A), {**PG_TRUNK, "pi": (A, 512), "value": (1, 512)}),
+    (
+        lambda: AtariLstmModel(IMAGE, A),
+        {**PG_TRUNK, **lstm(519, 512), "pi": (A, 512), "value": (1, 512)},
+    ),
+    (lambda: MujocoFfModel(OBS, A), mujoco_ff("mu.0")),
+    (lambda: MujocoFfModel(OBS, A, mu_nonlinearity=None), mujoco_ff("mu")),
+    (
+        lambda: MujocoFfModel(OBS, A, normalize_observation=True),
+        {**mujoco_ff("mu.0"), "obs_rms.mean": OBS, "obs_rms.var": OBS, "obs_rms.count": ()},
+    ),
+    (
+        lambda: MujocoLstmModel(OBS, A),
+        {
+            "mlp.model.0": (256, 6),
+            "mlp.model.2": (256, 256),
+            **lstm(256 + A + 1, 256),
+            "head": (2 * A + 1, 256),
+        },
+    ),
+    (lambda: MuMlpModel(OBS, [8, 7], A), {**MLP, "mlp.model.4": (A, 7)}),
+    (lambda: MuMlpModel(OBS, [8, 7], A, output_max=[2.0] * A), {**MLP, "mlp.model.4": (A, 7)}),
+    (lambda: PiMlpModel(OBS, [8, 7], A), {**MLP, "mlp.model.4": (2 * A, 7)}),
+    (
+        lambda: QofMuMlpModel(OBS, [8, 7], A),
+        {"mlp.model.0": (8, 6 + A), "mlp.model.2": (7, 8), "mlp.model.4": (1, 7)},
+    ),
+    (lambda: VMlpModel(OBS, [8, 7]), {**MLP, "mlp.model.4": (1, 7)}),
+]
+
+
+@pytest.mark.parametrize(("make", "layout"), LAYOUTS)
+def test_state_dict_layout(make, layout: dict[str, tuple[int, ...]]) -> None:
+    """Keys and shapes are part of the format of snapshots."""
+    expected = {}
+    for name, shape in layout.items():
+        is_layer = len(shape) > 1 and "lstm." not in name and "obs_rms" not in name
+        expected[f"{name}.weight" if is_layer else name] = shape
+        if is_layer and name not in WITHOUT_BIAS:
+            expected[f"{name}.bias"] = shape[:1]
+    shapes = {name: tuple(value.shape) for name, value in make().state_dict().items()}
+    assert shapes == expected
+
+
+CONV = {"channels": (4, 5), "kernel_sizes": (4, 3), "strides": (2, 1), "paddings": [0, 1]}
+SCALAR = ()
+# Model, shape of an observation, shapes of the outputs for one datum, rnn state (N, H) or None.
+MODELS = [
+    (AtariDqnModel(SMALL, A, fc_sizes=(9, 8), **CONV), SMALL, [(A,)], None),
+    (AtariDqnModel(SMALL, A, fc_sizes=8, dueling=True, **CONV), SMALL, [(A,)], None),
+    (AtariDqnModel(SMALL, A, fc_sizes=None, use_maxpool=True, **CONV), SMALL, [(A,)], None),
+    (AtariCatDqnModel(SMALL, A, 11, fc_sizes=8, **CONV), SMALL, [(A, 11)], None),
+    (AtariCatDqnModel(SMALL, A, 11, fc_sizes=8, dueling=True, **CONV), SMALL, [(A, 11)], None),
+    (AtariR2d1Model(SMALL, A, 8, 9, 10, **CONV), SMALL, [(A,)], (1, 9)),
+    (AtariR2d1Model(SMALL, A, [8, 8], 9, 10, dueling=True, **CONV), SMALL, [(A,)], (1, 9)),
+    (AtariFfModel(SMALL, A, fc_sizes=8, **CONV), SMALL, [(A,), SCALAR], None),
+    (AtariLstmModel(SMALL, A, 8, 9, **CONV), SMALL, [(A,), SCALAR], (1, 9)),
+    (MujocoFfModel(OBS, A, (8,)), OBS, [(A,), (A,), SCALAR], None),
+    (MujocoFfModel((), A, normalize_observation=True), (), [(A,), (A,), SCALAR], None),
+    (MujocoLstmModel(OBS, A, (8,), 9), OBS, [(A,), (A,), SCALAR], (1, 9)),
+    (MuMlpModel(OBS, (8, 8), A), OBS, [(A,)], None),
+    (PiMlpModel(OBS, (8, 8), A), OBS, [(A,), (A,)], None),
+    (QofMuMlpModel(OBS, (8, 8), A), OBS, [SCALAR], None),
+    (VMlpModel(OBS, 8, A), OBS, [SCALAR], None),
+    (MlpDqnModel(OBS, A), OBS, [(A,)], None),
+    (MlpDqnModel(OBS, A, hidden_sizes=[], dueling=True), OBS, [(A,)], None),
+    (MlpCatDqnModel(OBS, A, n_atoms=11), OBS, [(A, 11)], None),
+    (MlpCatDqnModel(OBS, A, hidden_sizes=8, dueling=True, n_atoms=11), OBS, [(A, 11)], None),
+]
+RECURRENT = [case for case in MODELS if case[3] is not None]
+
+
+def inputs(lead: tuple[int, ...], shape: tuple[int, ...]) -> list[torch.Tensor]:
+    """Observation, prev_action and prev_reward."""
+    if shape == SMALL:
+        observation = torch.randint(256, lead + shape, dtype=torch.uint8)
+    else:
+        observation = torch.randn(lead + shape)
+    return [observation, torch.randn(*lead, A), torch.randn(lead)]
+
+
+def call(model: torch.nn.Module, lead_inputs: list[torch.Tensor], state=None) -> list[torch.Tensor]:
+    """Outputs as a list, without the recurrent state."""
+    if hasattr(model, "lstm"):
+        return list(model(*lead_inputs, state)[:-1])
+    if isinstance(model, QofMuMlpModel):
+        return [model(*lead_inputs, lead_inputs[1])]
+    outputs = model(*lead_inputs)
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+def name_of(value) -> str:
+    return type(value).__name__ if isinstance(value, torch.nn.Module) else ""
+
+
+@pytest.mark.parametrize(("model", "shape", "out_shapes", "rnn"), MODELS, ids=name_of)
+class TestAnyModel:
+    @pytest.mark.parametrize("lead", [(), (1,), (3,), (1, 1), (4, 3)])
+    def test_leading_dims_are_restored(self, model, shape, out_shapes, rnn, lead) -> None:
+        outputs = call(model, inputs(lead, shape))
+        assert [out.shape for out in outputs] == [lead + out_shape for out_shape in out_shapes]
+
+    def test_wrong_number_of_dimensions(self, model, shape, out_shapes, rnn) -> None:
+        for wrong in [(2, 2, 2, *shape), *([shape[1:]] if shape else [])]:
+            batch = [torch.zeros(wrong), *inputs((2,), shape)[1:]]
+            with pytest.raises(ValueError, match=r"shape \("):
+                call(model, batch)
+
+    def test_batch_is_the_same_as_one_by_one(self, model, shape, out_shapes, rnn) -> None:
+        batch = inputs((3,), shape)
+        together = call(model, batch)
+        for b in range(3):
+            for out, out_b in zip(together, call(model, [x[b] for x in batch])):
+                torch.testing.assert_close(out[b], out_b, rtol=1e-4, atol=1e-5)
+
+    def test_inputs_of_any_strides(self, model, shape, out_shapes, rnn) -> None:
+        """Raised an error (``view``) for slices and transposed arrays."""
+        batch = inputs((4, 3), shape)
+        strided = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in batch]
+        for out, expected in zip(call(model, strided), call(model, batch)):
+            torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+
+    def test_inputs_are_not_changed(self, model, shape, out_shapes, rnn) -> None:
+        """Float images were multiplied by 1/255 in the caller's memory."""
+        batch = [x.float() for x in inputs((3,), shape)]
+        before = copy.deepcopy(batch)
+        with torch.no_grad():
+            call(model, batch)
+        call(model, batch)
+        assert all(torch.equal(x, y) for x, y in zip(batch, before))
+
+    def test_with_and_without_gradient_are_equal(self, model, shape, out_shapes, rnn) -> None:
+        batch = inputs((3,), shape)
+        with torch.no_grad():
+            expected = call(model, batch)
+        for out, out_expected in zip(call(model, batch), expected):
+            torch.testing.assert_close(out, out_expected, rtol=1e-4, atol=1e-5)
+            assert out.requires_grad
+            assert not out_expected.requires_grad
+
+    def test_every_parameter_has_a_gradient(self, model, shape, out_shapes, rnn) -> None:
+        model = copy.deepcopy(model)
+        outputs = call(model, inputs((4, 3), shape))
+        sum((out * torch.randn_like(out)).sum() for out in outputs).backward()
+        assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+    def test_pickles(self, model, shape, out_shapes, rnn) -> None:
+        batch = inputs((3,), shape)
+        twin = pickle.loads(pickle.dumps(model))
+        for out, expected in zip(call(twin, batch), call(model, batch)):
+            assert torch.equal(out, expected)
+
+
+class TestImages:
+    model = AtariDqnModel(SMALL, A, fc_sizes=8, **CONV)
+
+    @pytest.mark.parametrize("grad", [True, False])
+    def test_uint8_is_scaled_and_float_is_not(self, grad: bool) -> None:
+        images = torch.randint(256, (3, *SMALL), dtype=torch.uint8)
+        with torch.set_grad_enabled(grad):
+            q = self.model(images, None, None)
+            torch.testing.assert_close(self.model(images.float() / 255, None, None), q)
+            assert not torch.allclose(self.model(images.float(), None, None), q)
+
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
+    def test_layout_in_memory(self, dtype: torch.dtype) -> None:
+        """Channels last make the backward pass on the CPU faster, but not the forward pass."""
+        images = torch.ones(4, 3, *SMALL, dtype=dtype)
+        folded, _ = fold_images(images)
+        assert folded.is_contiguous(memory_format=torch.channels_last)
+        with torch.no_grad():
+            folded, _ = fold_images(images)
+        assert folded.is_contiguous()
+
+    def test_other_integers_are_not_scaled(self) -> None:
+        images = torch.randint(256, (3, *SMALL), dtype=torch.int32)
+        q = self.model(images, None, None)
+        torch.testing.assert_close(q, self.model(images.float(), None, None))
+
+    def test_partly_given_convolutions(self) -> None:
+        with pytest.raises(ValueError, match=r"channels=\[4\], kernel_sizes=\[8, 4, 3\]"):
+            AtariDqnModel(SMALL, A, channels=[4])
+
+    @pytest.mark.parametrize("ModelCls", [AtariDqnModel, AtariCatDqnModel, AtariFfModel])
+    def test_image_too_small(self, ModelCls) -> None:
+        with pytest.raises(ValueError, match="image_shape of height 7 and width 7 is too small"):
+            ModelCls((4, 7, 7), A)
+
+
+@pytest.mark.parametrize(("model", "shape", "out_shapes", "rnn"), RECURRENT, ids=name_of)
+class TestRecurrent:
+    def test_state_keeps_the_batch_dimension(self, model, shape, out_shapes, rnn) -> None:
+        n_layers, size = rnn
+        for lead, B in [((), 1), ((3,), 3), ((4, 3), 3)]:
+            state = model(*inputs(lead, shape), None)[-1]
+            assert state.h.shape == state.c.shape == (n_layers, B, size)
+
+    def test_sequence_is_the_same_as_step_by_step(self, model, shape, out_shapes, rnn) -> None:
+        sequence = inputs((4, 3), shape)
+        together = model(*sequence, None)
+        state = None
+        for t in range(4):
+            *outputs, state = model(*[x[t] for x in sequence], state)
+            for out, out_t in zip(together, outputs):
+                torch.testing.assert_close(out[t], out_t, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(state.h, together[-1].h, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(state.c, together[-1].c, rtol=1e-4, atol=1e-5)
+
+    def test_none_is_zeros(self, model, shape, out_shapes, rnn) -> None:
+        batch = inputs((3,), shape)
+        zeros = torch.zeros(rnn[0], 3, rnn[1])
+        for state in [(zeros, zeros), atari_r2d1_model.RnnState(h=zeros, c=zeros)]:
+            for out, expected in zip(call(model, batch, state), call(model, batch)):
+                assert torch.equal(out, expected)
+
+    def test_state_of_any_strides(self, model, shape, out_shapes, rnn) -> None:
+        """As it comes from sample buffers: [B,N,H], transposed to [N,B,H]."""
+        stored = torch.randn(3, *rnn)
+        batch = inputs((3,), shape)
+        state = (stored.transpose(0, 1), stored.transpose(0, 1))
+        dense = tuple(x.contiguous() for x in state)
+        for out, expected in zip(call(model, batch, state), call(model, batch, dense)):
+            assert torch.equal(out, expected)
+
+
+def test_there_is_one_class_of_recurrent_state() -> None:
+    RnnState = atari_r2d1_model.RnnState
+    assert RnnState is atari_lstm_model.RnnState is mujoco_lstm_model.RnnState
+    assert RnnState._fields == ("h", "c")
+
+
+class TestMujoco:
+    def test_normalisation(self) -> None:
+        model = MujocoFfModel((2,), A, normalize_observation=True, norm_obs_clip=3)
+        data = torch.tensor([[1.0, 0.0], [3.0, 0.0]])
+        model.update_obs_rms(data)
+        # Deviations are 1, and 0 which is limited to 1e-3.
+        flat, _ = model.fold_observation(torch.tensor([[2.5, 1e-3], [9.0, -1.0]]))
+        torch.testing.assert_close(flat, torch.tensor([[0.5, 1.0], [3.0, -3.0]]))
+
+    def test_without_normalisation_there_is_nothing_to_update(self) -> None:
+        model = MujocoFfModel((2,), A)
+        before = copy.deepcopy(model.state_dict())
+        model.update_obs_rms(torch.rand(5, 2))
+        assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+    def test_log_std_is_a_parameter_for_all_states(self) -> None:
+        model = MujocoFfModel((2,), A, init_log_std=-1)
+        mu, log_std, _ = model(torch.randn(4, 3, 2), None, None)
+        assert torch.equal(log_std, torch.full((4, 3, A), -1.0))
+        assert mu.abs().max() < 1
+        assert MujocoFfModel((2,), A, [], mu_nonlinearity=None).mu.model[0].weight.shape == (A, 2)
+
+    @pytest.mark.parametrize("ModelCls", [MujocoFfModel, MujocoLstmModel])
+    def test_empty_hidden_sizes_are_no_layers(self, ModelCls) -> None:
+        """An empty list was replaced by the default layers."""
+        default, empty = ModelCls((2,), A), ModelCls((2,), A, [])
+        assert len(list(default.parameters())) > len(list(empty.parameters()))
+        assert call(empty, inputs((), (2,)))[0].shape == (A,)
+
+
+class TestQpg:
+    @pytest.mark.parametrize("output_max", [2, [0.5] * (A - 1) + [2.0]])
+    def test_mu_is_bounded(self, output_max) -> None:
+        mu = MuMlpModel((2,), None, A, output_max)(1e3 * torch.randn(100, 2), None, None)
+        bound = torch.as_tensor(output_max).expand(A)
+        torch.testing.assert_close(mu.abs().amax(dim=0), bound.float())
+
+    def test_q_depends_on_the_action(self) -> None:
+        model = QofMuMlpModel((2,), [8], A)
+        observation = torch.rand(2)
+        q = [model(observation, None, None, action) for action in torch.randn(2, A)]
+        assert q[0].item() != q[1].item()
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_categorical_outputs_are_probabilities(dueling: bool) -> None:
+    small = AtariCatDqnModel(SMALL, A, 11, fc_sizes=8, dueling=dueling, **CONV)
+    for model, shape in [(small, SMALL), (MlpCatDqnModel(OBS, A, dueling=dueling), OBS)]:
+        p = model(*inputs((3,), shape))
+        torch.testing.assert_close(p.sum(dim=-1), torch.ones(3, A))
+        assert p.min() >= 0
+
+
+def test_pi_splits_into_mean_and_log_std() -> None:
+    model = PiMlpModel((2,), None, 3)
+    mu, log_std = model(torch.zeros(2), None, None)
+    assert torch.equal(torch.cat([mu, log_std]), model.mlp.model[0].bias)

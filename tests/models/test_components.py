@@ -1,0 +1,181 @@
+"""Perceptron, convolutions, dueling heads."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.models.conv2d import Conv2dHeadModel, Conv2dModel
+from rlpyt.models.dqn.atari_catdqn_model import DistributionalHeadModel
+from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
+from rlpyt.models.mlp import MlpModel
+
+
+class TestMlp:
+    @pytest.mark.parametrize("hidden_sizes", [[8, 6], (8, 6), np.array([8, 6])])
+    def test_sequences_of_any_kind(self, hidden_sizes) -> None:
+        """A tuple raised TypeError."""
+        model = MlpModel(4, hidden_sizes, 3)
+        shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        assert shapes == {
+            "model.0.weight": (8, 4),
+            "model.0.bias": (8,),
+            "model.2.weight": (6, 8),
+            "model.2.bias": (6,),
+            "model.4.weight": (3, 6),
+            "model.4.bias": (3,),
+        }
+        assert model.output_size == 3
+
+    @pytest.mark.parametrize(
+        ("hidden_sizes", "output_size", "expected"),
+        [
+            (8, None, 8),
+            (np.int64(8), 2, 2),
+            (None, 2, 2),
+            ([], 2, 2),
+            (None, None, 4),
+            ([], None, 4),
+        ],
+    )
+    def test_output_size(self, hidden_sizes, output_size, expected: int) -> None:
+        """Empty hidden_sizes without output raised IndexError."""
+        model = MlpModel(4, hidden_sizes, output_size)
+        assert model.output_size == expected
+        assert model(torch.rand(5, 4)).shape == (5, expected)
+
+    def test_nonlinearity_is_behind_hidden_layers_only(self) -> None:
+        model = MlpModel(1, 1, 1, nonlinearity=torch.nn.Tanh)
+        for parameter in model.parameters():
+            torch.nn.init.constant_(parameter, 2.0)
+        expected = 2 * torch.tanh(torch.tensor([2 * 3.0 + 2])) + 2
+        torch.testing.assert_close(model(torch.tensor([3.0])), expected)
+        assert isinstance(MlpModel(1, 1, nonlinearity=torch.nn.Tanh).model[-1], torch.nn.Tanh)
+
+
+class TestConv2d:
+    def test_layers_and_size(self) -> None:
+        model = Conv2dModel(4, (32, 64, 64), (8, 4, 3), (4, 2, 1), (0, 1, 1))
+        assert [type(layer).__name__ for layer in model.conv] == ["Conv2d", "ReLU"] * 3
+        assert model(torch.rand(2, 4, 104, 80)).shape == (2, 64, 12, 9)
+        assert model.conv_out_size(104, 80) == 64 * 12 * 9
+
+    def test_maxpool_instead_of_strides(self) -> None:
+        model = Conv2dModel(1, [2, 3], [3, 3], [2, 1], use_maxpool=True)
+        names = [type(layer).__name__ for layer in model.conv]
+        assert names == ["Conv2d", "ReLU", "MaxPool2d", "Conv2d", "ReLU"]
+        assert model.conv[0].stride == (1, 1)
+        # 10 -> 8 (convolution) -> 4 (pooling) -> 2 (convolution).
+        assert model(torch.rand(2, 1, 10, 10)).shape == (2, 3, 2, 2)
+        assert model.conv_out_size(10, 10) == 12
+
+    @pytest.mark.parametrize("use_maxpool", [False, True])
+    def test_one_layer_rectangular(self, use_maxpool: bool) -> None:
+        model = Conv2dModel(1, 2, [(3, 5)], [(2, 1)], 1, use_maxpool=use_maxpool)
+        assert model(torch.rand(1, 1, 12, 12)).numel() == model.conv_out_size(12, 12)
+
+    def test_no_layers(self) -> None:
+        model = Conv2dModel(3, [], [], [])
+        assert model.conv_out_size(4, 5, c=3) == 60
+        with pytest.raises(ValueError, match="c is None"):
+            model.conv_out_size(4, 5)
+
+    @pytest.mark.parametrize("name", ["kernel_sizes", "strides", "paddings"])
+    def test_lists_of_different_length(self, name: str) -> None:
+        settings = {
+            "channels": [2, 2],
+            "kernel_sizes": [3, 3],
+            "strides": [1, 1],
+            "paddings": [0, 0],
+        }
+        settings[name] = [1]
+        with pytest.raises(ValueError, match=rf"{name}=\[1\].*of the same length"):
+            Conv2dModel(1, **settings)
+
+
+class TestConv2dHead:
+    def test_with_head(self) -> None:
+        model = Conv2dHeadModel((1, 10, 10), 2, 3, 1, hidden_sizes=[7], output_size=5)
+        assert model.output_size == 5
+        assert model(torch.rand(3, 1, 10, 10)).shape == (3, 5)
+        assert list(model.state_dict()) == [
+            "conv.conv.0.weight",
+            "conv.conv.0.bias",
+            "head.model.0.weight",
+            "head.model.0.bias",
+            "head.model.2.weight",
+            "head.model.2.bias",
+        ]
+
+    @pytest.mark.parametrize("hidden_sizes", [None, []])
+    def test_without_head(self, hidden_sizes) -> None:
+        """Stored a lambda, which does not pickle."""
+        model = Conv2dHeadModel((1, 10, 10), [2], [3], [1], hidden_sizes)
+        images = torch.rand(3, 1, 10, 10)
+        assert model.output_size == 2 * 8 * 8
+        assert list(model.state_dict()) == ["conv.conv.0.weight", "conv.conv.0.bias"]
+        copy = pickle.loads(pickle.dumps(model))
+        assert torch.equal(copy(images), model(images))
+        assert torch.equal(model(images), model.conv(images).flatten(1))
+
+    def test_memory_format_does_not_change_the_order_of_features(self) -> None:
+        model = Conv2dHeadModel((3, 10, 10), [4], [3], [2], hidden_sizes=None)
+        images = torch.rand(2, 3, 10, 10)
+        channels_last = images.contiguous(memory_format=torch.channels_last)
+        torch.testing.assert_close(model(channels_last), model(images))
+
+    @pytest.mark.parametrize(
+        ("image_shape", "message"),
+        [
+            ((4, 7, 80), r"height 7 and width 80 is too small: 7 x 80 pixels.*Conv2d\(4, 16"),
+            ((4, 9, 11), r"height 9 and width 11 is too small: 1 x 1 pixels.*Conv2d\(16, 32"),
+            ((104, 80), r"image_shape=\(104, 80\) is no image"),
+            ((4, 0, 80), r"image_shape=\(4, 0, 80\) is no image"),
+        ],
+    )
+    def test_image_too_small(self, image_shape, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            Conv2dHeadModel(image_shape, [16, 32], [8, 4], [4, 2], None)
+
+
+class TestDueling:
+    def test_is_value_plus_centred_advantage(self) -> None:
+        model = DuelingHeadModel(4, [5], 3)
+        torch.nn.init.constant_(model.advantage_bias, 7.0)
+        x = torch.rand(6, 4)
+        q = model(x)
+        torch.testing.assert_close(q.mean(dim=-1), model.value(x).squeeze(-1))
+        torch.testing.assert_close(q - q[:, :1], model.advantage(x) - model.advantage(x)[:, :1])
+        # The shared bias is part of the advantage but cancels in the action values.
+        assert model.advantage(torch.zeros(1, 4)).mean() > 5
+
+    def test_distributional_centres_each_atom(self) -> None:
+        model = DistributionalDuelingHeadModel(4, [5], output_size=3, n_atoms=2)
+        x = torch.rand(6, 4)
+        logits = model(x)
+        assert logits.shape == model.advantage(x).shape == (6, 3, 2)
+        torch.testing.assert_close(logits.mean(dim=1), model.value(x))
+
+    @pytest.mark.parametrize("kwargs", [{}, {"grad_scale": 0.25}])
+    @pytest.mark.parametrize("distributional", [False, True])
+    def test_gradient_into_the_input_is_scaled(self, distributional: bool, kwargs: dict) -> None:
+        head: torch.nn.Module
+        if distributional:
+            head = DistributionalDuelingHeadModel(4, [5], 3, 2, **kwargs)
+        else:
+            head = DuelingHeadModel(4, [5], 3, **kwargs)
+        x = torch.rand(2, 4, requires_grad=True)
+        head(x)[0, 0].sum().backward()
+        scaled, x.grad = x.grad, None
+        head._grad_scale = 1.0
+        head(x)[0, 0].sum().backward()
+        torch.testing.assert_close(scaled, x.grad * kwargs.get("grad_scale", 2**-0.5))
+
+
+def test_distributional_head() -> None:
+    model = DistributionalHeadModel(4, [5], output_size=3, n_atoms=2)
+    x = torch.rand(6, 4)
+    # Output i of the perceptron is action i // n_atoms, atom i % n_atoms.
+    assert torch.equal(model(x)[:, 1, 0], model.mlp(x)[:, 2])
+    assert model(x).shape == (6, 3, 2)

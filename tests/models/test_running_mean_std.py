@@ -1,0 +1,97 @@
+"""Running statistics, in one process and in two."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed
+import torch.multiprocessing
+
+from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.utils.torch_compat import load
+
+
+def batches() -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    sizes_and_means = [(5, 0.0), (1, 100.0), (12, -3.0)]
+    return [mean + torch.randn(n, 3, generator=generator) for n, mean in sizes_and_means]
+
+
+def assert_statistics_of(model: RunningMeanStdModel, data: torch.Tensor) -> None:
+    torch.testing.assert_close(model.mean, data.mean(dim=0))
+    torch.testing.assert_close(model.var, data.var(dim=0, unbiased=False))
+    assert model.count.item() == len(data)
+
+
+class TestOneProcess:
+    def test_starts_as_the_identity(self) -> None:
+        model = RunningMeanStdModel((3,))
+        assert list(model.state_dict()) == ["mean", "var", "count"]
+        assert model.mean.tolist() == [0.0] * 3
+        assert model.var.tolist() == [1.0] * 3
+        assert model.count.item() == 0
+        assert {name: value.shape for name, value in model.state_dict().items()} == {
+            "mean": (3,),
+            "var": (3,),
+            "count": (),
+        }
+
+    def test_batches_are_merged_exactly(self) -> None:
+        model = RunningMeanStdModel((3,))
+        for n, batch in enumerate(batches(), start=1):
+            model.update(batch)
+            assert_statistics_of(model, torch.cat(batches()[:n]))
+        assert model.mean.dtype == model.var.dtype == torch.float
+
+    def test_first_batch_replaces_the_initial_variance(self) -> None:
+        model = RunningMeanStdModel(())
+        model.update(torch.tensor([0.0, 2e-5]))
+        assert model.var.item() == pytest.approx(1e-10, rel=1e-5)
+
+    @pytest.mark.parametrize("lead", [(), (6,), (2, 3)])
+    def test_leading_dims(self, lead: tuple[int, ...]) -> None:
+        model = RunningMeanStdModel((2, 3))
+        x = torch.randn(*lead, 2, 3)
+        model.update(x)
+        torch.testing.assert_close(model.mean, x.reshape(-1, 2, 3).mean(dim=0))
+        assert model.count.item() == x.numel() // 6
+
+    def test_counts_beyond_the_integers_of_float32(self) -> None:
+        """Stood still at 2^24 data."""
+        model = RunningMeanStdModel(())
+        model.count.fill_(2**24)
+        model.update(torch.zeros(1))
+        assert model.count.item() == 2**24 + 1
+
+    def test_loads_a_count_that_was_a_float(self) -> None:
+        model = RunningMeanStdModel((3,))
+        state = {"mean": torch.ones(3), "var": torch.ones(3), "count": torch.tensor(12.0)}
+        model.load_state_dict(state)
+        assert model.count.item() == 12
+
+    @pytest.mark.parametrize("shape", [(4,), (5, 2), ()])
+    def test_wrong_shape(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match=r"x has shape .* must be \(3,\)"):
+            RunningMeanStdModel((3,)).update(torch.zeros(shape))
+
+
+def update_with_part_of_the_data(rank: int, folder: str) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+    )
+    model = RunningMeanStdModel((3,))
+    model.update(batches()[rank])
+    model.update(batches()[2][rank::3])
+    torch.save(model.state_dict(), Path(folder) / f"{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_processes_are_merged_exactly(tmp_path: Path) -> None:
+    """The variance ignored the difference between the means of the processes."""
+    torch.multiprocessing.spawn(update_with_part_of_the_data, (str(tmp_path),), nprocs=2)
+    first, second, third = batches()
+    data = torch.cat([first, second, third[0::3], third[1::3]])
+    for rank in range(2):
+        model = RunningMeanStdModel((3,))
+        model.load_state_dict(load(tmp_path / f"{rank}.pt"))
+        assert_statistics_of(model, data)

@@ -1,0 +1,84 @@
+"""Convolution sizes, gradient scaling, copying of parameters."""
+
+from collections import OrderedDict
+
+import pytest
+import torch
+
+from rlpyt.models.utils import (
+    conv2d_output_shape,
+    scale_grad,
+    strip_ddp_state_dict,
+    update_state_dict,
+)
+
+
+@pytest.mark.parametrize("kernel_size", [3, (2, 4)])
+@pytest.mark.parametrize("stride", [1, (3, 2)])
+@pytest.mark.parametrize("padding", [0, (1, 2)])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_conv2d_output_shape_is_that_of_torch(kernel_size, stride, padding, dilation) -> None:
+    conv = torch.nn.Conv2d(1, 1, kernel_size, stride, padding, dilation)
+    shape = conv2d_output_shape(13, 17, kernel_size, stride, padding, dilation)
+    assert shape == conv(torch.zeros(1, 1, 13, 17)).shape[2:]
+
+
+def test_scale_grad() -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = scale_grad(x, 0.5)
+    assert torch.equal(y, x)
+    (3 * y).sum().backward()
+    assert x.grad.tolist() == [1.5, 1.5]
+
+
+def models() -> tuple[torch.nn.BatchNorm1d, torch.nn.BatchNorm1d]:
+    """Two networks with parameters, float buffers, and an integer buffer."""
+    old, new = torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2)
+    torch.nn.init.constant_(new.weight, 5.0)
+    new.running_mean.fill_(4.0)
+    new.num_batches_tracked.fill_(7)
+    return old, new
+
+
+class TestUpdateStateDict:
+    @pytest.mark.parametrize(
+        ("tau", "weight", "running_mean", "n_batches"),
+        [(1, 5.0, 4.0, 7), (0.25, 2.0, 1.0, 7), (0, 1.0, 0.0, 0)],
+    )
+    def test_table(self, tau: float, weight: float, running_mean: float, n_batches: int) -> None:
+        """A soft update raised an error at integer buffers."""
+        old, new = models()
+        parameter = old.weight
+        update_state_dict(old, new.state_dict(), tau)
+        assert old.weight is parameter
+        assert old.weight.requires_grad
+        assert old.weight.tolist() == [weight] * 2
+        assert old.running_mean.tolist() == [running_mean] * 2
+        assert old.num_batches_tracked.item() == n_batches
+        assert new.weight.tolist() == [5.0] * 2
+
+    @pytest.mark.parametrize("tau", [1, 0.25])
+    def test_ddp_prefix(self, tau: float) -> None:
+        old, new = models()
+        wrapped = {f"module.{name}": value for name, value in new.state_dict().items()}
+        update_state_dict(old, wrapped, tau)
+        assert old.weight[0].item() == 4 * tau + 1
+        with pytest.raises((RuntimeError, ValueError), match=r"module\.weight"):
+            update_state_dict(old, wrapped, tau, strip_ddp=False)
+
+    @pytest.mark.parametrize("tau", [-0.1, 1.1])
+    def test_tau_out_of_range(self, tau: float) -> None:
+        old, new = models()
+        with pytest.raises(ValueError, match=f"tau={tau}"):
+            update_state_dict(old, new.state_dict(), tau)
+
+    def test_other_layout(self) -> None:
+        old, _ = models()
+        with pytest.raises(ValueError, match=r"state_dict has other entries.*running_mean"):
+            update_state_dict(old, torch.nn.Linear(2, 2).state_dict(), 0.5)
+
+
+def test_strip_ddp_state_dict() -> None:
+    stripped = strip_ddp_state_dict({"module.a.module.b": 1, "c": 2})
+    assert stripped == OrderedDict([("a.module.b", 1), ("c", 2)])
+    assert isinstance(stripped, OrderedDict)
