@@ -64,7 +64,7 @@ def build_and_train(
     name = "dqn_" + env_id
     with logger_context("cartpole_dqn", run_ID, name, dict(env_id=env_id), snapshot_mode="last"):
         runner.train()
-        run_dir = Path(logger.get_snapshot_dir())
+        run_dir = Path(logger.get_snapshot_dir() or ".")
     picture = run_dir / "learning_curve.png"
     plot_learning_curves({"DQN": [run_dir / "progress.csv"]}, picture, title=env_id)
     print(f"\nLearning curve: {picture}\nTable:          {run_dir / 'progress.csv'}")

@@ -3,8 +3,8 @@
     python examples/example_1.py --game pong
 
 Agent and environment take turns in this process. The run prints a table at every log interval, and
-writes ``progress.csv``, ``debug.log``, ``params.json`` and the last snapshot into its log directory.
-A learning agent needs some hundred thousand steps; see the documentation for learning curves.
+writes ``progress.csv``, ``debug.log``, ``params.json`` and the last snapshot into its log
+directory. Learning to play takes some hundred thousand steps.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Every record which the parts of the library exchange, with its shapes.
 
-Dimensions: T time, B environments (or batch size). A record of arrays is indexed and assigned as one
-array: ``samples[t] = step`` writes every field. ``None`` is an absent field. A record declared with
+Dimensions: T time, B environments (or batch size). A record of arrays is indexed and assigned as
+one array: ``samples[t] = step`` writes every field. ``None`` is an absent field. A record declared with
 :func:`~rlpyt.utils.collections.record` is a namedarraytuple.
 """
 
@@ -33,7 +33,7 @@ class EnvSpaces(NamedTuple):
 
 
 # A namedtuple without fields: falsy, so that there is nothing to record.
-EnvInfo = namedtuple("EnvInfo", [])  # type: ignore[misc]
+EnvInfo = namedtuple("EnvInfo", [])
 
 
 class TrajInfo(AttrDict):
@@ -51,7 +51,7 @@ class TrajInfo(AttrDict):
         self.Return = 0
         self.NonzeroRewards = 0
         self.DiscountedReturn = 0
-        self._cur_discount = 1
+        self._cur_discount = 1.0
 
     def step(
         self,
@@ -153,7 +153,7 @@ class AgentSamplesBsv(NamedTuple):
 
 @record
 class EnvSamples(NamedTuple):
-    """The environments' half; ``prev_reward`` and ``reward`` are views of one array of T + 1 rows."""
+    """The environments' half; ``prev_reward`` and ``reward`` view one array of T + 1 rows."""
 
     observation: Nested  # [T,B,...]
     reward: Array  # [T,B] float32

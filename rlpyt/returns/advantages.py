@@ -28,7 +28,7 @@ def _gae(
     advantage: NDArray,
     return_: NDArray,
 ) -> None:
-    """Fill ``advantage`` and ``return_``, backwards in time; all [T,N], ``bootstrap_value`` [1,N]."""
+    """Fill ``advantage`` and ``return_`` backwards; all [T,N], ``bootstrap_value`` [1,N]."""
     T, N = reward.shape
     for n in range(N):
         next_value = float(bootstrap_value[0, n])
@@ -215,4 +215,6 @@ def generalized_advantage_estimation_tl(
         advantages,
         returns,
     )
-    return like(advantages, shape, reward, advantage_dest), like(returns, shape, reward, return_dest)
+    return like(advantages, shape, reward, advantage_dest), like(
+        returns, shape, reward, return_dest
+    )

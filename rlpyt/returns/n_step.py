@@ -15,7 +15,7 @@ from rlpyt.utils.types import Array, NDArray
 def _n_step(
     reward: NDArray, done: NDArray, n_step: int, discount: float, return_: NDArray, done_n: NDArray
 ) -> None:
-    """Fill ``return_`` and ``done_n`` [T',N]; windows which pass the end of ``reward`` are shorter."""
+    """Fill ``return_`` and ``done_n`` [T',N]; windows which pass the end are shorter."""
     T, N = reward.shape
     for t in range(return_.shape[0]):
         end = min(t + n_step, T)
@@ -47,8 +47,8 @@ def _first_done_is_timeout(done: NDArray, timeout: NDArray, n_step: int, result:
 def _n_windows(name: str, T: int, n_step: int) -> int:
     if not 1 <= n_step <= T:
         raise ValueError(
-            f"n_step is {n_step}, but {name} has {T} time steps: choose 1 <= n_step <= {T}, or pass "
-            "more steps"
+            f"n_step is {n_step}, but {name} has {T} time steps: choose 1 <= n_step <= {T}, or "
+            "pass more steps"
         )
     return T - n_step + 1
 
@@ -83,7 +83,7 @@ def discount_return_n_step(
     Raises:
         ValueError: if shapes differ, a tensor requires grad, or n_step is not in [1, T].
 
-    Source: Sutton 1988; as used in Hessel et al. 2018, arXiv:1710.02298, section "Multi-step learning".
+    Source: Sutton 1988; Hessel et al. 2018, arXiv:1710.02298, section "Multi-step learning".
     """
     shape = tuple(reward.shape)
     rewards = as_float_rows("reward", reward)

@@ -1,6 +1,6 @@
 """Hooks into a run without subclassing the runner: watch it, stop it, save from it.
 
-    runner = MinibatchRlEval(..., callbacks=[StopAtReturn(475), SaveState()])
+runner = MinibatchRlEval(..., callbacks=[StopAtReturn(475), SaveState()])
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rlpyt.utils.torch_compat import load
 class Callback:
     """Is told what the runner does; override what you need.
 
-    Every method gets the runner, whose parts (``algo``, ``agent``, ``sampler``) are at hand and whose
-    ``stop()`` ends the run after the present iteration.
+    Every method gets the runner, whose parts (``algo``, ``agent``, ``sampler``) are at hand and
+    whose ``stop()`` ends the run after the present iteration.
     """
 
     def on_start(self, runner: Any) -> None:
@@ -55,9 +55,7 @@ class StopAtReturn(Callback):
         min_trajectories: fewer are not trusted.
     """
 
-    def __init__(
-        self, threshold: float, field: str = "Return", min_trajectories: int = 1
-    ) -> None:
+    def __init__(self, threshold: float, field: str = "Return", min_trajectories: int = 1) -> None:
         self.threshold = threshold
         self.field = field
         self.min_trajectories = min_trajectories

@@ -41,6 +41,17 @@ class MinibatchRlBase(BaseRunner):
 
     _eval = False
 
+    algo: Any
+    agent: Any
+    sampler: Any
+    n_steps: int
+    seed: int | None
+    affinity: Mapping[str, Any]
+    log_interval_steps: int
+    callbacks: Sequence[Callback]
+    rank = 0
+    world_size = 1
+
     def __init__(
         self,
         algo: Any,
@@ -59,12 +70,6 @@ class MinibatchRlBase(BaseRunner):
         for name, steps in (("n_steps", n_steps), ("log_interval_steps", log_interval_steps)):
             if steps < 1:
                 raise ValueError(f"{name} is {steps}: give at least 1 environment step")
-        self.algo: Any
-        self.agent: Any
-        self.sampler: Any
-        self.seed: int | None
-        self.affinity: Mapping[str, Any]
-        self.callbacks: Sequence[Callback]
         # Before ``algo.initialize`` this is 0 for the library's algorithms, so that every run is
         # evaluated and logged from its start; an algorithm which sets it earlier is respected.
         self.min_itr_learn: int = getattr(algo, "min_itr_learn", 0)
@@ -123,8 +128,6 @@ class MinibatchRlBase(BaseRunner):
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
-        self.rank: int = getattr(self, "rank", 0)
-        self.world_size: int = getattr(self, "world_size", 1)
         examples = self.sampler.initialize(
             agent=self.agent,
             affinity=self.affinity,
@@ -223,7 +226,8 @@ class MinibatchRlBase(BaseRunner):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let :meth:`train` go on from ``state`` rather than from the start.
 
-        Call it before ``train``, on a runner made from the same settings (``n_steps`` may be larger).
+        Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
+        larger.
         """
         self._resume_state = state
 
@@ -385,7 +389,7 @@ class MinibatchRl(MinibatchRlBase):
 
 
 class MinibatchRlEval(MinibatchRlBase):
-    """Measures performance offline: the agent is evaluated before each log row, and at the start."""
+    """Measures performance offline: evaluates the agent at the start and before each log row."""
 
     _eval = True
 

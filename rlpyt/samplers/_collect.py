@@ -1,8 +1,8 @@
 """The one loop in which environments are stepped, and the choices which collectors make about it.
 
-    actions    who acts: the agent in this process, or (later) a server over shared memory
-    on_done    what follows the end of an episode: reset at once, or hold until the batch ends
-    sink       where steps are recorded: a sampler batch, or nowhere (evaluation)
+actions    who acts: the agent in this process, or (later) a server over shared memory
+on_done    what follows the end of an episode: reset at once, or hold until the batch ends
+sink       where steps are recorded: a sampler batch, or nowhere (evaluation)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
-from rlpyt.utils.types import BoolArray, Nested, NDArray
+from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 
 class LocalActions:
@@ -101,7 +101,7 @@ class HoldUntilBatchEnd:
 
     def reset_if_needed(self, actions: LocalActions) -> None:
         """Reset the environments whose trajectory ended."""
-        for b in np.flatnonzero(self._need_reset):
+        for b in np.flatnonzero(self._need_reset).tolist():
             self._held[b] = self._envs[b].reset()
             actions.forget(b)
         self._need_reset[:] = False
@@ -232,6 +232,7 @@ class StepLoop:
             The trajectory infos which were completed.
         """
         inputs, on_done, sink = self.inputs, self.on_done, self.sink
+        prev_reward: Any = inputs.prev_reward
         completed: list[Any] = []
         on_done.begin_batch()
         sink.begin(inputs)
@@ -246,11 +247,11 @@ class StepLoop:
             if waited.any():
                 sink.blank(t, waited)
             inputs.prev_action[:] = action
-            inputs.prev_reward[:] = self._reward
+            prev_reward[:] = self._reward
             # After recording, since the recorded action may be the very array which is blanked.
-            for b in np.flatnonzero(self._done | on_done.waiting):
+            for b in np.flatnonzero(self._done | on_done.waiting).tolist():
                 inputs.prev_action[b] = self._null_action
-                inputs.prev_reward[b] = 0
+                prev_reward[b] = 0
                 self.actions.forget(b)
             if stop(completed):
                 break

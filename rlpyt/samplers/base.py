@@ -33,6 +33,17 @@ class BaseSampler:
 
     alternating = False
 
+    EnvCls: Any
+    env_kwargs: dict[str, Any]
+    CollectorCls: Any
+    max_decorrelation_steps: int
+    TrajInfoCls: Any
+    eval_n_envs: int
+    eval_CollectorCls: Any
+    eval_env_kwargs: dict[str, Any] | None
+    eval_max_steps: int
+    eval_max_trajectories: int | None
+
     def __init__(
         self,
         EnvCls: Any,

@@ -1,4 +1,4 @@
-"""Sample buffers, built by example: one real step shows the structure, then all is pre-allocated."""
+"""Sample buffers, built by example: one real step shows the structure, all is pre-allocated."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def build_samples_buffer(
 ) -> tuple[Nested, Nested, dict[str, Any]]:
     """Allocate the buffer which collectors write and algorithms read.
 
-    Action and reward are arrays of T + 1 rows, of which ``prev_action`` and ``prev_reward`` view the
-    first T and ``action`` and ``reward`` the last T: writing ``action[t]`` writes
+    Action and reward are arrays of T + 1 rows, of which ``prev_action`` and ``prev_reward`` view
+    the first T and ``action`` and ``reward`` the last T: writing ``action[t]`` writes
     ``prev_action[t + 1]``.
 
     Args:
@@ -68,11 +68,7 @@ def build_samples_buffer(
 
     all_action = allocate("action", T + 1, agent_shared)
     all_reward = allocate("reward", T + 1, env_shared)
-    agent_half: Nested = AgentSamples(
-        action=all_action[1:],
-        prev_action=all_action[:-1],
-        agent_info=allocate("agent_info", T, agent_shared),
-    )
+    agent_parts = [all_action[1:], all_action[:-1], allocate("agent_info", T, agent_shared)]
     if bootstrap_value:
         if "value" not in getattr(examples["agent_info"], "_fields", ()):
             raise ValueError(
@@ -80,7 +76,9 @@ def build_samples_buffer(
                 "has no field 'value': use an agent with a value function"
             )
         value = buffer_from_example(examples["agent_info"].value, (1, B), share_memory=agent_shared)
-        agent_half = AgentSamplesBsv(*agent_half, bootstrap_value=value)
+        agent_half: Nested = AgentSamplesBsv(*agent_parts, value)
+    else:
+        agent_half = AgentSamples(*agent_parts)
     env_half: Nested = EnvSamples(
         observation=allocate("observation", T, env_shared),
         reward=all_reward[1:],

@@ -33,6 +33,16 @@ class BaseCollector:
 
     mid_batch_reset: bool
 
+    rank: int
+    envs: Sequence[Any]
+    samples_np: Nested
+    batch_T: int
+    TrajInfoCls: Any
+    agent: Any
+    step_buffer_np: Nested
+    global_B: int
+    env_ranks: Sequence[int] | None
+
     def __init__(
         self,
         rank: int,
@@ -47,12 +57,6 @@ class BaseCollector:
         env_ranks: Sequence[int] | None = None,
     ) -> None:
         save__init__args(locals())
-        self.rank: int
-        self.envs: Sequence[Any]
-        self.agent: Any
-        self.step_buffer_np: Nested
-        self.global_B: int
-        self.env_ranks: Sequence[int] | None
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, list[Any]]:
         """Reset all environments and return the agent's first inputs and the trajectory infos."""
@@ -95,6 +99,11 @@ class BaseEvalCollector:
         sync: semaphores and flags.
         step_buffer_np: [B,...] shared with an action server.
     """
+
+    envs: Sequence[Any]
+    TrajInfoCls: Any
+    max_T: int
+    agent: Any
 
     def __init__(
         self,
@@ -154,10 +163,7 @@ class DecorrelatingStartCollector(BaseCollector):
         traj_infos = [self.TrajInfoCls() for _ in self.envs]
         if max_decorrelation_steps:
             if self.rank == 0:
-                logger.log(
-                    "Sampler decorrelating envs, max steps: "
-                    f"{int(max_decorrelation_steps)}"
-                )
+                logger.log(f"Sampler decorrelating envs, max steps: {int(max_decorrelation_steps)}")
             for b in range(len(self.envs)):
                 n_steps = 1 + int(self._start_rng(b).random() * max_decorrelation_steps)
                 traj_infos[b] = self._random_steps(b, n_steps, inputs, traj_infos[b])

@@ -169,9 +169,6 @@ class AttrDict(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__} has no attribute or key {name!r}")
 
-    def __getstate__(self) -> None:
-        """Nothing beside the items, which pickle by themselves."""
-
     def copy(self) -> AttrDict:
         """A copy in which values that are AttrDicts are copied too, and all others are shared."""
         new = type(self).__new__(type(self))

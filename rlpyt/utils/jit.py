@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 
@@ -16,5 +16,6 @@ def jit(function: Function) -> Function:
     Releases the interpreter lock while it runs, and never uses fast-math: results are those of the
     Python code.
     """
-    compiled: Function = numba.njit(cache=True, nogil=True)(function)
-    return compiled
+    compiled: Any = numba.njit(cache=True, nogil=True)(function)
+    typed: Function = compiled
+    return typed

@@ -24,7 +24,7 @@ class ProgBarCounter:
 
     def update(self, current_count: float) -> None:
         """Fill the bar up to ``current_count``; it never empties and never overflows."""
-        if self.pbar is None or logger.get_log_tabular_only():
+        if not self._shown():
             return
         progress = min(_TICKS, int(_TICKS * current_count / max(self.total_count, 1)))
         if progress > self.cur_progress:
@@ -33,8 +33,11 @@ class ProgBarCounter:
 
     def stop(self) -> None:
         """End the line of the bar, if there is one."""
-        if self.pbar is not None and self.pbar.active:
+        if self._shown() and self.pbar.active:
             self.pbar.stop()
+
+    def _shown(self) -> bool:
+        return self.pbar is not None and not logger.get_log_tabular_only()
 
 
 def _make_bar() -> Any:

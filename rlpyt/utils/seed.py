@@ -54,12 +54,21 @@ def set_envs_seeds(envs: Iterable[Any], seed: int | None) -> None:
     for env_seed, env in enumerate(envs, start=seed):
         if hasattr(env, "seed"):
             env.seed(env_seed)
-        elif "seed" in inspect.signature(env.reset).parameters:
+        elif _reset_takes_seed(env):
             env.reset(seed=env_seed)
         for name in ("action_space", "observation_space"):
             space: Any = getattr(env, name, None)
             if hasattr(space, "seed"):
                 space.seed(env_seed)
+
+
+def _reset_takes_seed(env: Any) -> bool:
+    """Whether ``env`` is seeded the way of gymnasium, whose wrappers hand on keyword arguments."""
+    parameters = inspect.signature(env.reset).parameters
+    handed_on = any(p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    if handed_on and hasattr(env, "unwrapped"):
+        parameters = inspect.signature(env.unwrapped.reset).parameters
+    return "seed" in parameters
 
 
 def make_generator() -> np.random.Generator:

@@ -16,6 +16,6 @@ BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 
-# An array, ``None`` (an absent field), or a tuple or record of nested structures. Python's type system
+# An array, ``None`` (an absent field), or a tuple or record of nested structures. Python's types
 # cannot say this for records whose fields are named at run time, hence the open type.
 Nested = Any

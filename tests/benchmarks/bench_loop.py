@@ -167,9 +167,8 @@ def main() -> None:
     for name, seconds in result["seconds"].items():
         print(f"  {name:<12} {1e3 * seconds:9.3f} ms")
     low, high = result["floor_share_min_max"]
-    print(
-        f"  floor / loop {100 * result['floor_share']:8.1f} %   ({100 * low:.1f} to {100 * high:.1f})"
-    )
+    share = result["floor_share"]
+    print(f"  floor / loop {100 * share:8.1f} %   ({100 * low:.1f} to {100 * high:.1f})")
     print(f"  loop         {result['updates_per_second']:8.1f} updates/s")
     print(f"               {result['steps_per_second']:8.1f} steps/s")
     if args.json:

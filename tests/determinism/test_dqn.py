@@ -52,9 +52,7 @@ def catch(RunnerCls, **kwargs):
 
 
 def run(make, RunnerCls, directory, seed=5, n_steps=400, resume_from=None, callbacks=()):
-    runner = make(
-        RunnerCls, seed=seed, n_steps=n_steps, log_interval_steps=80, callbacks=callbacks
-    )
+    runner = make(RunnerCls, seed=seed, n_steps=n_steps, log_interval_steps=80, callbacks=callbacks)
     if resume_from is not None:
         runner.load_state_dict(load_run_state(resume_from))
     with logger_context(directory, 0, "test", snapshot_mode="last", override_prefix=True):

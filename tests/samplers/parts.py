@@ -44,7 +44,9 @@ class CountEnv:
         self.count += 1
         over = self.count == self.episode_steps
         life_lost = bool(self.life_steps) and self.count % self.life_steps == 0
-        return EnvStep(self._observe(), float(self.count), over or life_lost, Info(over, self.count))
+        return EnvStep(
+            self._observe(), float(self.count), over or life_lost, Info(over, self.count)
+        )
 
     def close(self):
         self.closed = True

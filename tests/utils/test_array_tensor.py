@@ -75,7 +75,7 @@ VALID = [[1, 1, 0], [1, 0, 0]]
 
 
 @np_or_torch
-@pytest.mark.parametrize("dtype", [np.bool_, np.float32, np.int64])
+@pytest.mark.parametrize("dtype", [np.bool_, np.float64, np.int64])
 @pytest.mark.parametrize(
     ("axis", "expected"), [(None, 7 / 3), (0, [2.5, 2, np.nan]), (1, [1.5, 4]), (-1, [1.5, 4])]
 )

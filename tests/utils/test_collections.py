@@ -49,7 +49,7 @@ class Step(NamedTuple):
         return 2 * self.reward
 
 
-class PythonSubclass(Inner):  # type: ignore[misc,valid-type]
+class PythonSubclass(Inner):
     """A class that a user derives from a generated one."""
 
 
@@ -343,11 +343,11 @@ def test_unpickling_needs_the_fields_to_agree(monkeypatch: pytest.MonkeyPatch) -
     there = namedarraytuple("There", "u v")
     there.__module__ = module.__name__
     data = pickle.dumps(there(1, 2))
-    module.There = there  # type: ignore[attr-defined]
+    module.There = there
     assert type(pickle.loads(data)) is there
-    module.There = first  # type: ignore[attr-defined]
+    module.There = first
     assert type(pickle.loads(data)) is first
-    module.There = namedarraytuple("There", "u w")  # type: ignore[attr-defined]
+    module.There = namedarraytuple("There", "u w")
     assert type(pickle.loads(data)) is record_class("There", "u v")
     monkeypatch.delitem(sys.modules, module.__name__)
     assert type(pickle.loads(data)) is record_class("There", "u v")

@@ -26,10 +26,10 @@ def test_minibatches(n: int, size: int, n_minibatches: int) -> None:
 def test_minibatches_are_slices_or_arrays_from_the_global_stream() -> None:
     assert list(iterate_mb_idxs(4, 2)) == [slice(0, 2), slice(2, 4)]
     np.random.seed(3)
-    first = [idxs.tolist() for idxs in iterate_mb_idxs(50, 10, shuffle=True)]  # type: ignore
-    again = [idxs.tolist() for idxs in iterate_mb_idxs(50, 10, shuffle=True)]  # type: ignore
+    first = [idxs.tolist() for idxs in iterate_mb_idxs(50, 10, shuffle=True)]
+    again = [idxs.tolist() for idxs in iterate_mb_idxs(50, 10, shuffle=True)]
     np.random.seed(3)
-    same = [idxs.tolist() for idxs in iterate_mb_idxs(50, 10, shuffle=True)]  # type: ignore
+    same = [idxs.tolist() for idxs in iterate_mb_idxs(50, 10, shuffle=True)]
     assert first == same
     assert first != again
 

@@ -129,7 +129,7 @@ def test_torch_modules_and_builtin_bases() -> None:
             super().__init__()
             save__init__args(locals())
 
-    class Table(dict):  # type: ignore[type-arg]
+    class Table(dict):
         def __init__(self, name: str) -> None:
             save__init__args(locals())
 

@@ -104,15 +104,28 @@ class PlainEnv:
         raise AssertionError("must not be reset")
 
 
+class Wrapper:
+    """Hands on whatever it is given."""
+
+    def __init__(self, env: Any) -> None:
+        self.unwrapped = env
+
+    def reset(self, **kwargs: Any) -> None:
+        self.unwrapped.reset(**kwargs)
+
+
 def test_the_ith_environment_gets_the_ith_seed() -> None:
     """Environments which are seeded by their reset used to stay unseeded."""
-    envs: list[Any] = [SeededEnv(), PlainEnv(), ResetEnv(), SeededEnv()]
+    inner = ResetEnv()
+    envs: list[Any] = [SeededEnv(), PlainEnv(), ResetEnv(), SeededEnv(), Wrapper(inner)]
+    envs.append(Wrapper(PlainEnv()))
     set_envs_seeds(envs, None)
     assert envs[0].seeds == envs[2].seeds == []
     set_envs_seeds(envs, 100)
     assert envs[0].seeds == envs[0].action_space.seeds == envs[0].observation_space.seeds == [100]
     assert envs[2].seeds == [102]
     assert envs[3].observation_space.seeds == [103]
+    assert inner.seeds == [104]
 
 
 def test_gymnasium_environments_are_reproducible() -> None:

@@ -22,6 +22,8 @@ class SerialEvalCollector(BaseEvalCollector):
         max_trajectories: ends the evaluation after the step at which so many were completed.
     """
 
+    max_trajectories: int | None
+
     def __init__(
         self,
         envs: Sequence[Any],
@@ -31,10 +33,6 @@ class SerialEvalCollector(BaseEvalCollector):
         max_trajectories: int | None = None,
     ) -> None:
         save__init__args(locals())
-        self.envs: Sequence[Any]
-        self.agent: Any
-        self.max_T: int
-        self.max_trajectories: int | None
 
     def collect_evaluation(self, itr: int) -> list[Any]:
         """Run one evaluation and return its completed trajectory infos.

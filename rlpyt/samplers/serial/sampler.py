@@ -22,6 +22,9 @@ class SerialSampler(BaseSampler):
     Args as of :class:`~rlpyt.samplers.base.BaseSampler`.
     """
 
+    agent_inputs: AgentInputs
+    traj_infos: list[Any]
+
     def __init__(
         self,
         *args: Any,
@@ -29,9 +32,8 @@ class SerialSampler(BaseSampler):
         eval_CollectorCls: Any = SerialEvalCollector,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            *args, CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls, **kwargs
-        )
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
         self.envs: list[Any] = []
         self.eval_envs: list[Any] = []
         self.eval_collector: Any = None
@@ -51,7 +53,7 @@ class SerialSampler(BaseSampler):
         Args:
             agent: is initialized with the spaces of the environments.
             affinity: unused; the runner sets that of its process.
-            seed: the environment of global index i gets ``seed + i``, those of evaluation are offset.
+            seed: the environment of global index i gets ``seed + i``; evaluation is offset.
             bootstrap_value: record the agent's value after the last step of a batch.
             traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``.
             rank: of this process among ``world_size``.
@@ -93,10 +95,7 @@ class SerialSampler(BaseSampler):
         self.collector.start_seed = seed
         if self.eval_n_envs > 0:
             self._make_evaluation(seed, rank)
-        self.agent_inputs: AgentInputs
-        self.agent_inputs, self.traj_infos = self.collector.start_envs(
-            self.max_decorrelation_steps
-        )
+        self.agent_inputs, self.traj_infos = self.collector.start_envs(self.max_decorrelation_steps)
         self.collector.start_agent()
         logger.log("Serial Sampler initialized.")
         return examples
