@@ -76,9 +76,9 @@ def build_samples_buffer(
                 "has no field 'value': use an agent with a value function"
             )
         value = buffer_from_example(examples["agent_info"].value, (1, B), share_memory=agent_shared)
-        agent_half: Nested = AgentSamplesBsv(*agent_parts, value)
+        agent_half: Nested = AgentSamplesBsv._make([*agent_parts, value])
     else:
-        agent_half = AgentSamples(*agent_parts)
+        agent_half = AgentSamples._make(agent_parts)
     env_half: Nested = EnvSamples(
         observation=allocate("observation", T, env_shared),
         reward=all_reward[1:],
