@@ -1,0 +1,119 @@
+"""Storage of images which keeps every frame once, and stacks them again when they are read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlpyt.replays._memory import Allocate
+from rlpyt.replays._window import Window, runs
+from rlpyt.utils.jit import jit
+from rlpyt.utils.types import BoolArray, IntArray, NDArray
+
+_PAGE = 4096  # Elements between which memory is a new page, for bytes.
+
+
+@jit
+def _stack(
+    frames: NDArray, done: BoolArray, T_idxs: IntArray, B_idxs: IntArray, stacks: NDArray
+) -> bool:
+    """Fill ``stacks`` [n,C,P] from ``frames`` [T+C-1,B,P]; before a reset they are zero.
+
+    Returns False at the first index out of range: compiled code would read any memory.
+    """
+    T, B = done.shape
+    n_frames = stacks.shape[1]
+    for i in range(len(T_idxs)):
+        t = T_idxs[i]
+        b = B_idxs[i]
+        if t < 0 or t >= T or b < 0 or b >= B:
+            return False
+        first = 0  # The oldest frame of this episode.
+        for f in range(1, n_frames):
+            if done[t - f, b]:
+                first = n_frames - f
+                break
+        stacks[i, :first] = 0
+        # Ask memory for all pages of the stack before waiting for any of them.
+        for c in range(first, n_frames):
+            frame = frames[t + c, b]
+            for p in range(0, len(frame), _PAGE):
+                stacks[i, c, p] = frame[p]
+        for c in range(first, n_frames):
+            frame = frames[t + c, b]
+            stack = stacks[i, c]
+            for p in range(len(frame)):
+                stack[p] = frame[p]
+    return True
+
+
+class FrameRing:
+    """Frames [T+C-1,B,H,W] of stacks [C,H,W], each with one frame that the stack before had not.
+
+    The stack of row t is ``frames[t : t + C]``, oldest first, of which only the last is new. What
+    precedes a reset is not in a stack: it is zero.
+
+    Args:
+        example: one stack [C,H,W].
+        window: owner of T, B and the cursor.
+        allocate: makes the arrays.
+    """
+
+    def __init__(self, example: NDArray, window: Window, allocate: Allocate) -> None:
+        self.n_frames = len(example)
+        self.window = window
+        self.frames: NDArray = allocate(example[0], (window.T + self.n_frames - 1, window.B))
+        self.new_frames = self.frames[self.n_frames - 1 :]
+
+    def check(self, observation: NDArray) -> None:
+        """Raise ``ValueError`` unless ``observation`` is [T',B,C,H,W]."""
+        expected = (self.window.B, self.n_frames, *self.frames.shape[2:])
+        if observation.shape[1:] != expected:
+            raise ValueError(
+                f"samples.observation has shape {observation.shape}, this buffer stores "
+                f"[T',B,C,H,W] with [B,C,H,W] = {expected}: append batches of the B and the "
+                "example it was made with"
+            )
+
+    def write(self, t: int, observation: NDArray, is_first: bool) -> None:
+        """Store ``observation`` [T',B,C,H,W] from row t on.
+
+        Args:
+            t: row of the first observation.
+            observation: checked already.
+            is_first: nothing precedes it in this ring.
+        """
+        n_old = self.n_frames - 1
+        if is_first:
+            self.frames[:n_old] = np.moveaxis(observation[0, :, :-1], 1, 0)
+        done = 0
+        for start, stop in runs(t, len(observation), self.window.T):
+            n_rows = stop - start
+            self.new_frames[start:stop] = observation[done : done + n_rows, :, -1]
+            done += n_rows
+            if stop == self.window.T:
+                # The newest rows are also what precedes row 0.
+                self.frames[:n_old] = self.frames[self.window.T :]
+
+    def read(self, done: BoolArray, T_idxs: IntArray, B_idxs: IntArray) -> NDArray:
+        """Stacks [n,C,H,W] at the rows ``T_idxs`` [n] (0 <= t < T) and environments ``B_idxs`` [n].
+
+        Args:
+            done: [T,B] of all rows, which tells where the stacks begin anew.
+            T_idxs: rows.
+            B_idxs: environments.
+
+        Raises:
+            IndexError: if an index is out of range.
+        """
+        n_rows, B = self.frames.shape[:2]
+        image = self.frames.shape[2:]
+        stacks = np.empty((len(T_idxs), self.n_frames, *image), self.frames.dtype)
+        flat_stacks = stacks.reshape(len(T_idxs), self.n_frames, -1)
+        # Plain arrays for compiled code, which those in shared memory need not be.
+        frames = np.asarray(self.frames).reshape(n_rows, B, -1)
+        if not _stack(frames, np.asarray(done), T_idxs, B_idxs, flat_stacks):
+            raise IndexError(
+                f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
+                f"{B_idxs.max()} are not all within [T,B] = {done.shape}"
+            )
+        return stacks

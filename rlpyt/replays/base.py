@@ -1,0 +1,116 @@
+"""What every replay buffer is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.replays import _memory
+from rlpyt.replays._window import Window
+from rlpyt.utils.seed import make_generator
+from rlpyt.utils.types import IntArray, NDArray, Nested
+
+
+class BaseReplayBuffer:
+    """Storage for what the sampler gives, and random batches of it for the algorithm.
+
+    A buffer is composed of parts, in one class statement: how to choose (uniformly, by priority),
+    how to store (whole observations, frames once), what to compute (n-step returns, time limits).
+    Every part is a class which passes on the keyword arguments that are not its own, so a user's
+    class can be put anywhere among them.
+
+    Attributes:
+        T: rows of storage.
+        B: environments, of every appended batch.
+        size: T * B.
+        samples: [T,B,...] what is stored.
+        rng: source of all random choices.
+        stored_rows: name to array [T,...], all that has to be saved; a subclass adds its own.
+    """
+
+    async_ = False
+    T: int
+    B: int
+    size: int
+    discount: float
+    n_step_return: int
+    samples: Any
+    window: Window
+    rng: np.random.Generator
+    stored_rows: dict[str, NDArray]
+
+    def __init__(self, **kwargs: Any) -> None:
+        if kwargs:
+            raise TypeError(f"{type(self).__name__} does not know the arguments {sorted(kwargs)}")
+        self.rng = make_generator()
+        self.stored_rows = {}
+
+    def allocate(self, example: Nested, leading_dims: tuple[int, ...]) -> Any:
+        """Make zeroed arrays [*leading_dims, ...] for ``example``; shared ones if ``async_``."""
+        return _memory.allocate(example, leading_dims, share_memory=self.async_)
+
+    @property
+    def t(self) -> int:
+        """The row that is written next."""
+        return self.window.t
+
+    @t.setter
+    def t(self, row: int) -> None:
+        self.window.t = row
+
+    @property
+    def _buffer_full(self) -> bool:
+        return self.window.full
+
+    @_buffer_full.setter
+    def _buffer_full(self, full: bool) -> None:
+        self.window.full = full
+
+    @property
+    def off_backward(self) -> int:
+        """Rows behind the cursor which are not complete yet."""
+        return self.window.off_backward
+
+    @off_backward.setter
+    def off_backward(self, n_rows: int) -> None:
+        self.window.off_backward = n_rows
+
+    @property
+    def off_forward(self) -> int:
+        """Rows from the cursor on whose past is overwritten."""
+        return self.window.off_forward
+
+    @off_forward.setter
+    def off_forward(self, n_rows: int) -> None:
+        self.window.off_forward = n_rows
+
+    def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
+        """Store ``samples`` [T',B,...] after what was appended before, over the oldest rows.
+
+        Returns:
+            T' and the rows written.
+        """
+        raise NotImplementedError
+
+    def sample_batch(self, batch_B: int, *args: Any, **kwargs: Any) -> Any:
+        """Draw a batch of ``batch_B`` entries, as torch tensors."""
+        raise NotImplementedError
+
+    def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, *args: Any) -> Any:
+        """The batch at rows ``T_idxs`` [n] and environments ``B_idxs`` [n], as torch tensors."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on."""
+        raise NotImplementedError
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` returned."""
+        raise NotImplementedError
+
+    def _async_pull(self) -> None:
+        """Fetch the cursor that other processes moved; there are none unless ``async_``."""
+
+    def _async_push(self) -> None:
+        """Publish the cursor to other processes."""

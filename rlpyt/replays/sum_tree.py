@@ -1,0 +1,260 @@
+"""Priorities of the rows and environments of a replay buffer, and draws in proportion to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.replays import _memory
+from rlpyt.replays._input_priorities import InputPriorities
+from rlpyt.replays._ring import as_numpy
+from rlpyt.replays._tree import LeafTree
+from rlpyt.replays._window import Window, runs
+from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
+from rlpyt.utils.types import IntArray, NDArray, Nested
+
+
+class SumTree:
+    """A priority for every row and environment [T,B]; rows which may not be sampled have zero.
+
+    The tree follows the cursor of the buffer: :meth:`advance` switches on the rows which became
+    complete, and off those around the cursor.
+
+    Args:
+        T: rows.
+        B: environments.
+        off_backward: rows behind the cursor which are not complete yet.
+        off_forward: rows from the cursor on which lost their past.
+        default_value: priority of a row that is switched on, if none was given with it.
+        enable_input_priorities: accept ``priorities`` in :meth:`advance`.
+        input_priority_shift: rows by which these belong to earlier rows than those appended.
+
+    Raises:
+        ValueError: if no row could ever be on, or ``default_value`` is no positive number.
+
+    Attributes:
+        tree: float64 nodes; the root ``tree[0]`` is the sum of all priorities.
+        priorities: [T,B] view of the leaves; to be read only.
+
+    Source: Schaul et al. 2016, arXiv:1511.05952, appendix B.2.1.
+    """
+
+    async_ = False
+    prev_tree_idxs: IntArray | None
+
+    def __init__(
+        self,
+        T: int,
+        B: int,
+        off_backward: int,
+        off_forward: int,
+        default_value: float = 1,
+        enable_input_priorities: bool = False,
+        input_priority_shift: int = 0,
+    ) -> None:
+        if not 0 < default_value < np.inf:
+            raise ValueError(f"default_value is {default_value}: it must be positive and finite")
+        if input_priority_shift < 0:
+            raise ValueError(
+                f"input_priority_shift is {input_priority_shift}: priorities can belong to earlier "
+                "rows only (0 or more)"
+            )
+        self.T = T
+        self.B = B
+        self.size = T * B
+        self.default_value = default_value
+        self.input_priority_shift = input_priority_shift
+        self.window = Window(T, B, off_backward, off_forward)
+        self.rng = make_generator()
+        self._inputs: InputPriorities | None = None
+        if enable_input_priorities:
+            self._inputs = InputPriorities(
+                self.window, input_priority_shift, default_value, self.allocate
+            )
+        self._allocate_tree()
+        self.reset()
+
+    def allocate(self, example: Nested, leading_dims: tuple[int, ...]) -> Any:
+        """Make zeroed arrays [*leading_dims, ...] for ``example``; shared ones if ``async_``."""
+        return _memory.allocate(example, leading_dims, share_memory=self.async_)
+
+    def _allocate_tree(self) -> None:
+        self._leaf_tree = LeafTree(self.size, self.allocate)
+        self.tree = self._leaf_tree.nodes
+        self.low_idx = self._leaf_tree.low
+        self.priorities = self._leaf_tree.leaves.reshape(self.T, self.B)
+
+    @property
+    def t(self) -> int:
+        """The row that is written next."""
+        return self.window.t
+
+    @t.setter
+    def t(self, row: int) -> None:
+        self.window.t = row
+
+    @property
+    def off_backward(self) -> int:
+        """Rows behind the cursor which are not complete yet."""
+        return self.window.off_backward
+
+    @property
+    def off_forward(self) -> int:
+        """Rows from the cursor on which lost their past."""
+        return self.window.off_forward
+
+    def reset(self) -> None:
+        """Switch everything off and go back to row 0."""
+        self.tree[:] = 0
+        self.window.reset()
+        self.prev_tree_idxs = None
+        if self._inputs is not None:
+            self._inputs.reset()
+
+    def advance(self, T: int, priorities: Any = None) -> None:
+        """Follow the cursor by ``T`` appended rows.
+
+        Args:
+            T: rows, at most those of the tree; 0 does nothing.
+            priorities: of these rows, shifted to earlier ones by ``input_priority_shift``: [T,B],
+                [B] or a scalar. They count from the moment their row is switched on.
+
+        Raises:
+            ValueError: if T is too large, or priorities are negative, not finite, of another shape,
+                or not enabled.
+        """
+        self.window.check_fits(T)
+        if priorities is not None:
+            priorities = self._enabled_inputs().check(priorities, T)
+        if T == 0:
+            return
+        if self._inputs is not None:
+            self._inputs.store(priorities, T)
+        self.window.advance(T)
+        first_on, n_on = self.window.newest_valid(T)
+        first_off, n_off = self.window.margin()
+        self.reconstruct_advance(first_on, first_on + n_on, first_off, first_off + n_off)
+
+    def _enabled_inputs(self) -> InputPriorities:
+        if self._inputs is None:
+            raise ValueError(
+                "priorities came with the samples, but the tree was made without: pass "
+                "input_priorities=True to the buffer (enable_input_priorities=True to the tree)"
+            )
+        return self._inputs
+
+    def reconstruct_advance(
+        self, low_on_t: int, high_on_t: int, low_off_t: int, high_off_t: int
+    ) -> None:
+        """Switch rows [low_on_t, high_on_t) on and the following [low_off_t, high_off_t) off.
+
+        Rows are taken modulo T; the two ranges are adjacent (``high_on_t == low_off_t``).
+        """
+        inputs = self._inputs
+        for start, stop in runs(low_on_t, high_on_t - low_on_t, self.T):
+            on = self.default_value if inputs is None else inputs.array[start:stop]
+            self.priorities[start:stop] = on
+        for start, stop in runs(low_off_t, high_off_t - low_off_t, self.T):
+            self.priorities[start:stop] = 0
+        for start, stop in runs(low_on_t, high_off_t - low_on_t, self.T):
+            self._leaf_tree.repair(start * self.B, stop * self.B)
+
+    def sample(self, n: int, unique: bool = False) -> tuple[tuple[IntArray, IntArray], NDArray]:
+        """Draw rows and environments with probability in proportion to their priority.
+
+        Args:
+            n: number of draws.
+            unique: draw without putting back, so that no entry comes twice.
+
+        Returns:
+            The pair (T_idxs [n], B_idxs [n]), and the priorities [n]. The positions are remembered
+            for :meth:`update_batch_priorities`.
+
+        Raises:
+            ValueError: if nothing is switched on, or with ``unique`` less than ``n`` entries are.
+        """
+        total = self._leaf_tree.total
+        if not total > 0:
+            raise ValueError(
+                f"nothing to sample: {self.window.n_filled} of T={self.T} rows are written, and "
+                f"{self.off_backward + self.off_forward} around the cursor never count; append "
+                "more samples first (min_steps_learn)"
+            )
+        if unique:
+            leaves, priorities = self._leaf_tree.find_distinct(n, self.rng)
+        else:
+            leaves, priorities = self._leaf_tree.find(self.rng.random(n) * total)
+        self.prev_tree_idxs = leaves + self.low_idx
+        T_idxs, B_idxs = np.divmod(leaves, self.B)
+        return (T_idxs, B_idxs), priorities
+
+    def find(self, random_values: NDArray) -> IntArray:
+        """Nodes [n] of the leaves at ``random_values`` [n], in [0, 1), of the total."""
+        leaves, _ = self._leaf_tree.find(self._leaf_tree.total * np.asarray(random_values, float))
+        return leaves + self.low_idx
+
+    def update_batch_priorities(self, priorities: Any) -> None:
+        """Set new priorities where :meth:`sample` drew last.
+
+        Entries that were switched off since stay off. Of an entry that was drawn several times the
+        first priority counts. Zero means: not to be drawn again.
+
+        Args:
+            priorities: [n], or one for all.
+
+        Raises:
+            ValueError: if nothing was sampled yet, the number differs, or a value is negative,
+                infinite or NaN; nothing is changed then.
+        """
+        if self.prev_tree_idxs is None:
+            raise ValueError("no batch to update the priorities of: call sample first")
+        n = len(self.prev_tree_idxs)
+        values = np.asarray(as_numpy(priorities), dtype=np.float64)
+        if values.ndim == 0:
+            values = np.full(n, values)
+        if values.shape != (n,):
+            raise ValueError(f"priorities have shape {values.shape}, the last sample was of {(n,)}")
+        self.reconstruct(self.prev_tree_idxs, values)
+
+    def reconstruct(self, tree_idxs: IntArray, values: NDArray) -> None:
+        """Set leaf nodes ``tree_idxs`` [n] which are on to ``values`` [n], and the sums above."""
+        self._leaf_tree.replace(tree_idxs - self.low_idx, values)
+
+    def print_tree(self, level: int | None = None) -> None:
+        """Print the sums of one level (0 is the root), or of all."""
+        levels = self._leaf_tree.levels()
+        for nodes in levels if level is None else [levels[level]]:
+            print(*nodes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Priorities (views of the live ones, not copies), cursor and generator."""
+        return {
+            "window": self.window.state_dict(),
+            "priorities": self.priorities,
+            "input_priorities": None if self._inputs is None else self._inputs.array,
+            "prev_tree_idxs": self.prev_tree_idxs,
+            "rng": generator_state(self.rng),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            ValueError: if it is of a tree of another shape.
+        """
+        self.check_state(state)
+        self.window.load_state_dict(state["window"])
+        if self._inputs is not None:
+            self._inputs.array[:] = state["input_priorities"]
+        self._leaf_tree.load_leaves(state["priorities"])
+        self.prev_tree_idxs = state["prev_tree_idxs"]
+        set_generator_state(self.rng, state["rng"])
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise ``ValueError`` if ``state`` is of another tree."""
+        self.window.check_state(state["window"])
+        if (state["input_priorities"] is None) != (self._inputs is None):
+            raise ValueError(
+                "enable_input_priorities of the state and of this tree differ: construct it alike"
+            )

@@ -1,0 +1,415 @@
+"""Single-transition buffers: values by hand, extra fields, frames, and what they refuse."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.core.records import AgentInputs, SamplesFromReplay, SamplesToBuffer
+from rlpyt.replays.non_sequence.frame import PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer, SamplesFromReplayPri
+from rlpyt.replays.non_sequence.time_limit import (
+    SamplesFromReplayTL,
+    TlPrioritizedReplayBuffer,
+    TlUniformReplayBuffer,
+)
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.seed import set_seed
+
+Pixels = namedarraytuple("Pixels", ["image", "state"])
+SamplesTl = namedarraytuple("SamplesTl", [*SamplesToBuffer._fields, "timeout"])
+WithPriorities = namedarraytuple("WithPriorities", ["priorities", "samples"])
+
+
+def scalar_example(cls=SamplesToBuffer):
+    values = [np.zeros(3, np.float32), np.int64(0), np.float32(0), np.bool_(False), np.bool_(False)]
+    return cls(*values[: len(cls._fields)])
+
+
+def scalar_samples(T, B=1, first=0, done=(), timeout=(), cls=SamplesToBuffer):
+    """Steps first, first + 1, ...: rewards and actions are the number of the step."""
+    number = np.arange(first, first + T)[:, None].repeat(B, 1)
+    values = [
+        np.stack([number] * 3, -1).astype(np.float32),
+        number,
+        number.astype(np.float32),
+        np.isin(number, done),
+        np.isin(number, timeout),
+    ]
+    return cls(*values[: len(cls._fields)])
+
+
+def uniform(size=10, B=1, cls=UniformReplayBuffer, **kwargs):
+    record = SamplesTl if cls.__name__.startswith("Tl") else SamplesToBuffer
+    return cls(example=scalar_example(record), size=size, B=B, **kwargs)
+
+
+def drawn_rows(buffer):
+    return sorted(set(buffer.sample_idxs(2000)[0].tolist()))
+
+
+def test_rows_that_are_drawn():
+    buffer = uniform(n_step_return=2)
+    buffer.append_samples(scalar_samples(4))
+    assert drawn_rows(buffer) == [1]
+    buffer.append_samples(scalar_samples(8, first=4))
+    assert drawn_rows(buffer) == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_transition_by_hand():
+    buffer = uniform(n_step_return=3, discount=0.5)
+    buffer.append_samples(scalar_samples(9, done=(2, 5)))
+    batch = buffer.extract_batch(np.array([3, 4, 1]), np.zeros(3, int))
+    assert type(batch) is SamplesFromReplay
+    assert type(batch.agent_inputs) is AgentInputs
+    assert batch.agent_inputs.observation[:, 0].tolist() == [3, 4, 1]
+    assert batch.agent_inputs.prev_action.tolist() == [0, 3, 0]
+    assert batch.agent_inputs.prev_reward.tolist() == [0, 3, 0]
+    assert batch.action.tolist() == [3, 4, 1]
+    assert batch.return_.tolist() == [3 + 2 + 1.25, 4 + 2.5, 1 + 1]
+    assert batch.done.tolist() == [False, False, False]
+    assert batch.done_n.tolist() == [True, True, True]
+    assert batch.target_inputs.observation[:, 0].tolist() == [6, 7, 4]
+    assert batch.target_inputs.prev_action.tolist() == [5, 6, 3]
+    assert batch.target_inputs.prev_reward.tolist() == [5, 6, 3]
+    assert batch.return_.dtype == torch.float32
+    assert batch.done_n.dtype == torch.bool
+
+
+def test_append_returns_what_it_wrote():
+    buffer = uniform()
+    assert buffer.append_samples(scalar_samples(6)) == (6, slice(0, 6))
+    n_rows, rows = buffer.append_samples(scalar_samples(6))
+    assert n_rows == 6
+    assert rows.tolist() == [6, 7, 8, 9, 0, 1]
+    assert (buffer.t, buffer._buffer_full, buffer.size) == (2, True, 10)
+
+
+def test_one_step_returns_are_the_rewards_themselves():
+    buffer = uniform()
+    assert buffer.samples_return_ is buffer.samples.reward
+    assert buffer.samples_done_n is buffer.samples.done
+
+
+@pytest.mark.parametrize(
+    ("appended", "n_rows", "completed", "needed"),
+    [
+        ([], 2, [], []),
+        ([], 4, [0, 1], [0, 1, 2, 3]),
+        ([4], 3, [2, 3, 4], [2, 3, 4, 5, 6]),
+        ([9], 3, [7, 8, 9], [7, 8, 9, 0, 1]),
+        ([9, 3], 1, [0], [0, 1, 2]),
+        ([9, 3], 10, [2, 3, 4, 5, 6, 7, 8, 9], [2, 3, 4, 5, 6, 7, 8, 9, 0, 1]),
+    ],
+)
+def test_rows_whose_three_step_returns_an_append_completes(appended, n_rows, completed, needed):
+    buffer = uniform(n_step_return=3)
+    for n in appended:
+        buffer.append_samples(scalar_samples(n))
+    numbers = np.arange(10)
+    rows = [[] if r is None else numbers[r].tolist() for r in buffer.rows_completed(n_rows)]
+    assert rows == [completed, needed]
+
+
+def test_integer_rewards_have_float_returns():
+    example = scalar_example()._replace(reward=np.int64(0))
+    buffer = UniformReplayBuffer(example, 10, 1, 0.5, 2)
+    buffer.append_samples(scalar_samples(6))
+    assert buffer.extract_batch([2], [0]).return_.item() == 3.5
+
+
+@pytest.mark.parametrize("reward", [np.float32(0), np.float64(0), np.float16(0)])
+def test_arrays_keep_the_dtype_of_the_example(reward):
+    buffer = uniform()
+    buffer = UniformReplayBuffer(scalar_example()._replace(reward=reward), 10, 1, n_step_return=2)
+    assert buffer.samples.reward.dtype == buffer.samples_return_.dtype == reward.dtype
+
+
+def test_float_sizes_are_rounded_up_to_rows():
+    buffer = UniformReplayBuffer(example=scalar_example(), size=1e2 + 1, B=4)
+    assert (buffer.T, buffer.size) == (26, 104)
+
+
+def test_batches_are_not_views_of_the_storage_or_of_each_other():
+    buffer = uniform()
+    buffer.append_samples(scalar_samples(6))
+    first = buffer.extract_batch([2, 3], [0, 0])
+    before = first.agent_inputs.observation.clone()
+    second = buffer.extract_batch([3, 4], [0, 0])
+    second.agent_inputs.observation.zero_()
+    second.action.zero_()
+    assert torch.equal(first.agent_inputs.observation, before)
+    assert buffer.samples.action[:6, 0].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "done", "expected"),
+    [
+        ((4,), (4,), [True, True, True, False]),  # Rows 2, 3, 4, 5.
+        ((), (4,), [False, False, False, False]),
+        ((5,), (4, 5), [False, False, False, True]),
+        ((4,), (4, 5), [True, True, True, False]),
+        ((6,), (), [False, False, False, False]),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 9])
+def test_a_time_limit_anywhere_in_the_window_counts(timeout, done, expected, first):
+    """Only one at the very last step used to count, and none after a wrap."""
+    buffer = uniform(n_step_return=3, cls=TlUniformReplayBuffer)
+    buffer.append_samples(scalar_samples(first, cls=SamplesTl))
+    moved = {"done": np.add(done, first), "timeout": np.add(timeout, first)}
+    buffer.append_samples(scalar_samples(9, first=first, cls=SamplesTl, **moved))
+    rows = (np.array([2, 3, 4, 5]) + first) % buffer.T
+    batch = buffer.extract_batch(rows, np.zeros(4, int))
+    assert type(batch) is SamplesFromReplayTL
+    assert batch.timeout_n.tolist() == expected
+    assert batch.timeout.tolist() == [i in timeout for i in (2, 3, 4, 5)]
+
+
+def test_one_step_timeouts_are_the_timeouts():
+    buffer = uniform(cls=TlUniformReplayBuffer)
+    assert buffer.samples_timeout_n is buffer.samples.timeout
+
+
+def test_prioritized_time_limits_can_be_sampled():
+    """The record had too few fields, and sample_batch raised TypeError."""
+    buffer = uniform(cls=TlPrioritizedReplayBuffer, n_step_return=2)
+    buffer.append_samples(scalar_samples(8, cls=SamplesTl, done=(3,), timeout=(3,)))
+    batch = buffer.sample_batch(4)
+    assert batch._fields == (*SamplesFromReplayTL._fields, "is_weights")
+
+
+def test_weights_by_hand():
+    buffer = uniform(cls=PrioritizedReplayBuffer, alpha=0.5, beta=0.4, default_priority=4)
+    buffer.append_samples(scalar_samples(6))
+    buffer.sample_batch(50)
+    assert set(buffer.priority_tree.priorities[:, 0]) == {0.0, 2.0}
+    buffer.priority_tree.prev_tree_idxs = buffer.priority_tree.low_idx + np.array([1, 2])
+    buffer.update_batch_priorities(torch.tensor([9.0, 16.0]))
+    assert buffer.priority_tree.priorities[:6, 0].tolist() == [0, 3, 4, 2, 2, 0]
+    buffer.set_beta(1.0)
+    batch = buffer.sample_batch(100)
+    assert type(batch) is SamplesFromReplayPri
+    assert batch.is_weights.dtype == torch.float32
+    rows = batch.action.numpy()
+    expected = np.array([0, 2 / 3, 2 / 4, 1, 1])[rows]
+    np.testing.assert_allclose(batch.is_weights.numpy(), expected, rtol=1e-5)
+
+
+def test_priorities_which_come_with_samples():
+    buffer = uniform(cls=PrioritizedReplayBuffer, alpha=0.5, input_priorities=True)
+    priorities = torch.arange(6.0).reshape(6, 1) ** 2
+    buffer.append_samples(WithPriorities(priorities, scalar_samples(6)))
+    assert buffer.priority_tree.priorities[:6, 0].tolist() == [0, 1, 2, 3, 4, 0]
+    without = uniform(cls=PrioritizedReplayBuffer)
+    with pytest.raises(ValueError, match="input_priorities=True"):
+        without.append_samples(WithPriorities(priorities, scalar_samples(6)))
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
+def test_bad_priorities_are_refused(bad):
+    buffer = uniform(cls=PrioritizedReplayBuffer)
+    buffer.append_samples(scalar_samples(6))
+    buffer.sample_batch(2)
+    with pytest.raises(ValueError, match="finite and not negative"):
+        buffer.update_batch_priorities(torch.tensor([1.0, bad]))
+
+
+def test_unique_batches():
+    buffer = uniform(cls=PrioritizedReplayBuffer, unique=True)
+    buffer.append_samples(scalar_samples(6))
+    assert sorted(buffer.sample_batch(4).action.tolist()) == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="only 4"):
+        buffer.sample_batch(5)
+
+
+def nested_samples(T, B):
+    rng = np.random.default_rng(0)
+    observation = Pixels(rng.random((T, B, 2, 3)), rng.random((T, B, 4)).astype(np.float32))
+    action = Pixels(rng.random((T, B)), None)
+    return SamplesToBuffer(observation, action, rng.random((T, B)), rng.random((T, B)) < 0.3)
+
+
+@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
+def test_observations_and_actions_may_be_records(cls):
+    samples = nested_samples(8, 2)
+    buffer = cls(example=samples[0, 0], size=20, B=2)
+    buffer.append_samples(samples)
+    batch = buffer.extract_batch([3, 5], [1, 0])
+    observation = batch.agent_inputs.observation
+    assert type(observation) is Pixels
+    np.testing.assert_array_equal(observation.image, samples.observation.image[[3, 5], [1, 0]])
+    target = batch.target_inputs.observation
+    np.testing.assert_array_equal(target.state, samples.observation.state[[4, 6], [1, 0]])
+    before = samples[[2, 4], [1, 0]]
+    np.testing.assert_array_equal(
+        batch.agent_inputs.prev_action.image, before.action.image * ~before.done
+    )
+    assert batch.action.state is None
+
+
+ALL_CLASSES = [
+    UniformReplayBuffer,
+    PrioritizedReplayBuffer,
+    TlUniformReplayBuffer,
+    TlPrioritizedReplayBuffer,
+    UniformReplayFrameBuffer,
+    PrioritizedReplayFrameBuffer,
+]
+
+
+def samples_with_more_fields(T, B, cls):
+    names = [*SamplesToBuffer._fields, "cost", "timeout", "goal"]
+    rng = np.random.default_rng(1)
+    is_frame = "Frame" in cls.__name__
+    return namedarraytuple("MySamples", names)(
+        rng.integers(0, 9, (T, B, 1, 2, 2) if is_frame else (T, B, 3)),
+        rng.integers(0, 9, (T, B)),
+        rng.random((T, B)),
+        rng.random((T, B)) < 0.2,
+        rng.random((T, B)),
+        rng.random((T, B)) < 0.2,
+        Pixels(rng.random((T, B, 2)), rng.random((T, B))),
+    )
+
+
+@pytest.mark.parametrize("cls", ALL_CLASSES)
+def test_fields_of_the_user_travel(cls):
+    samples = samples_with_more_fields(9, 2, cls)
+    buffer = cls(example=samples[0, 0], size=20, B=2, n_step_return=2)
+    buffer.append_samples(samples)
+    batch = buffer.extract_batch([4, 2], [1, 0])
+    np.testing.assert_array_equal(batch.cost, samples.cost[[4, 2], [1, 0]])
+    np.testing.assert_array_equal(batch.timeout, samples.timeout[[4, 2], [1, 0]])
+    np.testing.assert_array_equal(batch.goal.image, samples.goal.image[[4, 2], [1, 0]])
+    drawn = buffer.sample_batch(3)
+    assert drawn.cost.shape == (3,)
+    assert type(drawn) is type(buffer.sample_batch(3))
+    assert hasattr(drawn, "is_weights") == hasattr(buffer, "priority_tree")
+
+
+def test_names_of_batch_fields_are_refused():
+    record = namedarraytuple("Bad", [*SamplesToBuffer._fields, "return_"])
+    buffer = UniformReplayBuffer(record(*scalar_example(), np.float32(0)), 10, 1)
+    buffer.append_samples(record(*scalar_samples(5), np.zeros((5, 1))))
+    with pytest.raises(ValueError, match="'return_'"):
+        buffer.sample_batch(1)
+
+
+def test_not_enough_samples():
+    buffer = uniform(B=2, size=20, n_step_return=3)
+    buffer.append_samples(scalar_samples(4, B=2))
+    with pytest.raises(ValueError, match=r"cannot sample 32 .* 4 of T=10 .*min_steps_learn"):
+        buffer.sample_batch(32)
+
+
+@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
+def test_wrong_batches_are_refused_and_change_nothing(cls):
+    buffer = cls(example=scalar_example(), size=20, B=2)
+    buffer.append_samples(scalar_samples(4, B=2))
+    good = scalar_samples(3, B=2)
+    with pytest.raises(ValueError, match="B=2"):
+        buffer.append_samples(scalar_samples(3, B=1))
+    with pytest.raises(ValueError, match=r"samples.action has shape \(2, 2\)"):
+        buffer.append_samples(good._replace(action=np.zeros((2, 2), int)))
+    with pytest.raises(ValueError, match="11 rows at once"):
+        buffer.append_samples(scalar_samples(11, B=2))
+    with pytest.raises(ValueError, match=r"missing: \[\], unknown: \['timeout'\]"):
+        buffer.append_samples(scalar_samples(3, B=2, cls=SamplesTl))
+    with pytest.raises(ValueError, match=r"missing: \['action'\]"):
+        buffer.append_samples(good._replace(action=None))
+    assert buffer.t == 4
+    assert not buffer.samples.reward[4:].any()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "match"),
+    [
+        ({"size": 8, "B": 4, "n_step_return": 3}, "size at least 20"),
+        ({"size": 0, "B": 4}, "size is 0"),
+        ({"size": 8, "B": 0}, "B is 0"),
+        ({"size": 100, "B": 4, "n_step_return": 0}, "n_step_return is 0"),
+    ],
+)
+@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
+def test_sizes_that_cannot_work(cls, kwargs, match):
+    with pytest.raises(ValueError, match=match):
+        cls(example=scalar_example(), **kwargs)
+
+
+def test_unknown_arguments_are_named():
+    with pytest.raises(TypeError, match="alpha"):
+        UniformReplayBuffer(example=scalar_example(), size=100, B=1, alpha=0.6)
+
+
+def test_missing_timeout():
+    with pytest.raises(ValueError, match="not timeout"):
+        TlUniformReplayBuffer(example=scalar_example(), size=100, B=1)
+
+
+def frame_example(observation):
+    return scalar_example()._replace(observation=observation)
+
+
+@pytest.mark.parametrize(
+    "observation", [np.zeros(3, np.float32), np.zeros((84, 84), np.uint8), Pixels(0, 1)]
+)
+@pytest.mark.parametrize("cls", [UniformReplayFrameBuffer, PrioritizedReplayFrameBuffer])
+def test_frame_buffers_want_images(cls, observation):
+    with pytest.raises(ValueError, match="UniformReplayBuffer"):
+        cls(example=frame_example(observation), size=100, B=1)
+
+
+def test_frames_are_stored_once():
+    stack = np.zeros((4, 6, 5), np.uint8)
+    buffer = UniformReplayFrameBuffer(example=frame_example(stack), size=40, B=2)
+    assert buffer.samples_frames.shape == (20 + 3, 2, 6, 5)
+    assert buffer.samples_frames.dtype == np.uint8
+    assert np.shares_memory(buffer.samples_new_frames, buffer.samples_frames)
+    assert (buffer.n_frames, buffer.off_forward, buffer.off_backward) == (4, 3, 1)
+    assert buffer.samples._fields == ("action", "reward", "done")
+    with pytest.raises(ValueError, match=r"\(2, 4, 6, 5\)"):
+        buffer.append_samples(frame_example(np.zeros((3, 2, 4, 5, 6), np.uint8)))
+
+
+def test_the_first_observation_has_its_history():
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 255, (9, 2, 3, 3)).astype(np.uint8)
+    stacks = np.stack([frames[t : t + 4].swapaxes(0, 1) for t in range(6)])
+    buffer = UniformReplayFrameBuffer(example=frame_example(stacks[0, 0]), size=40, B=2)
+    buffer.append_samples(frame_example(stacks)._replace(**scalar_fields(6, 2)))
+    T_idxs, B_idxs = np.divmod(np.arange(12), 2)
+    np.testing.assert_array_equal(
+        buffer.extract_observation(T_idxs, B_idxs), stacks[T_idxs, B_idxs]
+    )
+
+
+def scalar_fields(T, B):
+    return {k: v for k, v in scalar_samples(T, B).items() if k != "observation"}
+
+
+def test_a_frame_buffer_holds_one_byte_per_pixel_and_step():
+    stack = np.zeros((4, 104, 80), np.uint8)
+    buffer = UniformReplayFrameBuffer(example=frame_example(stack), size=1e6, B=16)
+    n_bytes = sum(rows.nbytes for rows in buffer.stored_rows.values())
+    assert buffer.samples_frames.nbytes == (62_500 + 3) * 16 * 104 * 80
+    assert n_bytes < 1e6 * (104 * 80 + 20)
+
+
+@pytest.mark.parametrize(("T_idx", "B_idx"), [(20, 0), (-1, 0), (0, 2), (0, -1)])
+def test_frame_indexes_out_of_range(T_idx, B_idx):
+    stack = np.zeros((4, 6, 5), np.uint8)
+    buffer = UniformReplayFrameBuffer(example=frame_example(stack), size=40, B=2)
+    with pytest.raises(IndexError, match=r"\(20, 2\)"):
+        buffer.extract_observation(np.array([1, T_idx]), np.array([0, B_idx]))
+
+
+@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
+def test_draws_are_reproducible_by_set_seed(cls):
+    actions = []
+    for seed in (5, 5, 6):
+        set_seed(seed)
+        buffer = cls(example=scalar_example(), size=1000, B=2)
+        buffer.append_samples(scalar_samples(400, B=2))
+        actions.append(buffer.sample_batch(50).action.tolist())
+    assert actions[0] == actions[1] != actions[2]

@@ -1,0 +1,102 @@
+"""A buffer goes on from its state as if nothing had happened."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from rlpyt.utils.buffer import buffer_func
+from tests.reference.naive_replay import Stream
+from tests.replays.test_against_naive import CLASSES, as_samples
+
+
+def assert_same(one, other):
+    if isinstance(one, tuple):
+        for x, y in zip(one, other, strict=True):
+            assert_same(x, y)
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+def make(cls, n_appends, n_frames=3, size=40, B=2, n_step_return=2, seed=0):
+    stream = Stream(np.random.default_rng(seed), B, n_frames, done_prob=0.2)
+    example = as_samples(stream.steps(1))[0, 0]
+    buffer = cls(example=example, size=size, B=B, discount=0.9, n_step_return=n_step_return)
+    for _ in range(n_appends):
+        go_on(buffer, stream)
+    return buffer, stream
+
+
+def go_on(buffer, stream):
+    buffer.append_samples(as_samples(stream.steps(7)))
+    batch = buffer.sample_batch(5)
+    if hasattr(buffer, "priority_tree"):
+        buffer.update_batch_priorities(np.abs(batch.return_.numpy()) + 1)
+    return batch
+
+
+@pytest.mark.parametrize("n_appends", [1, 2, 5])
+@pytest.mark.parametrize("parts", CLASSES)
+def test_round_trip_in_the_middle(parts, n_appends):
+    buffer, stream = make(CLASSES[parts], n_appends)
+    state = pickle.loads(pickle.dumps(buffer.state_dict()))
+    other, _ = make(CLASSES[parts], 4, seed=1)
+    other.load_state_dict(state)
+    for _ in range(4):
+        samples = as_samples(stream.steps(7))
+        buffer.append_samples(samples)
+        other.append_samples(buffer_func(samples, np.copy))
+        one, two = buffer.sample_batch(6), other.sample_batch(6)
+        assert_same(one, two)
+        if parts[0]:
+            for each in (buffer, other):
+                each.update_batch_priorities(np.abs(one.return_.numpy()) + 1)
+
+
+def test_the_state_is_not_a_copy_and_has_only_what_was_written():
+    buffer, _ = make(CLASSES[False, True, False], 1)
+    rows = buffer.state_dict()["rows"]
+    assert {name: len(x) for name, x in rows.items()} == {
+        "action": 7,
+        "reward": 7,
+        "done": 7,
+        "timeout": 7,
+        "note": 7,
+        "return_": 7,
+        "done_n": 7,
+        "frames": 7 + 2,
+    }
+    assert all(np.shares_memory(x, buffer.stored_rows[name]) for name, x in rows.items())
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"size": 42}, "T=20 rows and B=2"),
+        ({"B": 4}, "T=20 rows and B=2"),
+        ({"n_step_return": 1}, "n_step_return"),
+    ],
+)
+@pytest.mark.parametrize("parts", CLASSES)
+def test_another_shape_is_refused(parts, change, match):
+    buffer, _ = make(CLASSES[parts], 2)
+    other, _ = make(CLASSES[parts], 2, **change)
+    before = other.t
+    with pytest.raises(ValueError, match=match):
+        other.load_state_dict(buffer.state_dict())
+    assert other.t == before
+
+
+def test_another_image_is_refused():
+    cls = CLASSES[False, False, False]
+    buffer, _ = make(cls, 2)
+    other, _ = make(cls, 2, n_frames=2)
+    with pytest.raises(ValueError, match="observation of the state is uint8"):
+        other.load_state_dict(buffer.state_dict())
+
+
+def test_state_without_priorities_is_refused():
+    buffer, _ = make(CLASSES[False, False, False], 2)
+    other, _ = make(CLASSES[True, False, False], 2)
+    with pytest.raises(ValueError, match="without priorities"):
+        other.load_state_dict(buffer.state_dict())

@@ -1,0 +1,218 @@
+"""Classes as research code writes them: own compositions and overridden methods."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.core.records import SamplesToBuffer
+from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
+from rlpyt.replays.non_sequence.frame import NStepFrameBuffer, UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
+from rlpyt.replays.non_sequence.prioritized import (
+    PrioritizedReplay,
+    PrioritizedReplayBuffer,
+    SamplesFromReplayPri,
+)
+from rlpyt.replays.non_sequence.time_limit import NStepTimeLimitBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.sum_tree import SumTree
+from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.quick_args import save__init__args
+
+
+def samples(T=8, B=1, observation=None):
+    number = np.arange(T, dtype=np.float32)[:, None].repeat(B, 1)
+    if observation is None:
+        observation = number[..., None]
+    return SamplesToBuffer(observation, number.astype(int), number, number == 3)
+
+
+def make(cls, **kwargs):
+    buffer = cls(example=samples()[0, 0], size=20, B=1, **kwargs)
+    buffer.append_samples(samples())
+    return buffer
+
+
+SamplesWithDelta = namedarraytuple("SamplesWithDelta", [*SamplesFromReplay._fields, "delta"])
+SamplesWithDeltaPri = namedarraytuple(
+    "SamplesWithDeltaPri", [*SamplesFromReplayPri._fields, "delta"]
+)
+
+
+def test_overridden_extract_batch_builds_its_own_record():
+    class Buffer(UniformReplayBuffer):
+        def extract_batch(self, T_idxs, B_idxs):
+            batch = super().extract_batch(T_idxs, B_idxs)
+            delta = self.samples.reward[T_idxs, B_idxs] - self.samples.reward[T_idxs - 1, B_idxs]
+            return SamplesWithDelta(*batch, delta=torch.from_numpy(delta))
+
+    batch = make(Buffer).sample_batch(16)
+    assert type(batch) is SamplesWithDelta
+    assert (batch.delta == 1).all()
+
+
+def test_overridden_extract_batch_under_priorities():
+    class Storage(NStepReturnBuffer):
+        def extract_batch(self, T_idxs, B_idxs):
+            batch = super().extract_batch(T_idxs, B_idxs)
+            return SamplesWithDelta(*batch, delta=batch.return_ * 2)
+
+    class Buffer(PrioritizedReplay, Storage):
+        def weight_batch_samples(self, batch, is_weights):
+            return SamplesWithDeltaPri(**dict(batch.items()), is_weights=is_weights)
+
+    batch = make(Buffer).sample_batch(4)
+    assert type(batch) is SamplesWithDeltaPri
+    assert torch.equal(batch.delta, batch.return_ * 2)
+    assert batch.is_weights.tolist() == [1, 1, 1, 1]
+
+
+def test_overridden_sample_idxs():
+    class Newest(UniformReplayBuffer):
+        def sample_idxs(self, batch_B):
+            T_idxs = (self.t - 1 - self.off_backward - np.arange(batch_B)) % self.T
+            return T_idxs, np.zeros(batch_B, int)
+
+    assert make(Newest).sample_batch(3).action.tolist() == [6, 5, 4]
+
+
+def test_overridden_extract_observation_serves_agent_and_target():
+    class Doubled(UniformReplayBuffer):
+        def extract_observation(self, T_idxs, B_idxs):
+            return 2 * super().extract_observation(T_idxs, B_idxs)
+
+    batch = make(Doubled).extract_batch([2, 4], [0, 0])
+    assert batch.agent_inputs.observation[:, 0].tolist() == [4, 8]
+    assert batch.target_inputs.observation[:, 0].tolist() == [6, 10]
+
+
+def test_overridden_extract_observation_may_give_tensors():
+    class Scaled(UniformReplayFrameBuffer):
+        def extract_observation(self, T_idxs, B_idxs):
+            return torch.from_numpy(super().extract_observation(T_idxs, B_idxs)) / 255
+
+    frames = samples(observation=np.full((8, 1, 2, 3, 3), 51, np.uint8))
+    buffer = Scaled(example=frames[0, 0], size=20, B=1)
+    buffer.append_samples(frames)
+    assert torch.allclose(
+        buffer.sample_batch(3).target_inputs.observation[:, -1], torch.tensor(0.2)
+    )
+
+
+def test_overridden_compute_returns_sees_the_rows_just_written():
+    class Sums(UniformReplayBuffer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.sums = self.allocate_like(self.samples.reward, "sums")
+            self.seen = []
+
+        def compute_returns(self, T):
+            super().compute_returns(T)
+            self.seen.append((self.t, T))
+            self.sums[self.t : self.t + T] = np.cumsum(self.samples.reward[self.t : self.t + T])[
+                :, None
+            ]
+
+    buffer = make(Sums, n_step_return=2)
+    assert buffer.seen == [(0, 8)]
+    assert buffer.sums[7, 0] == 28
+    assert buffer.state_dict()["rows"]["sums"].shape == (8, 1)
+    assert buffer.extract_batch([1], [0]).return_.item() == 3
+
+
+def test_overridden_append_samples_and_own_keyword():
+    class Scaled(PrioritizedReplayBuffer):
+        def __init__(self, reward_scale, **kwargs):
+            super().__init__(**kwargs)
+            self.reward_scale = reward_scale
+
+        def append_samples(self, samples):
+            n_rows, rows = super().append_samples(samples)
+            self.samples.reward[rows] *= self.reward_scale
+            return n_rows, rows
+
+    buffer = make(Scaled, reward_scale=10, alpha=0.7, beta=0.5)
+    assert buffer.samples.reward[:8, 0].tolist() == [0, 10, 20, 30, 40, 50, 60, 70]
+    assert (buffer.alpha, buffer.beta, buffer.unique) == (0.7, 0.5, False)
+
+
+def test_own_mixin_between_the_parts():
+    class CountMixin:
+        def __init__(self, *, start=0, **kwargs):
+            super().__init__(**kwargs)
+            self.count = start
+
+        def append_samples(self, samples):
+            result = super().append_samples(samples)
+            self.count += result[0]
+            return result
+
+    class Buffer(PrioritizedReplay, CountMixin, NStepFrameBuffer, NStepTimeLimitBuffer):
+        pass
+
+    record = namedarraytuple("Tl", [*SamplesToBuffer._fields, "timeout"])
+    stacks = np.zeros((8, 1, 2, 3, 3), np.uint8)
+    steps = record(*samples(observation=stacks), np.zeros((8, 1), bool))
+    buffer = Buffer(example=steps[0, 0], size=20, B=1, n_step_return=2, alpha=1.0, start=5)
+    buffer.append_samples(torchify_buffer(steps))
+    assert buffer.count == 13
+    batch = buffer.sample_batch(3)
+    assert batch.agent_inputs.observation.shape == (3, 2, 3, 3)
+    assert batch._fields[-3:] == ("timeout", "timeout_n", "is_weights")
+
+
+def test_own_tree():
+    class Buffer(PrioritizedReplayBuffer):
+        def init_priority_tree(self):
+            self.priority_tree = SumTree(self.T, self.B, 5, self.off_forward, default_value=3)
+
+    buffer = make(Buffer)
+    assert np.flatnonzero(buffer.priority_tree.priorities).tolist() == [1, 2]
+    assert buffer.priority_tree.tree[0] == 6
+
+
+def test_own_sample_batch_from_the_tree():
+    class Buffer(PrioritizedReplayBuffer):
+        def sample_batch(self, batch_B):
+            self._async_pull()
+            (T_idxs, B_idxs), priorities = self.priority_tree.sample(batch_B, unique=self.unique)
+            return self.extract_batch(T_idxs, B_idxs), priorities
+
+    batch, priorities = make(Buffer).sample_batch(3)
+    assert type(batch) is SamplesFromReplay
+    assert priorities.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_constructors_which_save_their_arguments(order):
+    class Buffer(UniformReplayBuffer):
+        def __init__(self, example, size, B, discount=1, n_step_return=1, extra=7):
+            kwargs = {"discount": discount, "n_step_return": n_step_return}
+            if order == "before":
+                save__init__args(locals())
+            super().__init__(example, size, B, **kwargs)
+            if order == "after":
+                save__init__args(locals())
+
+    buffer = Buffer(samples()[0, 0], 19.5, 1, 0.9, n_step_return=2)
+    assert (buffer.T, buffer.B, buffer.size) == (20, 1, 20)
+    assert (buffer.discount, buffer.n_step_return, buffer.extra) == (0.9, 2, 7)
+
+
+def test_cursor_attributes_can_be_set():
+    """As a reader process does with the cursor of a shared buffer."""
+    writer, reader = make(UniformReplayBuffer), UniformReplayBuffer(samples()[0, 0], 20, 1)
+    reader.t = writer.t
+    reader._buffer_full = writer._buffer_full
+    assert reader.window.n_valid == writer.window.n_valid == 6
+
+
+def test_order_of_the_parts():
+    names = [cls.__name__ for cls in UniformReplayFrameBuffer.__mro__]
+    parts = [UniformReplay, NStepFrameBuffer, FrameBufferMixin, NStepReturnBuffer]
+    parts += [BaseNStepReturnBuffer, BaseReplayBuffer]
+    assert names[1:-1] == [cls.__name__ for cls in parts]
+    assert not UniformReplayFrameBuffer.async_

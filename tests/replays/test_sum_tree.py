@@ -1,0 +1,322 @@
+"""The sum tree against a dictionary and a cumulative sum, and what it must refuse."""
+
+import numpy as np
+import pytest
+
+from rlpyt.replays._tree import LeafTree
+from rlpyt.replays.sum_tree import SumTree
+from tests.reference.naive_tree import NaiveTree
+
+
+def on_rows(tree):
+    return np.flatnonzero(tree.priorities[:, 0]).tolist()
+
+
+def assert_sums_exact(tree):
+    """Every node equals the sum of its two children, to the last bit."""
+    nodes = tree.tree
+    k = np.arange(tree.low_idx)
+    np.testing.assert_array_equal(nodes[k], nodes[2 * k + 1] + nodes[2 * k + 2])
+    assert not nodes[tree.low_idx + tree.size :].any()
+
+
+def test_rows_on_after_each_advance():
+    tree = SumTree(T=8, B=1, off_backward=2, off_forward=1)
+    rows = []
+    for _ in range(4):
+        tree.advance(3)
+        rows.append(on_rows(tree))
+    assert rows == [[], [1, 2, 3], [2, 3, 4, 5, 6], [0, 1, 5, 6, 7]]
+
+
+def test_input_priorities_shifted_to_earlier_rows():
+    tree = SumTree(8, 1, 2, 1, enable_input_priorities=True, input_priority_shift=1)
+    for priority in (10, 11):
+        tree.advance(2, priorities=priority)
+    assert tree.priorities[:, 0].tolist() == [0, 11, 0, 0, 0, 0, 0, 0]
+    tree.advance(2, priorities=12)
+    assert tree.priorities[:, 0].tolist() == [0, 11, 11, 12, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("given", ["scalar", "[B]", "[T,B]"])
+def test_forms_of_input_priorities(given):
+    tree = SumTree(8, 2, 1, 1, enable_input_priorities=True)
+    values = {"scalar": 3.0, "[B]": np.array([3.0, 4.0]), "[T,B]": np.arange(1.0, 11).reshape(5, 2)}
+    tree.advance(5, priorities=values[given])
+    expected = np.broadcast_to(values[given], (5, 2))
+    np.testing.assert_array_equal(tree.priorities[1:4], expected[1:4])
+
+
+def test_advance_by_nothing_does_nothing():
+    tree = SumTree(8, 1, 2, 1)
+    tree.advance(6)
+    before = tree.tree.copy()
+    tree.advance(0)
+    assert tree.t == 6
+    np.testing.assert_array_equal(tree.tree, before)
+
+
+def random_pair(rng):
+    b, f = int(rng.integers(0, 4)), int(rng.integers(0, 4))
+    T, B, shift = b + f + int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(0, 5))
+    enable = bool(rng.integers(2))
+    tree = SumTree(T, B, b, f, 1.5, enable_input_priorities=enable, input_priority_shift=shift)
+    return tree, NaiveTree(T, B, b, f, 1.5, shift), enable
+
+
+def advance_both(rng, tree, twin, enable):
+    n = int(rng.integers(0, tree.T + 1))
+    shape = [(), (tree.B,), (n, tree.B)][rng.integers(3)]
+    priorities = rng.random(shape) + 0.1 if enable and rng.random() < 0.7 else None
+    tree.advance(n, priorities)
+    twin.advance(n, priorities)
+
+
+def sample_and_update_both(rng, tree, twin):
+    (T_idxs, B_idxs), priorities = tree.sample(7)
+    np.testing.assert_array_equal(twin.array()[T_idxs, B_idxs], priorities)
+    assert (priorities > 0).all()
+    if rng.random() < 0.3:  # An entry may be switched off between a sample and its update.
+        tree.advance(1)
+        twin.advance(1)
+    values = rng.random(7) * 10.0 ** rng.integers(-8, 8, 7)
+    tree.update_batch_priorities(values)
+    twin.update(T_idxs, B_idxs, values)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_equals_naive_tree(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        tree, twin, enable = random_pair(rng)
+        for _ in range(15):
+            advance_both(rng, tree, twin, enable)
+            if tree.tree[0] > 0:
+                sample_and_update_both(rng, tree, twin)
+            np.testing.assert_array_equal(tree.priorities, twin.array())
+            assert_sums_exact(tree)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_find_equals_cumulative_sum(seed):
+    """Whole-number priorities and 2^-20 grid: no rounding, so the two agree exactly."""
+    rng = np.random.default_rng(seed)
+    tree, twin, _ = random_pair(rng)
+    tree.advance(tree.T)
+    twin.advance(tree.T)
+    (T_idxs, B_idxs), _ = tree.sample(30)
+    values = rng.integers(0, 50, 30).astype(float)
+    tree.update_batch_priorities(values)
+    twin.update(T_idxs, B_idxs, values)
+    if tree.tree[0] > 0:
+        u = rng.integers(0, 2**20, 500) / 2**20
+        np.testing.assert_array_equal(tree.find(u) - tree.low_idx, twin.find(u))
+
+
+def test_root_does_not_drift():
+    """Adding differences used to let the root part from its leaves."""
+    rng = np.random.default_rng(0)
+    tree = SumTree(64, 4, 2, 1)
+    for _ in range(2000):
+        tree.advance(3)
+        if tree.tree[0] > 0:
+            tree.sample(16)
+            tree.update_batch_priorities(10.0 ** rng.uniform(-12, 12, 16))
+    assert_sums_exact(tree)
+
+
+def chi_square(counts, probabilities):
+    expected = probabilities * counts.sum()
+    return ((counts - expected) ** 2 / expected).sum()
+
+
+def is_likely(counts, probabilities):
+    """Chi-square at most its mean plus five standard deviations."""
+    df = len(counts) - 1
+    return chi_square(counts, probabilities) < df + 5 * np.sqrt(2 * df)
+
+
+def weighted_tree(weights):
+    """A tree whose valid rows 1, 2, ... have these weights."""
+    tree = SumTree(len(weights) + 2, 1, 1, 1, enable_input_priorities=True)
+    tree.advance(len(weights) + 2, priorities=np.array([[1.0], *[[w] for w in weights], [1.0]]))
+    tree.rng = np.random.default_rng(11)
+    np.testing.assert_array_equal(tree.priorities[1:-1, 0], weights)
+    return tree
+
+
+def test_frequencies_are_in_proportion_to_priorities():
+    weights = np.array([0.5, 1, 2, 4, 3, 0.1, 7])
+    (T_idxs, _), _ = weighted_tree(weights).sample(50_000)
+    assert is_likely(np.bincount(T_idxs, minlength=9)[1:-1], weights / weights.sum())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chi_square_would_notice(seed):
+    draws = np.random.default_rng(seed).integers(0, 7, 50_000)
+    assert not is_likely(np.bincount(draws), np.array([1.05, 1, 1, 1, 1, 1, 0.95]) / 7)
+
+
+def test_unique_draws_follow_each_other_without_replacement():
+    """They used to be sorted and cut, which favoured low indexes."""
+    weights = np.array([1.0, 2, 3, 4])
+    tree = weighted_tree(weights)
+    counts = np.zeros((4, 4))
+    for _ in range(20_000):
+        (T_idxs, _), _ = tree.sample(2, unique=True)
+        counts[T_idxs[0] - 1, T_idxs[1] - 1] += 1
+    p = weights / weights.sum()
+    expected = p[:, None] * p / (1 - p[:, None])
+    off_diagonal = ~np.eye(4, dtype=bool)
+    assert not counts[~off_diagonal].any()
+    assert is_likely(counts[off_diagonal], expected[off_diagonal])
+
+
+def test_unique_draws_when_one_priority_has_nearly_all_weight():
+    weights = np.array([1.0, 1e12, 2.0, 1.0])
+    tree = weighted_tree(weights)
+    seconds = np.zeros(5)
+    for _ in range(4000):
+        (T_idxs, _), priorities = tree.sample(3, unique=True)
+        assert len(set(T_idxs)) == 3
+        assert T_idxs[0] == 2
+        np.testing.assert_array_equal(priorities, weights[T_idxs - 1])
+        seconds[T_idxs[1]] += 1
+    assert is_likely(seconds[[1, 3, 4]], np.array([0.25, 0.5, 0.25]))
+
+
+def test_unique_draws_of_everything():
+    (T_idxs, _), _ = weighted_tree([1.0, 2, 3, 4]).sample(4, unique=True)
+    assert sorted(T_idxs) == [1, 2, 3, 4]
+
+
+def test_more_unique_draws_than_entries_is_an_error():
+    """There used to be duplicates."""
+    with pytest.raises(ValueError, match="5 distinct entries: only 4"):
+        weighted_tree([1.0, 2, 3, 4]).sample(5, unique=True)
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2, 3], [1.0, 1e-17, 1e17, 0.3], [0.1] * 5])
+def test_rounding_never_leads_to_an_empty_leaf(weights):
+    """A draw rounded up to the total used to end in the padding behind the leaves."""
+    tree = weighted_tree(weights)
+    leaves = tree.find(np.array([0.0, 1 - 2**-53, 1.0])) - tree.low_idx
+    assert leaves.min() == 1
+    assert leaves.max() == len(weights)
+
+
+def test_empty_tree_is_an_error():
+    """It used to return leaf 0."""
+    tree = SumTree(8, 2, 2, 1)
+    with pytest.raises(ValueError, match="0 of T=8 rows"):
+        tree.sample(1)
+
+
+def test_first_of_duplicates_counts():
+    tree = weighted_tree([1.0, 2, 3, 4])
+    tree.prev_tree_idxs = tree.low_idx + np.array([2, 1, 2, 2])
+    tree.update_batch_priorities(np.array([0.0, 9, 7, 8]))
+    assert tree.priorities[:, 0].tolist() == [0, 9, 0, 3, 4, 0]
+
+
+def test_rows_switched_off_since_the_sample_stay_off():
+    """An update used to switch them on again."""
+    tree = SumTree(8, 1, 2, 1)
+    tree.advance(6)
+    tree.sample(50)
+    tree.advance(4)
+    before = tree.priorities.copy()
+    tree.update_batch_priorities(np.full(50, 5.0))
+    np.testing.assert_array_equal(tree.priorities > 0, before > 0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_bad_priorities_change_nothing(bad):
+    tree = weighted_tree([1.0, 2, 3, 4])
+    tree.sample(3)
+    before = tree.tree.copy()
+    with pytest.raises(ValueError, match="finite and not negative"):
+        tree.update_batch_priorities(np.array([1.0, bad, 2.0]))
+    np.testing.assert_array_equal(tree.tree, before)
+    with pytest.raises(ValueError, match="finite and not negative"):
+        tree.advance(1, priorities=bad)
+    assert tree.t == 0
+
+
+def test_wrong_calls_are_refused():
+    tree = SumTree(8, 2, 1, 1)
+    with pytest.raises(ValueError, match="call sample first"):
+        tree.update_batch_priorities(1.0)
+    with pytest.raises(ValueError, match="input_priorities=True"):
+        tree.advance(1, priorities=1.0)
+    with pytest.raises(ValueError, match="9 rows at once"):
+        tree.advance(9)
+    tree.advance(6)
+    tree.sample(4)
+    with pytest.raises(ValueError, match=r"\(3,\).*\(4,\)"):
+        tree.update_batch_priorities(np.ones(3))
+    enabled = SumTree(8, 2, 1, 1, enable_input_priorities=True)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        enabled.advance(2, priorities=np.ones(3))
+
+
+@pytest.mark.parametrize("default_value", [0, -1, np.nan, np.inf])
+def test_default_value_must_be_a_weight(default_value):
+    with pytest.raises(ValueError, match="default_value"):
+        SumTree(8, 2, 1, 1, default_value=default_value)
+
+
+def test_negative_shift_is_refused():
+    with pytest.raises(ValueError, match="input_priority_shift is -1"):
+        SumTree(8, 2, 1, 1, input_priority_shift=-1)
+
+
+def test_reset_starts_again():
+    tree = SumTree(8, 1, 2, 1)
+    tree.advance(7)
+    tree.reset()
+    assert tree.tree[0] == 0
+    tree.advance(4)
+    assert on_rows(tree) == [1]
+
+
+def test_print_tree(capsys):
+    tree = weighted_tree([1.0, 2, 3, 4])
+    tree.print_tree(0)
+    assert capsys.readouterr().out == "10.0\n"
+    tree.print_tree()
+    lines = capsys.readouterr().out.splitlines()
+    assert [sum(map(float, line.split())) for line in lines] == [10.0] * 4
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 3, 4, 5, 8, 9, 1000])
+def test_leaf_tree_of_any_size(n_leaves):
+    tree = LeafTree(n_leaves)
+    tree.load_leaves(np.arange(1.0, n_leaves + 1))
+    assert tree.total == n_leaves * (n_leaves + 1) / 2
+    leaves, values = tree.find(np.cumsum(np.arange(1.0, n_leaves + 1)) - 0.5)
+    np.testing.assert_array_equal(leaves, np.arange(n_leaves))
+    np.testing.assert_array_equal(values, np.arange(1.0, n_leaves + 1))
+
+
+def test_state_round_trip():
+    tree = SumTree(16, 3, 2, 1, enable_input_priorities=True, input_priority_shift=1)
+    rng = np.random.default_rng(0)
+    for _ in range(9):
+        tree.advance(3, rng.random((3, 3)))
+    tree.sample(8)
+    other = SumTree(16, 3, 2, 1, enable_input_priorities=True, input_priority_shift=1)
+    other.load_state_dict(tree.state_dict())
+    for one in (tree, other):
+        one.update_batch_priorities(np.arange(1.0, 9))
+        one.advance(4, 2.0)
+    np.testing.assert_array_equal(tree.tree, other.tree)
+    np.testing.assert_array_equal(tree.sample(5)[0], other.sample(5)[0])
+
+
+def test_state_of_another_tree_is_refused():
+    tree = SumTree(16, 3, 2, 1)
+    with pytest.raises(ValueError, match="T=16 rows and B=3"):
+        SumTree(15, 3, 2, 1).load_state_dict(tree.state_dict())
+    with pytest.raises(ValueError, match="enable_input_priorities"):
+        SumTree(16, 3, 2, 1, enable_input_priorities=True).load_state_dict(tree.state_dict())
