@@ -1,0 +1,149 @@
+"""Info dictionaries of gym as records: the same fields, shapes and dtypes at every step."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rlpyt.spaces._fields import field_names
+from rlpyt.utils.collections import record_class
+from rlpyt.utils.logging import logger
+from rlpyt.utils.types import Nested
+
+_MISSING = object()
+_NUMERIC_KINDS = "biufc"
+# What a value may be cast from without loss of meaning: bool to integer to real to complex.
+_KIND_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+class InfoLayout:
+    """The fields which one example of an info dictionary declares.
+
+    Keys which are no valid field names are rewritten (``ale.lives`` to ``ale_lives``). Entries
+    which are no numbers are left out, with one notice in the log.
+
+    Args:
+        example: the dictionary; nested ones become nested records.
+        name: of the record class; sub-records are named ``<name>_<field>``.
+    """
+
+    def __init__(self, example: Mapping[Any, Any], name: str = "info") -> None:
+        self._name = name
+        numeric = {key: value for key, value in example.items() if _is_numeric(value)}
+        left_out = [str(key) for key in example if key not in numeric]
+        if left_out:
+            _notice(f"{name}: entries which are no numbers are left out: {', '.join(left_out)}")
+        fields = field_names(numeric)
+        self.record_cls: Any = record_class(name, fields)
+        self._parts: list[tuple[Any, InfoLayout | _Leaf]] = []
+        for (key, value), field in zip(numeric.items(), fields):
+            is_nested = isinstance(value, Mapping)
+            part = InfoLayout(value, f"{name}_{field}") if is_nested else _Leaf(value)
+            self._parts.append((key, part))
+
+    def read(self, info: Any) -> Nested:
+        """Return the record of ``info``: unknown keys are dropped, missing ones are zero.
+
+        Raises:
+            ValueError: if an entry has another shape, or a type which does not fit the example's.
+        """
+        if not isinstance(info, Mapping):
+            raise _changed(self._name, "a dictionary", repr(info))
+        values = []
+        for key, part in self._parts:
+            value = info.get(key, _MISSING)
+            if value is _MISSING or value is None:
+                values.append(part.zeros())
+                continue
+            try:
+                values.append(part.read(value))
+            except _LeafError as error:
+                raise _changed(f"{self._name}[{key!r}]", *error.args) from None
+        return self.record_cls(*values)
+
+    def zeros(self) -> Nested:
+        """Return the record with zeros everywhere."""
+        return self.record_cls(*[part.zeros() for _, part in self._parts])
+
+
+class _LeafError(Exception):
+    """A leaf changed; the arguments describe how it was and how it is."""
+
+
+class _Leaf:
+    """Type and shape of one number or array."""
+
+    def __init__(self, example: Any) -> None:
+        array = np.asarray(example)
+        self._dtype, self._shape = array.dtype, array.shape
+        # A scalar of this very type needs no look at its shape.
+        self._scalar_type = type(example) if isinstance(example, (int, float, np.generic)) else None
+
+    def read(self, value: Any) -> Any:
+        if type(value) is self._scalar_type:
+            return value
+        array = np.asarray(value)
+        kind = _KIND_ORDER.get(array.dtype.kind, 9)
+        if array.shape != self._shape or kind > _KIND_ORDER[self._dtype.kind]:
+            raise _LeafError(
+                f"of shape {self._shape} and type {self._dtype}",
+                f"of shape {array.shape} and type {array.dtype}",
+            )
+        return array if array.dtype == self._dtype else array.astype(self._dtype)
+
+    def zeros(self) -> Any:
+        return np.zeros(self._shape, dtype=self._dtype)
+
+
+def _changed(path: str, before: str, now: str) -> ValueError:
+    return ValueError(
+        f"{path} was {before} in the example and is now {now}: every step must give the same; pass "
+        "make(..., info_example={...}) which has this entry in its final shape and type"
+    )
+
+
+def _is_numeric(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return True
+    try:
+        return np.asarray(value).dtype.kind in _NUMERIC_KINDS
+    except ValueError:  # A ragged list.
+        return False
+
+
+@cache
+def _notice(text: str) -> None:
+    """Log ``text`` once in this process."""
+    logger.log(text)
+
+
+def build_info_tuples(info: Mapping[Any, Any], name: str = "info") -> InfoLayout:
+    """Return the layout which the example ``info`` declares; nothing is stored anywhere."""
+    return InfoLayout(info, name)
+
+
+def info_to_nt(value: Any, name: str = "info", layout: InfoLayout | None = None) -> Nested:
+    """Turn an info dictionary into a record.
+
+    Args:
+        value: the dictionary; anything else is returned as it is.
+        name: of the record class, where no ``layout`` is given.
+        layout: the declared fields; without it, all fields of ``value``.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    return (layout or InfoLayout(value, name)).read(value)
+
+
+def infill_info(info: dict[Any, Any], sometimes_info: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Add to ``info`` what it lacks of ``sometimes_info``, in place and recursively."""
+    for key, value in sometimes_info.items():
+        if key not in info:
+            info[key] = copy.deepcopy(value)
+        elif isinstance(value, Mapping) and isinstance(info[key], dict):
+            infill_info(info[key], value)
+    return info

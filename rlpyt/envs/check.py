@@ -1,0 +1,206 @@
+"""Tests whether an environment keeps the rules on which samplers and replay buffers rely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rlpyt.utils.types import NDArray, Nested
+
+
+def check_env(make_env: Callable[[], Any], n_steps: int = 200, seed: int = 0) -> None:
+    """Play random episodes and compare all that comes back with the rules of ``Env``.
+
+    The rules: observations are in their space; shapes, types and fields never change; ``done`` is a
+    bool and the reward a number; ``traj_done`` and ``timeout`` come only with ``done``; an
+    observation is not written to by later steps; the same seed gives the same episodes, whatever
+    the global generator of numpy does; and the state, if there is one, continues exactly.
+
+    Args:
+        make_env: makes the environment; is called a few times.
+        n_steps: of each test, with resets between episodes.
+        seed: of the environment and of the actions.
+
+    Raises:
+        ValueError: naming the rule which was broken.
+    """
+    global_state = np.random.get_state()
+    try:
+        _check_spaces(make_env())
+        first = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
+        np.random.seed(seed + 1)  # An environment which uses the global generator goes astray.
+        again = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
+        _compare(first, again, "the same seed must give the same episodes")
+        _check_state(make_env, seed, n_steps)
+    finally:
+        np.random.set_state(global_state)
+
+
+def _seeded(make_env: Callable[[], Any], seed: int) -> Any:
+    env = make_env()
+    env.seed(seed)
+    return env
+
+
+def _actions(make_env: Callable[[], Any], seed: int, n_steps: int) -> list[Any]:
+    space = make_env().action_space
+    space.seed(seed)
+    return [space.sample() for _ in range(n_steps)]
+
+
+def _check_spaces(env: Any) -> None:
+    """Samples and null values have one signature; a null value draws nothing."""
+    for space in env.spaces:
+        space.seed(3)
+        first, second = space.sample(), space.sample()
+        space.seed(3)
+        space.null_value()
+        _require(_is_equal(space.sample(), first), f"{space}: null_value() must not draw")
+        _require(_is_equal(space.sample(), second), f"{space}: seed() must fix all samples")
+        _require(space.contains(first), f"{space}: contains() must be true of its sample")
+        same = _signature(space.null_value()) == _signature(first)
+        _require(same, f"{space}: null_value() must have shape and type of sample()")
+    env.close()
+
+
+def _play(env: Any, actions: list[Any]) -> list[Nested]:
+    """Observations and steps of consecutive episodes, all rules checked on the way."""
+    observation = env.reset()
+    looks = _Looks(env)
+    looks.check_observation(observation)
+    kept, copies = [observation], [_copy(observation)]
+    for action in actions:
+        step = env.step(action)
+        looks.check_step(step)
+        ended = getattr(step.env_info, "traj_done", step.done)
+        kept.append((step, env.reset()) if ended else step)
+        copies.append(_copy(kept[-1]))
+    _compare(kept, copies, "an observation must not be written to later: return a copy")
+    env.close()
+    return copies
+
+
+class _Looks:
+    """The signatures of the first observation and info, which all others must have."""
+
+    def __init__(self, env: Any) -> None:
+        self._space = env.observation_space
+        self._observation: list[Any] | None = None
+        self._info: list[Any] | None = None
+
+    def check_observation(self, observation: Nested) -> None:
+        signature = _signature(observation)
+        self._observation = self._observation or signature
+        _require(
+            signature == self._observation,
+            f"observations must keep shape and type: {self._observation} became {signature}",
+        )
+        _require(
+            self._space.contains(observation),
+            f"observation {observation} must be in the observation space {self._space}",
+        )
+
+    def check_step(self, step: Any) -> None:
+        _require(
+            getattr(step, "_fields", None) == ("observation", "reward", "done", "env_info"),
+            f"step() must return an EnvStep, not {type(step).__name__}",
+        )
+        self.check_observation(step.observation)
+        reward = np.asarray(step.reward)
+        _require(
+            reward.shape == () and reward.dtype.kind in "fiu",
+            f"the reward must be one number, not {step.reward!r}",
+        )
+        done = np.asarray(step.done)
+        _require(done.shape == () and done.dtype == bool, f"done must be a bool, not {step.done!r}")
+        for name in ("traj_done", "timeout"):
+            is_set = bool(getattr(step.env_info, name, False))
+            _require(bool(done) or not is_set, f"{name} must come with done")
+        signature = _signature(step.env_info)
+        self._info = signature if self._info is None else self._info
+        _require(
+            signature == self._info,
+            f"env_info must keep fields, shapes and types: {self._info} became {signature}",
+        )
+
+
+def _check_state(make_env: Callable[[], Any], seed: int, n_steps: int) -> None:
+    """A state, loaded into another environment, continues exactly; also with random resets."""
+    actions = _actions(make_env, seed, n_steps)
+    half = n_steps // 2
+    env = _seeded(make_env, seed)
+    _continue(env, actions[:half], env.reset())
+    try:
+        state = env.state_dict()
+    except (NotImplementedError, AttributeError):
+        return
+    state = _copy_state(state)
+    expected = _continue(env, actions[half:])
+    other = _seeded(make_env, seed + 1)
+    _continue(other, actions[: half // 2], other.reset())
+    other.load_state_dict(state)
+    _compare(_continue(other, actions[half:]), expected, "load_state_dict must continue exactly")
+
+
+def _continue(env: Any, actions: list[Any], *start: Nested) -> list[Nested]:
+    results = [_copy(observation) for observation in start]
+    for action in actions:
+        step = env.step(action)
+        results.append(_copy(step))
+        if getattr(step.env_info, "traj_done", step.done):
+            results.append(_copy(env.reset()))
+    return results
+
+
+def _copy_state(state: Any) -> Any:
+    """A copy of the state, which must be made of arrays and plain values."""
+    if isinstance(state, dict):
+        return {key: _copy_state(value) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(_copy_state(value) for value in state)
+    if isinstance(state, np.ndarray):
+        return state.copy()
+    plain = isinstance(state, (bool, int, float, complex, str, bytes, type(None)))
+    _require(plain, f"state_dict() must hold arrays and plain values, not {state!r}")
+    return state
+
+
+def _leaves(value: Nested, path: str = "") -> Iterator[tuple[str, NDArray]]:
+    if isinstance(value, (tuple, list)):
+        names = getattr(value, "_fields", range(len(value)))
+        for name, part in zip(names, value):
+            yield from _leaves(part, f"{path}.{name}")
+    elif value is not None:
+        yield path, np.asarray(value)
+
+
+def _signature(value: Nested) -> list[Any]:
+    """Path, shape and type of every array."""
+    return [(path, leaf.shape, leaf.dtype.str) for path, leaf in _leaves(value)]
+
+
+def _copy(value: Nested) -> Nested:
+    if isinstance(value, tuple):
+        parts = [_copy(part) for part in value]
+        return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+    return None if value is None else np.array(value)
+
+
+def _is_equal(a: Nested, b: Nested) -> bool:
+    pairs = zip(_leaves(a), _leaves(b))
+    return _signature(a) == _signature(b) and all(
+        np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for (_, x), (_, y) in pairs
+    )
+
+
+def _compare(a: list[Nested], b: list[Nested], rule: str) -> None:
+    for i, (x, y) in enumerate(zip(a, b)):
+        _require(_is_equal(x, y), f"{rule} (result {i}: {x} and {y})")
+    _require(len(a) == len(b), f"{rule} ({len(a)} and {len(b)} results)")
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(rule)

@@ -1,0 +1,281 @@
+"""Environments of gymnasium, and of old gym, in the interface of this library."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.wrappers import TimeLimit as TimeLimit
+
+from rlpyt.envs._gym_state import layer_state, set_layer_state
+from rlpyt.envs._info import build_info_tuples as build_info_tuples
+from rlpyt.envs._info import infill_info as infill_info
+from rlpyt.envs._info import info_to_nt as info_to_nt
+from rlpyt.envs.base import EnvSpaces as EnvSpaces
+from rlpyt.envs.base import EnvStep as EnvStep
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
+from rlpyt.utils.seed import make_generator
+from rlpyt.utils.types import Nested
+
+
+class Wrapper:
+    """Holds an environment in ``env`` and hands on every attribute which it does not have.
+
+    Args:
+        env: of gymnasium or gym, or another wrapper.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "env" or name.startswith("__"):  # Not there yet, while unpickling.
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.env, name)
+
+    @property
+    def unwrapped(self) -> Any:
+        """The innermost environment."""
+        return self.env.unwrapped
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.env}>"
+
+
+class GymEnvWrapper(Wrapper):
+    """A gym environment with converted spaces, and its info dictionary as a record.
+
+    Construction resets the environment and does one step with a random action, to see which entries
+    the info has; from then on every ``env_info`` has these fields. Entries which come and go are
+    filled with zeros; those which first come later are dropped, unless ``make`` gets an
+    ``info_example`` with them; entries which are no numbers are left out. The field ``timeout`` is
+    always there: True where the episode was truncated and not terminated.
+
+    Args:
+        env: of gymnasium; or of gym, of any version.
+        act_null_value: fills the null action.
+        obs_null_value: fills the null observation.
+        force_float32: turn float64 observations into float32.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        act_null_value: Any = 0,
+        obs_null_value: Any = 0,
+        force_float32: bool = True,
+    ) -> None:
+        super().__init__(env)
+        self.action_space = GymSpaceWrapper(
+            env.action_space, act_null_value, name="act", force_float32=force_float32
+        )
+        self.observation_space = GymSpaceWrapper(
+            env.observation_space, obs_null_value, name="obs", force_float32=force_float32
+        )
+        self._time_limit = any(type(layer).__name__ == "TimeLimit" for layer in _layers(env))
+        self._takes_seed = _takes_seed(env)
+        self._seed: int | None = int(make_generator().integers(2**31))
+        self._info_layout = self._try_one_step()
+        self._needs_reset = True
+
+    def _try_one_step(self) -> Any:
+        """See which fields the info of a step has; an ``info_example`` knows better.
+
+        Leaves the environment as it was where its state can be taken: running statistics in a
+        wrapper must not count this step.
+        """
+        seed = self._seed
+        try:
+            before = [layer_state(layer) for layer in _layers(self.env)]
+        except NotImplementedError:
+            before = []
+        self.reset()
+        result = self.env.step(self.action_space.revert(self.action_space.sample()))
+        for layer, state in zip(_layers(self.env), before):
+            set_layer_state(layer, state)
+        self._seed = seed
+        example = {k: v for k, v in result[-1].items() if k != "TimeLimit.truncated"}
+        for layer in _layers(self.env):
+            if isinstance(layer, EnvInfoWrapper):
+                example = infill_info(dict(layer.info_example), example)
+        return build_info_tuples({**example, "timeout": False})
+
+    def step(self, action: Nested) -> EnvStep:
+        """Apply ``action``, an element of the converted action space, in any form of record.
+
+        Returns:
+            EnvStep: converted observation, float32 reward, whether the episode ended (terminated or
+            truncated), and the info.
+
+        Raises:
+            RuntimeError: before the first reset.
+            ValueError: if an entry of the info changed its shape or type.
+        """
+        if self._needs_reset:
+            raise RuntimeError("step before reset: call reset() to start an episode")
+        result = self.env.step(self.action_space.revert(action))
+        if len(result) == 5:
+            observation, reward, terminated, truncated, info = result
+            done, timeout = bool(terminated or truncated), bool(truncated and not terminated)
+        else:
+            observation, reward, done, info = result
+            done, timeout = bool(done), bool(info.get("TimeLimit.truncated", False))
+        return EnvStep(
+            self.observation_space.convert(observation),
+            np.float32(reward),
+            done,
+            self._info_layout.read({**info, "timeout": timeout}),
+        )
+
+    def reset(self) -> Nested:
+        """Start an episode and return its first observation."""
+        seed, self._seed = self._seed, None
+        if seed is None:
+            result = self.env.reset()
+        elif self._takes_seed:
+            result = self.env.reset(seed=seed)
+        else:
+            if hasattr(self.env, "seed"):
+                self.env.seed(seed)
+            result = self.env.reset()
+        self._needs_reset = False
+        return self.observation_space.convert(_observation_of(result, self.env.observation_space))
+
+    @property
+    def spaces(self) -> EnvSpaces:
+        """Both spaces, converted."""
+        return EnvSpaces(observation=self.observation_space, action=self.action_space)
+
+    @property
+    def horizon(self) -> int:
+        """The greatest number of steps in an episode, if there is a time limit."""
+        for layer in _layers(self.env):
+            if type(layer).__name__ == "TimeLimit":
+                return int(layer._max_episode_steps)
+        raise AttributeError(f"{self.env} has no time limit, hence no horizon")
+
+    def seed(self, seed: int) -> None:
+        """Make everything random from the next reset on a function of ``seed``."""
+        self._seed = int(seed)
+        self.action_space.seed(seed)
+        self.observation_space.seed(seed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to continue exactly from here.
+
+        It consists of the attributes of the environment and of all its wrappers: plain values and
+        arrays, generators, and the physics of MuJoCo. A layer with its own ``state_dict`` and
+        ``load_state_dict`` is asked instead.
+
+        Raises:
+            NotImplementedError: naming an attribute which is nothing of this.
+        """
+        return {
+            "layers": [layer_state(layer) for layer in _layers(self.env)],
+            "seed": self._seed,
+            "needs_reset": self._needs_reset,
+            "action_space": self.action_space.state_dict(),
+            "observation_space": self.observation_space.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state``, which an environment with the same arguments gave."""
+        layers = list(_layers(self.env))
+        if len(layers) != len(state["layers"]):
+            raise ValueError(
+                f"the state has {len(state['layers'])} layers, {self.env} has {len(layers)}: make "
+                "the environment with the same wrappers"
+            )
+        for layer, part in zip(layers, state["layers"]):
+            set_layer_state(layer, part)
+        self._seed = state["seed"]
+        self._needs_reset = state["needs_reset"]
+        self.action_space.load_state_dict(state["action_space"])
+        self.observation_space.load_state_dict(state["observation_space"])
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+
+class EnvInfoWrapper(Wrapper):
+    """Fills what the info of a step lacks from an example; goes inside :class:`GymEnvWrapper`.
+
+    Args:
+        env: of gymnasium or gym.
+        info_example: entries which are not in every info, in their final shapes and types.
+    """
+
+    def __init__(self, env: Any, info_example: Mapping[Any, Any]) -> None:
+        super().__init__(env)
+        self.info_example = info_example
+
+    def step(self, action: Any) -> Any:
+        """Do the step of ``env`` and complete its info."""
+        result = self.env.step(action)
+        infill_info(result[-1], self.info_example)
+        return result
+
+
+def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> GymEnvWrapper:
+    """Make an environment by its id, as ``EnvCls=make, env_kwargs=dict(id="CartPole-v1")``.
+
+    Args:
+        *args: for ``gymnasium.make``; or for ``gym.make`` if only gym knows the id.
+        info_example: entries of the info which are not there in the first step, or which change
+            shape or type later, in their final form.
+        **kwargs: the same.
+
+    Raises:
+        ValueError: if the id is unknown; names the closest ones.
+    """
+    return GymEnvWrapper(make_unwrapped(*args, info_example=info_example, **kwargs))
+
+
+def make_unwrapped(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> Any:
+    """Make the environment for :func:`make`, before it is wrapped."""
+    env = _find_and_make(*args, **kwargs)
+    return env if info_example is None else EnvInfoWrapper(env, info_example)
+
+
+def _find_and_make(*args: Any, **kwargs: Any) -> Any:
+    env_id = args[0] if args else kwargs.get("id")
+    try:
+        return gymnasium.make(*args, **kwargs)
+    except gymnasium.error.UnregisteredEnv as error:
+        try:
+            old_gym = importlib.import_module("gym")
+        except ImportError:
+            old_gym = None
+        if old_gym is not None and env_id in old_gym.envs.registry:
+            return old_gym.make(*args, **kwargs)
+        close = difflib.get_close_matches(str(env_id), gymnasium.registry, n=3, cutoff=0.4)
+        raise ValueError(
+            f"id={env_id!r} is not registered; the closest are {', '.join(close)}. Import the "
+            "package which registers it."
+        ) from error
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """Yield ``env`` and all environments inside it."""
+    while env is not None:
+        yield env
+        env = vars(env).get("env")
+
+
+def _takes_seed(env: Any) -> bool:
+    """Whether ``reset`` takes a seed, as since gym 0.22; before, ``seed`` was a method."""
+    parameters = inspect.signature(env.unwrapped.reset).parameters.values()
+    return any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _observation_of(result: Any, space: Any) -> Any:
+    """The observation in what ``reset`` returned; old gym gave it alone, now it is with an info."""
+    is_pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
+    is_element = is_pair and type(space).__name__ == "Tuple" and space.contains(result)
+    return result[0] if is_pair and not is_element else result

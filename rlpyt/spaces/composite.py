@@ -1,0 +1,78 @@
+"""Spaces whose elements are records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlpyt.spaces.base import Space
+from rlpyt.utils.types import Nested
+
+
+class Composite(Space):
+    """Records with one field for each of several spaces.
+
+    Args:
+        spaces: the spaces of the fields, in order.
+        NamedTupleCls: makes the record of one value per field; has ``_fields``.
+    """
+
+    def __init__(self, spaces: Sequence[Any], NamedTupleCls: Any) -> None:
+        self._spaces = list(spaces)
+        self._NamedTupleCls = NamedTupleCls
+        if len(self._spaces) != len(NamedTupleCls._fields):
+            raise ValueError(
+                f"{len(self._spaces)} spaces for the {len(NamedTupleCls._fields)} fields "
+                f"{NamedTupleCls._fields}: give one space per field"
+            )
+
+    def sample(self) -> Nested:
+        """Return the record of one sample of every sub-space."""
+        return self._NamedTupleCls(*[space.sample() for space in self._spaces])
+
+    def null_value(self) -> Nested:
+        """Return the record of all null values."""
+        return self._NamedTupleCls(*[space.null_value() for space in self._spaces])
+
+    def contains(self, x: Nested) -> bool:
+        """Return whether ``x`` has these fields, each in its own space."""
+        if not isinstance(x, tuple) or getattr(x, "_fields", None) != self._NamedTupleCls._fields:
+            return False
+        return all(space.contains(part) for space, part in zip(self._spaces, x))
+
+    def seed(self, seed: int | None = None) -> list[Any]:
+        """Seed the sub-spaces, each differently, and return what they return."""
+        n_spaces = len(self._spaces)
+        if seed is None:
+            return [space.seed(None) for space in self._spaces]
+        seeds = np.random.SeedSequence(seed).generate_state(n_spaces)
+        return [space.seed(int(number >> 1)) for space, number in zip(self._spaces, seeds)]
+
+    @property
+    def shape(self) -> Nested:
+        """The record of all shapes."""
+        return self._NamedTupleCls(*[space.shape for space in self._spaces])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields."""
+        return tuple(self._NamedTupleCls._fields)
+
+    @property
+    def spaces(self) -> list[Any]:
+        """The sub-spaces, in the order of the fields."""
+        return self._spaces
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of the sub-spaces."""
+        return {"spaces": [space.state_dict() for space in self._spaces]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue every sub-space from its state."""
+        for space, part in zip(self._spaces, state["spaces"]):
+            space.load_state_dict(part)
+
+    def __repr__(self) -> str:
+        return ", ".join(repr(space) for space in self._spaces)

@@ -1,0 +1,88 @@
+"""Boxes of real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rlpyt.spaces.base import Space
+from rlpyt.utils.types import NDArray
+
+
+class FloatBox(Space):
+    """Arrays of real numbers v with ``low <= v <= high``.
+
+    Args:
+        low: the least values: an array, or a number together with ``shape``.
+        high: the greatest values, in the same form as ``low``.
+        shape: of one element; not needed where ``low`` and ``high`` are arrays.
+        null_value: a number or an array.
+        dtype: a floating type.
+
+    Raises:
+        ValueError: if the shapes disagree or a lower bound is above the upper one.
+        TypeError: if ``dtype`` is no floating type.
+    """
+
+    def __init__(
+        self,
+        low: npt.ArrayLike,
+        high: npt.ArrayLike,
+        shape: int | Sequence[int] | None = None,
+        null_value: npt.ArrayLike = 0.0,
+        dtype: npt.DTypeLike = "float32",
+    ) -> None:
+        self.dtype = np.dtype(dtype)
+        if not np.issubdtype(self.dtype, np.floating):
+            raise TypeError(f"dtype must be a floating type, got {self.dtype}: see IntBox")
+        low_shape, high_shape = np.shape(low), np.shape(high)
+        full_shape = np.empty(low_shape if shape is None else shape, dtype=bool).shape
+        if low_shape != high_shape or low_shape not in ((), full_shape):
+            raise ValueError(
+                f"low has shape {low_shape}, high {high_shape}, and shape={shape}: give two arrays "
+                "of one shape, or two numbers and the shape"
+            )
+        self.low: NDArray = np.full(full_shape, low, dtype=self.dtype)
+        self.high: NDArray = np.full(full_shape, high, dtype=self.dtype)
+        if not np.all(self.low <= self.high):
+            raise ValueError(f"low={low!r} is not everywhere at most high={high!r}")
+        self._null_value = np.broadcast_to(np.asarray(null_value, dtype=self.dtype), full_shape)
+
+    def sample(self) -> NDArray:
+        """Return a uniformly drawn array of ``shape``.
+
+        Raises:
+            ValueError: if a bound is infinite.
+        """
+        if not np.all(np.isfinite(self.low) & np.isfinite(self.high)):
+            raise ValueError("cannot draw uniformly between infinite bounds: give finite ones")
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        drawn = low + (high - low) * self.rng.random(self.shape)
+        # Rounding to dtype must not step over a bound.
+        return np.asarray(np.clip(drawn.astype(self.dtype), self.low, self.high))
+
+    def null_value(self) -> NDArray:
+        """Return an array of ``shape`` with the null value."""
+        return self._null_value.copy()
+
+    def contains(self, x: Any) -> bool:
+        """Return whether ``x`` has the shape, real values, and lies inside the bounds."""
+        x = np.asarray(x)
+        fits = x.shape == self.shape and x.dtype.kind in "fiu"
+        return bool(fits and np.all(x >= self.low) and np.all(x <= self.high))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one element."""
+        return self.low.shape
+
+    @property
+    def bounds(self) -> tuple[NDArray, NDArray]:
+        """``(low, high)``, both inclusive."""
+        return self.low, self.high
+
+    def __repr__(self) -> str:
+        return f"FloatBox{self.shape}"

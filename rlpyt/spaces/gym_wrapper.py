@@ -1,0 +1,272 @@
+"""Spaces of gym and gymnasium in the interface of this library.
+
+Dictionaries and tuples become records, so that every element is a nested structure of arrays, and
+finite sets count from zero, as the output of a network does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlpyt.spaces._fields import field_names
+from rlpyt.spaces.composite import Composite
+from rlpyt.utils.collections import record_class
+from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
+from rlpyt.utils.types import NDArray, Nested
+
+_LEAVES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+_NESTS = ("Dict", "Tuple")
+
+
+class GymSpaceWrapper:
+    """A gym space, which converts values between the environment and the library.
+
+    ``Dict`` and ``Tuple`` spaces, nested at will, are a :class:`Composite` of wrapped spaces. Keys
+    which are no valid field names are rewritten (``ale.lives`` to ``ale_lives``); the entries of a
+    tuple are ``item_0``, ``item_1``, ... The fields of an element are those of its own space:
+    spaces with other keys under the same ``name`` do not disturb each other.
+
+    Args:
+        space: Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple.
+        null_value: fills :meth:`null_value`: a number, an array of the shape of an element, a
+            mapping with the keys of a Dict, or None for 0. A Discrete space counts from 0 here.
+        name: of the record class; sub-records are named ``<name>_<field>``.
+        force_float32: turn float64 into float32.
+
+    Raises:
+        TypeError: if ``space`` is of another kind.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        null_value: Any = 0,
+        name: str = "obs",
+        force_float32: bool = True,
+    ) -> None:
+        self._gym_space = space
+        self._kind = _kind(space)
+        self._name = name
+        self._null_value = 0 if null_value is None else null_value
+        self._force_float32 = force_float32
+        self._dtype: np.dtype[Any] | None = None
+        self._start: Any = 0
+        self._is_seeded = False
+        self.schemas: dict[str, Any] = {}
+        self.space: Any = space
+        if self._kind in _NESTS:
+            self._wrap_parts(space.spaces)
+        else:
+            self._start = np.asarray(getattr(space, "start", 0), dtype=space.dtype)
+            if force_float32 and space.dtype == np.float64:
+                self._dtype = np.dtype(np.float32)
+
+    def _wrap_parts(self, spaces: Any) -> None:
+        """Wrap the sub-spaces; ``schemas`` collects the record classes by name."""
+        pairs = spaces.items() if self._kind == "Dict" else enumerate(spaces)
+        spaces_by_key = dict(pairs)
+        self._keys = list(spaces_by_key)
+        fields = field_names(self._keys)
+        null = self._null_value
+        self._parts = [
+            GymSpaceWrapper(
+                part,
+                null_value=null.get(key, 0) if isinstance(null, Mapping) else null,
+                name=f"{self._name}_{field}",
+                force_float32=self._force_float32,
+            )
+            for field, (key, part) in zip(fields, spaces_by_key.items())
+        ]
+        self._record_cls: Any = record_class(self._name, fields)
+        self.schemas[self._name] = self._record_cls
+        for part in self._parts:
+            self.schemas.update(part.schemas)
+        self.space = Composite(self._parts, self._record_cls)
+
+    def sample(self) -> Nested:
+        """Return a random element, converted."""
+        if self._kind in _NESTS:
+            return self.space.sample()
+        if not self._is_seeded:
+            self._seed_if_fresh()
+        return self.convert(self._gym_space.sample())
+
+    def null_value(self) -> Nested:
+        """Return an element filled with the null value; draws nothing from the generator."""
+        if self._kind in _NESTS:
+            return self.space.null_value()
+        null = np.empty(self._gym_space.shape, dtype=self.dtype)
+        null[...] = self._null_value
+        return null
+
+    def convert(self, value: Any) -> Nested:
+        """Turn a value of the environment into arrays and records.
+
+        Raises:
+            ValueError: if an entry of a Dict or Tuple space is missing.
+        """
+        if self._kind == "Box":
+            value = np.asarray(value)
+            if self._force_float32 and value.dtype == np.float64:
+                return value.astype(np.float32)
+            return value
+        if self._kind not in _NESTS:
+            return np.asarray(np.asarray(value, dtype=self._gym_space.dtype) - self._start)
+        values = self._entries(value)
+        return self._record_cls(*[part.convert(v) for part, v in zip(self._parts, values)])
+
+    def revert(self, value: Nested) -> Any:
+        """Turn an element, in any form of record, into what the environment takes.
+
+        Raises:
+            ValueError: if a field is missing.
+        """
+        if self._kind == "Box":
+            return value
+        if self._kind == "Discrete":
+            return int(value) + int(self._start)
+        if self._kind not in _NESTS:
+            return np.asarray(value) + self._start
+        values = [part.revert(v) for part, v in zip(self._parts, self._entries(value))]
+        return dict(zip(self._keys, values)) if self._kind == "Dict" else tuple(values)
+
+    def _entries(self, value: Any) -> list[Any]:
+        """The entries of a mapping, record or tuple, in the order of the fields."""
+        if isinstance(value, Mapping):
+            entries = [value[key] for key in self._keys if key in value]
+        elif hasattr(value, "_fields"):
+            names = self._record_cls._fields
+            entries = [getattr(value, name) for name in names if name in value._fields]
+        else:
+            entries = list(value)
+        if len(entries) != len(self._keys):
+            raise ValueError(
+                f"{self._name} has {value!r}, which lacks entries of the space: give each of "
+                f"{self._keys}"
+            )
+        return entries
+
+    @property
+    def dtype(self) -> Any:
+        """The type of an element's array; a record of types for Dict and Tuple."""
+        if self._kind in _NESTS:
+            return self._record_cls(*[part.dtype for part in self._parts])
+        return self._gym_space.dtype if self._dtype is None else self._dtype
+
+    @property
+    def shape(self) -> Any:
+        """The shape of an element; a record of shapes for Dict and Tuple."""
+        return self.space.shape
+
+    def contains(self, x: Nested) -> bool:
+        """Return whether ``x``, as :meth:`convert` gives it, is an element."""
+        if self._kind in _NESTS:
+            is_record = hasattr(x, "_fields")
+            return bool((self.space if is_record else self._gym_space).contains(x))
+        x = np.asarray(x)
+        if self._kind == "Box" and self._dtype is not None:
+            # A bound of float64 may lie between two numbers of float32.
+            inside = x.shape == self.shape and np.can_cast(x.dtype, np.float64)
+            return bool(inside and np.all(x >= self.low) and np.all(x <= self.high))
+        if self._kind == "Discrete" and (x.shape != () or x.dtype.kind not in "iu"):
+            return False
+        return bool(self._gym_space.contains(self.revert(x)))
+
+    @property
+    def low(self) -> NDArray:
+        """Lower bounds, in :attr:`dtype`."""
+        return self._bound(self._gym_space.low)
+
+    @property
+    def high(self) -> NDArray:
+        """Upper bounds, inclusive, in :attr:`dtype`."""
+        return self._bound(self._gym_space.high)
+
+    def _bound(self, bound: Any) -> NDArray:
+        with np.errstate(over="ignore"):  # The largest float64 is infinite as float32.
+            return np.asarray(bound, dtype=self.dtype)
+
+    @property
+    def n(self) -> Any:
+        """How many elements a Discrete space has."""
+        return self._gym_space.n
+
+    def seed(self, seed: int | None = None) -> Any:
+        """Seed the space, or each part of a Dict or Tuple differently (then returns a list)."""
+        if self._kind in _NESTS:
+            return self.space.seed(seed)
+        self._is_seeded = True
+        return self._gym_space.seed(_draw_seed() if seed is None else int(seed))
+
+    def _seed_if_fresh(self) -> None:
+        """Seed a space which nobody has seeded, so that ``set_seed`` makes it reproducible."""
+        if getattr(self._gym_space, "_np_random", None) is None:
+            self._gym_space.seed(_draw_seed())
+        self._is_seeded = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the space's generator, or those of the parts."""
+        if self._kind in _NESTS:
+            state: dict[str, Any] = self.space.state_dict()
+            return state
+        self._seed_if_fresh()
+        return {"rng": generator_state(self._gym_space.np_random)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the random sequence from ``state``."""
+        if self._kind in _NESTS:
+            self.space.load_state_dict(state)
+        else:
+            self._seed_if_fresh()
+            set_generator_state(self._gym_space.np_random, state["rng"])
+
+    def __repr__(self) -> str:
+        return repr(self.space)
+
+    def __eq__(self, other: object) -> bool:
+        other_space = other._gym_space if isinstance(other, GymSpaceWrapper) else other
+        return bool(self._gym_space == other_space)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _kind(space: Any) -> str:
+    """Which space of gym or gymnasium this is; by name, so that neither has to be installed."""
+    for cls in type(space).__mro__:
+        if cls.__name__ in _LEAVES + _NESTS and hasattr(space, "sample"):
+            return cls.__name__
+    raise TypeError(
+        f"cannot wrap {space!r}: spaces may be {', '.join(_LEAVES + _NESTS)}; convert others in a "
+        "wrapper of the environment"
+    )
+
+
+def _draw_seed() -> int:
+    return int(make_generator().integers(2**31))
+
+
+def dict_to_nt(value: Any, name: str = "obs") -> Nested:
+    """Turn dictionaries into records, recursively, and float64 arrays into float32.
+
+    Args:
+        value: a mapping, or any leaf.
+        name: of the record class; sub-records are named ``<name>_<field>``.
+    """
+    if isinstance(value, Mapping):
+        fields = field_names(value)
+        parts = [dict_to_nt(v, f"{name}_{f}") for f, v in zip(fields, value.values())]
+        return record_class(name, fields)(*parts)
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return value.astype(np.float32)
+    return value
+
+
+def nt_to_dict(value: Nested) -> Any:
+    """Turn records of any form into dictionaries by field name, recursively."""
+    fields = getattr(value, "_fields", None)
+    if isinstance(value, tuple) and fields is not None:
+        return {field: nt_to_dict(part) for field, part in zip(fields, value)}
+    return value

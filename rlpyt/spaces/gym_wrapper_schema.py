@@ -1,0 +1,53 @@
+"""The names of :mod:`rlpyt.spaces.gym_wrapper` with the record classes in a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlpyt.spaces import gym_wrapper
+from rlpyt.spaces.gym_wrapper import nt_to_dict as nt_to_dict
+from rlpyt.utils.types import Nested
+
+
+class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
+    """A gym space; see :class:`rlpyt.spaces.gym_wrapper.GymSpaceWrapper`.
+
+    Args:
+        space: Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple.
+        null_value: fills :meth:`null_value`.
+        name: of the record class.
+        force_float32: turn float64 into float32.
+        schemas: receives the record classes by name, for :func:`dict_to_nt`.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        null_value: Any = 0,
+        name: str = "obs",
+        force_float32: bool = True,
+        schemas: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(space, null_value, name, force_float32)
+        if schemas is not None:
+            schemas.update(self.schemas)
+            self.schemas = schemas
+
+
+def dict_to_nt(value: Any, name: str, schemas: Mapping[str, Any]) -> Nested:
+    """Turn dictionaries into the records which ``schemas`` has for them.
+
+    Args:
+        value: a mapping whose keys are the field names, or any leaf.
+        name: key of ``schemas``; sub-records are under ``<name>_<key>``.
+        schemas: record classes by name.
+    """
+    if isinstance(value, Mapping):
+        parts = {key: dict_to_nt(v, f"{name}_{key}", schemas) for key, v in value.items()}
+        return schemas[name](**parts)
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return value.astype(np.float32)
+    return value

@@ -1,0 +1,440 @@
+"""Atari games."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+
+from rlpyt.envs.atari import atari_env
+from rlpyt.envs.atari._screen import ScreenReader, Shrinker
+from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo, EnvInfo
+
+
+def play(env, n_steps, seed=0):
+    """Random steps, with a reset wherever one is due."""
+    rng = np.random.default_rng(seed)
+    env.reset()
+    results = []
+    for action in rng.integers(env.action_space.n, size=n_steps):
+        results.append(env.step(action))
+        if results[-1].env_info.traj_done:
+            env.reset()
+    return results
+
+
+class FakeEmulator:
+    """An emulator which plays a script: one (score, lives, over) per frame."""
+
+    def __init__(self, real, frames, at_reset=()):
+        self.real, self.frames, self.at_reset = real, list(frames), list(at_reset)
+        self.lives_now, self.over, self.codes = 3, False, []
+
+    def act(self, code):
+        self.codes.append(code)
+        score, self.lives_now, self.over = self.frames.pop(0) if self.frames else (0, 3, False)
+        return score
+
+    def lives(self):
+        return self.lives_now
+
+    def game_over(self):
+        return self.over
+
+    def reset_game(self):
+        self.over, self.lives_now = False, 3
+
+    def getScreen(self, out):  # noqa: N802
+        return self.real.getScreen(out)
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+
+def scripted(frames, **kwargs):
+    """An environment after its reset, whose next frames are ``frames``."""
+    env = AtariEnv(**{"max_start_noops": 0, **kwargs})
+    fake = FakeEmulator(env.ale, [])
+    env.ale, env._act = fake, fake.act
+    env.reset()
+    fake.frames, fake.codes = list(frames), []
+    return env
+
+
+# --- The image ------------------------------------------------------------------------------------
+
+
+def test_observation_after_reset_has_only_its_newest_image():
+    obs = AtariEnv().reset()
+    assert (obs.shape, obs.dtype) == ((4, 104, 80), np.uint8)
+    assert not obs[:-1].any()
+    assert obs[-1].any()
+
+
+def test_images_go_from_oldest_to_newest():
+    env = AtariEnv(num_img_obs=3)
+    play(env, 40)  # until the ball moves
+    a, b = env.step(0).observation, env.step(1).observation
+    assert np.array_equal(b[:-1], a[1:])
+    assert not np.array_equal(b[-1], b[-2])
+
+
+@pytest.mark.parametrize("game", ["pong", "seaquest", "ms_pacman", "carnival"])
+def test_gray_levels_are_those_of_the_emulator(game):
+    env = AtariEnv(game)
+    frame = np.zeros(env.ale.getScreenDims(), np.uint8)
+    for step in range(40):
+        play(env, 5, seed=step)
+        env._get_screen(1)
+        assert np.array_equal(env._raw_frame_1, env.ale.getScreenGrayscale(frame) or frame)
+
+
+def test_colors_of_another_game_are_learned():
+    env = AtariEnv("pong")
+    reader = ScreenReader(env.ale)
+    frame, expected = np.zeros((2, 210, 160), np.uint8)
+    for _ in range(50):
+        env.ale.act(0)
+        reader.read(frame)
+        env.ale.getScreenGrayscale(expected)
+        assert np.array_equal(frame, expected)
+
+
+def test_image_is_the_mean_of_2_x_2_rounded_half_up():
+    rng = np.random.default_rng(0)
+    frames = rng.integers(256, size=(2, 210, 160), dtype=np.uint8)
+    stack = np.zeros((2, 104, 80), np.uint8)
+    Shrinker((210, 160), (104, 80)).push(*frames, stack)
+    blocks = frames.max(axis=0)[1:-1].astype(int).reshape(104, 2, 80, 2)
+    assert np.array_equal(stack[1], (blocks.sum(axis=(1, 3)) + 2) // 4)
+    assert not stack[0].any()
+
+
+@pytest.mark.parametrize(
+    ("screen", "image"),
+    [
+        ((210, 160), (84, 84)),
+        ((250, 160), (84, 84)),
+        ((210, 160), (96, 96)),
+        ((250, 160), (104, 80)),
+    ],
+)
+def test_other_sizes_are_area_means(screen, image):
+    cv2 = pytest.importorskip("cv2")
+    rng = np.random.default_rng(0)
+    frames = rng.integers(256, size=(2, *screen), dtype=np.uint8)
+    stack = np.zeros((1, *image), np.uint8)
+    Shrinker(screen, image).push(*frames, stack)
+    full = frames.max(axis=0)
+    full = full[1:-1] if image == (104, 80) else full
+    expected = cv2.resize(full, image[::-1], interpolation=cv2.INTER_AREA)
+    assert np.abs(stack[0].astype(int) - expected).max() <= 1
+    assert abs(stack[0].mean() - full.mean()) < 0.5
+
+
+def test_area_mean_of_one_gray_is_that_gray():
+    for gray in (0, 1, 100, 255):
+        frames = np.full((2, 210, 160), gray, np.uint8)
+        stack = np.zeros((1, 84, 84), np.uint8)
+        Shrinker((210, 160), (84, 84)).push(*frames, stack)
+        assert np.all(stack == gray)
+
+
+def test_maximum_is_over_the_last_two_frames():
+    env = AtariEnv(frame_skip=4)
+    play(env, 40)
+    assert not np.array_equal(env._raw_frame_1, env._raw_frame_2)
+    newest = np.zeros_like(env._raw_frame_2)
+    env.ale.getScreenGrayscale(newest)
+    assert np.array_equal(env._raw_frame_2, newest)
+
+
+def test_frame_skip_1_takes_the_frame_before_the_action():
+    env = AtariEnv(frame_skip=1)
+    env.reset()
+    env.step(0)
+    before = env._raw_frame_2.copy()
+    env.step(0)
+    assert np.array_equal(env._raw_frame_1, before)
+
+
+# --- Steps ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("frame_skip", "score"), [(1, 1), (2, 3), (4, 10)])
+def test_scores_of_all_frames_add_up(frame_skip, score):
+    frames = [(s, 3, False) for s in (1, 2, 3, 4)]
+    for clip, reward in ((True, 1), (False, score)):
+        step = scripted(frames, frame_skip=frame_skip, clip_reward=clip).step(0)
+        assert (step.reward, step.env_info.game_score) == (reward, score)
+        assert step.reward.dtype == step.env_info.game_score.dtype == np.float32
+
+
+@pytest.mark.parametrize(("score", "sign"), [(-7, -1), (0, 0), (200, 1)])
+def test_clipped_reward_is_the_sign(score, sign):
+    assert scripted([(score, 3, False)]).step(0).reward == sign
+
+
+def lives(*counts):
+    """Four frames per step, with these lives."""
+    return [(0, count, False) for count in counts for _ in range(4)]
+
+
+def test_a_lost_life_ends_the_episode_but_not_the_trajectory():
+    env = scripted([*lives(3), *lives(2), (0, 2, False), *lives(2)])
+    first, second, third = (env.step(0) for _ in range(3))
+    assert [s.done for s in (first, second, third)] == [False, True, False]
+    assert not any(s.env_info.traj_done for s in (first, second, third))
+    assert not second.observation[:-1].any()  # The images before the loss are gone.
+    assert third.observation[-2].any()
+    assert len(env.ale.codes) == 13  # One frame without action after the loss.
+
+
+def test_without_episodic_lives_a_lost_life_is_no_end():
+    env = scripted([*lives(3), *lives(2)], episodic_lives=False)
+    env.step(0)
+    step = env.step(0)
+    assert not step.done
+    assert step.observation[-2].any()
+
+
+def test_a_gained_life_can_be_lost():
+    # Gained lives used not to be counted, so that losing one went unnoticed.
+    env = scripted([*lives(3), *lives(4), *lives(3)])
+    assert [env.step(0).done for _ in range(3)] == [False, False, True]
+
+
+def test_the_last_life_is_the_end_of_the_game():
+    step = scripted([(0, 0, True)] * 4).step(0)
+    assert step.done
+    assert step.env_info == EnvInfo(np.float32(0), True, False)
+    assert step.observation.any()
+
+
+@pytest.mark.parametrize("horizon", [1, 5])
+def test_horizon_is_exact(horizon):
+    # Episodes used to be one step too long.
+    env = AtariEnv(horizon=horizon, max_start_noops=0)
+    for _ in range(2):
+        env.reset()
+        steps = [env.step(0) for _ in range(horizon)]
+        assert [s.done for s in steps] == [False] * (horizon - 1) + [True]
+        assert [s.env_info.traj_done for s in steps] == [s.done for s in steps]
+        assert [s.env_info.timeout for s in steps] == [s.done for s in steps]
+
+
+def test_an_end_of_the_game_at_the_horizon_is_no_timeout():
+    step = scripted([(0, 0, True)] * 4, horizon=1).step(0)
+    assert (step.done, step.env_info.timeout) == (True, False)
+
+
+def test_a_lost_life_at_the_horizon_is_no_timeout():
+    step = scripted(lives(2), horizon=1).step(0)
+    assert step.env_info[1:] == (True, False)
+
+
+def test_game_over_before_the_first_step_starts_again():
+    # It used to start an episode which was over.
+    env = scripted([], max_start_noops=9)
+    for _ in range(30):
+        # After one frame of life reset, the game is over at the second no-op, if there are two.
+        env.ale.frames = [(0, 3, False), (0, 3, False), (0, 0, True)]
+        env.ale.codes.clear()
+        env.reset()
+        if len(env.ale.codes) > 3:
+            assert not env.ale.game_over()
+            env.ale.frames.clear()
+            assert not env.step(0).done
+
+
+def test_start_has_between_zero_and_the_most_noops():
+    env = scripted([], max_start_noops=3)
+    counts = set()
+    for _ in range(100):
+        env.ale.codes.clear()
+        env.reset()
+        assert set(env.ale.codes) == {0}
+        counts.add(len(env.ale.codes) - 1)
+    assert counts == {0, 1, 2, 3}
+
+
+def test_fire_on_reset_presses_fire_and_up():
+    env = scripted([], fire_on_reset=True, game="seaquest")
+    env.ale.codes.clear()
+    env.reset()
+    assert env.ale.codes == [0, 1, 2]
+    assert env._has_fire
+    assert env._has_up
+
+
+def test_trajectory_counts_the_unclipped_score():
+    info = AtariTrajInfo()
+    for score in (10, 20):
+        info.step(None, None, 1, False, None, EnvInfo(np.float32(score), False, False))
+    assert (info.GameScore, info.Return) == (30, 2)
+
+
+# --- Arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("game", ["space_invaders", "SpaceInvaders", "Pong", "qbert"])
+def test_names_of_games(game):
+    assert AtariEnv(game).game == game
+
+
+def test_unknown_game_names_the_closest():
+    with pytest.raises(ValueError, match="pong") as caught:
+        AtariEnv("pongg")
+    assert isinstance(caught.value, OSError)
+
+
+def test_a_game_which_the_emulator_cannot_play_is_refused():
+    # Loading it would end the process.
+    with pytest.raises(OSError, match="combat"):
+        AtariEnv("combat")
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"frame_skip": 0},
+        {"frame_skip": 2.5},
+        {"num_img_obs": 0},
+        {"horizon": 0},
+        {"horizon": float("inf")},
+        {"max_start_noops": -1},
+        {"repeat_action_probability": 1.5},
+        {"repeat_action_probability": -0.1},
+        {"img_shape": (300, 80)},
+        {"img_shape": (84,)},
+    ],
+)
+def test_arguments_out_of_range_are_named(kwargs):
+    with pytest.raises(ValueError, match=next(iter(kwargs))):
+        AtariEnv(**kwargs)
+
+
+def test_arguments_are_properties_and_may_be_floats():
+    env = AtariEnv("breakout", 2, 3, False, False, False, 7, 0.25, 27e3)
+    assert (env.frame_skip, env.num_img_obs, env.max_start_noops, env.horizon) == (2, 3, 7, 27000)
+    assert (env.clip_reward, env.episodic_lives, env.repeat_action_probability) == (
+        False,
+        False,
+        0.25,
+    )
+    with pytest.raises(AttributeError):
+        env.horizon = 3
+
+
+@pytest.mark.parametrize(("full", "n"), [(False, 4), (True, 18)])
+def test_action_set(full, n):
+    env = AtariEnv("breakout", full_action_space=full)
+    meanings = env.get_action_meanings()
+    assert len(meanings) == env.action_space.n == n
+    assert meanings[:4] == ["NOOP", "FIRE", *(["UP", "RIGHT"] if full else ["RIGHT", "LEFT"])]
+    assert atari_env.ACTION_MEANING[17] == "DOWNLEFTFIRE"
+    assert atari_env.ACTION_INDEX["UPFIRE"] == 10
+
+
+@pytest.mark.parametrize("action", [-1, 6])
+def test_actions_out_of_range_are_refused(action):
+    env = AtariEnv()
+    env.reset()
+    with pytest.raises(ValueError, match=f"action={action}"):
+        env.step(action)
+
+
+# --- Seeds and state ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sticky", [0.0, 0.25])
+def test_seed_fixes_episodes_at_any_time(sticky):
+    # Sticky actions used to be seeded by the clock.
+    env = AtariEnv("space_invaders", repeat_action_probability=sticky, max_start_noops=10)
+    played = {}
+    for seed in (4, 5, 6, 4):
+        env.seed(seed)
+        played.setdefault(seed, []).append([step.observation for step in play(env, 40)])
+    assert np.array_equal(*played[4])
+    assert not all(np.array_equal(played[4][0], played[seed][0]) for seed in (5, 6))
+
+
+def test_sticky_frames_repeat_the_action_of_the_frame_before():
+    env = AtariEnv(repeat_action_probability=0.25, max_start_noops=0)
+    env.ale = fake = FakeEmulator(env.ale, [])
+    env.seed(0)
+    env.reset()
+    fake.codes.clear()
+    actions = [2, 3] * 400
+    for action in actions:
+        env.step(action)
+    asked = [env._action_set[action] for action in actions for _ in range(4)]
+    held, repeats = 0, 0
+    for code, wanted in zip(fake.codes, asked):
+        assert code in (wanted, held)
+        repeats += code != wanted
+        held = code
+    # A change of action is late by one frame with probability 1/4, by two with 1/16, ...
+    assert repeats / 800 == pytest.approx(1 / 3, abs=0.05)
+    assert len(asked) == len(fake.codes)
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"repeat_action_probability": 0.5}, {"frame_skip": 1}, {"img_shape": (84, 84)}]
+)
+def test_state_continues_exactly(kwargs):
+    env, other = (AtariEnv("breakout", max_start_noops=5, **kwargs) for _ in range(2))
+    play(env, 70)
+    play(other, 30, seed=9)
+    other.load_state_dict(env.state_dict())
+    for action in np.random.default_rng(2).integers(4, size=150):
+        a, b = env.step(action), other.step(action)
+        assert np.array_equal(a.observation, b.observation)
+        assert a[1:] == b[1:]
+        if a.env_info.traj_done:
+            assert np.array_equal(env.reset(), other.reset())
+
+
+def test_state_of_another_game_is_refused():
+    with pytest.raises(ValueError, match="pong"):
+        AtariEnv("breakout").load_state_dict(AtariEnv("pong").state_dict())
+
+
+# --- Subclasses -----------------------------------------------------------------------------------
+
+
+def test_subclasses_can_replace_how_screens_are_read_and_stacked():
+    class Inverted(AtariEnv):
+        def _get_screen(self, frame=1):
+            super()._get_screen(frame)
+            target = self._raw_frame_1 if frame == 1 else self._raw_frame_2
+            target[...] = 255 - target
+
+    class Constant(AtariEnv):
+        def _update_obs(self):
+            self._obs[...] = 7
+
+    assert Inverted().reset()[-1].mean() > AtariEnv().reset()[-1].mean()
+    env = Constant()
+    assert np.all(env.reset() == 7)
+    assert np.all(env.step(0).observation == 7)
+
+
+def test_observation_is_a_copy():
+    env = AtariEnv()
+    observation = env.reset()
+    kept = observation.copy()
+    env.step(0)
+    assert np.array_equal(observation, kept)
+    assert not np.shares_memory(env.get_obs(), env._obs)
+
+
+def test_render_shows_the_newest_image_or_all(monkeypatch):
+    cv2 = pytest.importorskip("cv2")
+    shown = []
+    monkeypatch.setattr(cv2, "imshow", lambda name, image: shown.append((name, image.shape)))
+    monkeypatch.setattr(cv2, "waitKey", lambda wait: None)
+    env = AtariEnv()
+    env.reset()
+    env.render()
+    env.render(show_full_obs=True)
+    assert shown == [("pong", (104, 80)), ("pong", (104, 320))]

@@ -1,0 +1,162 @@
+"""check_env refuses environments which break exactly one rule each."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from rlpyt.envs.base import EnvStep
+from rlpyt.envs.check import check_env
+from rlpyt.envs.toy import Catch, Counter, EnvInfo
+from rlpyt.spaces.float_box import FloatBox
+
+
+class Extra(NamedTuple):
+    value: object
+
+
+class ChangesInfo(Counter):
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(env_info=Extra(np.zeros(self._n_steps)))
+
+
+class ChangesInfoType(Counter):
+    def step(self, action):
+        return super().step(action)._replace(env_info=Extra([1, 1.0][self._n_steps % 2]))
+
+
+class DropsInfo(Counter):
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(env_info=None) if step.done else step
+
+
+class ChangesObservation(Counter):
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(observation=step.observation.astype(np.float64))
+
+
+class LeavesSpace(Counter):
+    def _start(self):
+        return np.full(1, -1, dtype=np.float32)
+
+
+class ReusesObservation(Catch):
+    def _draw(self, ball_row):
+        super()._draw(ball_row)
+        return self._obs
+
+
+class ReturnsTuple(Counter):
+    def step(self, action):
+        return tuple(super().step(action))
+
+
+class RewardArray(Counter):
+    def step(self, action):
+        return super().step(action)._replace(reward=np.zeros(1))
+
+
+class DoneAsNumber(Counter):
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(done=int(step.done))
+
+
+class EndsWithoutDone(Counter):
+    def step(self, action):
+        return super().step(action)._replace(done=False)
+
+
+class TimeoutWithoutDone(Counter):
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(env_info=EnvInfo(step.done, True))
+
+
+class IgnoresSeed(Catch):
+    def seed(self, seed):
+        pass
+
+
+class GlobalGenerator(Counter):
+    def step(self, action):
+        step = super().step(action)
+        return EnvStep(step.observation, np.random.rand(), step.done, step.env_info)
+
+
+class ForgetsState(Catch):
+    _state_names = ("_obs", "_paddle")
+
+
+class ObjectAsState(Counter):
+    def state_dict(self):
+        return {**super().state_dict(), "env": self}
+
+
+class NullDraws(FloatBox):
+    def null_value(self):
+        return np.zeros_like(self.sample())
+
+
+class NullOfOtherShape(FloatBox):
+    def null_value(self):
+        return np.float32(0)
+
+
+class WrongContains(FloatBox):
+    def contains(self, x):
+        return False
+
+
+def with_space(cls):
+    class Env(Counter):
+        def __init__(self):
+            super().__init__()
+            self._observation_space = cls(0, 4, shape=1)
+
+    return Env
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (ChangesInfo, "env_info must keep"),
+        (ChangesInfoType, "env_info must keep"),
+        (DropsInfo, "env_info must keep"),
+        (ChangesObservation, "observations must keep"),
+        (LeavesSpace, "must be in the observation space"),
+        (ReusesObservation, "return a copy"),
+        (ReturnsTuple, "EnvStep"),
+        (RewardArray, "reward must be one number"),
+        (DoneAsNumber, "done must be a bool"),
+        (EndsWithoutDone, "traj_done must come with done"),
+        (TimeoutWithoutDone, "timeout must come with done"),
+        (IgnoresSeed, "same seed"),
+        (GlobalGenerator, "same seed"),
+        (ForgetsState, "continue exactly"),
+        (ObjectAsState, "plain values"),
+        (with_space(NullDraws), "must not draw"),
+        (with_space(NullOfOtherShape), "shape and type"),
+        (with_space(WrongContains), "contains"),
+    ],
+)
+def test_names_the_broken_rule(make, rule):
+    with pytest.raises(ValueError, match=rule):
+        check_env(make)
+
+
+def test_leaves_the_global_generator_as_it_was():
+    before = np.random.get_state()[1].copy()
+    check_env(Counter)
+    assert np.array_equal(np.random.get_state()[1], before)
+
+
+def test_a_missing_state_is_no_fault():
+    class Stateless(Counter):
+        def state_dict(self):
+            raise NotImplementedError
+
+    check_env(Stateless)

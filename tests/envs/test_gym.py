@@ -1,0 +1,460 @@
+"""Environments of gymnasium and of old gym."""
+
+import pickle
+from collections import deque
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlpyt.envs import gym, gym_schema
+from rlpyt.envs._info import _notice
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.logging import logger
+
+
+class Scripted(gymnasium.Env):
+    """Gives the results of a script; without one, zeros."""
+
+    observation_space = spaces.Box(-1, 1, (2,), dtype=np.float64)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, infos=({},), ends=((False, False),), reward=0.0):
+        self.infos, self.ends, self.reward, self.t = infos, ends, reward, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.seed_seen = seed
+        self.t = 0
+        return self.np_random.uniform(size=2), {"only at reset": 1}
+
+    def step(self, action):
+        info = dict(self.infos[min(self.t, len(self.infos) - 1)])
+        end = self.ends[min(self.t, len(self.ends) - 1)]
+        self.t += 1
+        return np.zeros(2), self.reward, *end, info
+
+
+class OldEnv:
+    """The interface of gym before 0.26: seed is a method, step returns four values."""
+
+    observation_space = spaces.Box(-9, 9, (1,), dtype=np.float64)
+    action_space = spaces.Discrete(2)
+    truncated = {}
+
+    @property
+    def unwrapped(self):
+        return self
+
+    def seed(self, seed):
+        self.rng = np.random.RandomState(seed)
+        return [seed]
+
+    def reset(self):
+        self.t = 0
+        return self.rng.normal(size=1)
+
+    def step(self, action):
+        self.t += 1
+        info = self.truncated if self.t == 3 else {}
+        return self.rng.normal(size=1), 1.0, self.t == 3, dict(info)
+
+
+def steps(env, n):
+    env.reset()
+    return [env.step(np.array(0)) for _ in range(n)]
+
+
+# --- Steps ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("end", "done", "timeout"),
+    [
+        ((False, False), False, False),
+        ((True, False), True, False),
+        ((False, True), True, True),
+        ((True, True), True, False),  # It ended: nothing was cut.
+    ],
+)
+def test_done_and_timeout(end, done, timeout):
+    (step,) = steps(gym.GymEnvWrapper(Scripted(ends=(end,))), 1)
+    assert (step.done, step.env_info.timeout) == (done, timeout)
+    assert type(step.done) is bool
+
+
+@pytest.mark.parametrize("make", [gym.make, gym_schema.make])
+def test_time_limit_deep_in_the_chain_is_found(make):
+    # The schema variant used to look at the outermost wrapper only.
+    env = make("CartPole-v1", max_episode_steps=3)
+    last = steps(env, 3)[-1]
+    assert (last.done, last.env_info.timeout, env.horizon) == (True, True, 3)
+
+
+def test_horizon_without_a_time_limit():
+    assert not hasattr(gym.GymEnvWrapper(Scripted()), "horizon")
+
+
+@pytest.mark.parametrize("reward", [1, 1.0, np.float64(1), np.array(1.0), True])
+def test_reward_is_float32(reward):
+    # The schema variant used to leave it as it was.
+    (step,) = steps(gym_schema.GymEnvWrapper(Scripted(reward=reward)), 1)
+    assert type(step.reward) is np.float32
+
+
+def test_observation_is_float32_unless_asked():
+    assert gym.GymEnvWrapper(Scripted()).reset().dtype == np.float32
+    assert gym.GymEnvWrapper(Scripted(), force_float32=False).reset().dtype == np.float64
+
+
+def test_dict_actions_in_records_reach_the_environment_as_dicts():
+    # Actions from a buffer used to arrive as namedarraytuples.
+    class DictAction(Scripted):
+        action_space = spaces.Dict({"a": spaces.Discrete(3), "b c": spaces.Box(0, 1, (1,))})
+
+        def step(self, action):
+            self.seen = action
+            return super().step(None)
+
+    env = gym.GymEnvWrapper(DictAction())
+    env.reset()
+    env.step(namedarraytuple("act", ["a", "b_c"])(np.array(2), np.ones(1, np.float32)))
+    assert env.unwrapped.seen == {"a": 2, "b c": np.ones(1)}
+
+
+def test_step_before_reset_is_an_error():
+    # Construction used to leave the environment in the middle of an episode.
+    env = gym.make("CartPole-v1")
+    with pytest.raises(RuntimeError, match="reset"):
+        env.step(0)
+
+
+def test_construction_leaves_no_trace():
+    env = gym.GymEnvWrapper(gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")))
+    assert env.env.obs_rms.count == pytest.approx(1e-4)
+
+
+def test_attributes_of_the_environment_are_at_hand():
+    env = gym.make("CartPole-v1")
+    assert env.spec.id == "CartPole-v1"
+    assert env.unwrapped.gravity == pytest.approx(9.8)
+    assert "CartPole" in repr(env)
+    with pytest.raises(AttributeError):
+        _ = env.nothing_of_this_name
+    env.close()
+
+
+def test_spaces_can_be_replaced_by_subclasses():
+    class Mine(gym.GymEnvWrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            self.observation_space = self.action_space
+
+    assert Mine(Scripted()).spaces.observation.n == 2
+
+
+# --- Seeds ----------------------------------------------------------------------------------------
+
+
+def test_seed_reaches_the_next_reset_once():
+    env = gym.GymEnvWrapper(Scripted())
+    env.seed(12)
+    env.reset()
+    assert env.unwrapped.seed_seen == 12
+    env.reset()
+    assert env.unwrapped.seed_seen is None
+
+
+def test_same_seed_same_episodes():
+    env, other = gym.make("CartPole-v1"), gym.make("CartPole-v1")
+    for e in (env, other):
+        e.seed(3)
+    for _ in range(3):
+        assert np.array_equal(env.reset(), other.reset())
+    assert env.action_space.sample() == other.action_space.sample()
+
+
+def test_global_seed_makes_unseeded_environments_reproducible():
+    def first():
+        np.random.seed(1)
+        return gym.make("CartPole-v1").reset()
+
+    assert np.array_equal(first(), first())
+
+
+# --- Old gym --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("truncated", "timeout"),
+    [({}, False), ({"TimeLimit.truncated": True}, True), ({"TimeLimit.truncated": False}, False)],
+)
+def test_environment_of_old_gym(truncated, timeout):
+    env = OldEnv()
+    env.truncated = truncated
+    env = gym.GymEnvWrapper(env)
+    env.seed(5)
+    first = env.reset()
+    assert first == np.float32(np.random.RandomState(5).normal())
+    done = [env.step(np.array(1)) for _ in range(3)]
+    assert [step.done for step in done] == [False, False, True]
+    assert [step.env_info.timeout for step in done] == [False, False, timeout]
+    assert done[0].env_info._fields == ("timeout",)
+
+
+def test_environment_of_old_gym_continues_from_its_state():
+    env, other = gym.GymEnvWrapper(OldEnv()), gym.GymEnvWrapper(OldEnv())
+    env.reset(), other.reset()
+    other.load_state_dict(env.state_dict())
+    assert env.step(np.array(0))[:3] == other.step(np.array(0))[:3]
+
+
+def test_tuple_observation_of_old_gym_is_no_info():
+    class Pair(OldEnv):
+        observation_space = spaces.Tuple(
+            [spaces.Discrete(3), spaces.Dict({"x": spaces.Box(0, 1, (1,))})]
+        )
+
+        def reset(self):
+            return 1, {"x": np.zeros(1, np.float32)}
+
+        def step(self, action):
+            return self.reset(), 0.0, False, {}
+
+    observation = gym.GymEnvWrapper(Pair()).reset()
+    assert observation._fields == ("item_0", "item_1")
+    assert observation.item_1._fields == ("x",)
+
+
+# --- Info -----------------------------------------------------------------------------------------
+
+
+def infos(*script, **kwargs):
+    env = Scripted(infos=script)
+    if kwargs:
+        env = gym.EnvInfoWrapper(env, **kwargs)
+    return [step.env_info for step in steps(gym.GymEnvWrapper(env), len(script))]
+
+
+def test_keys_with_dots_keep_their_values():
+    # They were declared with "_" and looked up with ".": always 0.
+    first, second = infos({"ale.lives": 3}, {"ale.lives": 2})
+    assert (first.ale_lives, second.ale_lives) == (3, 2)
+
+
+def test_missing_entries_are_zeros_of_their_structure():
+    # A missing dictionary became one scalar 0.
+    example = {"x": 2.5, "inner": {"y": np.ones(3), "deep": {"z": 1}}}
+    _, second = infos(example, {})
+    assert second.x == 0
+    assert np.array_equal(second.inner.y, np.zeros(3))
+    assert second.inner.deep.z == 0
+    assert np.asarray(second.x).dtype == np.float64
+    _, partial, nothing = infos(example, {"inner": {"y": np.full(3, 2.0)}}, {"inner": None})
+    assert (partial.inner.y[0], partial.inner.deep.z) == (2, 0)
+    assert nothing.inner.y[0] == 0
+
+
+def test_unknown_keys_are_dropped():
+    _, second = infos({"x": 1}, {"x": 2, "later": 3, "episode": {"r": 1.0}})
+    assert second._fields == ("x", "timeout")
+
+
+def test_entries_without_numbers_are_left_out_with_one_notice(monkeypatch):
+    lines = []
+    monkeypatch.setattr(logger, "log", lambda text, **kwargs: lines.append(text))
+    _notice.cache_clear()
+    entry = {"x": 1, "text": "a", "object": object(), "nothing": None, "ragged": [[1], [1, 2]]}
+    for _ in range(2):
+        assert infos(entry)[0]._fields == ("x", "timeout")
+    assert len(lines) == 1
+    assert all(name in lines[0] for name in ("text", "object", "nothing", "ragged"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (np.zeros(2), np.zeros(3)),
+        (0, 0.5),
+        (0.5, np.zeros(1)),
+        (True, 2),
+        (1.0, "text"),
+        ({"a": 1}, 3),
+    ],
+)
+def test_an_entry_which_changes_is_an_error_naming_the_remedy(before, after):
+    with pytest.raises(ValueError, match=r"(?s)key.*info_example"):
+        infos({"key": before}, {"key": after})
+
+
+def test_error_names_the_path_and_both_shapes():
+    with pytest.raises(ValueError, match=r"info_inner\['x'\].*\(2,\).*\(3,\)"):
+        infos({"inner": {"x": np.zeros(2)}}, {"inner": {"x": np.zeros(3)}})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(1.0, 2), (1, True), (1.0, np.float32(2)), (np.zeros(2), [1, 2])]
+)
+def test_types_which_fit_are_cast(before, after):
+    _, second = infos({"key": before}, {"key": after})
+    assert np.asarray(second.key).dtype == np.asarray(before).dtype
+    assert np.array_equal(second.key, after)
+
+
+def test_info_example_declares_what_comes_later():
+    example = {"episode": {"r": 0.0, "l": 0}, "x": 0.0}
+    first, second = infos({"x": 1}, {"x": 0.5, "episode": {"r": 3.5}}, info_example=example)
+    assert (first.episode.r, first.x) == (0, 1.0)  # x is real, as in the example.
+    assert (second.episode.r, second.episode.l, second.x) == (3.5, 0, 0.5)
+    assert example == {"episode": {"r": 0.0, "l": 0}, "x": 0.0}
+
+
+def test_make_with_info_example():
+    env = gym.make("CartPole-v1", info_example={"lives": 3})
+    assert steps(env, 1)[0].env_info.lives == 3
+
+
+def test_two_environments_with_other_infos_live_side_by_side():
+    # The second one used to raise "Name clash".
+    (one,), (two,) = infos({"a": 1}), infos({"b": 1})
+    assert (one._fields, two._fields) == (("a", "timeout"), ("b", "timeout"))
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_the_dictionary_of_the_environment_is_left_alone():
+    info = {"x": 1}
+    env = Scripted()
+    env.step = lambda action: (np.zeros(2), 0.0, False, False, info)
+    steps(gym.GymEnvWrapper(env), 1)
+    assert info == {"x": 1}
+
+
+def test_infill_info_is_recursive_and_copies():
+    example = {"a": {"b": np.zeros(1), "c": 1}, "d": np.zeros(1)}
+    info = {"a": {"c": 5}}
+    assert gym.infill_info(info, example) is info
+    assert (info["a"]["c"], info["a"]["b"][0]) == (5, 0)
+    info["d"][0] = 9
+    assert example["d"][0] == 0
+
+
+def test_module_functions():
+    layout = gym.build_info_tuples({"a.b": 1.0, "inner": {"c": 2}})
+    record = gym.info_to_nt({"a.b": 2.0, "x": 1}, "info", layout)
+    assert (record.a_b, record.inner.c) == (2.0, 0)
+    assert gym.info_to_nt({"a.b": 2.0}).a_b == 2.0
+    assert gym.info_to_nt(3) == 3
+    env = gym_schema.GymEnvWrapper(Scripted())
+    env._build_info_schemas({"y": 1}, "other")
+    assert gym_schema.info_to_nt({"y": 4}, env._info_schemas, "other").y == 4
+
+
+# --- make -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v7x", "CartPoll-v1"])
+def test_unknown_id_names_the_closest(env_id):
+    with pytest.raises(ValueError, match=f"{env_id}.*CartPole"):
+        gym.make(env_id)
+
+
+def test_make_by_keyword():
+    assert isinstance(gym.make(id="CartPole-v1"), gym.GymEnvWrapper)
+
+
+# --- State ----------------------------------------------------------------------------------------
+
+
+class Part:
+    """Not a plain value."""
+
+    def __init__(self):
+        self.other = Plain()
+
+
+class Plain:
+    def __init__(self):
+        self.count = 0
+
+
+@pytest.mark.parametrize("value", [object(), [object()], {"a": object()}, Part()])
+def test_unknown_state_is_named(value):
+    env = gym.GymEnvWrapper(Scripted())
+    env.reset()
+    env.unwrapped.thing = value
+    with pytest.raises(NotImplementedError, match=r"Scripted\.thing.*state_dict"):
+        env.state_dict()
+
+
+def test_an_environment_may_give_its_own_state():
+    class Own(Scripted):
+        def __init__(self):
+            super().__init__()
+            self.thing = Part()
+
+        def state_dict(self):
+            return {"t": self.t}
+
+        def load_state_dict(self, state):
+            self.t = state["t"]
+
+    env = gym.GymEnvWrapper(Own())
+    steps(env, 3)
+    state = env.state_dict()
+    env.reset()
+    env.load_state_dict(state)
+    assert env.unwrapped.t == 3
+
+
+def test_all_kinds_of_attributes_come_back():
+    env = gym.GymEnvWrapper(Scripted())
+    env.reset()
+    inner, rng = env.unwrapped, np.random.default_rng(3)
+    values = {
+        "number": np.float64(1.5),
+        "queue": deque([np.zeros(2), 1], maxlen=4),
+        "nested": {"a": (1, [2, {3}]), ("b", 1): None},
+        "array": np.arange(3),
+    }
+    for name, value in values.items():
+        setattr(inner, name, value)
+    inner.rng, inner.statistics = rng, Plain()
+    inner.statistics.count = 7
+    state = pickle.loads(pickle.dumps(env.state_dict()))
+    expected = rng.random(3)
+    inner.array[0], inner.statistics.count = 9, 0
+    inner.queue.clear()
+    env.load_state_dict(state)
+    assert inner.rng is rng  # Whoever shares the generator goes on with it.
+    assert np.array_equal(rng.random(3), expected)
+    assert inner.statistics.count == 7
+    assert (type(inner.number), inner.number) == (np.float64, 1.5)
+    assert (inner.queue.maxlen, len(inner.queue), inner.array[0]) == (4, 2, 0)
+    assert inner.nested == values["nested"]
+
+
+def test_state_of_another_chain_is_refused():
+    env = gym.GymEnvWrapper(Scripted())
+    with pytest.raises(ValueError, match="layers"):
+        env.load_state_dict(gym.make("CartPole-v1").state_dict())
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "HalfCheetah-v5", "Ant-v5"])
+def test_state_continues_exactly_in_the_middle_of_an_episode(env_id, monkeypatch, tmp_path):
+    if env_id in ("HalfCheetah-v5", "Ant-v5"):
+        pytest.importorskip("mujoco")
+        monkeypatch.chdir(tmp_path)
+    env, other = gym.make(env_id), gym.make(env_id)
+    for e in (env, other):
+        e.reset()
+        for _ in range(6):
+            e.step(e.action_space.sample())
+    other.load_state_dict(env.state_dict())
+    for _ in range(40):
+        action = env.action_space.sample()
+        a, b = env.step(action), other.step(action)
+        assert np.array_equal(a.observation, b.observation)
+        assert (a.reward, a.done, a.env_info) == (b.reward, b.done, b.env_info)
+        if a.done:
+            assert np.array_equal(env.reset(), other.reset())
