@@ -63,6 +63,7 @@ class FrameRing:
         self.window = window
         self.frames: NDArray = allocate(example[0], (window.T + self.n_frames - 1, window.B))
         self.new_frames = self.frames[self.n_frames - 1 :]
+        self._overlap_is_checked = self.n_frames == 1
 
     def check(self, observation: NDArray) -> None:
         """Raise ``ValueError`` unless ``observation`` is [T',B,C,H,W]."""
@@ -73,6 +74,26 @@ class FrameRing:
                 f"[T',B,C,H,W] with [B,C,H,W] = {expected}: append batches of the B and the "
                 "example it was made with"
             )
+
+    def check_overlap_once(self, observation: NDArray, done: NDArray) -> None:
+        """Raise ``ValueError`` unless stacks continue each other; the first T' > 1 is looked at.
+
+        Args:
+            observation: [T',B,C,H,W].
+            done: [T',B], after which a stack begins anew on zeros.
+        """
+        if self._overlap_is_checked or len(observation) < 2:
+            return
+        before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
+        is_new = done[:-1].astype(bool)[:, :, None, None, None]
+        if not np.array_equal(np.where(is_new, 0, before), after):
+            raise ValueError(
+                f"observations [C,H,W] = {observation.shape[2:]} are not stacks of C successive "
+                "frames, oldest first and zero before a reset, as a frame buffer stores them: use "
+                "ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
+                "observation whole"
+            )
+        self._overlap_is_checked = True
 
     def write(self, t: int, observation: NDArray, is_first: bool) -> None:
         """Store ``observation`` [T',B,C,H,W] from row t on.

@@ -34,7 +34,8 @@ class FrameBufferMixin(BaseReplayBuffer):
             frame first.
 
     Raises:
-        ValueError: if the observation is anything else.
+        ValueError: if the observation is anything else, or (in the first batch of several rows) is
+            no stack of successive frames.
 
     Attributes:
         n_frames: C.
@@ -55,6 +56,7 @@ class FrameBufferMixin(BaseReplayBuffer):
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         observation = as_numpy(samples.observation)
         self.frame_ring.check(observation)
+        self.frame_ring.check_overlap_once(observation, as_numpy(samples.done))
         t = self.t
         is_first = t == 0 and not self._buffer_full
         n_rows, rows = super().append_samples(_without_observation(samples))

@@ -413,3 +413,24 @@ def test_draws_are_reproducible_by_set_seed(cls):
         buffer.append_samples(scalar_samples(400, B=2))
         actions.append(buffer.sample_batch(50).action.tolist())
     assert actions[0] == actions[1] != actions[2]
+
+
+@pytest.mark.parametrize("fault", ["no stack", "history not blank after done"])
+def test_images_which_are_no_stacks_of_frames_are_refused(fault):
+    # Colour images, or histories padded with the first frame, used to be stored wrongly in silence.
+    rng = np.random.default_rng(0)
+    frames = rng.integers(1, 256, (7, 2, 2, 3), dtype=np.uint8)
+    observation = np.stack([frames[t : t + 3] for t in range(4)]).transpose(0, 2, 1, 3, 4)
+    done = np.zeros((4, 2), dtype=bool)
+    if fault == "no stack":
+        observation = rng.integers(1, 256, observation.shape, dtype=np.uint8)
+    else:
+        done[1, 0] = True
+    example = SamplesToBuffer(observation[0, 0], np.int64(0), np.float32(0), False)
+    buffer = UniformReplayFrameBuffer(example=example, size=40, B=2)
+    samples = SamplesToBuffer(
+        observation, np.zeros((4, 2), np.int64), np.zeros((4, 2), np.float32), done
+    )
+    with pytest.raises(ValueError, match=r"\(3, 2, 3\) are not stacks of C successive frames"):
+        buffer.append_samples(samples)
+    assert buffer.t == 0

@@ -95,6 +95,7 @@ def test_overridden_extract_observation_may_give_tensors():
             return torch.from_numpy(super().extract_observation(T_idxs, B_idxs)) / 255
 
     frames = samples(observation=np.full((8, 1, 2, 3, 3), 51, np.uint8))
+    frames.done[:] = False
     buffer = Scaled(example=frames[0, 0], size=20, B=1)
     buffer.append_samples(frames)
     assert torch.allclose(
