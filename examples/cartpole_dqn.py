@@ -23,7 +23,7 @@ from rlpyt.utils.logging.curves import plot_learning_curves
 def build_and_train(
     env_id: str = "CartPole-v1",
     run_ID: int = 0,
-    n_steps: float = 50e3,
+    n_steps: float = 100e3,
     stop_at_return: float = 475.0,
     seed: int | None = None,
 ) -> Path:
@@ -41,11 +41,13 @@ def build_and_train(
     )
     algo = DQN(
         learning_rate=1e-3,
-        batch_size=64,
-        replay_size=50e3,
+        batch_size=128,
+        replay_size=100e3,
         min_steps_learn=1e3,
-        replay_ratio=16,
-        target_update_interval=100,
+        replay_ratio=32,  # Each sample is trained on 32 times, on average.
+        target_update_tau=0.02,  # The target network follows at every update.
+        target_update_interval=1,
+        n_step_return=3,
         eps_steps=8e3,
         double_dqn=True,
     )
@@ -77,7 +79,7 @@ def main() -> None:
     )
     parser.add_argument("--env_id", default="CartPole-v1", help="classic control, discrete actions")
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--n_steps", type=float, default=50e3, help="environment steps, at most")
+    parser.add_argument("--n_steps", type=float, default=100e3, help="environment steps, at most")
     parser.add_argument("--stop_at_return", type=float, default=475.0, help="mean, ends the run")
     parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
     build_and_train(**vars(parser.parse_args()))

@@ -122,10 +122,12 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self._log_eps_sample(itr)
 
     def eval_mode(self, itr: int) -> None:
+        is_entered = self._mode != "eval"  # Runner and collector both call this.
         super().eval_mode(itr)
         epsilon = self.eps_eval if itr > 0 else 1.0
-        logger.log(f"Agent at itr {itr}, eval eps {epsilon}")
         self.distribution.set_epsilon(epsilon)
+        if is_entered:
+            logger.log(f"Agent at itr {itr}, eval eps {epsilon}")
 
     def _eps_progress(self, itr: int) -> float:
         """How much of the annealing is done, in [0, 1]."""
