@@ -1,8 +1,8 @@
 """Every record which the parts of the library exchange, with its shapes.
 
 Dimensions: T time, B environments (or batch size). A record of arrays is indexed and assigned as
-one array: ``samples[t] = step`` writes every field. ``None`` is an absent field. A record declared with
-:func:`~rlpyt.utils.collections.record` is a namedarraytuple.
+one array: ``samples[t] = step`` writes every field. ``None`` is an absent field. A record declared
+with :func:`~rlpyt.utils.collections.record` is a namedarraytuple.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class BaseReplayBuffer:
         """
         raise NotImplementedError
 
-    def sample_batch(self, batch_B: int, *args: Any, **kwargs: Any) -> Any:
-        """Draw a batch of ``batch_B`` entries, as torch tensors."""
+    def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
+        """Draw a batch of ``batch_B`` entries, of ``batch_T`` steps if they are sequences."""
         raise NotImplementedError
 
     def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, *args: Any) -> Any:

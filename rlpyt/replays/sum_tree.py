@@ -221,6 +221,13 @@ class SumTree:
         """Set leaf nodes ``tree_idxs`` [n] which are on to ``values`` [n], and the sums above."""
         self._leaf_tree.replace(tree_idxs - self.low_idx, values)
 
+    def propagate_diffs(self, tree_idxs: IntArray, diffs: NDArray, min_level: int = 1) -> None:
+        """Add ``diffs`` [n] to leaf nodes ``tree_idxs`` [n] which are on, and to the sums above.
+
+        Sums are made anew from the leaves up to the root, so ``min_level`` is of no consequence.
+        """
+        self.reconstruct(tree_idxs, self.tree[tree_idxs] + diffs)
+
     def print_tree(self, level: int | None = None) -> None:
         """Print the sums of one level (0 is the root), or of all."""
         levels = self._leaf_tree.levels()

@@ -105,14 +105,12 @@ def bench_vectors(bench: Bench, cls: Any) -> None:
 
 
 def image_samples() -> Any:
-    """Torch samples [T,B,...] of Atari."""
-    lead = (BATCH_T, BATCH_B)
-    return SamplesToBuffer(
-        torch.randint(0, 256, (*lead, *IMAGE), dtype=torch.uint8),
-        torch.randint(0, 6, lead),
-        torch.rand(lead),
-        torch.rand(lead) < 0.002,
-    )
+    """Torch samples [T,B,...] of Atari: stacks of successive frames, of no ending episode."""
+    lead, n_frames = (BATCH_T, BATCH_B), IMAGE[0]
+    frames = torch.randint(0, 256, (BATCH_T + n_frames - 1, BATCH_B, *IMAGE[1:]), dtype=torch.uint8)
+    stacks = torch.stack([frames[t : t + n_frames].transpose(0, 1) for t in range(BATCH_T)])
+    done = torch.zeros(lead, dtype=torch.bool)
+    return SamplesToBuffer(stacks, torch.randint(0, 6, lead), torch.rand(lead), done)
 
 
 def bench_frames(bench: Bench, cls: Any, size: float) -> None:

@@ -320,3 +320,12 @@ def test_state_of_another_tree_is_refused():
         SumTree(15, 3, 2, 1).load_state_dict(tree.state_dict())
     with pytest.raises(ValueError, match="enable_input_priorities"):
         SumTree(16, 3, 2, 1, enable_input_priorities=True).load_state_dict(tree.state_dict())
+
+
+def test_propagate_diffs_adds_to_leaves_and_to_all_sums_above():
+    tree = SumTree(T=6, B=1, off_backward=1, off_forward=1)
+    tree.advance(5)
+    total = tree.tree[0]
+    tree.propagate_diffs(tree.low_idx + np.array([1, 2]), np.array([0.5, 2.0]))
+    assert tree.priorities[1:3, 0].tolist() == [1.5, 3.0]
+    assert tree.tree[0] == total + 2.5 == tree.priorities.sum()

@@ -62,6 +62,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self._eps_final_scalar = float(self.eps_final)
         self._eps_itr_min_max = mp.RawArray("l", [int(eps_itr_min), int(eps_itr_max)])
         self._eps_is_logged = True
+        self._eps_logged_itr = -1
 
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None
@@ -122,7 +123,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self._log_eps_sample(itr)
 
     def eval_mode(self, itr: int) -> None:
-        is_entered = self._mode != "eval"  # Runner and collector both call this.
+        is_entered = self._mode != "eval"  # Runner and collector both call this, too.
         super().eval_mode(itr)
         epsilon = self.eps_eval if itr > 0 else 1.0
         self.distribution.set_epsilon(epsilon)
@@ -140,7 +141,9 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         """Log ten times along the way, and only where the first environment is acted for."""
         itr_max = self._eps_itr_min_max[1]
         is_due = itr == itr_max or (itr < itr_max and itr % max(1, itr_max // 10) == 0)
-        if not (is_due and self._eps_is_logged):
+        # Runner and collector both call this in every iteration.
+        if not (is_due and self._eps_is_logged) or itr == self._eps_logged_itr:
             return
+        self._eps_logged_itr = itr
         epsilons = torch.as_tensor(self.eps_sample)
         logger.log(f"Agent at itr {itr}, sample eps {epsilons.min():.6g} to {epsilons.max():.6g}")

@@ -83,7 +83,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         self.priority_tree.advance(n_rows, priorities=priorities)
         return n_rows, rows
 
-    def sample_batch(self, batch_B: int, *args: Any, **kwargs: Any) -> Any:
+    def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Draw ``batch_B`` transitions, with ``is_weights`` [batch_B] float32.
 
         Raises:

@@ -14,7 +14,7 @@ from rlpyt.utils.types import IntArray
 class UniformReplay(BaseReplayBuffer):
     """Every valid row of every environment is drawn with equal probability."""
 
-    def sample_batch(self, batch_B: int, *args: Any, **kwargs: Any) -> Any:
+    def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Draw ``batch_B`` transitions.
 
         Raises:

@@ -113,7 +113,9 @@ def test_one_iteration_of_images() -> None:
     algo = initialized(CategoricalDQN(**SETTINGS), agent, examples=image_examples)
     for itr in range(3):
         samples = batch(np.random.default_rng(itr))
-        frames = torch.randint(256, (4, 2, *shape), dtype=torch.uint8)
-        samples = samples._replace(env=samples.env._replace(observation=frames))
+        frames = torch.randint(256, (5, 2, *shape[1:]), dtype=torch.uint8)
+        stacks = torch.stack([frames[t : t + 2].transpose(0, 1) for t in range(4)])
+        stacks[1:, :, 0][samples.env.done[:-1]] = 0
+        samples = samples._replace(env=samples.env._replace(observation=stacks))
         info = algo.optimize_agent(itr, samples)
     assert len(info.loss) == algo.updates_per_optimize

@@ -1,0 +1,42 @@
+"""Settings of the documentation; ``sphinx-build -W docs docs/_build`` builds it without network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS.parent), str(DOCS / "_ext")]
+
+import rlpyt  # noqa: E402
+
+project = "rlpyt"
+author = "rlpyt contributors"
+copyright = "2026, rlpyt contributors"
+version = release = rlpyt.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "docstrings",
+    "package_pages",
+]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"rlpyt {release}"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+# Aliases of rlpyt.utils.types keep their names.
+autodoc_type_aliases = {
+    name: name for name in ("Array", "BoolArray", "FloatArray", "IntArray", "NDArray", "Nested")
+}
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True

@@ -1,0 +1,5 @@
+"""All settings are in pyproject.toml; this file serves tools which still look for a setup.py."""
+
+from setuptools import setup
+
+setup()

@@ -1,0 +1,250 @@
+"""What research code overrides, reads and calls of samplers, runners, algorithms and agents.
+
+Every test states one habit of programs written against rlpyt 0.1.2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
+from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.collections import BatchSpec, TrajInfo
+from rlpyt.utils.collections import AttrDict, namedarraytuple
+from rlpyt.utils.logging.context import logger_context
+from tests.compat.corridor import Corridor, CorridorAgent, make_runner
+
+# --- Samplers and trajectories ------------------------------------------------------------------
+
+
+def test_base_sampler_takes_twelve_positional_arguments() -> None:
+    class Dummy:
+        mid_batch_reset = True
+
+    sampler = BaseSampler(Corridor, {}, 3, 4, Dummy, 0, TrajInfo, 2, None, {}, 10, 5)
+    assert sampler.batch_spec == BatchSpec(3, 4)
+    assert sampler.batch_size == sampler.batch_spec.size == 12
+    assert (sampler.eval_n_envs, sampler.eval_max_steps, sampler.eval_max_trajectories) == (
+        2,
+        10,
+        5,
+    )
+
+
+def test_buffers_are_built_without_a_sampler() -> None:
+    agent, env = CorridorAgent(), Corridor()
+    agent.initialize(env.spaces)
+    samples_pyt, samples_np, examples = build_samples_buffer(
+        agent, env, BatchSpec(3, 2), agent_shared=False, env_shared=False, subprocess=False
+    )
+    keys = ("observation", "reward", "done", "env_info", "action", "agent_info")
+    assert all(key in examples for key in keys)
+    samples_np.env.done[:] = True
+    assert samples_pyt.env.done.all(), "the two are views of the same memory"
+
+
+def test_trajectory_infos_of_the_users_own() -> None:
+    class Steps(AttrDict):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.Length = 0
+            self._hidden = "not logged"
+
+        def step(self, *args: Any) -> None:
+            self.Length += 1
+
+        def terminate(self, observation: Any) -> Steps:
+            return self
+
+    runner = make_runner()
+    runner.sampler.TrajInfoCls = Steps
+    runner.train()
+    assert runner._cum_completed_trajs > 0
+    assert all(info.Length >= 4 for info in runner._traj_infos)
+
+
+def test_traj_info_class_is_told_the_discount() -> None:
+    class Mine(TrajInfo):
+        pass
+
+    runner = make_runner()
+    runner.sampler.TrajInfoCls = Mine
+    runner.startup()
+    assert Mine._discount == runner.algo.discount
+    runner.shutdown()
+
+
+def test_startup_written_by_hand() -> None:
+    agent, sampler, algo = CorridorAgent(), make_runner().sampler, make_runner().algo
+    examples = sampler.initialize(
+        agent=agent,
+        affinity={},
+        seed=1,
+        bootstrap_value=False,
+        traj_info_kwargs={"discount": 0.9},
+        rank=0,
+        world_size=1,
+    )
+    algo.initialize(
+        agent=agent,
+        n_itr=10,
+        batch_spec=sampler.batch_spec,
+        mid_batch_reset=sampler.mid_batch_reset,
+        examples=examples,
+        world_size=1,
+        rank=0,
+    )
+    samples, traj_infos = sampler.obtain_samples(0)
+    assert samples.env.observation.shape == (2, 2, 5)
+    assert isinstance(traj_infos, list)
+    sampler.shutdown()
+
+
+# --- Runner -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
+def test_runner_attributes_which_overriding_code_reads(RunnerCls: Any) -> None:
+    seen: list[int] = []
+
+    class Runner(RunnerCls):  # type: ignore[misc, valid-type]
+        def store_diagnostics(self, itr: int, traj_infos: Any, opt_info: Any) -> None:
+            super().store_diagnostics(itr, traj_infos, opt_info)
+            assert {"loss", "gradNorm", "tdAbsErr"} <= self._opt_infos.keys()
+            seen.append(itr)
+
+        def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
+            return {**super().get_itr_snapshot(itr), "mine": 1}
+
+        def get_traj_info_kwargs(self) -> dict[str, Any]:
+            return {**super().get_traj_info_kwargs(), "more": 2}
+
+    runner = make_runner(Runner)
+    runner.train()
+    assert seen == list(range(50))
+    assert (runner.n_itr, runner.itr_batch_size, runner.log_interval_itrs) == (50, 4, 25)
+    assert (runner.world_size, runner.rank, runner.seed, runner.min_itr_learn) == (1, 0, 0, 0)
+    assert runner.affinity == {}
+    assert runner._eval is (RunnerCls is MinibatchRlEval)
+    assert runner._last_update_counter == runner.algo.update_counter == 45 * 2
+    assert runner._cum_time >= runner._cum_eval_time
+    assert runner._start_time <= runner._last_time
+    assert runner.pbar is not None
+    assert runner.get_itr_snapshot(49)["mine"] == 1
+    assert runner.sampler.TrajInfoCls._more == 2
+
+
+def test_snapshots_load_with_weights_only(tmp_path: Path) -> None:
+    with logger_context(str(tmp_path), 0, "corridor", snapshot_mode="last", override_prefix=True):
+        make_runner().train()
+    snapshot = torch.load(tmp_path / "run_0" / "params.pkl", weights_only=True)
+    keys = {"itr", "cum_steps", "agent_state_dict", "optimizer_state_dict"}
+    assert keys <= snapshot.keys()
+    assert (snapshot["itr"], snapshot["cum_steps"]) == (49, 200)
+    assert snapshot["agent_state_dict"].keys() == {"model", "target"}
+
+
+# --- Algorithm and agent ------------------------------------------------------------------------
+
+
+def test_algorithm_attributes_which_overriding_code_reads() -> None:
+    class Algo(DQN):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.opt_info_fields = tuple(f for f in self.opt_info_fields)
+
+        def initialize_replay_buffer(self, examples: Any, batch_spec: Any, async_: bool = False):
+            super().initialize_replay_buffer(examples, batch_spec, async_)
+            self.buffer_was_made = True
+
+    runner = make_runner(AlgoCls=Algo)
+    runner.train()
+    algo = runner.algo
+    assert algo.buffer_was_made
+    assert (algo.sampler_bs, algo.updates_per_optimize, algo.min_itr_learn) == (4, 2, 5)
+    assert (algo._batch_size, algo.batch_size) == (8, 8)
+    assert isinstance(algo.optimizer, torch.optim.Adam)
+    assert algo.OptimCls is torch.optim.Adam
+    for name in ("clip_grad_norm", "target_update_interval", "target_update_tau", "learning_rate"):
+        assert getattr(algo, name) is not None
+    for name in ("pri_alpha", "pri_beta_init", "pri_beta_final", "initial_optim_state_dict"):
+        assert hasattr(algo, name)
+    assert algo.replay_buffer.samples.observation.shape == (50, 2, 5)
+
+
+def test_overridden_loss_and_buffer_samples_are_used() -> None:
+    calls: list[str] = []
+
+    class Algo(DQN):
+        def loss(self, samples: Any) -> Any:
+            calls.append("loss")
+            return super().loss(samples)
+
+        def samples_to_buffer(self, samples: Any) -> Any:
+            calls.append("buffer")
+            return super().samples_to_buffer(samples)
+
+    make_runner(AlgoCls=Algo).train()
+    assert (calls.count("loss"), calls.count("buffer")) == (90, 50)
+
+
+def test_agent_modes_and_helpers() -> None:
+    agent, env = CorridorAgent(), Corridor()
+    agent.initialize(env.spaces)
+    for mode in ("train", "sample", "eval"):
+        getattr(agent, f"{mode}_mode")(itr=1)
+        assert agent._mode == mode
+    assert agent.device == torch.device("cpu")
+    assert agent.env_model_kwargs == {"size": 5}
+    assert agent.env_spaces.action.n == 2
+    assert agent.model is not agent.target_model
+    agent.distribution.set_epsilon(0.25)
+    assert agent.distribution.epsilon == agent.distribution._epsilon == 0.25
+    assert agent.distribution.to_onehot(torch.tensor([1])).tolist() == [[0, 1]]
+
+
+def test_agent_steps_without_a_batch_dimension() -> None:
+    agent, env = CorridorAgent(), Corridor()
+    agent.initialize(env.spaces)
+    step = agent.step(torch.as_tensor(env.reset()), torch.tensor(0), torch.tensor(0.0))
+    assert step.action.shape == ()
+    assert step.agent_info.q.shape == (2,)
+
+
+def test_agent_with_records_of_the_users_own() -> None:
+    MyInfo = namedarraytuple("MyInfo", ["noise"])
+
+    class Agent(BaseAgent):
+        def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> AgentStep:
+            lead = observation.shape[:-1]
+            action = torch.ones(lead, dtype=torch.int64)
+            return AgentStep(action=action, agent_info=MyInfo(noise=torch.ones(lead)))
+
+    agent, env = Agent(ModelCls=torch.nn.Identity), Corridor()
+    agent.initialize(env.spaces)
+    samples, _, _ = build_samples_buffer(
+        agent, env, BatchSpec(3, 2), agent_shared=False, env_shared=False, subprocess=False
+    )
+    assert samples.agent.agent_info.noise.shape == (3, 2)
+
+
+def test_distributions_accept_borderline_values() -> None:
+    gaussian = Gaussian(dim=2, squash=1.0)
+    info = DistInfoStd(mean=torch.zeros(3, 2), log_std=torch.full((3, 2), -20.0))
+    gaussian.set_std(0.0)
+    assert torch.equal(gaussian.sample(info), torch.zeros(3, 2))
+    gaussian.set_std(None)
+    action, log_likelihood = gaussian.sample_loglikelihood(info)
+    assert action.shape == (3, 2)
+    assert torch.isfinite(log_likelihood).all()
+    greedy = EpsilonGreedy(epsilon=0, dim=2)
+    assert greedy.sample(torch.tensor([[0.0, float("inf")]])).tolist() == [1]

@@ -1,0 +1,185 @@
+"""Every public name of rlpyt 0.1.2 is where it was and takes the same arguments in the same order.
+
+Ours may be more: further parameters after the old ones (with defaults) or by keyword only, the
+named parameters of a parent where the old method took ``*args, **kwargs``, properties in place of
+methods without arguments. An abstract method may name what all its overrides were called with.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.compat.signatures import (
+    Entry,
+    actual_parameters,
+    base_names,
+    listed_parameters,
+    read_not_built,
+    read_signatures,
+)
+
+# Two modules were copies of other projects' code, a table printer and argument decorators for a
+# framework which is gone. Their functions are kept; what those were made of inside is not. Nor are
+# functions whose name begins with "_", which no program using rlpyt calls.
+VENDORED = ("rlpyt/utils/logging/tabulate.py", "rlpyt/utils/logging/autoargs.py")
+NOT_BUILT = set(read_not_built())
+
+
+def is_inside(entry: Entry) -> bool:
+    """Whether the name is exempt, see above."""
+    return entry.name.startswith("_") and (entry.path in VENDORED or entry.kind == "function")
+
+
+ENTRIES = [entry for entry in read_signatures() if not is_inside(entry)]
+KEYS = {entry.key for entry in ENTRIES}
+
+
+def is_not_built(entry: Entry) -> bool:
+    """Whether the entry, its class or its module is listed as not built."""
+    owner = f"{entry.path}:{entry.name.split('.')[0]}"
+    return not NOT_BUILT.isdisjoint((entry.path, owner, entry.key))
+
+
+def find(entry: Entry) -> Any:
+    """The object itself, without binding it: a plain function, property, class or value."""
+    found: Any = importlib.import_module(entry.module)
+    name, _, member = entry.name.partition(".")
+    found = getattr(found, name) if name else found
+    found = inspect.getattr_static(found, member) if member else found
+    return found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+
+
+def namespace(module: str) -> dict[str, Any]:
+    """What the source text of defaults and values may mention."""
+    return {"torch": torch, "np": np, **vars(importlib.import_module(module))}
+
+
+BUILT = [entry for entry in ENTRIES if not is_not_built(entry)]
+
+
+@pytest.mark.parametrize("entry", BUILT, ids=lambda entry: entry.key)
+def test_exists_as_listed(entry: Entry) -> None:
+    found = find(entry)
+    if entry.kind == "class":
+        assert inspect.isclass(found)
+        ancestors = [ancestor.__name__ for ancestor in found.__mro__]
+        assert not set(base_names(entry.text)) - set(ancestors)
+    elif entry.kind == "function" and not isinstance(found, property):
+        assert_same_parameters(entry.text, found, namespace(entry.module))
+    elif entry.kind == "value":
+        assert_same_value(entry, found)
+    else:
+        assert isinstance(found, (ModuleType, property))
+
+
+def parameters_of_overrides(method: str) -> set[str]:
+    """The parameters which any class gives to a method of this name."""
+    overrides = (e for e in ENTRIES if e.kind == "function" and e.name.endswith(f".{method}"))
+    return {name for entry in overrides for name in listed_parameters(entry.text).positional}
+
+
+def assert_same_parameters(text: str, function: Any, names: dict[str, Any]) -> None:
+    listed, actual = listed_parameters(text), actual_parameters(function)
+    assert actual.positional[: len(listed.positional)] == listed.positional
+    added = set(actual.positional[len(listed.positional) :]) - actual.defaults.keys()
+    if added and not listed.is_open:
+        added -= parameters_of_overrides(function.__name__)
+        assert not added, f"added without a default: {sorted(added)}"
+    assert not set(listed.keyword_only) - {*actual.positional, *actual.keyword_only}
+    assert listed.defaults.keys() <= actual.defaults.keys()
+    for parameter, source in listed.defaults.items():
+        assert same_default(actual.defaults[parameter], source, names), (
+            f"{parameter} = {actual.defaults[parameter]!r}, listed as {source}"
+        )
+
+
+def same_default(actual: Any, source: str, names: dict[str, Any]) -> bool:
+    """Equal in value and in kind (1 is not True), or the class which the source names."""
+    if inspect.isclass(actual):
+        return bool(actual.__name__ == source.split(".")[-1])
+    expected = eval(source, names)
+    if expected == []:  # A default which every call shares is better an empty tuple.
+        return list(actual) == []
+    return bool(actual == expected) and isinstance(actual, bool) == isinstance(expected, bool)
+
+
+def assert_same_value(entry: Entry, value: Any) -> None:
+    """Compare records by their fields and constants by value; of state, only that it is there."""
+    if re.match(r"named(array)?tuple\(", entry.text):
+        # Of a text which was cut, the fields that are whole are the first ones.
+        fields = record_fields(entry)
+        assert value._fields[: len(fields)] == fields
+        assert value.__name__ == entry.name
+    elif not entry.name.startswith("_") and entry.text != "None" and is_literal(entry.text):
+        assert value == ast.literal_eval(entry.text)
+
+
+def record_fields(entry: Entry) -> tuple[str, ...]:
+    inherited: tuple[str, ...] = ()
+    if "._fields" in entry.text:
+        (parent,) = re.findall(r"(\w+)\._fields", entry.text)
+        inherited = namespace(entry.module)[parent]._fields
+    quoted = re.findall(r"'([\w ]+)'", entry.text)[1:]
+    return inherited + tuple(name for names in quoted for name in names.split())
+
+
+def is_literal(text: str) -> bool:
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return text != "..."
+
+
+@pytest.mark.parametrize("key", sorted(NOT_BUILT))
+def test_list_of_missing_names_shrinks(key: str) -> None:
+    assert key in KEYS, f"{key} is not a name of rlpyt 0.1.2: remove it from not_built_yet.txt"
+    (entry,) = (entry for entry in ENTRIES if entry.key == key)
+    try:
+        find(entry)
+    except (ImportError, AttributeError):
+        return
+    pytest.fail(f"{key} exists: remove it from not_built_yet.txt")
+
+
+def old(observation: Any, lr: float = 0.5, OptimCls: Any = torch.optim.Adam, *, flag: bool = True):
+    """What the examples below are compared with."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def old(observation, lr=0.5, OptimCls=torch.optim.Adam, *, flag=True)",
+        "def old(observation, lr=0.5, *args, **kwargs)",
+        "def old(observation)",
+        "def old(observation, *args, OptimCls=torch.optim.Adam, **kwargs)",
+    ],
+)
+def test_accepts_the_same_parameters_and_more(text: str) -> None:
+    assert_same_parameters(text, old, {"torch": torch})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def old(obs, lr=0.5)",
+        "def old(lr, observation)",
+        "def old(observation, lr=0.6)",
+        "def old(observation, lr=True)",
+        "def old(observation, lr=0.5, OptimCls=torch.optim.SGD)",
+        "def old(observation, lr=0.5, OptimCls=torch.optim.Adam, flag=1)",
+        "def old(observation, *, missing=1)",
+    ],
+)
+def test_finds_different_parameters(text: str) -> None:
+    with pytest.raises(AssertionError):
+        assert_same_parameters(text, old, {"torch": torch})

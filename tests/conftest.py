@@ -1,0 +1,38 @@
+"""Every test starts with the same random streams and log, one torch thread and no display."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.utils import seed
+from rlpyt.utils.logging import logger
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test finds the same random streams and log alone, in any order and in the whole suite."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+    monkeypatch.setattr(seed, "seed_", None)
+    with logger.using(logger.Logger()):
+        yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a CUDA device where there is none."""
+    if torch.cuda.is_available():
+        return
+    skip = pytest.mark.skip(reason="no CUDA device")
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(skip)

@@ -1,0 +1,141 @@
+"""A module imports only from layers above its own, so every part can be read and changed alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Layer -> the layers it may import besides itself. ``experiments`` may import everything.
+HELPERS = {"utils", "core", "returns"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "utils": set(),
+    "core": {"utils"},
+    "returns": {"utils"},
+    "spaces": HELPERS,
+    "distributions": HELPERS,
+    "models": HELPERS,
+    "envs": {"spaces", "core", "utils"},
+    "agents": {"models", "distributions", "core", "utils"},
+    "replays": {"returns", "core", "utils"},
+    "algos": {"replays", "returns", "distributions", "core", "utils"},
+    "samplers": {"core", "utils"},
+    "runners": {"core", "utils"},
+}
+ROLES = ("agents", "algos", "envs", "models", "replays", "samplers")
+
+
+def modules(*packages: str) -> list[Path]:
+    """The files of ``packages`` of rlpyt, or all of rlpyt's."""
+    folders = [ROOT / "rlpyt" / name for name in packages] or [ROOT / "rlpyt"]
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+def dotted_name(path: Path) -> str:
+    """``rlpyt/utils/seed.py`` is ``rlpyt.utils.seed``."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def imported_layers(source: str, module: str) -> Iterator[str]:
+    """Every layer which ``source`` imports: at the top, inside functions, only for types."""
+    package = module.rsplit(".", 1)[0].split(".")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            prefix = ".".join([*base, *([node.module] if node.module else [])])
+            # ``from rlpyt import envs`` names its layer only in the alias.
+            names = [f"{prefix}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "rlpyt" and len(parts) > 1:
+                yield parts[1]
+
+
+def violations(source: str, module: str) -> list[str]:
+    """The layers below or beside its own which a module imports."""
+    layer = module.split(".")[1]
+    if layer not in MAY_IMPORT:
+        return []
+    allowed = MAY_IMPORT[layer] | {layer, "__version__"}
+    return sorted(set(imported_layers(source, module)) - allowed)
+
+
+def defined_classes(*packages: str) -> set[str]:
+    """The names of all public classes which ``packages`` define."""
+    trees = (ast.parse(path.read_text()) for path in modules(*packages))
+    return {
+        node.name
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+
+
+def identifiers(source: str) -> set[str]:
+    """Every name and attribute which the code of ``source`` mentions (comments and strings not)."""
+    nodes = list(ast.walk(ast.parse(source)))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
+        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    }
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted_name)
+def test_imports_only_from_above(path: Path) -> None:
+    found = violations(path.read_text(), dotted_name(path))
+    assert not found, f"{path.relative_to(ROOT)} may not import from {', '.join(found)}"
+
+
+def test_every_package_has_a_layer() -> None:
+    packages = {path.parent.name for path in (ROOT / "rlpyt").glob("*/__init__.py")}
+    assert packages <= MAY_IMPORT.keys() | {"experiments"}
+
+
+def test_runners_name_no_concrete_role() -> None:
+    roles = defined_classes(*ROLES)
+    assert "SerialSampler" in roles, "the search for classes finds nothing"
+    for path in modules("runners"):
+        named = identifiers(path.read_text()) & roles
+        assert not named, f"{path.relative_to(ROOT)} names {', '.join(sorted(named))}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "rlpyt").rglob("__init__.py")), ids=dotted_name)
+def test_packages_hold_only_a_docstring(path: Path) -> None:
+    body = ast.parse(path.read_text()).body
+    if path == ROOT / "rlpyt" / "__init__.py":
+        body = [node for node in body if not ast.unparse(node).startswith("__version__ = ")]
+    code = [node for node in body if not (isinstance(node, ast.Expr) and is_text(node.value))]
+    assert not code, f"{path.relative_to(ROOT)} holds code: import by full module path instead"
+
+
+def is_text(node: ast.expr) -> bool:
+    """Whether an expression is a string, as a docstring is."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+@pytest.mark.parametrize(
+    ("source", "layers"),
+    [
+        ("import rlpyt.agents.base", ["agents"]),
+        ("import numpy, rlpyt.envs.gym as gym", ["envs"]),
+        ("from rlpyt.samplers.serial.sampler import SerialSampler", ["samplers"]),
+        ("from rlpyt import algos", ["algos"]),
+        ("from ..replays import base", ["replays"]),
+        ("from .. import replays", ["replays"]),
+        ("if TYPE_CHECKING:\n    from rlpyt.models.mlp import MlpModel", ["models"]),
+        ("def f():\n    from rlpyt.spaces.base import Space", ["spaces"]),
+        ("import rlpyt.agents.base\nfrom rlpyt.algos import base", ["agents", "algos"]),
+        ("from rlpyt.core.records import AgentInputs\nfrom rlpyt.utils import seed", []),
+        ("from rlpyt.runners.base import BaseRunner\nfrom .base import BaseRunner", []),
+        ("from rlpyt import __version__", []),
+    ],
+)
+def test_finds_wrong_imports(source: str, layers: list[str]) -> None:
+    assert violations(source, "rlpyt.runners.example") == layers
