@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rlpyt.utils.collections import AttrDict, record
 from rlpyt.utils.types import Array, Nested
 
@@ -48,9 +50,10 @@ class TrajInfo(AttrDict):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.Length = 0
-        self.Return = 0
+        # Environments give float32, whose sums would lose digits over long episodes.
+        self.Return = np.float64(0)
         self.NonzeroRewards = 0
-        self.DiscountedReturn = 0
+        self.DiscountedReturn = np.float64(0)
         self._cur_discount = 1.0
 
     def step(

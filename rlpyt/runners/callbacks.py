@@ -28,8 +28,8 @@ class Callback:
     def on_start(self, runner: Any) -> None:
         """Everything is initialized, nothing is sampled yet."""
 
-    def on_itr(self, runner: Any, itr: int, samples: Any, opt_info: Any) -> None:
-        """An iteration has sampled and learned; ``samples`` is overwritten by the next one."""
+    def on_itr(self, runner: Any, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
+        """An iteration has sampled, completing these trajectories, and learned."""
 
     def on_eval(self, runner: Any, itr: int, traj_infos: Sequence[Any]) -> None:
         """An evaluation has completed these trajectories."""
@@ -39,6 +39,13 @@ class Callback:
 
     def on_end(self, runner: Any) -> None:
         """The run is over, completed, stopped or failed; nothing is shut down yet."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is remembered between iterations, for runs which are continued."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``."""
 
 
 def mean_return(traj_infos: Sequence[Any], field: str = "Return") -> float:
@@ -87,7 +94,15 @@ class SaveBest(Callback):
         directory = logger.get_snapshot_dir()
         if directory is not None and mean > self.best:
             self.best = mean
-            _save(runner.get_itr_snapshot(itr), Path(directory) / self.file_name)
+            _save_whole(runner.get_itr_snapshot(itr), Path(directory) / self.file_name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best mean so far."""
+        return {"best": self.best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``."""
+        self.best = state["best"]
 
 
 class SaveState(Callback):
@@ -111,7 +126,15 @@ class SaveState(Callback):
         self._n_logs += 1
         directory = logger.get_snapshot_dir()
         if directory is not None and self._n_logs % self.interval_logs == 0:
-            _save(runner.state_dict(), Path(directory) / self.file_name)
+            _save_whole(runner.state_dict(), Path(directory) / self.file_name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the number of log rows so far."""
+        return {"n_logs": self._n_logs}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``."""
+        self._n_logs = state["n_logs"]
 
 
 def load_run_state(file: str | Path) -> dict[str, Any]:
@@ -123,6 +146,7 @@ def load_run_state(file: str | Path) -> dict[str, Any]:
     return state
 
 
-def _save(obj: Any, file: Path) -> None:
+def _save_whole(obj: Any, file: Path) -> None:
+    """Save ``obj``; a failure leaves the file as it was."""
     with replacing(file, "wb") as opened:
         torch.save(obj, opened)

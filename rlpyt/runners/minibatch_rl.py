@@ -7,6 +7,7 @@ which the training batches completed, or offline, in evaluation environments bef
 from __future__ import annotations
 
 import time
+import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,9 +49,20 @@ class MinibatchRlBase(BaseRunner):
     seed: int | None
     affinity: Mapping[str, Any]
     log_interval_steps: int
-    callbacks: Sequence[Callback]
     rank = 0
     world_size = 1
+    start_itr = 0
+    callbacks: Sequence[Callback] = ()
+    pbar: ProgBarCounter | None = None
+
+    # Subclasses may replace ``__init__`` or ``initialize_logging``: every counter has a start here.
+    _traj_infos: Any = ()
+    _cum_eval_time = 0.0
+    _cum_completed_trajs = 0
+    _itr = -1  # the last one which was stored
+    _n_itrs_logged = 0
+    _stopping = False
+    _resume_state: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -61,7 +73,7 @@ class MinibatchRlBase(BaseRunner):
         seed: int | None = None,
         affinity: Mapping[str, Any] | None = None,
         log_interval_steps: float = 1e5,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] | None = None,
     ) -> None:
         n_steps = int(n_steps)
         log_interval_steps = int(log_interval_steps)
@@ -73,33 +85,25 @@ class MinibatchRlBase(BaseRunner):
         # Before ``algo.initialize`` this is 0 for the library's algorithms, so that every run is
         # evaluated and logged from its start; an algorithm which sets it earlier is respected.
         self.min_itr_learn: int = getattr(algo, "min_itr_learn", 0)
-        self.start_itr = 0
-        self._itr = -1
-        self._stopping = False
-        self._before_training = False
-        self._resume_state: dict[str, Any] | None = None
-        self.pbar: ProgBarCounter | None = None
+        self.callbacks = tuple(callbacks or ())
 
     def train(self) -> None:
         """Run until ``n_steps``, or until a callback stops it; shut down whatever happens."""
+        self._stopping = False
         try:
             n_itr = self.startup()
-            if self._resume_state is not None:
-                self._resume(self._resume_state)
-            self._notify("on_start")
             self._evaluate_before_training()
             for itr in range(self.start_itr, n_itr):
+                if self._stopping:
+                    break
                 logger.set_iteration(itr)
                 with logger.prefix(f"itr #{itr} "):
                     self._iterate(itr)
-                if self._stopping:
-                    break
             logger.log("Training complete.")
-        finally:
-            try:
-                self._notify("on_end")
-            finally:
-                self.shutdown()
+        except BaseException:
+            self._shutdown_after_failure()
+            raise
+        self.shutdown()
 
     def _iterate(self, itr: int) -> None:
         self.agent.sample_mode(itr)
@@ -107,8 +111,6 @@ class MinibatchRlBase(BaseRunner):
         self.agent.train_mode(itr)
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
-        self._itr = itr
-        self._notify("on_itr", itr, samples, opt_info)
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
             self._measure_and_log(itr)
 
@@ -152,13 +154,26 @@ class MinibatchRlBase(BaseRunner):
             rank=self.rank,
         )
         self.initialize_logging()
+        if self._resume_state is not None:
+            self._resume(self._resume_state)
+        self._notify("on_start")
         return n_itr
 
     def shutdown(self) -> None:
         """Close the progress bar and the sampler."""
         if self.pbar is not None:
             self.pbar.stop()
-        self.sampler.shutdown()
+        try:
+            self._notify("on_end")
+        finally:
+            self.sampler.shutdown()
+
+    def _shutdown_after_failure(self) -> None:
+        """Shut down what was started; the error which is shown stays the one that came first."""
+        try:
+            self.shutdown()
+        except Exception:
+            logger.log(f"WARNING: shutdown failed as well:\n{traceback.format_exc()}")
 
     def get_traj_info_kwargs(self) -> dict[str, Any]:
         """Attributes for the trajectory info class."""
@@ -180,11 +195,13 @@ class MinibatchRlBase(BaseRunner):
         self._cum_eval_time = 0.0
         self._cum_completed_trajs = 0
         self._last_update_counter = 0
-        self._last_log_itr = self.start_itr - 1
+        self._itr = -1
+        self._n_itrs_logged = 0
         self.pbar = ProgBarCounter(self.log_interval_itrs)
 
-    def _steps_after(self, itr: int) -> int:
-        return 0 if self._before_training else (itr + 1) * self.itr_batch_size
+    def _n_itrs_done(self, itr: int) -> int:
+        """Iterations that are over when ``itr`` is logged: none, in an evaluation at the start."""
+        return 0 if itr == 0 and self._itr < 0 else itr + 1
 
     # --- State -----------------------------------------------------------------------------------
 
@@ -192,7 +209,7 @@ class MinibatchRlBase(BaseRunner):
         """What is saved at each log row, to use the trained agent: tensors and numbers only."""
         return {
             "itr": itr,
-            "cum_steps": self._steps_after(itr),
+            "cum_steps": self._n_itrs_done(itr) * self.itr_batch_size,
             "agent_state_dict": self.agent.state_dict(),
             "optimizer_state_dict": self.algo.optim_state_dict(),
         }
@@ -216,18 +233,21 @@ class MinibatchRlBase(BaseRunner):
             "algo": self.algo.state_dict(),
             "sampler": self.sampler.state_dict(),
             "cum_time": time.time() - self._start_time,
+            "time_since_log": time.time() - self._last_time,
             "cum_eval_time": self._cum_eval_time,
             "cum_completed_trajs": self._cum_completed_trajs,
             "last_update_counter": self._last_update_counter,
-            "last_log_itr": self._last_log_itr,
+            "n_itrs_logged": self._n_itrs_logged,
             "opt_infos": self._opt_infos,
+            "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let :meth:`train` go on from ``state`` rather than from the start.
 
         Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
-        larger.
+        larger. A subclass with a ``train`` of its own begins its loop at ``self.start_itr``, which
+        ``startup`` has set by then.
         """
         self._resume_state = state
 
@@ -237,13 +257,18 @@ class MinibatchRlBase(BaseRunner):
         self.sampler.load_state_dict(state["sampler"])
         self._itr = state["itr"]
         self.start_itr = state["itr"] + 1
-        self._last_time = time.time()
-        self._start_time = self._last_time - state["cum_time"]
+        now = time.time()
+        self._last_time = now - state["time_since_log"]
+        self._start_time = now - state["cum_time"]
         self._cum_eval_time = state["cum_eval_time"]
         self._cum_completed_trajs = state["cum_completed_trajs"]
         self._last_update_counter = state["last_update_counter"]
-        self._last_log_itr = state["last_log_itr"]
+        self._n_itrs_logged = state["n_itrs_logged"]
         self._opt_infos = {name: list(values) for name, values in state["opt_infos"].items()}
+        for callback, callback_state in zip(self.callbacks, state["callbacks"]):
+            callback.load_state_dict(callback_state)
+        # The log may be ahead of the state: those iterations are done again.
+        logger.drop_tabular_after("Diagnostics/CumSteps", self.start_itr * self.itr_batch_size)
         # Last, since what was initialized above has drawn from the streams.
         set_rng_state(state["rng"])
         logger.log(f"Resuming after iteration {self._itr}.")
@@ -255,8 +280,10 @@ class MinibatchRlBase(BaseRunner):
         self._cum_completed_trajs += len(traj_infos)
         for name, values in self._opt_infos.items():
             values.extend(opt_values(getattr(opt_info, name, [])))
+        self._itr = itr
         if self.pbar is not None:
             self.pbar.update((itr + 1) % self.log_interval_itrs)
+        self._notify("on_itr", itr, traj_infos, opt_info)
 
     def log_diagnostics(
         self,
@@ -277,13 +304,13 @@ class MinibatchRlBase(BaseRunner):
             self.pbar.stop()
         if itr >= self.min_itr_learn - 1:
             self.save_itr_snapshot(itr)
-        n_itrs = 0 if self._before_training else itr - self._last_log_itr
-        cum_steps = self._steps_after(itr)
+        n_itrs_done = self._n_itrs_done(itr)
+        cum_steps = n_itrs_done * self.itr_batch_size
         now = time.time()
         updates = self.algo.update_counter
         new_updates = updates - self._last_update_counter
         rates = Interval(
-            steps=n_itrs * self.itr_batch_size,
+            steps=cum_steps - self._n_itrs_logged * self.itr_batch_size,
             updates=new_updates,
             train_time_s=now - self._last_time - eval_time,
             samples_used=new_updates * getattr(self.algo, "batch_size", 0) * self.world_size,
@@ -291,7 +318,7 @@ class MinibatchRlBase(BaseRunner):
         self._cum_time = now - self._start_time
         self._last_time = now
         self._last_update_counter = updates
-        self._last_log_itr = -1 if self._before_training else itr
+        self._n_itrs_logged = n_itrs_done
 
         with logger.tabular_prefix(prefix):
             if self._eval:
@@ -306,10 +333,12 @@ class MinibatchRlBase(BaseRunner):
                 logger.record_tabular(name, value)
             samples_used = updates * getattr(self.algo, "batch_size", 0) * self.world_size
             logger.record_tabular("CumReplayRatio", samples_used / max(cum_steps, 1))
+        infos = self._traj_infos if traj_infos is None else traj_infos
         self._log_infos(traj_infos)
         logger.dump_tabular(with_prefix=False)
         logger.log(f"Optimizing over {self.log_interval_itrs} iterations.")
         self.pbar = ProgBarCounter(self.log_interval_itrs)
+        self._notify("on_log", itr, list(infos))
 
     def _log_infos(self, traj_infos: Sequence[Any] | None = None) -> None:
         """Record the statistics of trajectories, and of all since the last row that was learned."""
@@ -321,8 +350,6 @@ class MinibatchRlBase(BaseRunner):
         self._opt_infos = {name: [] for name in self._opt_infos}
 
     # --- Where performance is measured ------------------------------------------------------------
-
-    _traj_infos: Any = ()
 
     def _evaluate_before_training(self) -> None:
         """Log the untrained agent, where that can be done without training samples."""
@@ -367,8 +394,8 @@ class MinibatchRl(MinibatchRlBase):
             logger.record_tabular("NewCompletedTrajs", self._new_completed_trajs)
             steps = sum(info["Length"] for info in self._traj_infos)
             logger.record_tabular("StepsInTrajWindow", steps)
-        super().log_diagnostics(itr, prefix=prefix)
         self._new_completed_trajs = 0
+        super().log_diagnostics(itr, prefix=prefix)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the run needs to go on, the window of trajectories included."""
@@ -385,7 +412,6 @@ class MinibatchRl(MinibatchRlBase):
 
     def _measure_and_log(self, itr: int) -> None:
         self.log_diagnostics(itr)
-        self._notify("on_log", itr, list(self._traj_infos))
 
 
 class MinibatchRlEval(MinibatchRlBase):
@@ -407,6 +433,7 @@ class MinibatchRlEval(MinibatchRlBase):
         traj_infos = self.sampler.evaluate_agent(itr)
         eval_time = time.time() - start
         logger.log("Evaluation runs complete.")
+        self._notify("on_eval", itr, traj_infos)
         return traj_infos, eval_time
 
     def log_diagnostics(  # type: ignore[override]
@@ -428,15 +455,9 @@ class MinibatchRlEval(MinibatchRlBase):
         super().log_diagnostics(itr, eval_traj_infos, eval_time, prefix=prefix)
 
     def _evaluate_before_training(self) -> None:
-        if self.start_itr > 0:
-            return
-        self._before_training = True
-        with logger.prefix("itr #0 "):
-            self._measure_and_log(0)
-        self._before_training = False
+        if self.start_itr == 0:
+            with logger.prefix("itr #0 "):
+                self._measure_and_log(0)
 
     def _measure_and_log(self, itr: int) -> None:
-        traj_infos, eval_time = self.evaluate_agent(itr)
-        self._notify("on_eval", itr, traj_infos)
-        self.log_diagnostics(itr, traj_infos, eval_time)
-        self._notify("on_log", itr, traj_infos)
+        self.log_diagnostics(itr, *self.evaluate_agent(itr))

@@ -122,6 +122,8 @@ class BatchSink:
 
     def __init__(self, samples_np: Nested) -> None:
         self._agent, self._env = samples_np.agent, samples_np.env
+        self._agent_info = _or_none(self._agent.agent_info)
+        self._env_info = _or_none(self._env.env_info)
         self._next_observation = getattr(self._env, "next_observation", None)
 
     def begin(self, inputs: AgentInputs) -> None:
@@ -135,8 +137,15 @@ class BatchSink:
 
     def stepped(self, t: int, b: int, observation: Nested, env_info: Nested) -> None:
         """Record what one environment returned."""
-        if env_info:
-            self._env.env_info[t, b] = env_info
+        if self._env_info is not None:
+            try:
+                self._env_info[t, b] = env_info
+            except Exception as error:
+                raise ValueError(
+                    f"env_info of environment {b} does not fit its buffer ({error}): it was "
+                    f"{env_info!r}; every step must return the fields, shapes and dtypes of the "
+                    "first one (for a gym environment, declare them with info_example)"
+                ) from error
         if self._next_observation is not None:
             self._next_observation[t, b] = observation
 
@@ -147,18 +156,18 @@ class BatchSink:
         self._agent.action[t] = action
         self._env.reward[t] = reward
         self._env.done[t] = done
-        if agent_info:
-            self._agent.agent_info[t] = agent_info
+        if self._agent_info is not None:
+            self._agent_info[t] = agent_info
 
     def blank(self, t: int, waiting: BoolArray) -> None:
         """Make the row of waiting environments zeros, with ``done`` True."""
         self._agent.action[t, waiting] = 0
         self._env.reward[t, waiting] = 0
         self._env.done[t, waiting] = True
-        if self._agent.agent_info:
-            self._agent.agent_info[t, waiting] = 0
-        if self._env.env_info:
-            self._env.env_info[t, waiting] = 0
+        if self._agent_info is not None:
+            self._agent_info[t, waiting] = 0
+        if self._env_info is not None:
+            self._env_info[t, waiting] = 0
         if self._next_observation is not None:
             self._next_observation[t, waiting] = 0
 
@@ -166,6 +175,11 @@ class BatchSink:
         """Record the value after the last row, if the batch has room for it."""
         if "bootstrap_value" in self._agent._fields:
             self._agent.bootstrap_value[:] = value()
+
+
+def _or_none(infos: Nested) -> Nested:
+    """``infos`` if it is a record with fields, which there is something to write into."""
+    return infos if isinstance(infos, tuple) and infos else None
 
 
 class NoSink:
@@ -268,7 +282,7 @@ class StepLoop:
                 f"action {action[b]}: mend the environment, or clip the action"
             )
         traj_info = self.traj_infos[b]
-        info = agent_info[b] if agent_info else agent_info
+        info = agent_info[b] if isinstance(agent_info, tuple) and agent_info else agent_info
         traj_info.step(self.inputs.observation[b], action[b], reward, done, info, env_info)
         # ``done`` ends the episode of the learner; a trajectory may go on (lost lives in Atari).
         traj_done = getattr(env_info, "traj_done", done)
@@ -276,7 +290,15 @@ class StepLoop:
         if traj_done:
             completed.append(traj_info.terminate(observation))
             self.traj_infos[b] = self.TrajInfoCls()
-        self.inputs.observation[b] = self.on_done.next_observation(b, observation, done, traj_done)
+        seen = self.on_done.next_observation(b, observation, done, traj_done)
+        try:
+            self.inputs.observation[b] = seen
+        except Exception as error:
+            raise ValueError(
+                f"the observation of environment {b} ({type(self.envs[b]).__name__}) does not fit "
+                f"its buffer ({error}): every observation must have the shape and fields of the "
+                "first one"
+            ) from error
         self._reward[b] = reward
         self._done[b] = done
 
@@ -288,7 +310,8 @@ class LoopCollector(DecorrelatingStartCollector):
     on_done: type[ResetNow] | type[HoldUntilBatchEnd]
 
     _loop: StepLoop | None = None
-    _pending_state: dict[str, Any] | None = None
+    _loop_parts: tuple[Any, ...] = ()
+    _put_off: dict[str, Any] = {}
 
     def collect_batch(
         self, agent_inputs: AgentInputs, traj_infos: list[Any], itr: int
@@ -314,18 +337,19 @@ class LoopCollector(DecorrelatingStartCollector):
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was put off to the next batch."""
-        return {} if self._loop is None else self._loop.on_done.state_dict()
+        return self._put_off if self._loop is None else self._loop.on_done.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from ``state`` with the next batch."""
-        self._loop = None
-        self._pending_state = state
+        self._loop, self._put_off = None, state
 
     def _loop_over(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
-        """The loop over these buffers, made once: its views of them are reused in every batch."""
-        loop = self._loop
-        if loop is None or loop.inputs is not agent_inputs or loop.traj_infos is not traj_infos:
-            loop = StepLoop(
+        """The loop over these objects; made once, since its views of them serve every batch."""
+        parts = (agent_inputs, traj_infos, self.samples_np, self.envs, self.agent, self.TrajInfoCls)
+        if self._loop is None or any(a is not b for a, b in zip(parts, self._loop_parts)):
+            put_off = self.state_dict()
+            self._loop_parts = parts
+            self._loop = StepLoop(
                 self.envs,
                 agent_inputs,
                 traj_infos,
@@ -334,7 +358,6 @@ class LoopCollector(DecorrelatingStartCollector):
                 self.on_done(self.envs, agent_inputs),
                 BatchSink(self.samples_np),
             )
-            if self._pending_state:
-                loop.on_done.load_state_dict(self._pending_state)
-            self._loop, self._pending_state = loop, None
-        return loop
+            if put_off:
+                self._loop.on_done.load_state_dict(put_off)
+        return self._loop

@@ -28,7 +28,7 @@ class BaseSampler:
             ``samples.env.next_observation`` [T,B,...], even where it was reset afterwards.
 
     Raises:
-        ValueError: for sizes below 1, and for evaluation environments without a step limit.
+        ValueError: for sizes below 1.
     """
 
     alternating = False
@@ -43,6 +43,7 @@ class BaseSampler:
     eval_env_kwargs: dict[str, Any] | None
     eval_max_steps: int
     eval_max_trajectories: int | None
+    record_next_observation = False
 
     def __init__(
         self,
@@ -72,10 +73,13 @@ class BaseSampler:
         for name, size in (("batch_T", batch_T), ("batch_B", batch_B)):
             if size < 1:
                 raise ValueError(f"{name} is {size}: a sampler batch needs at least 1")
-        if eval_n_envs > 0 and (eval_max_steps is None or eval_max_steps < eval_n_envs):
+
+    def _check_eval_max_steps(self) -> None:
+        """For samplers which give every evaluation environment its share of ``eval_max_steps``."""
+        if self.eval_n_envs > 0 and (self.eval_max_steps or 0) < self.eval_n_envs:
             raise ValueError(
-                f"eval_max_steps is {eval_max_steps} with eval_n_envs {eval_n_envs}: it is the "
-                "total over the evaluation environments, so give at least one step to each"
+                f"eval_max_steps is {self.eval_max_steps} with eval_n_envs {self.eval_n_envs}: it "
+                "is the total over the evaluation environments, so give at least one step to each"
             )
 
     def initialize(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

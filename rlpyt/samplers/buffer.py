@@ -63,8 +63,17 @@ def build_samples_buffer(
         get_example_outputs(agent, env, examples, subprocess=subprocess)
     T, B = batch_spec
 
+    _check_action_fields(examples["action"], env)
+
     def allocate(name: str, rows: int, shared: bool) -> Nested:
-        return buffer_from_example(examples[name], (rows, B), share_memory=shared)
+        try:
+            return buffer_from_example(examples[name], (rows, B), share_memory=shared)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} of {type(env).__name__} with {type(agent).__name__} cannot be buffered "
+                f"({error}): it was {examples[name]!r}, but has to be an array of numbers, None, "
+                "or a (nested) namedtuple of these"
+            ) from error
 
     all_action = allocate("action", T + 1, agent_shared)
     all_reward = allocate("reward", T + 1, env_shared)
@@ -114,6 +123,10 @@ def get_example_outputs(
     action = env.action_space.sample()
     observation, reward, done, env_info = env.step(action)
     reward = np.asarray(reward, dtype="float32")
+    if reward.ndim:
+        raise ValueError(
+            f"{type(env).__name__} returned a reward of shape {reward.shape}: return a number"
+        )
     agent.reset()
     inputs = torchify_buffer(AgentInputs(_as_arrays(observation), _as_arrays(action), reward))
     action, agent_info = agent.step(*inputs)
@@ -128,6 +141,18 @@ def get_example_outputs(
         action=action,
         agent_info=agent_info,
     )
+
+
+def _check_action_fields(action: Nested, env: Any) -> None:
+    """Raise ``ValueError`` if agent and environment name the parts of an action differently."""
+    fields = getattr(action, "_fields", None)
+    expected = getattr(env.action_space.null_value(), "_fields", None)
+    if fields != expected:
+        raise ValueError(
+            f"the agent's action has the fields {fields}, the action space of {type(env).__name__} "
+            f"has {expected}: let the agent return a namedarraytuple of these names in this order "
+            "(gymnasium sorts those of a Dict space)"
+        )
 
 
 def _as_arrays(value: Nested) -> Nested:

@@ -8,3 +8,6 @@ from rlpyt.core.records import BatchSpec as BatchSpec
 from rlpyt.core.records import EnvSamples as EnvSamples
 from rlpyt.core.records import Samples as Samples
 from rlpyt.core.records import TrajInfo as TrajInfo
+from rlpyt.utils.collections import AttrDict as AttrDict
+from rlpyt.utils.collections import namedarraytuple as namedarraytuple
+from rlpyt.utils.collections import namedtuple as namedtuple

@@ -107,7 +107,7 @@ class Alternate(Callback):
         self.first_itr = runner.algo.min_itr_learn + self.warm_up_itrs
         self.floor = Floor(runner.agent, runner.agent.env_spaces.action.n)
 
-    def on_itr(self, runner: MinibatchRl, itr: int, samples: object, opt_info: object) -> None:
+    def on_itr(self, runner: MinibatchRl, itr: int, traj_infos: object, opt_info: object) -> None:
         n_timed = itr - self.first_itr
         if n_timed < 0 or n_timed % self.itrs_per_round:
             return

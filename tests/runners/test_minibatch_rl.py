@@ -2,6 +2,7 @@
 
 import csv
 import math
+import time
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ import torch
 from rlpyt.core.records import TrajInfo
 from rlpyt.runners.callbacks import Callback, SaveBest, SaveState, StopAtReturn, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
+from rlpyt.utils.quick_args import save__init__args
 from tests.runners.parts import CountingAlgo, make_runner
+from tests.samplers.parts import CountEnv
 
 RUN_KEYS = [
     "Iteration",
@@ -125,9 +129,9 @@ def test_roles_are_told_what_they_need(tmp_path):
     assert told["mid_batch_reset"] is True
     assert set(told["examples"]) >= {"observation", "action", "reward", "done", "agent_info"}
     assert TrajInfo._discount == 0.5
-    assert runner.agent.calls[-5:] == ["sample 5", "sample 5", "train 5", "eval 5", "eval 5"] or (
-        runner.agent.calls[-6:] == ["sample 5", "sample 5", "train 5", "eval 5", "eval 5", "reset"]
-    )
+    # Runner and collector both set the mode, since the acting agent may be in another process.
+    last = ["sample 5", "sample 5", "train 5", "eval 5", "eval 5", "reset"]
+    assert runner.agent.calls[-6:] == last
 
 
 class Diary(Callback):
@@ -137,7 +141,7 @@ class Diary(Callback):
     def on_start(self, runner):
         self.events.append("start")
 
-    def on_itr(self, runner, itr, samples, opt_info):
+    def on_itr(self, runner, itr, traj_infos, opt_info):
         self.events.append(("itr", itr, opt_info.gradNorm))
 
     def on_eval(self, runner, itr, traj_infos):
@@ -167,7 +171,7 @@ def test_callbacks_are_told_everything_in_order(tmp_path):
 
 def test_a_callback_stops_the_run_which_logs_once_more(tmp_path):
     class StopAt2(Callback):
-        def on_itr(self, runner, itr, samples, opt_info):
+        def on_itr(self, runner, itr, traj_infos, opt_info):
             if itr == 2:
                 runner.stop()
 
@@ -275,6 +279,106 @@ def test_resumed_run_logs_what_the_whole_run_would_have(RunnerCls, tmp_path):
         assert values(rows, "Diagnostics/" + key) == values(whole, "Diagnostics/" + key)[-n:]
     assert values(rows, "lossAverage") == values(whole, "lossAverage")[-n:]
     assert values(rows, "ReturnAverage") == values(whole, "ReturnAverage")[-n:]
+
+
+def test_rows_logged_after_the_saved_state_are_not_there_twice(tmp_path):
+    # States saved at every second row: the third row is logged once more by the resumed run.
+    train(make_runner(callbacks=[SaveState(interval_logs=2)]), tmp_path)
+    resumed = make_runner(n_steps=160)
+    resumed.load_state_dict(load_run_state(tmp_path / "run_0" / "run_state.pkl"))
+    with logger_context(tmp_path, 0, "test", override_prefix=True, resume=True):
+        resumed.train()
+    assert values(read_rows(tmp_path), "Diagnostics/CumSteps") == [40, 80, 120, 160]
+
+
+def test_best_snapshot_stays_the_best_after_resuming(tmp_path):
+    # A fresh callback used to take the first snapshot after resuming for the best.
+    callbacks = [SaveBest(), SaveState()]
+    train(make_runner(n_steps=40, callbacks=callbacks), tmp_path)
+    resumed = make_runner(n_steps=80, callbacks=[SaveBest(), SaveState()])
+    resumed.load_state_dict(load_run_state(tmp_path / "run_0" / "run_state.pkl"))
+    train(resumed, tmp_path)
+    assert torch.load(tmp_path / "run_0" / "best.pkl")["itr"] == 1
+
+
+class OwnEvalLoop(MinibatchRlEval):
+    """A loop as research code rewrites it."""
+
+    def train(self):
+        n_itr = self.startup()
+        with logger.prefix("itr #0 "):
+            eval_traj_infos, eval_time = self.evaluate_agent(0)
+            self.log_diagnostics(0, eval_traj_infos, eval_time)
+        for itr in range(n_itr):
+            with logger.prefix(f"itr #{itr} "):
+                self.agent.sample_mode(itr)
+                samples, traj_infos = self.sampler.obtain_samples(itr)
+                self.agent.train_mode(itr)
+                opt_info = self.algo.optimize_agent(itr, samples)
+                self.store_diagnostics(itr, traj_infos, opt_info)
+                if (itr + 1) % self.log_interval_itrs == 0:
+                    eval_traj_infos, eval_time = self.evaluate_agent(itr)
+                    self.log_diagnostics(itr, eval_traj_infos, eval_time)
+        self.shutdown()
+
+
+def test_rewritten_loop_logs_and_tells_callbacks_the_same(tmp_path):
+    diary, own_diary = Diary(), Diary()
+    rows = train(make_runner(MinibatchRlEval, callbacks=[diary]), tmp_path / "ours")
+    own_rows = train(make_runner(OwnEvalLoop, callbacks=[own_diary]), tmp_path / "own")
+    for key in ("CumSteps", "CumUpdates", "ReplayRatio", "Iteration"):
+        np.testing.assert_array_equal(
+            values(own_rows, "Diagnostics/" + key), values(rows, "Diagnostics/" + key)
+        )
+    assert math.isnan(values(own_rows, "Diagnostics/StepsPerSecond")[0])
+    assert own_diary.events == diary.events
+
+
+def test_arguments_saved_instead_of_calling_the_base_constructor(tmp_path):
+    class Instead(MinibatchRl):
+        def __init__(self, algo, agent, sampler, n_steps, seed, log_interval_steps):
+            affinity, log_traj_window = {}, 10
+            save__init__args(locals())
+            self.affinity, self.log_traj_window = affinity, log_traj_window
+            self.min_itr_learn = 0
+
+    assert len(train(make_runner(Instead), tmp_path)) == 3
+
+
+def test_logging_initialized_by_the_subclass_alone(tmp_path):
+    class OwnLogging(MinibatchRlEval):
+        def initialize_logging(self):
+            self._opt_infos = {k: [] for k in self.algo.opt_info_fields}
+            self._start_time = self._last_time = time.time()
+            self._last_update_counter = 0
+            self.pbar = None
+
+    rows = train(make_runner(OwnLogging), tmp_path)
+    assert values(rows, "Diagnostics/CumSteps") == [0, 40, 80, 120]
+
+
+def test_the_first_error_is_shown_if_shutdown_fails_too(tmp_path):
+    class Broken(SerialSampler):
+        def initialize(self, *args, **kwargs):
+            raise KeyError("the real cause")
+
+        def shutdown(self):
+            self.ctrl.quit = True
+
+    runner = make_runner()
+    runner.sampler = Broken(CountEnv, {}, batch_T=1, batch_B=1)
+    with pytest.raises(KeyError, match="the real cause"):
+        train(runner, tmp_path)
+    assert "no attribute 'ctrl'" in (tmp_path / "run_0" / "debug.log").read_text()
+
+
+def test_stop_in_the_first_evaluation_prevents_any_training(tmp_path):
+    class StopAtOnce(Callback):
+        def on_eval(self, runner, itr, traj_infos):
+            runner.stop()
+
+    runner = make_runner(MinibatchRlEval, callbacks=[StopAtOnce()])
+    assert values(train(runner, tmp_path), "Diagnostics/CumUpdates") == [0]
 
 
 @pytest.mark.parametrize("name", ["n_steps", "log_interval_steps"])

@@ -271,9 +271,9 @@ def test_same_seed_same_batches():
     assert torch.equal(first.agent.action, second.agent.action)
 
 
-def test_shutdown_closes_every_environment_once():
+def test_shutdown_closes_every_environment():
     sampler, _ = evaluation()
-    envs = [*sampler.envs, *sampler.eval_envs]
     sampler.shutdown()
     sampler.shutdown()
-    assert all(env.closed for env in envs)
+    assert all(env.closed for env in [*sampler.envs, *sampler.eval_envs])
+    SerialSampler(CountEnv, {}, batch_T=1, batch_B=1).shutdown()

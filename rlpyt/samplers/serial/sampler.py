@@ -24,6 +24,8 @@ class SerialSampler(BaseSampler):
 
     agent_inputs: AgentInputs
     traj_infos: list[Any]
+    collector: Any = None
+    eval_collector: Any = None
 
     def __init__(
         self,
@@ -34,9 +36,17 @@ class SerialSampler(BaseSampler):
     ) -> None:
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
-        self.envs: list[Any] = []
-        self.eval_envs: list[Any] = []
-        self.eval_collector: Any = None
+        self._check_eval_max_steps()
+
+    @property
+    def envs(self) -> list[Any]:
+        """The environments of training."""
+        return [] if self.collector is None else list(self.collector.envs)
+
+    @property
+    def eval_envs(self) -> list[Any]:
+        """The environments of evaluation."""
+        return [] if self.eval_collector is None else list(self.eval_collector.envs)
 
     def initialize(
         self,
@@ -64,15 +74,15 @@ class SerialSampler(BaseSampler):
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
         B = self.batch_spec.B
-        env_ranks = range(rank * B, (rank + 1) * B)
+        env_ranks = list(range(rank * B, (rank + 1) * B))
         self.agent = agent
-        self.envs = self._make_envs(B, self.env_kwargs, seed, first=env_ranks[0])
+        envs = self._make_envs(B, self.env_kwargs, seed, first=env_ranks[0])
         agent.initialize(
-            self.envs[0].spaces, share_memory=False, global_B=B * world_size, env_ranks=env_ranks
+            envs[0].spaces, share_memory=False, global_B=B * world_size, env_ranks=env_ranks
         )
         self.samples_pyt, self.samples_np, examples = build_samples_buffer(
             agent,
-            self.envs[0],
+            envs[0],
             self.batch_spec,
             bootstrap_value,
             agent_shared=False,
@@ -84,7 +94,7 @@ class SerialSampler(BaseSampler):
             setattr(self.TrajInfoCls, "_" + name, value)
         self.collector = self.CollectorCls(
             rank=0,
-            envs=self.envs,
+            envs=envs,
             samples_np=self.samples_np,
             batch_T=self.batch_spec.T,
             TrajInfoCls=self.TrajInfoCls,
@@ -126,7 +136,6 @@ class SerialSampler(BaseSampler):
         """Close all environments."""
         for env in (*self.envs, *self.eval_envs):
             env.close()
-        self.envs, self.eval_envs = [], []
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector and acting agent."""
@@ -171,9 +180,9 @@ class SerialSampler(BaseSampler):
     def _make_evaluation(self, seed: int | None, rank: int) -> None:
         n = self.eval_n_envs
         env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
-        self.eval_envs = self._make_envs(n, env_kwargs, seed, first=EVAL_SEED_OFFSET + rank * n)
-        self.eval_collector = self.eval_CollectorCls(
-            envs=self.eval_envs,
+        CollectorCls = self.eval_CollectorCls or SerialEvalCollector
+        self.eval_collector = CollectorCls(
+            envs=self._make_envs(n, env_kwargs, seed, first=EVAL_SEED_OFFSET + rank * n),
             agent=self.agent,
             TrajInfoCls=self.TrajInfoCls,
             max_T=self.eval_max_steps // n,

@@ -1,0 +1,426 @@
+"""Collectors, samplers, agents and environments as research code writes them."""
+
+import copy
+from collections import namedtuple
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlpyt.agents.base import AgentInputs, AgentStep, BaseAgent, RecurrentAgentMixin
+from rlpyt.core.records import EnvStep, TrajInfo
+from rlpyt.envs import gym, gym_schema
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.collectors import DecorrelatingStartCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.serial.collectors import SerialEvalCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import (
+    buffer_from_example,
+    buffer_func,
+    buffer_method,
+    numpify_buffer,
+    torchify_buffer,
+)
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
+from tests.samplers.parts import CountEnv, EchoAgent
+
+COLLECTORS = [CpuResetCollector, CpuWaitResetCollector]
+
+
+def start(agent=None, batch_T=6, batch_B=1, bootstrap_value=False, **kwargs):
+    kwargs = {"EnvCls": CountEnv, "env_kwargs": {}, "max_decorrelation_steps": 0, **kwargs}
+    sampler = SerialSampler(batch_T=batch_T, batch_B=batch_B, **kwargs)
+    agent = agent or EchoAgent()
+    sampler.initialize(agent=agent, seed=3, bootstrap_value=bootstrap_value)
+    return sampler
+
+
+def observed(samples):
+    return samples.env.observation[:, 0, 0].tolist()
+
+
+# --- Collectors with a loop of their own ----------------------------------------------------------
+
+
+class OwnCollector(DecorrelatingStartCollector):
+    mid_batch_reset = True
+
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        assert self.sync is None
+        assert self.step_buffer_np is None
+        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
+        completed = []
+        observation, action, reward = agent_inputs
+        obs_pyt, act_pyt, rew_pyt = torchify_buffer(agent_inputs)
+        agent_buf.prev_action[0] = action
+        env_buf.prev_reward[0] = reward
+        self.agent.sample_mode(itr)
+        for t in range(self.batch_T):
+            env_buf.observation[t] = observation
+            act_pyt, agent_info = self.agent.step(obs_pyt, act_pyt, rew_pyt)
+            action = numpify_buffer(act_pyt)
+            for b, env in enumerate(self.envs):
+                o, r, d, env_info = env.step(action[b])
+                traj_infos[b].step(observation[b], action[b], r, d, agent_info[b], env_info)
+                if getattr(env_info, "traj_done", d):
+                    completed.append(traj_infos[b].terminate(o))
+                    traj_infos[b] = self.TrajInfoCls()
+                    o = env.reset()
+                observation[b], reward[b], env_buf.done[t, b] = o, r, d
+                if env_info:
+                    env_buf.env_info[t, b] = env_info
+            agent_buf.action[t] = action
+            env_buf.reward[t] = reward
+            if agent_info:
+                agent_buf.agent_info[t] = agent_info
+        if "bootstrap_value" in agent_buf:
+            agent_buf.bootstrap_value[:] = self.agent.value(obs_pyt, act_pyt, rew_pyt)
+        return AgentInputs(observation, action, reward), traj_infos, completed
+
+
+def test_collector_with_its_own_loop():
+    sampler = start(CollectorCls=OwnCollector, bootstrap_value=True)
+    ours = start(bootstrap_value=True)
+    for itr in range(3):
+        samples, infos = sampler.obtain_samples(itr)
+        expected, expected_infos = ours.obtain_samples(itr)
+        assert observed(samples) == observed(expected)
+        assert torch.equal(samples.agent.action, expected.agent.action)
+        assert [info.Return for info in infos] == [info.Return for info in expected_infos]
+
+
+class OwnEvaluation(SerialEvalCollector):
+    def collect_evaluation(self, itr):
+        traj_infos = [self.TrajInfoCls() for _ in self.envs]
+        completed = []
+        observations = [env.reset() for env in self.envs]
+        observation = buffer_from_example(observations[0], len(self.envs))
+        for b, o in enumerate(observations):
+            observation[b] = o
+        action = buffer_from_example(self.envs[0].action_space.null_value(), len(self.envs))
+        reward = np.zeros(len(self.envs), dtype="float32")
+        obs_pyt, act_pyt, rew_pyt = torchify_buffer((observation, action, reward))
+        self.agent.reset()
+        self.agent.eval_mode(itr)
+        for _ in range(self.max_T):
+            act_pyt, agent_info = self.agent.step(obs_pyt, act_pyt, rew_pyt)
+            action = numpify_buffer(act_pyt)
+            for b, env in enumerate(self.envs):
+                o, r, d, env_info = env.step(action[b])
+                traj_infos[b].step(observation[b], action[b], r, d, agent_info[b], env_info)
+                if getattr(env_info, "traj_done", d):
+                    completed.append(traj_infos[b].terminate(o))
+                    traj_infos[b] = self.TrajInfoCls()
+                    o = env.reset()
+                observation[b], reward[b] = o, r
+        return completed
+
+
+@pytest.mark.parametrize("EvalCls", [OwnEvaluation, None])
+def test_evaluation_with_its_own_loop_or_by_default(EvalCls):
+    sampler = start(eval_CollectorCls=EvalCls, eval_n_envs=2, eval_max_steps=20)
+    assert [info.Return for info in sampler.evaluate_agent(0)] == [10] * 4
+
+
+class FreshObjects(CpuWaitResetCollector):
+    """Hands on its inputs and trajectory infos in new containers, as subclasses do."""
+
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        inputs, infos, completed = super().collect_batch(agent_inputs, traj_infos, itr)
+        return AgentInputs(*inputs), list(infos), completed
+
+
+def test_waiting_survives_new_containers():
+    # Who waits, and for what, used to be forgotten where the inputs were another object.
+    env_kwargs = {"episode_steps": 4, "life_steps": 2}
+    sampler = start(CollectorCls=FreshObjects, batch_T=3, env_kwargs=env_kwargs)
+    batches = [observed(sampler.obtain_samples(itr)[0]) for itr in range(3)]
+    assert batches == [[0, 1, 0], [2, 3, 0], [0, 1, 0]]
+
+
+class TwoBuffers(CpuResetCollector):
+    """Selects its batch buffer anew every time."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        again = buffer_from_example(self.samples_np[0, 0], self.samples_np.env.done.shape)
+        self.double_buffer = [self.samples_np, again]
+
+    def collect_batch(self, *args, **kwargs):
+        self.samples_np = self.double_buffer[0]
+        self.double_buffer.reverse()
+        return super().collect_batch(*args, **kwargs)
+
+
+def test_batches_go_to_the_buffer_of_the_moment():
+    sampler = start(CollectorCls=TwoBuffers, batch_T=3, env_kwargs={"episode_steps": 99})
+    for itr in range(2):
+        sampler.obtain_samples(itr)
+    buffers = sampler.collector.double_buffer
+    assert [observed(buffer) for buffer in buffers] == [[0, 1, 2], [3, 4, 5]]
+
+
+# --- Samplers whose constructor differs -----------------------------------------------------------
+
+
+def test_base_constructor_with_twelve_positional_arguments():
+    class Own(SerialSampler):
+        def __init__(self, EnvCls, env_kwargs, batch_T, batch_B):
+            evaluation = (0, SerialEvalCollector, None, None, None)
+            BaseSampler.__init__(
+                self, EnvCls, env_kwargs, batch_T, batch_B, CpuResetCollector, 0, TrajInfo,
+                *evaluation,
+            )  # fmt: skip
+
+    sampler = Own(CountEnv, {}, 3, 2)
+    sampler.initialize(EchoAgent(), seed=1)
+    assert observed(sampler.obtain_samples(0)[0]) == [0, 1, 2]
+    sampler.shutdown()
+
+
+def test_arguments_saved_instead_of_calling_the_base_constructor():
+    class Instead(SerialSampler):
+        def __init__(
+            self, EnvCls, env_kwargs, batch_spec, CollectorCls, max_decorrelation_steps, eval_n_envs
+        ):
+            TrajInfoCls = TrajInfo
+            save__init__args(locals())
+            self.TrajInfoCls, self.mid_batch_reset = TrajInfoCls, True
+
+    batch_spec = start().batch_spec
+    sampler = Instead(CountEnv, {}, batch_spec, CpuResetCollector, 0, 0)
+    sampler.initialize(EchoAgent(), seed=1)
+    assert len(sampler.state_dict()["envs"]) == 1
+    sampler.shutdown()
+
+
+def test_a_sampler_of_ones_own_may_evaluate_without_step_limit():
+    class Dummy:
+        mid_batch_reset = True
+
+    sampler = BaseSampler(CountEnv, {}, 3, 4, Dummy, 0, TrajInfo, 2, None, {}, None, 5)
+    assert sampler.batch_size == 12
+    assert sampler.eval_max_trajectories == 5
+
+
+# --- Agents ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("CollectorCls", COLLECTORS)
+@pytest.mark.parametrize(
+    "info", [None, namedarraytuple("Empty", [])(), namedtuple("Empty", [])(), ()], ids=repr
+)
+def test_agents_without_info(CollectorCls, info):
+    class Silent(EchoAgent):
+        def step(self, *inputs):
+            return AgentStep(super().step(*inputs).action, info)
+
+    sampler = start(Silent(), CollectorCls=CollectorCls, eval_n_envs=1, eval_max_steps=9)
+    for itr in range(2):
+        samples, _ = sampler.obtain_samples(itr)
+    assert observed(samples)[0] in (0, 2)
+    assert len(sampler.evaluate_agent(1)) == 2
+
+
+def test_bootstrapping_without_value_is_an_error():
+    class Silent(EchoAgent):
+        def step(self, *inputs):
+            return AgentStep(super().step(*inputs).action, None)
+
+    with pytest.raises(ValueError, match="agent_info of Silent has no field 'value'"):
+        start(Silent(), bootstrap_value=True)
+
+
+RnnState = namedarraytuple("RnnState", ["h", "c"])
+RnnInfo = namedarraytuple("RnnInfo", ["prev_rnn_state", "value"])
+
+
+class LstmAgent(RecurrentAgentMixin, BaseAgent):
+    def initialize(self, env_spaces, share_memory=False, global_B=1, env_ranks=None):
+        self.env_spaces = env_spaces
+        self.model = torch.nn.LSTM(4, 6)
+
+    @torch.no_grad()
+    def _run(self, observation):
+        n_lead, T, B, _ = infer_leading_dims(observation, 1)
+        state = None if self.prev_rnn_state is None else tuple(self.prev_rnn_state)
+        output, new_state = self.model(observation.reshape(T, B, -1), state)
+        value = restore_leading_dims(output.sum(-1).reshape(T * B), n_lead, T, B)
+        return value, RnnState(*new_state)
+
+    def step(self, observation, prev_action, prev_reward):
+        value, new_state = self._run(observation)
+        previous = self.prev_rnn_state
+        if previous is None:
+            previous = buffer_func(new_state, torch.zeros_like)
+        self.advance_rnn_state(new_state)
+        info = RnnInfo(buffer_method(previous, "transpose", 0, 1), value)
+        return AgentStep(torch.zeros_like(value, dtype=torch.int64), info)
+
+    def value(self, observation, prev_action, prev_reward):
+        return self._run(observation)[0]
+
+
+@pytest.mark.parametrize("CollectorCls", COLLECTORS)
+def test_recurrent_agent(CollectorCls):
+    agent = LstmAgent()
+    sampler = start(
+        agent,
+        EnvCls=gym.make,
+        env_kwargs={"id": "CartPole-v1"},
+        batch_T=15,
+        batch_B=2,
+        CollectorCls=CollectorCls,
+        max_decorrelation_steps=5,
+        bootstrap_value=True,
+        eval_n_envs=1,
+        eval_max_steps=30,
+    )
+    samples, _ = sampler.obtain_samples(0)
+    h = samples.agent.agent_info.prev_rnn_state.h
+    assert h.shape == (15, 2, 1, 6)
+    done = samples.env.done[:-1]
+    assert done.any()
+    assert (h[1:][done] == 0).all(), "the state is reset where an episode ended"
+    assert (h[1:][~done] != 0).any(dim=-1).all()
+    # Evaluation puts the state aside, and sampling takes it up again.
+    before = copy.deepcopy(agent.prev_rnn_state)
+    sampler.evaluate_agent(0)
+    agent.sample_mode(1)
+    assert torch.equal(agent.prev_rnn_state.h, before.h)
+
+
+# --- Environments ---------------------------------------------------------------------------------
+
+
+class NestedEnv(gymnasium.Env):
+    observation_space = spaces.Dict(
+        {
+            "image": spaces.Box(0, 255, (2, 2), np.uint8),
+            "position": spaces.Box(-1, 1, (3,), np.float64),
+            "sub.x": spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(2))),
+        }
+    )
+    action_space = spaces.Dict(
+        {"move": spaces.Discrete(3, start=-1), "grip": spaces.Box(-1, 1, (2,), np.float32)}
+    )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def _observe(self):
+        image = np.full((2, 2), self.t, np.uint8)
+        position = self.np_random.random(3) * 2 - 1
+        return {"image": image, "position": position, "sub.x": (self.t % 2, np.int8([1, 0]))}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.t += 1
+        info = {"a.b": self.t, "text": "left out", "nested": {"k": 1.0}}
+        return self._observe(), float(action["move"]), self.t == 3, False, info
+
+
+class NestedAgent(BaseAgent):
+    fields = ("grip", "move")  # gymnasium sorts them.
+
+    def initialize(self, env_spaces, share_memory=False, global_B=1, env_ranks=None):
+        self.env_spaces = env_spaces
+        self.model = torch.nn.Linear(1, 1)
+
+    def step(self, observation, prev_action, prev_reward):
+        lead = observation.position.shape[:-1]
+        parts = {"grip": torch.zeros(*lead, 2), "move": torch.full(lead, 2)}
+        Action = namedarraytuple("Action", self.fields)
+        return AgentStep(Action(*(parts[name] for name in self.fields)), None)
+
+
+@pytest.mark.parametrize("CollectorCls", COLLECTORS)
+@pytest.mark.parametrize("wrapper", [gym.GymEnvWrapper, gym_schema.GymEnvWrapper])
+def test_nested_observations_actions_and_infos(CollectorCls, wrapper):
+    # Actions from a sampler used to reach the environment as records, not as dictionaries.
+    sampler = start(
+        NestedAgent(),
+        EnvCls=lambda: wrapper(NestedEnv()),
+        batch_T=5,
+        batch_B=2,
+        CollectorCls=CollectorCls,
+        max_decorrelation_steps=2,
+        eval_n_envs=1,
+        eval_max_steps=8,
+    )
+    for itr in range(2):
+        samples, _ = sampler.obtain_samples(itr)
+    env = samples.env
+    assert set(env.env_info._fields) == {"a_b", "nested", "timeout"}
+    acted = ~torch.cat([torch.zeros(1, 2, dtype=torch.bool), env.done[:-1]])
+    assert (env.reward[acted] == 1).all(), "move counts from 0, the environment's from -1"
+    assert torch.equal(env.env_info.a_b[acted], env.observation.image[..., 0, 0][acted] + 1)
+    assert env.observation.position.dtype == torch.float32
+    assert len(sampler.evaluate_agent(1)) == 2
+    state = copy.deepcopy(sampler.state_dict())
+    expected = copy.deepcopy(sampler.obtain_samples(2)[0].env.observation.position)
+    sampler.load_state_dict(state)
+    assert torch.equal(sampler.obtain_samples(2)[0].env.observation.position, expected)
+
+
+def test_action_fields_in_another_order_are_an_error():
+    class Unsorted(NestedAgent):
+        fields = ("move", "grip")
+
+    with pytest.raises(ValueError, match=r"action has the fields \('move', 'grip'\).*'grip', 'mov"):
+        start(Unsorted(), EnvCls=lambda: gym.GymEnvWrapper(NestedEnv()))
+
+
+def after(n_resets, change):
+    """CountEnv whose steps are changed from the given reset on."""
+
+    class Changed(CountEnv):
+        def step(self, action):
+            step = super().step(action)
+            return step._replace(**change) if self.n_resets >= n_resets else step
+
+    return Changed
+
+
+OtherInfo = namedtuple("OtherInfo", ["traj_done", "number"])
+
+
+@pytest.mark.parametrize(
+    ("first_reset", "change", "message"),
+    [
+        (1, {"env_info": {"x": 1}}, "env_info of Changed with EchoAgent cannot be buffered"),
+        (1, {"reward": np.ones(1)}, r"Changed returned a reward of shape \(1,\): return a number"),
+        (3, {"env_info": OtherInfo(False, [1, 2])}, "env_info of environment 0 does not fit"),
+        (3, {"env_info": None}, "env_info of environment 0 does not fit"),
+        (3, {"observation": np.zeros(3)}, r"observation of environment 0 \(Changed\) does not fit"),
+    ],
+)
+def test_what_does_not_fit_is_named(first_reset, change, message):
+    def sample():
+        start(EnvCls=after(first_reset, change)).obtain_samples(0)
+
+    with pytest.raises(ValueError, match=message):
+        sample()
+
+
+def test_environment_of_old_style():
+    Info = namedtuple("Info", ["score", "traj_done"])
+
+    class Old(CountEnv):
+        def step(self, action):
+            step = super().step(action)
+            done = np.bool_(step.done)
+            info = Info(score=np.array(0.5, dtype="float32"), traj_done=done)
+            return EnvStep(step.observation, np.float64(step.reward), done, info)
+
+    samples, infos = start(EnvCls=Old).obtain_samples(0)
+    assert samples.env.env_info.score.dtype == torch.float32
+    assert samples.env.done[:, 0].tolist() == [False, False, False, True, False, False]
+    assert len(infos) == 1
