@@ -28,6 +28,12 @@ class EnvLike(Protocol):
     """An environment: numpy in, numpy out."""
 
     @property
+    def action_space(self) -> Any: ...
+
+    @property
+    def observation_space(self) -> Any: ...
+
+    @property
     def spaces(self) -> EnvSpaces: ...
 
     def reset(self) -> Nested: ...
@@ -42,6 +48,16 @@ class AgentLike(Protocol):
 
     recurrent: bool
     alternating: bool
+    model: Any
+    shared_model: Any
+    distribution: Any
+    device: Any
+    env_spaces: EnvSpaces
+    env_model_kwargs: dict[str, Any]
+
+    def parameters(self) -> Any: ...
+
+    def data_parallel(self) -> Any: ...
 
     def initialize(
         self,
@@ -87,7 +103,9 @@ class AlgoLike(Protocol):
     bootstrap_value: bool
     update_counter: int
     discount: float
-    batch_size: int
+
+    @property
+    def batch_size(self) -> int: ...
 
     def initialize(
         self,
@@ -104,6 +122,8 @@ class AlgoLike(Protocol):
 
     def optim_state_dict(self) -> Any: ...
 
+    def load_optim_state_dict(self, state_dict: Any) -> None: ...
+
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
@@ -113,8 +133,11 @@ class SamplerLike(Protocol):
     """A sampler as runners see it."""
 
     batch_spec: BatchSpec
-    batch_size: int
     mid_batch_reset: bool
+    alternating: bool
+
+    @property
+    def batch_size(self) -> int: ...
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any: ...
 
