@@ -24,22 +24,29 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
     if isinstance(array, torch.Tensor):
         if array.requires_grad:
             raise ValueError(f"{name} requires grad, but returns are targets: pass {name}.detach()")
-        array = array.cpu().numpy()
+        # numpy has no bfloat16.
+        array = (array.float() if array.dtype == torch.bfloat16 else array).cpu().numpy()
     rows = np.asarray(array)
-    if shape is None:
-        shape = rows.shape
-    if rows.shape != shape and rows.size != np.prod(shape, dtype=int):
-        raise ValueError(f"{name} has shape {rows.shape}, expected {shape}, the shape of reward")
+    shape = rows.shape if shape is None else shape
     if not shape:
         raise ValueError(f"{name} needs a leading time dimension, got a scalar")
+    # One row for all time steps, as [B,...] or a scalar, is meant; one column less is a mistake.
+    if rows.shape != shape and shape[0] > 1 and rows.ndim != len(shape):
+        raise ValueError(f"{name} has shape {rows.shape}, expected {shape}, time first")
+    try:
+        rows = np.broadcast_to(rows, shape)
+    except ValueError:
+        raise ValueError(f"{name} has shape {rows.shape}, expected {shape}, time first") from None
     width = int(np.prod(shape[1:], dtype=int))
     # Contiguous, so that every caller meets the same compiled specialisation.
     return np.ascontiguousarray(rows.reshape(shape[0], width))
 
 
 def as_float_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDArray:
-    """Like :func:`as_rows`, integers and booleans turned into float64."""
+    """Like :func:`as_rows`, integers and booleans turned into float64, float16 into float32."""
     rows = as_rows(name, array, shape)
+    if rows.dtype == np.float16:  # Which the compiled loops do not know.
+        return rows.astype(np.float32)
     return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
@@ -49,10 +56,10 @@ def as_flag_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) ->
 
 
 def like(result: NDArray, shape: tuple[int, ...], example: Any, dest: Array | None) -> Any:
-    """Give ``result`` the shape and kind (numpy; torch and device) of ``example``.
+    """Give ``result`` the shape and kind (numpy; torch and device) of ``example``, and its dtype.
 
     Args:
-        result: [T,N].
+        result: [T,N], of flags or of numbers; numbers stay float where the example is of integers.
         shape: to return.
         example: the argument whose kind the caller expects back.
         dest: if given, the result is written there and ``dest`` is returned.
@@ -63,6 +70,10 @@ def like(result: NDArray, shape: tuple[int, ...], example: Any, dest: Array | No
     if dest is not None:
         dest[:] = shaped
         return dest
+    is_flags = result.dtype == np.bool_
     if isinstance(example, torch.Tensor):
-        return torch.from_numpy(shaped).to(example.device)
+        moved = torch.from_numpy(shaped).to(example.device)
+        return moved.to(example.dtype) if is_flags or example.is_floating_point() else moved
+    if is_flags or example.dtype.kind == "f":
+        return shaped.astype(example.dtype, copy=False)
     return shaped

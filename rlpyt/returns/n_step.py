@@ -44,7 +44,9 @@ def _first_done_is_timeout(done: NDArray, timeout: NDArray, n_step: int, result:
                     break
 
 
-def _n_windows(name: str, T: int, n_step: int) -> int:
+def _n_windows(name: str, T: int, n_step: int, do_truncated: bool = False) -> int:
+    if do_truncated and n_step >= 1:
+        return T
     if not 1 <= n_step <= T:
         raise ValueError(
             f"n_step is {n_step}, but {name} has {T} time steps: choose 1 <= n_step <= {T}, or "
@@ -86,16 +88,17 @@ def discount_return_n_step(
     Source: Sutton 1988; Hessel et al. 2018, arXiv:1710.02298, section "Multi-step learning".
     """
     shape = tuple(reward.shape)
+    n_step = int(n_step)
     rewards = as_float_rows("reward", reward)
     dones = as_flag_rows("done", done, shape)
-    n_windows = len(rewards) if do_truncated else _n_windows("reward", len(rewards), n_step)
+    n_windows = _n_windows("reward", len(rewards), n_step, do_truncated)
     returns = np.empty((n_windows, rewards.shape[1]), dtype=rewards.dtype)
     done_n = np.empty(returns.shape, dtype=np.bool_)
-    _n_step(rewards, dones, int(n_step), float(discount), returns, done_n)
+    _n_step(rewards, dones, n_step, float(discount), returns, done_n)
     out_shape = (n_windows, *shape[1:])
     return (
         like(returns, out_shape, reward, return_dest),
-        like(_with_dtype_of(done_n, done), out_shape, done, done_n_dest),
+        like(done_n, out_shape, done, done_n_dest),
     )
 
 
@@ -126,9 +129,4 @@ def timeout_n_step(
     result = np.empty((n_windows, dones.shape[1]), dtype=np.bool_)
     _first_done_is_timeout(dones, as_flag_rows("timeout", timeout, shape), int(n_step), result)
     out_shape = (n_windows, *shape[1:])
-    return like(_with_dtype_of(result, timeout), out_shape, timeout, timeout_n_dest)
-
-
-def _with_dtype_of(flags: NDArray, example: Array) -> NDArray:
-    """``flags`` in the dtype of ``example``, numpy or torch (whose names agree)."""
-    return flags.astype(str(example.dtype).replace("torch.", ""), copy=False)
+    return like(result, out_shape, timeout, timeout_n_dest)

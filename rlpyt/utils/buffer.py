@@ -33,6 +33,9 @@ def map_buffer(fn: Callable[[Any], Any], buffer: Nested) -> Nested:
 
     Returns:
         The same structure with the results of ``fn``.
+
+    Raises:
+        TypeError: If there is anything else, such as a list, a dict or a string.
     """
     if buffer is None:
         return None
@@ -41,7 +44,12 @@ def map_buffer(fn: Callable[[Any], Any], buffer: Nested) -> Nested:
     if isinstance(buffer, tuple):
         make: Callable[..., Nested] = getattr(buffer, "_make", tuple)
         return make([map_buffer(fn, part) for part in buffer])
-    return fn(np.asarray(buffer))
+    if isinstance(buffer, (bool, int, float, complex, np.generic)):
+        return fn(np.asarray(buffer))
+    raise TypeError(
+        f"buffer contains {buffer!r}, a {type(buffer).__name__}: give arrays, None, or (named) "
+        "tuples of them"
+    )
 
 
 def buffer_from_example(
@@ -62,7 +70,7 @@ def buffer_from_example(
         Array [*leading_dims, ...], or namedarraytuples of the names and fields of the example.
 
     Raises:
-        TypeError: If an example is no number, or no array of numbers.
+        TypeError: If an example is no number, or no array of numbers; names its field.
     """
     if example is None:
         return None
@@ -73,9 +81,13 @@ def buffer_from_example(
         make = NamedArrayTupleSchema_like(example)._make
     else:
         make = namedarraytuple_like(example)._make
-    return make(
-        [buffer_from_example(part, leading_dims, share_memory, use_NatSchema) for part in example]
-    )
+    parts = []
+    for field, part in zip(example._fields, example):
+        try:
+            parts.append(buffer_from_example(part, leading_dims, share_memory, use_NatSchema))
+        except (TypeError, ValueError) as error:  # The latter if numpy finds different lengths.
+            raise TypeError(f"field {field!r}: {error}") from None
+    return make(parts)
 
 
 def build_array(
@@ -89,12 +101,12 @@ def build_array(
         share_memory: Make an array which child processes share.
 
     Raises:
-        TypeError: If numpy would need an array of objects to hold the example.
+        TypeError: If the example is no number, or no array of numbers or booleans.
     """
     if isinstance(example, torch.Tensor):
         example = example.detach().cpu()
     a = np.asarray(example)
-    if a.dtype == np.dtype(object):
+    if a.dtype.kind not in "biufc":
         raise TypeError(
             f"example {example!r} is no array of numbers: give arrays, numbers, or named tuples of "
             "them, with the same shape at every step"
@@ -111,7 +123,13 @@ def torchify_buffer(buffer_: Nested) -> Nested:
 
 def numpify_buffer(buffer_: Nested) -> Nested:
     """Convert every tensor to an array that shares its memory if on CPU; arrays and None stay."""
-    return map_buffer(lambda x: x.cpu().numpy() if isinstance(x, torch.Tensor) else x, buffer_)
+    return map_buffer(_numpify, buffer_)
+
+
+def _numpify(x: Any) -> Any:
+    if not isinstance(x, torch.Tensor):
+        return x
+    return x.numpy() if x.is_cpu else x.cpu().numpy()
 
 
 def buffer_to(buffer_: Nested, device: torch.device | str | int | None = None) -> Nested:
@@ -120,11 +138,12 @@ def buffer_to(buffer_: Nested, device: torch.device | str | int | None = None) -
     Raises:
         TypeError: If there is an array that is no tensor.
     """
+    to_cpu = device is not None and torch.device(device).type == "cpu"
 
     def to(x: Any) -> torch.Tensor:
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"buffer_ contains {type(x).__name__}: torchify_buffer makes tensors")
-        return x if device is None else x.to(device)
+        return x if device is None or (to_cpu and x.is_cpu) else x.to(device)
 
     return map_buffer(to, buffer_)
 

@@ -14,8 +14,16 @@ def jit(function: Function) -> Function:
     """Compile ``function`` with numba on its first call; the machine code is cached on disk.
 
     Releases the interpreter lock while it runs, and never uses fast-math: results are those of the
-    Python code.
+    Python code. Where no directory for the cache is writable, every process compiles anew.
     """
-    compiled: Any = numba.njit(cache=True, nogil=True)(function)
+    compiled: Any
+    try:
+        compiled = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError as error:
+        # numba looks for the directory now, when the module is imported: in an image with neither
+        # a writable installation nor a writable home the library could not even be imported.
+        if "no locator available" not in str(error):
+            raise
+        compiled = numba.njit(nogil=True)(function)
     typed: Function = compiled
     return typed

@@ -57,16 +57,23 @@ def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) ->
     Args:
         array_or_tensor: [T_ring, B, ...] whose time dimension is a ring: after the last row comes
             the first.
-        T_idxs: [n] time of the first step of each run; negative ones count from the end.
-        B_idxs: [n] column of each run.
+        T_idxs: [n] time of the first step of each run, from -T_ring to T_ring - 1; negative ones
+            count from the end.
+        B_idxs: [n] column of each run, from -B to B - 1.
         T: Length of the runs.
 
     Returns:
         [T, n, ...] of the same type.
+
+    Raises:
+        ValueError: If an index is out of range, or there are not as many of both.
     """
     ring_T, ring_B = array_or_tensor.shape[:2]
-    rows = (np.asarray(T_idxs)[None, :] + np.arange(T)[:, None]) % ring_T
-    columns = np.asarray(B_idxs) % ring_B
+    starts = _checked_indexes("T_idxs", T_idxs, ring_T)
+    columns = _checked_indexes("B_idxs", B_idxs, ring_B) % ring_B
+    if len(starts) != len(columns):
+        raise ValueError(f"T_idxs has length {len(starts)}, but B_idxs has length {len(columns)}")
+    rows = (starts[None, :] + np.arange(T)[:, None]) % ring_T
     if isinstance(array_or_tensor, torch.Tensor):
         device = array_or_tensor.device
         at = (torch.from_numpy(rows).to(device), torch.from_numpy(columns).to(device))
@@ -76,3 +83,11 @@ def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) ->
     # The same by one index per entry, which numpy copies in two thirds of the time.
     flat = array_or_tensor.reshape((ring_T * ring_B,) + array_or_tensor.shape[2:])
     return flat.take(rows * ring_B + columns, axis=0)
+
+
+def _checked_indexes(name: str, indexes: Any, limit: int) -> IntArray:
+    checked: IntArray = np.asarray(indexes)
+    wrong = checked[(checked < -limit) | (checked >= limit)]
+    if wrong.size:
+        raise ValueError(f"{name} contains {wrong[0]}, expected {-limit} to {limit - 1}")
+    return checked

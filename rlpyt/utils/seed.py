@@ -52,13 +52,14 @@ def set_envs_seeds(envs: Iterable[Any], seed: int | None) -> None:
     if seed is None:
         return
     for env_seed, env in enumerate(envs, start=seed):
-        if hasattr(env, "seed"):
+        # Callable, since ``seed`` is also a likely name for an attribute with the number.
+        if callable(getattr(env, "seed", None)):
             env.seed(env_seed)
         elif _reset_takes_seed(env):
             env.reset(seed=env_seed)
         for name in ("action_space", "observation_space"):
             space: Any = getattr(env, name, None)
-            if hasattr(space, "seed"):
+            if callable(getattr(space, "seed", None)):
                 space.seed(env_seed)
 
 

@@ -11,7 +11,7 @@ def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
     """Pick one entry along the dimension that follows those of ``indexes``.
 
     Args:
-        indexes: [...] integers, e.g. actions [T,B]; may have no dimension.
+        indexes: [...] integers from 0 to n - 1, e.g. actions [T,B]; may have no dimension.
         tensor: [..., n, *shape] to pick from.
 
     Returns:
@@ -27,8 +27,9 @@ def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
             f"{tuple(indexes.shape)}, and one more to pick from"
         )
     at = indexes.long().reshape(indexes.shape + (1,) * (tensor.dim() - n_dim))
+    at = at.expand(indexes.shape + (1,) + tensor.shape[n_dim + 1 :])
     # Gather, unlike indexing with several tensors, has a fast backward pass.
-    return torch.take_along_dim(tensor, at, dim=n_dim).squeeze(n_dim)
+    return tensor.gather(n_dim, at).squeeze(n_dim)
 
 
 def to_onehot(indexes: torch.Tensor, num: int, dtype: torch.dtype | None = None) -> torch.Tensor:

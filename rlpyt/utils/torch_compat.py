@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -26,7 +25,8 @@ def adam_kwargs(
     """``optim_kwargs``, with ``fused=True`` where torch can update all parameters in one pass.
 
     Args:
-        OptimCls: The optimizer; any class whose constructor takes no ``fused`` gets none.
+        OptimCls: The optimizer. Only Adam and AdamW themselves are fused: the other fused ones
+            refuse sparse gradients, and a subclass may have a step of its own.
         parameters: What will be optimized, as a list: an iterator would be used up.
         optim_kwargs: Further arguments; the user's own choice of an implementation prevails.
     """
@@ -40,7 +40,7 @@ def _can_fuse(
     OptimCls: Callable[..., torch.optim.Optimizer], parameters: Iterable[torch.Tensor]
 ) -> bool:
     since = {"cuda": (2, 0), "cpu": (2, 4)}
-    return "fused" in inspect.signature(OptimCls).parameters and all(
+    return OptimCls in (torch.optim.Adam, torch.optim.AdamW) and all(
         p.is_floating_point() and torch_version() >= since.get(p.device.type, (9999, 0))
         for p in parameters
     )
@@ -54,5 +54,6 @@ def load(file: Any, map_location: Any = None, trusted: bool = False) -> Any:
         map_location: Device for the tensors, as in ``torch.load``.
         trusted: Load objects of any kind; a file which holds such can run code.
     """
-    kwargs = {"weights_only": not trusted} if torch_version() >= (1, 13) else {}
+    # Versions before read no float with weights_only.
+    kwargs = {"weights_only": not trusted} if torch_version() >= (2, 1) else {}
     return torch.load(file, map_location=map_location, **kwargs)

@@ -150,6 +150,41 @@ def test_discount_return_tl_by_hand():
     np.testing.assert_allclose(return_[:, 0], [6.0, 10.0, 3.0])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64", torch.float16, torch.bfloat16])
+def test_results_have_the_dtype_of_reward(batch, dtype):
+    """The compiled loops know no half precision, for which they failed."""
+
+    def cast(array):
+        in_torch = torch.as_tensor(array)
+        return in_torch.to(dtype) if isinstance(dtype, torch.dtype) else array.astype(dtype)
+
+    low = {key: cast(array) for key, array in batch.items()}
+    wide = {key: torch.as_tensor(array).double() for key, array in low.items()}
+    results = generalized_advantage_estimation(**low, discount=0.97, gae_lambda=0.8)
+    expected = generalized_advantage_estimation(**wide, discount=0.97, gae_lambda=0.8)
+    for result, precise in zip(results, expected):
+        assert result.dtype == dtype
+        # Rounded once, at the end: within half a unit of the last place.
+        rtol = torch.finfo(torch.as_tensor(result).dtype).eps / 2
+        np.testing.assert_allclose(torch.as_tensor(result).double(), precise, rtol * 1.001, 1e-6)
+
+
+def test_flags_and_bootstrap_values_are_broadcast(batch):
+    double = np.stack([batch["reward"], batch["reward"]], axis=2)
+    done = batch["done"][..., None]
+    both = discount_return(double, done, 0.0, 0.9)
+    one = discount_return(batch["reward"], batch["done"], np.zeros(5), 0.9)
+    np.testing.assert_array_equal(both[..., 1], one)
+
+
+@pytest.mark.parametrize("name", ["value", "done"])
+def test_transposed_arrays_are_refused(batch, name):
+    batch = {key: array[:4, :3] for key, array in batch.items()}
+    batch[name] = batch[name].T
+    with pytest.raises(ValueError, match=rf"{name} has shape \(3, 4\), expected \(4, 3\)"):
+        generalized_advantage_estimation(**batch, discount=0.9, gae_lambda=0.8)
+
+
 def test_errors_name_argument_and_remedy(batch):
     with pytest.raises(ValueError, match=r"value has shape \(22, 5\), expected \(23, 5\)"):
         generalized_advantage_estimation(

@@ -54,6 +54,28 @@ def test_equals_naive_twin_in_numpy_and_torch(n_step):
     np.testing.assert_array_equal(in_torch[1].numpy(), done_n)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64", torch.float16, torch.bfloat16])
+def test_results_have_the_dtypes_of_the_arguments(table, dtype):
+    """The compiled loops know no half precision, for which they failed."""
+    reward, done = table
+    if isinstance(dtype, torch.dtype):
+        reward, done = torch.from_numpy(reward).to(dtype), torch.from_numpy(done).to(dtype)
+    else:
+        reward, done = reward.astype(dtype), done.astype(dtype)
+    return_, done_n = discount_return_n_step(reward, done, 3, 0.5, do_truncated=True)
+    assert return_.dtype == done_n.dtype == dtype
+    assert return_.tolist() == [2.75, 3.5, 3.0, 6.5, 5.0]
+    assert done_n.tolist() == [1, 1, 1, 0, 0]
+    timeout_n = timeout_n_step(done, done, 3)
+    assert timeout_n.dtype == dtype
+    assert timeout_n.tolist() == [1, 1, 1]
+
+
+def test_returns_of_integers_are_float(table):
+    return_, _ = discount_return_n_step(table[0].astype(int), table[1], 3, 0.5)
+    assert (return_.dtype, return_.tolist()) == (np.float64, [2.75, 3.5, 3.0])
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.float32])
 def test_done_n_keeps_the_dtype_of_done_and_its_destination_is_written(table, dtype):
     # Tensors given as ``done_n_dest`` used to be left as they were, a copy being written instead.
@@ -72,6 +94,13 @@ def test_timeout_counts_at_the_first_done_within_the_window():
     # terminal state of step 3. Only a time limit at the last step of a window used to be seen.
     np.testing.assert_array_equal(timeout_n_step(done, timeout, 3), [True, True, False, False])
     np.testing.assert_array_equal(timeout_n_step(done, timeout, 1), timeout)
+
+
+def test_float_n_step_and_zero_steps(table):
+    return_, _ = discount_return_n_step(*table, n_step=3.0, discount=0.5)
+    assert len(return_) == 3
+    with pytest.raises(ValueError, match="n_step is 0"):
+        discount_return_n_step(*table, n_step=0, discount=0.5, do_truncated=True)
 
 
 @pytest.mark.parametrize("n_step", [0, 6])

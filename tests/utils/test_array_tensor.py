@@ -44,11 +44,13 @@ def test_select_at_indexes_refuses_other_shapes(mod: Any, i_shape: Any, x_shape:
         mod.select_at_indexes(to(mod, np.zeros(i_shape, np.int64)), to(mod, np.zeros(x_shape)))
 
 
-def test_select_at_indexes_has_a_gradient() -> None:
-    x = torch.zeros(2, 3, requires_grad=True)
+@pytest.mark.parametrize("trail", [(), (4,), (2, 3)])
+def test_select_at_indexes_has_a_gradient(trail: Any) -> None:
+    x = torch.zeros(2, 3, *trail, requires_grad=True)
     tensor.select_at_indexes(torch.tensor([2, 0]), x).sum().backward()
+    expected = torch.tensor([[0.0, 0, 1], [1, 0, 0]]).reshape((2, 3) + (1,) * len(trail))
     assert x.grad is not None
-    assert x.grad.tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert (x.grad == expected).all()
 
 
 @np_or_torch

@@ -105,10 +105,20 @@ def test_build_array(
     assert x.flags.c_contiguous
 
 
-@pytest.mark.parametrize("wrong", [{"a": 1}, None, object(), [None, 1]])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"a": 1}, None, object(), [None, 1], "text", b"bytes", np.array(["a"]), np.datetime64(0, "s")],
+)
 def test_build_array_refuses_objects(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="example"):
+    """Arrays of text and of dates could be made, but no tensors of them."""
+    with pytest.raises(TypeError, match="no array of numbers"):
         build_array(wrong, 3)
+
+
+@pytest.mark.parametrize("wrong", ["text", [[1], [1, 2]]], ids=str)
+def test_the_field_of_a_wrong_example_is_named(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="field 'info': field 'value': "):
+        buffer_from_example(Obs(np.zeros(2), Info(wrong, NoInfo(), None)), 3)
 
 
 def test_torchify_and_numpify_share_memory() -> None:
@@ -147,10 +157,14 @@ def test_scalars_become_arrays_without_dimensions(scalar: Any) -> None:
     assert n[0] == scalar
 
 
-@pytest.mark.parametrize("wrong", ["text", {"a": 1}], ids=str)
-def test_torchify_refuses_what_is_no_number(wrong: Any) -> None:
-    with pytest.raises(TypeError):
-        torchify_buffer(Obs(wrong, None))
+@pytest.mark.parametrize(
+    "wrong", ["text", {"a": 1}, [1, 2], [np.zeros(2)], object()], ids=lambda x: type(x).__name__
+)
+@pytest.mark.parametrize("convert", [torchify_buffer, numpify_buffer, get_leading_dims])
+def test_what_is_no_array_is_refused(wrong: Any, convert: Any) -> None:
+    """Lists were copied into arrays, others became arrays of text or objects."""
+    with pytest.raises(TypeError, match=f"a {type(wrong).__name__}: give arrays, None"):
+        convert(Obs(wrong, None))
 
 
 def test_structures_keep_their_types() -> None:

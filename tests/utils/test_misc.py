@@ -93,3 +93,24 @@ def test_extract_sequences_is_the_naive_loop(kind: str, shape: Any, idx_type: An
     assert (np.asarray(y) == naive_sequences(ring, T_idxs, B_idxs, 7)).all()
     y[:] = 0
     assert ring.any()
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+@pytest.mark.parametrize(
+    ("T_idxs", "B_idxs", "message"),
+    [
+        ([0, 12], [0, 0], "T_idxs contains 12, expected -12 to 11"),
+        ([-13, 0], [0, 0], "T_idxs contains -13, expected -12 to 11"),
+        ([0, 0], [0, 5], "B_idxs contains 5, expected -5 to 4"),
+        ([0, 0], [-6, 0], "B_idxs contains -6, expected -5 to 4"),
+        ([0, 1, 2], [0, 1], "T_idxs has length 3, but B_idxs has length 2"),
+        ([0, 1, 2], [0], "T_idxs has length 3, but B_idxs has length 1"),
+    ],
+)
+def test_extract_sequences_refuses_wrong_indexes(
+    kind: str, T_idxs: Any, B_idxs: Any, message: str
+) -> None:
+    """Indexes past the end used to wrap to other rows and columns."""
+    ring: Any = np.zeros((12, 5))
+    with pytest.raises(ValueError, match=message):
+        extract_sequences(ring if kind == "array" else torch.from_numpy(ring), T_idxs, B_idxs, 3)

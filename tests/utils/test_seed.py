@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -126,6 +127,19 @@ def test_the_ith_environment_gets_the_ith_seed() -> None:
     assert envs[2].seeds == [102]
     assert envs[3].observation_space.seeds == [103]
     assert inner.seeds == [104]
+
+
+def test_an_attribute_seed_is_no_method() -> None:
+    """An environment which keeps its seed as a number used to be called."""
+
+    class NumberEnv(ResetEnv):
+        seed = 4
+        action_space: Any = SimpleNamespace(seed=5)
+
+    env = NumberEnv()
+    set_envs_seeds([env], 100)
+    assert env.seeds == [100]
+    assert (env.seed, env.action_space.seed) == (4, 5)
 
 
 def test_gymnasium_environments_are_reproducible() -> None:

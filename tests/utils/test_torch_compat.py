@@ -15,6 +15,10 @@ from rlpyt.utils.torch_compat import adam_kwargs, load, torch_version
 cpu_fused = pytest.mark.skipif(torch_version() < (2, 4), reason="fused on CPU came with torch 2.4")
 
 
+class OwnStep(torch.optim.Adam):
+    """A subclass, which may do in its step what a fused one would not."""
+
+
 def parameters(dtype: torch.dtype = torch.float32, device: str = "cpu") -> list[torch.Tensor]:
     return [torch.nn.Parameter(torch.ones(3, dtype=dtype, device=device)) for _ in range(2)]
 
@@ -48,10 +52,23 @@ def test_the_choice_of_the_user_prevails(chosen: dict[str, Any]) -> None:
 
 
 def test_not_where_it_is_not_supported() -> None:
-    assert adam_kwargs(torch.optim.RMSprop, parameters()) == {}
+    for OptimCls in (torch.optim.RMSprop, torch.optim.SGD, torch.optim.Adagrad, OwnStep):
+        assert adam_kwargs(OptimCls, parameters()) == {}
     assert adam_kwargs(lambda params, lr: torch.optim.Adam(params, lr), parameters()) == {}
     assert adam_kwargs(torch.optim.Adam, parameters(torch.complex64)) == {}
     assert adam_kwargs(torch.optim.Adam, [*parameters(), *parameters(device="meta")]) == {}
+
+
+def test_sparse_gradients_of_sgd() -> None:
+    """The fused SGD, which was chosen, refuses them."""
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = torch.optim.SGD(
+        table.parameters(), lr=1.0, **adam_kwargs(torch.optim.SGD, list(table.parameters()))
+    )
+    before = table.weight.detach().clone()
+    table(torch.tensor([1])).sum().backward()
+    optimizer.step()
+    assert (before - table.weight).tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
 
 
 @pytest.mark.gpu
@@ -67,7 +84,7 @@ def test_load(tmp_path: Path) -> None:
     assert loaded == {"itr": 3, "names": ("a", None, 1.5)}
 
 
-@pytest.mark.skipif(torch_version() < (1, 13), reason="weights_only came with torch 1.13")
+@pytest.mark.skipif(torch_version() < (2, 1), reason="weights_only reads floats since torch 2.1")
 def test_load_runs_no_code() -> None:
     file = io.BytesIO()
     torch.save({"code": Path}, file)

@@ -22,18 +22,20 @@ class CsvSink(Sink):
     row which could not be written, for example to a full disk, is kept and written before the next.
 
     Args:
-        path: csv file; missing directories are made.
+        path: csv file; missing directories are made. A relative path means the same file after
+            the working directory has changed.
         append: go on with the rows of an existing file; otherwise it is emptied.
     """
 
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
         self.path = make_parent(path)
+        self._absolute_path = os.path.abspath(self.path)
         self.columns: list[str] = []
         self._pending: list[dict[str, Any]] = []
-        if append and os.path.exists(self.path):
+        if append and os.path.exists(self._absolute_path):
             self._adopt()
         else:
-            open(self.path, "wb").close()
+            open(self._absolute_path, "wb").close()
         self.file = self._open()
 
     def write_row(self, row: dict[str, Any], step: int) -> None:
@@ -74,14 +76,14 @@ class CsvSink(Sink):
             raise OSError(f"Could not write a whole row to {self.path!r}; is the disk full?")
 
     def _rows(self) -> Iterator[list[str]]:
-        with open(self.path, encoding="utf-8", newline="") as file:
+        with open(self._absolute_path, encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
             next(reader, None)
             yield from (row for row in reader if row)
 
     def _rewrite(self, rows: Iterable[list[str]], columns: list[str] | None = None) -> None:
         columns = self.columns if columns is None else columns
-        with replacing(self.path, "wb") as new_file:
+        with replacing(self._absolute_path, "wb") as new_file:
             new_file.write(_line(columns))
             for row in rows:
                 new_file.write(_line(row))
@@ -90,15 +92,15 @@ class CsvSink(Sink):
         self.file = self._open()
 
     def _adopt(self) -> None:
-        with open(self.path, "rb+") as file:
+        with open(self._absolute_path, "rb+") as file:
             # A line without its end is what a crashed machine may leave; it is no row.
             content = file.read()
             file.truncate(content.rfind(b"\n") + 1)
-        with open(self.path, encoding="utf-8", newline="") as text:
+        with open(self._absolute_path, encoding="utf-8", newline="") as text:
             self.columns = next(csv.reader(text), [])
 
     def _open(self) -> io.FileIO:
-        return open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed in close)
+        return open(self._absolute_path, "ab", buffering=0)  # noqa: SIM115 (closed in close)
 
 
 def _line(fields: list[str]) -> bytes:

@@ -126,13 +126,17 @@ def tee_log(file_name: str | os.PathLike[str]) -> Callable[[str], None]:
 
 
 def collect_args() -> dict[str, str]:
-    """The options of the command line, ``--name value`` or ``--name=value``, by name."""
+    """The options of the command line, ``--name value`` or ``--name=value``, by name.
+
+    A flag, which is an option without value, has an empty one; ``tweak`` takes it as true.
+    """
     args: dict[str, str] = {}
-    words = iter(sys.argv[1:])
-    for word in words:
+    words = sys.argv[1:]
+    for word, following in zip(words, [*words[1:], "--"]):
         if word.startswith("--"):
             name, is_joined, value = word[2:].partition("=")
-            args[name.replace("-", "_")] = value if is_joined else next(words, "")
+            has_next = not (is_joined or following.startswith("--"))
+            args[name.replace("-", "_")] = following if has_next else value
     return args
 
 
@@ -221,6 +225,6 @@ def _type_of(val: Any) -> Callable[[str], Any]:
 def _convert(text: str, arg_type: Callable[[str], Any]) -> Any:
     if arg_type is not bool:
         return arg_type(text)
-    if text.lower() not in ("true", "false", "1", "0"):
+    if text.lower() not in ("", "true", "false", "1", "0"):
         raise ValueError(f"Expected true or false on the command line, but got {text!r}.")
-    return text.lower() in ("true", "1")
+    return text.lower() in ("", "true", "1")

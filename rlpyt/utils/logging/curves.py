@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,21 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
         names: of the columns.
 
     Returns:
-        [len(names), rows] float64, NaN where nothing was recorded.
+        [len(names), rows] float64, NaN where there is no number.
 
     Raises:
-        ValueError: if a column is missing; names the columns there are.
+        ValueError: if there is no row yet, or a column is missing; names the columns there are.
     """
-    table = np.genfromtxt(csv_file, delimiter=",", names=True, deletechars="", encoding="utf-8")
-    # numpy replaces blanks in names; the logger's keys have some.
-    columns = {name.replace(" ", "_"): name for name in names}
-    missing = [name for key, name in columns.items() if key not in (table.dtype.names or ())]
+    with open(csv_file, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        rows = list(reader)
+        columns = list(reader.fieldnames or ())
+    if not rows:
+        raise ValueError(f"{csv_file} has no rows yet")
+    missing = [name for name in names if name not in columns]
     if missing:
-        raise ValueError(f"{csv_file} has no column {missing[0]!r}, only {table.dtype.names}")
-    return np.stack([np.atleast_1d(table[key]) for key in columns])
+        raise ValueError(f"{csv_file} has no column {missing[0]!r}, only {', '.join(columns)}")
+    return np.array([[_number(row[name]) for row in rows] for name in names])
 
 
 def plot_learning_curves(
@@ -69,6 +73,13 @@ def plot_learning_curves(
     axes.legend(frameon=False)
     figure.savefig(picture_file, dpi=130)
     pyplot.close(figure)
+
+
+def _number(field: str | None) -> float:
+    try:
+        return float(field or "nan")
+    except ValueError:
+        return float("nan")
 
 
 def _mean_curve(curves: Sequence[NDArray]) -> tuple[NDArray, NDArray]:

@@ -9,6 +9,7 @@ build on another one, like ``record_tabular_misc_stat`` on ``record_tabular``, c
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,7 @@ from rlpyt.utils.logging._params import stub_to_json as stub_to_json
 from rlpyt.utils.logging._sinks import ScalarWriter
 from rlpyt.utils.logging._sinks import Sink as Sink
 from rlpyt.utils.logging._snapshots import check_snapshot_mode
+from rlpyt.utils.logging._state import StateModule
 from rlpyt.utils.logging._statistics import misc_stat
 from rlpyt.utils.logging._terminal import TerminalTablePrinter as TerminalTablePrinter
 from rlpyt.utils.logging.console import mkdir_p
@@ -31,7 +33,8 @@ table_printer = TerminalTablePrinter()
 _current = Logger()
 
 # The names under which the state was kept in this module; they read (and, for lists, change) the
-# current logger.
+# current logger. Assignments to them reach it too.
+sys.modules[__name__].__class__ = StateModule
 _STATE: dict[str, Callable[[Logger], Any]] = {
     "_prefixes": lambda log: log.prefixes,
     "_prefix_str": lambda log: log.prefix,

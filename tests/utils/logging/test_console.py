@@ -61,6 +61,15 @@ def test_collect_args(command_line):
     assert console.collect_args() == {"lr": "0.1", "n_envs": "4", "last": ""}
 
 
+def test_an_option_is_no_value_of_a_flag(command_line):
+    """The option after a flag was taken for its value, and lost."""
+    command_line("--flag", "--lr", "0.1", "--shift", "-2", "--on=", "--last")
+    expected = {"flag": "", "lr": "0.1", "shift": "-2", "on": "", "last": ""}
+    assert console.collect_args() == expected
+    assert console.tweak(1.0, "lr") == 0.1
+    assert console.tweak(False, "flag") is True
+
+
 def test_tweak_of_a_value(command_line):
     command_line("--lr", "0.1", "--flag", "false")
     assert console.tweak(1.0, "lr") == 0.1

@@ -164,3 +164,20 @@ def test_failed_extension_leaves_the_old_file(path, read_csv, monkeypatch):
     assert os.listdir(path.parent) == ["progress.csv"]
     sink.close()  # Writes what is pending.
     assert read_csv(path) == [["a", "b"], ["1", "nan"], ["2", "2"]]
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_a_relative_path_survives_a_change_of_directory(
+    append, tmp_path, monkeypatch, dump, read_csv
+):
+    """The file was opened again elsewhere when its columns grew."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    logger.add_tabular_output("progress.csv", append)
+    dump(a=1)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    dump(a=2, b=3)
+    logger.drop_tabular_after("a", 1)
+    assert list(logger._tabular_fds) == ["progress.csv"]
+    assert read_csv(tmp_path / "progress.csv") == [["a", "b"], ["1", "nan"]]
+    assert os.listdir(tmp_path / "elsewhere") == []

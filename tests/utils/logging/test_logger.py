@@ -443,6 +443,63 @@ def test_unknown_names_are_errors():
         _ = logger._no_such_name
 
 
+STATE_WRITES = {
+    "_snapshot_mode": ("last", logger.get_snapshot_mode),
+    "_snapshot_gap": (3, logger.get_snapshot_gap),
+    "_log_tabular_only": (True, logger.get_log_tabular_only),
+    "_disable_prefix": (True, logger.get_disable_prefix),
+    "_tf_summary_dir": ("events", logger.get_tf_summary_dir),
+    "_tf_summary_writer": (Writer(), logger.get_tf_summary_writer),
+    "_iteration": (5, lambda: logger.current().iteration),
+    "_disabled": (True, lambda: logger.current().disabled),
+    "_tabular_disabled": (True, lambda: logger.current().tabular_disabled),
+}
+
+
+@pytest.mark.parametrize("name", STATE_WRITES)
+def test_assignments_to_state_names_reach_the_current_logger(name):
+    """They used to hide the state of every later logger."""
+    value, get = STATE_WRITES[name]
+    former = getattr(logger, name)
+    with logger.using(logger.Logger()):
+        setattr(logger, name, value)
+        assert get() == getattr(logger, name) == value
+        setattr(logger, name, former)
+        assert get() == former
+        setattr(logger, name, value)
+    assert getattr(logger, name) == former
+
+
+def test_assigned_snapshot_dir_is_made(tmp_path):
+    logger._snapshot_dir = tmp_path / "run"
+    assert logger.get_snapshot_dir() == str(tmp_path / "run")
+    logger.save_itr_params(0, {"itr": 0})
+    assert (tmp_path / "run" / "itr_0.pkl").exists()
+
+
+def test_assigned_values_are_checked():
+    with pytest.raises(ValueError, match="snapshot mode 'never'"):
+        logger._snapshot_mode = "never"
+
+
+def test_other_state_names_say_what_to_use():
+    read_only = set(logger._STATE) - STATE_WRITES.keys() - {"_snapshot_dir"}
+    assert len(read_only) == 13
+    for name in sorted(read_only):
+        with pytest.raises(AttributeError, match=f"{name} cannot be set: use ") as error:
+            setattr(logger, name, None)
+        for remedy in str(error.value).split(": use ")[1].split(" and "):
+            assert callable(getattr(logger, remedy))
+
+
+def test_functions_and_new_names_are_assigned_as_in_any_module(monkeypatch):
+    calls = []
+    monkeypatch.setattr(logger, "set_iteration", calls.append)
+    logger._iteration = 7
+    monkeypatch.setattr(logger, "_mine", 8, raising=False)
+    assert (calls, logger._mine) == ([7], 8)
+
+
 def test_state_round_trip(fresh_logger):
     logger.set_iteration(9)
     state = fresh_logger.state_dict()
