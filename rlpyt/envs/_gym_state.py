@@ -3,17 +3,23 @@
 A layer is an environment or a wrapper. Its state is its attributes, as plain values and arrays;
 whatever is more than a number, text, None, list or dictionary becomes a pair of its kind and its
 content. Simple objects, such as running statistics, are taken apart in the same way.
+
+Attributes may share memory: an array and a view of it, or one list under two names. So a state is
+written into the arrays and containers which are there.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy as np
 
+from rlpyt.envs._mujoco_state import mujoco_state, set_mujoco_state
 from rlpyt.utils.seed import generator_state, set_generator_state
+from rlpyt.utils.types import NDArray
 
 # Attributes which are settings, caches or windows, and not part of an episode.
 _SETTINGS: tuple[str, ...] = (
@@ -31,8 +37,19 @@ _WINDOWS = ("screen", "surf", "clock", "font", "window", "window_surface", "view
 _NOT_STATE = frozenset(_SETTINGS + _CACHES + _WINDOWS)
 _SEQUENCES = (list, tuple, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-# Arrays of MuJoCo whose size changes with the contacts; every step computes them anew.
-_MUJOCO_TEMPORARY = ("_", "efc_", "iefc_", "efm_", "island_", "map_")
+
+
+def attributes(layer: Any) -> dict[str, Any]:
+    """Return the attributes of an object by name, also those in ``__slots__``."""
+    slots = [
+        name
+        for cls in type(layer).__mro__
+        if "__slots__" in vars(cls)
+        for name, member in vars(cls).items()
+        if isinstance(member, MemberDescriptorType)
+    ]
+    values = {name: getattr(layer, name) for name in slots if hasattr(layer, name)}
+    return {**values, **getattr(layer, "__dict__", {})}
 
 
 def layer_state(layer: Any) -> dict[str, Any]:
@@ -44,9 +61,9 @@ def layer_state(layer: Any) -> dict[str, Any]:
     if hasattr(type(layer), "state_dict"):
         return {"state_dict": layer.state_dict()}
     state = {}
-    for name, value in vars(layer).items():
+    for name, value in attributes(layer).items():
         if type(value).__name__ == "MjData":
-            state[name] = ("mujoco", _mujoco_state(layer.model, value))
+            state[name] = ("mujoco", mujoco_state(layer.model, value))
         elif name not in _NOT_STATE and not _is_fixed(value):
             path = f"{type(layer).__name__}.{name}"
             encode = _encode_object if _is_simple_object(value) else _encode
@@ -54,17 +71,44 @@ def layer_state(layer: Any) -> dict[str, Any]:
     return state
 
 
-def set_layer_state(layer: Any, state: Mapping[str, Any]) -> None:
-    """Let ``layer`` continue from ``state``."""
-    if hasattr(type(layer), "state_dict"):
-        layer.load_state_dict(state["state_dict"])
-        return
-    for name, part in state.items():
-        current = getattr(layer, name, None)
-        if type(current).__name__ == "MjData":
-            _set_mujoco_state(layer.model, current, part[1])
+def set_layer_states(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
+    """Let every layer of ``pairs`` continue from its state, in the memory which it has.
+
+    Two attributes may share memory now and have had different values when the state was taken; the
+    second round gives memory of its own to what the first one wrote over.
+    """
+    pairs = list(pairs)
+    for layer, state in pairs:
+        if hasattr(type(layer), "state_dict"):
+            layer.load_state_dict(state["state_dict"])
         else:
-            setattr(layer, name, _decode(part, current))
+            _set_attributes(layer, state)
+    for layer, state in pairs:
+        if not hasattr(type(layer), "state_dict"):
+            _separate_attributes(layer, state)
+
+
+def _set_attributes(owner: Any, state: Mapping[str, Any]) -> None:
+    # Not getattr, which also finds what all objects of the class share.
+    current = attributes(owner)
+    for name, part in state.items():
+        kind = _kind(part)
+        if kind == "mujoco":
+            set_mujoco_state(owner.model, current[name], part[1])
+        elif kind == "object":
+            _set_attributes(current[name], part[1])
+        else:
+            setattr(owner, name, _decode(part, current.get(name)))
+
+
+def _separate_attributes(owner: Any, state: Mapping[str, Any]) -> None:
+    current = attributes(owner)
+    for name, part in state.items():
+        kind = _kind(part)
+        if kind == "object":
+            _separate_attributes(current[name], part[1])
+        elif kind != "mujoco" and not _is_equal(_encode(current[name], name), part):
+            setattr(owner, name, _decode(part, None))
 
 
 def _is_fixed(value: Any) -> bool:
@@ -85,7 +129,8 @@ def _encode(value: Any, path: str) -> Any:
     if isinstance(value, np.random.RandomState):
         return ("random_state", value.get_state(legacy=False))
     if type(value) in _SEQUENCES:
-        parts = [_encode(part, f"{path}[{i}]") for i, part in enumerate(value)]
+        ordered = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+        parts = [_encode(part, f"{path}[{i}]") for i, part in enumerate(ordered)]
         return parts if type(value) is list else (type(value).__name__, parts)
     if type(value) is deque:
         return ("deque", [value.maxlen, _encode(list(value), path)])
@@ -108,14 +153,19 @@ def _encode_object(value: Any, path: str) -> tuple[str, dict[str, Any]]:
     return ("object", parts)
 
 
+def _kind(state: Any) -> Any:
+    return state[0] if isinstance(state, tuple) else None
+
+
 def _decode(state: Any, current: Any) -> Any:
-    """The value of ``state``; generators keep their identity, because wrappers may share them."""
+    """The value of ``state``, in the memory of ``current`` where that is of the same kind."""
     if isinstance(state, list):
-        return [_decode(part, None) for part in state]
+        return _refill(current, _decode_all(state, current))
     if isinstance(state, dict):
-        return {key: _decode(part, None) for key, part in state.items()}
+        old = current if isinstance(current, dict) else {}
+        return _refill(current, {key: _decode(part, old.get(key)) for key, part in state.items()})
     if isinstance(state, np.ndarray):
-        return state.copy()
+        return _decode_array(state, current)
     if not isinstance(state, tuple):
         return state
     kind, content = state
@@ -124,17 +174,56 @@ def _decode(state: Any, current: Any) -> Any:
     if kind == "generator":
         return _decode_generator(content, current)
     if kind == "random_state":
-        current = current or np.random.RandomState()
+        current = current if isinstance(current, np.random.RandomState) else np.random.RandomState()
         current.set_state(content)
         return current
-    if kind == "object":
-        for name, part in content.items():
-            setattr(current, name, _decode(part, getattr(current, name, None)))
-        return current
-    parts = [_decode(part, None) for part in content]
     if kind == "deque":
-        return deque(parts[1], parts[0])
-    return next(cls for cls in _SEQUENCES if cls.__name__ == kind)(parts)
+        return _refill(current, deque(_decode_all(content[1], None), content[0]))
+    parts = _decode_all(content, current)
+    return _refill(current, next(cls for cls in _SEQUENCES if cls.__name__ == kind)(parts))
+
+
+def _decode_all(states: Sequence[Any], current: Any) -> list[Any]:
+    is_alike = isinstance(current, (list, tuple)) and len(current) == len(states)
+    old = current if is_alike else [None] * len(states)
+    return [_decode(part, old_part) for part, old_part in zip(states, old)]
+
+
+def _decode_array(state: NDArray, current: Any) -> NDArray:
+    is_array = isinstance(current, np.ndarray) and current.flags.writeable
+    if not is_array or (current.shape, current.dtype) != (state.shape, state.dtype):
+        return state.copy()
+    array: NDArray = current
+    array[...] = state
+    return array
+
+
+def _refill(current: Any, value: Any) -> Any:
+    """``current`` with the content of ``value``, if it is such a container; else ``value``."""
+    if not isinstance(current, type(value)) or isinstance(value, (tuple, frozenset)):
+        return value
+    if isinstance(value, deque) and current.maxlen != value.maxlen:
+        return value
+    current.clear()
+    if isinstance(value, (list, deque)):
+        current.extend(value)
+    else:
+        current.update(value)
+    return current
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """Whether two encoded states are the same."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        same_type = (a.shape, a.dtype) == (b.shape, b.dtype)
+        return same_type and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_is_equal(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_is_equal, a, b))
+    return bool(a == b or (a != a and b != b))  # NaN is not equal to itself.
 
 
 def _decode_generator(state: dict[str, Any], current: Any) -> np.random.Generator:
@@ -143,34 +232,3 @@ def _decode_generator(state: dict[str, Any], current: Any) -> np.random.Generato
     generator: np.random.Generator = current
     set_generator_state(generator, state)
     return generator
-
-
-def _mujoco_state(model: Any, data: Any) -> dict[str, Any]:
-    """The physics, and what the last step derived from it, which lags behind it by a substep."""
-    import mujoco
-
-    spec = mujoco.mjtState.mjSTATE_INTEGRATION
-    physics = np.empty(mujoco.mj_stateSize(model, spec))
-    mujoco.mj_getState(model, data, physics, spec)
-    derived = {name: array.copy() for name, array in _mujoco_arrays(data).items()}
-    return {"physics": physics, "derived": derived}
-
-
-def _set_mujoco_state(model: Any, data: Any, state: dict[str, Any]) -> None:
-    import mujoco
-
-    mujoco.mj_setState(model, data, state["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
-    for name, array in _mujoco_arrays(data).items():
-        saved = state["derived"].get(name)
-        if saved is not None and saved.shape == array.shape:
-            array[...] = saved
-
-
-def _mujoco_arrays(data: Any) -> dict[str, Any]:
-    names = [name for name in dir(data) if not name.startswith(_MUJOCO_TEMPORARY)]
-    arrays = {name: getattr(data, name) for name in names}
-    return {
-        name: array
-        for name, array in arrays.items()
-        if isinstance(array, np.ndarray) and array.dtype == np.float64 and array.size
-    }

@@ -18,6 +18,8 @@ _MISSING = object()
 _NUMERIC_KINDS = "biufc"
 # What a value may be cast from without loss of meaning: bool to integer to real to complex.
 _KIND_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+# What build_info_tuples declared last, by name; only info_to_nt without a layout looks here.
+_declared: dict[str, InfoLayout] = {}
 
 
 class InfoLayout:
@@ -122,8 +124,12 @@ def _notice(text: str) -> None:
 
 
 def build_info_tuples(info: Mapping[Any, Any], name: str = "info") -> InfoLayout:
-    """Return the layout which the example ``info`` declares; nothing is stored anywhere."""
-    return InfoLayout(info, name)
+    """Return the layout which the example ``info`` declares.
+
+    :func:`info_to_nt` without a layout takes the last one of that name.
+    """
+    layout = _declared[name] = InfoLayout(info, name)
+    return layout
 
 
 def info_to_nt(value: Any, name: str = "info", layout: InfoLayout | None = None) -> Nested:
@@ -132,11 +138,12 @@ def info_to_nt(value: Any, name: str = "info", layout: InfoLayout | None = None)
     Args:
         value: the dictionary; anything else is returned as it is.
         name: of the record class, where no ``layout`` is given.
-        layout: the declared fields; without it, all fields of ``value``.
+        layout: the declared fields; without it, those which :func:`build_info_tuples` declared
+            last under ``name``, or else all fields of ``value``.
     """
     if not isinstance(value, Mapping):
         return value
-    return (layout or InfoLayout(value, name)).read(value)
+    return (layout or _declared.get(name) or InfoLayout(value, name)).read(value)
 
 
 def infill_info(info: dict[Any, Any], sometimes_info: Mapping[Any, Any]) -> dict[Any, Any]:

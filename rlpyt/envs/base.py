@@ -19,6 +19,10 @@ class Env:
     step. Two fields have a meaning: ``traj_done`` (the environment must be reset; without it,
     ``done`` says so) and ``timeout`` (the episode was cut by a time limit before its end).
 
+    An environment with a generator of its own also gives ``seed(seed)``, which makes everything
+    random from the next reset on a function of that number. The base class has no such method, so
+    that ``seed`` may as well be an attribute; samplers seed the spaces in any case.
+
     :func:`rlpyt.envs.check.check_env` tests whether an environment keeps these rules.
     """
 
@@ -56,10 +60,11 @@ class Env:
         """The greatest number of steps in an episode."""
         raise NotImplementedError
 
-    def seed(self, seed: int) -> None:
-        """Make everything random from the next reset on a function of ``seed``."""
-        self.action_space.seed(seed)
-        self.observation_space.seed(seed)
+    def _seed_spaces(self, seed: int) -> None:
+        """Seed both spaces; for a method ``seed``."""
+        for space in self.spaces:
+            if hasattr(space, "seed"):  # A user's own space needs none.
+                space.seed(seed)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that :meth:`load_state_dict` needs to continue exactly from here."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import gymnasium
+import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import TimeLimit as TimeLimit
 
-from rlpyt.envs._gym_state import layer_state, set_layer_state
+from rlpyt.envs._gym_state import attributes, layer_state, set_layer_states
+from rlpyt.envs._info import InfoLayout
 from rlpyt.envs._info import build_info_tuples as build_info_tuples
 from rlpyt.envs._info import infill_info as infill_info
 from rlpyt.envs._info import info_to_nt as info_to_nt
@@ -36,6 +38,8 @@ class Wrapper:
     def __getattr__(self, name: str) -> Any:
         if name == "env" or name.startswith("__"):  # Not there yet, while unpickling.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        if any(name in vars(cls) for cls in type(self).__mro__):  # A property failed: say why.
+            return object.__getattribute__(self, name)
         return getattr(self.env, name)
 
     @property
@@ -54,7 +58,8 @@ class GymEnvWrapper(Wrapper):
     the info has; from then on every ``env_info`` has these fields. Entries which come and go are
     filled with zeros; those which first come later are dropped, unless ``make`` gets an
     ``info_example`` with them; entries which are no numbers are left out. The field ``timeout`` is
-    always there: True where the episode was truncated and not terminated.
+    always there: True where the episode was truncated and not terminated; or where it ended and the
+    environment itself has a true ``timeout`` in its info, even if it calls that terminated.
 
     Args:
         env: of gymnasium; or of gym, of any version.
@@ -83,27 +88,24 @@ class GymEnvWrapper(Wrapper):
         self._info_layout = self._try_one_step()
         self._needs_reset = True
 
-    def _try_one_step(self) -> Any:
+    def _try_one_step(self) -> InfoLayout:
         """See which fields the info of a step has; an ``info_example`` knows better.
 
-        Leaves the environment as it was where its state can be taken: running statistics in a
-        wrapper must not count this step.
+        Leaves the wrappers as they were where their state can be taken: running statistics must not
+        count this step. The environment itself is reset before the next one.
         """
         seed = self._seed
-        try:
-            before = [layer_state(layer) for layer in _layers(self.env)]
-        except NotImplementedError:
-            before = []
+        *wrappers, _ = _layers(self.env)
+        before = _known_states(wrappers)
         self.reset()
         result = self.env.step(self.action_space.revert(self.action_space.sample()))
-        for layer, state in zip(_layers(self.env), before):
-            set_layer_state(layer, state)
+        set_layer_states(before)
         self._seed = seed
         example = {k: v for k, v in result[-1].items() if k != "TimeLimit.truncated"}
-        for layer in _layers(self.env):
+        for layer in wrappers:
             if isinstance(layer, EnvInfoWrapper):
                 example = infill_info(dict(layer.info_example), example)
-        return build_info_tuples({**example, "timeout": False})
+        return InfoLayout({**example, "timeout": False})
 
     def step(self, action: Nested) -> EnvStep:
         """Apply ``action``, an element of the converted action space, in any form of record.
@@ -121,10 +123,12 @@ class GymEnvWrapper(Wrapper):
         result = self.env.step(self.action_space.revert(action))
         if len(result) == 5:
             observation, reward, terminated, truncated, info = result
-            done, timeout = bool(terminated or truncated), bool(truncated and not terminated)
+            done, is_cut = bool(terminated or truncated), bool(truncated and not terminated)
+            timeout = is_cut or (done and bool(info.get("timeout", False)))
         else:
             observation, reward, done, info = result
-            done, timeout = bool(done), bool(info.get("TimeLimit.truncated", False))
+            done = bool(done)
+            timeout = done and bool(info.get("TimeLimit.truncated", info.get("timeout", False)))
         return EnvStep(
             self.observation_space.convert(observation),
             np.float32(reward),
@@ -153,10 +157,13 @@ class GymEnvWrapper(Wrapper):
 
     @property
     def horizon(self) -> int:
-        """The greatest number of steps in an episode, if there is a time limit."""
+        """The greatest number of steps in an episode, if a time limit or a layer knows one."""
         for layer in _layers(self.env):
             if type(layer).__name__ == "TimeLimit":
                 return int(layer._max_episode_steps)
+        for layer in _layers(self.env):
+            if hasattr(layer, "horizon"):
+                return int(layer.horizon)
         raise AttributeError(f"{self.env} has no time limit, hence no horizon")
 
     def seed(self, seed: int) -> None:
@@ -191,8 +198,7 @@ class GymEnvWrapper(Wrapper):
                 f"the state has {len(state['layers'])} layers, {self.env} has {len(layers)}: make "
                 "the environment with the same wrappers"
             )
-        for layer, part in zip(layers, state["layers"]):
-            set_layer_state(layer, part)
+        set_layer_states(zip(layers, state["layers"]))
         self._seed = state["seed"]
         self._needs_reset = state["needs_reset"]
         self.action_space.load_state_dict(state["action_space"])
@@ -246,15 +252,15 @@ def make_unwrapped(*args: Any, info_example: Mapping[Any, Any] | None = None, **
 def _find_and_make(*args: Any, **kwargs: Any) -> Any:
     env_id = args[0] if args else kwargs.get("id")
     try:
-        return gymnasium.make(*args, **kwargs)
-    except gymnasium.error.UnregisteredEnv as error:
+        return gym.make(*args, **kwargs)
+    except gym.error.UnregisteredEnv as error:
         try:
             old_gym = importlib.import_module("gym")
         except ImportError:
             old_gym = None
         if old_gym is not None and env_id in old_gym.envs.registry:
             return old_gym.make(*args, **kwargs)
-        close = difflib.get_close_matches(str(env_id), gymnasium.registry, n=3, cutoff=0.4)
+        close = difflib.get_close_matches(str(env_id), gym.registry, n=3, cutoff=0.4)
         raise ValueError(
             f"id={env_id!r} is not registered; the closest are {', '.join(close)}. Import the "
             "package which registers it."
@@ -265,7 +271,16 @@ def _layers(env: Any) -> Iterator[Any]:
     """Yield ``env`` and all environments inside it."""
     while env is not None:
         yield env
-        env = vars(env).get("env")
+        env = attributes(env).get("env")
+
+
+def _known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
+    """Each of ``layers`` whose state is known, with its state."""
+    known = []
+    for layer in layers:
+        with contextlib.suppress(NotImplementedError):
+            known.append((layer, layer_state(layer)))
+    return known
 
 
 def _takes_seed(env: Any) -> bool:

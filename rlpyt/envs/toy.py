@@ -73,7 +73,7 @@ class ToyEnv(Env):
 
     def seed(self, seed: int) -> None:
         """Make everything random from the next reset on a function of ``seed``."""
-        super().seed(seed)
+        self._seed_spaces(seed)
         self._rng = np.random.default_rng(seed)
 
     def state_dict(self) -> dict[str, Any]:

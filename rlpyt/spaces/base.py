@@ -16,14 +16,14 @@ class Space:
     A subclass has to give ``sample`` and ``null_value``.
     """
 
-    _rng: np.random.Generator | None = None
+    # Names which a subclass with a generator of its own is not likely to take.
+    _own_generator: np.random.Generator | None = None
 
-    @property
-    def rng(self) -> np.random.Generator:
+    def _generator(self) -> np.random.Generator:
         """The generator of this space; an unseeded one is made when it is first used."""
-        if self._rng is None:
-            self._rng = make_generator()
-        return self._rng
+        if self._own_generator is None:
+            self._own_generator = make_generator()
+        return self._own_generator
 
     def sample(self) -> Nested:
         """Return a random element, uniform where the space is bounded."""
@@ -43,15 +43,16 @@ class Space:
         Args:
             seed: at least 0; None takes one from the global numpy generator.
         """
-        self._rng = make_generator() if seed is None else np.random.default_rng(seed)
+        self._own_generator = make_generator() if seed is None else np.random.default_rng(seed)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the generator."""
-        return {"rng": None if self._rng is None else generator_state(self._rng)}
+        generator = self._own_generator
+        return {"rng": None if generator is None else generator_state(generator)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the random sequence from ``state``."""
         if state["rng"] is None:
-            self._rng = None
+            self._own_generator = None
         else:
-            set_generator_state(self.rng, state["rng"])
+            set_generator_state(self._generator(), state["rng"])

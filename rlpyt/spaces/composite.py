@@ -45,10 +45,14 @@ class Composite(Space):
     def seed(self, seed: int | None = None) -> list[Any]:
         """Seed the sub-spaces, each differently, and return what they return."""
         n_spaces = len(self._spaces)
-        if seed is None:
-            return [space.seed(None) for space in self._spaces]
-        seeds = np.random.SeedSequence(seed).generate_state(n_spaces)
-        return [space.seed(int(number >> 1)) for space, number in zip(self._spaces, seeds)]
+        seeds: list[int | None] = [None] * n_spaces
+        if seed is not None:
+            numbers = np.random.SeedSequence(seed).generate_state(n_spaces)
+            seeds = [int(number >> 1) for number in numbers]
+        return [
+            space.seed(seed) if hasattr(space, "seed") else None  # A user's own space needs none.
+            for space, seed in zip(self._spaces, seeds)
+        ]
 
     @property
     def shape(self) -> Nested:

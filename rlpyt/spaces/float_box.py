@@ -19,7 +19,7 @@ class FloatBox(Space):
         low: the least values: an array, or a number together with ``shape``.
         high: the greatest values, in the same form as ``low``.
         shape: of one element; not needed where ``low`` and ``high`` are arrays.
-        null_value: a number or an array.
+        null_value: a number or an array; None for 0.
         dtype: a floating type.
 
     Raises:
@@ -32,7 +32,7 @@ class FloatBox(Space):
         low: npt.ArrayLike,
         high: npt.ArrayLike,
         shape: int | Sequence[int] | None = None,
-        null_value: npt.ArrayLike = 0.0,
+        null_value: npt.ArrayLike | None = 0.0,
         dtype: npt.DTypeLike = "float32",
     ) -> None:
         self.dtype = np.dtype(dtype)
@@ -49,7 +49,8 @@ class FloatBox(Space):
         self.high: NDArray = np.full(full_shape, high, dtype=self.dtype)
         if not np.all(self.low <= self.high):
             raise ValueError(f"low={low!r} is not everywhere at most high={high!r}")
-        self._null_value = np.broadcast_to(np.asarray(null_value, dtype=self.dtype), full_shape)
+        null = np.asarray(0 if null_value is None else null_value, dtype=self.dtype)
+        self._null_value = np.broadcast_to(null, full_shape)
 
     def sample(self) -> NDArray:
         """Return a uniformly drawn array of ``shape``.
@@ -60,7 +61,7 @@ class FloatBox(Space):
         if not np.all(np.isfinite(self.low) & np.isfinite(self.high)):
             raise ValueError("cannot draw uniformly between infinite bounds: give finite ones")
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
-        drawn = low + (high - low) * self.rng.random(self.shape)
+        drawn = low + (high - low) * self._generator().random(self.shape)
         # Rounding to dtype must not step over a bound.
         return np.asarray(np.clip(drawn.astype(self.dtype), self.low, self.high))
 

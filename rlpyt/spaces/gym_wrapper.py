@@ -19,6 +19,8 @@ from rlpyt.utils.types import NDArray, Nested
 
 _LEAVES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _NESTS = ("Dict", "Tuple")
+# The fields of the last wrapped space of each name; only dict_to_nt looks here.
+_declared: dict[str, tuple[str, ...]] = {}
 
 
 class GymSpaceWrapper:
@@ -82,6 +84,7 @@ class GymSpaceWrapper:
         ]
         self._record_cls: Any = record_class(self._name, fields)
         self.schemas[self._name] = self._record_cls
+        _declared[self._name] = fields
         for part in self._parts:
             self.schemas.update(part.schemas)
         self.space = Composite(self._parts, self._record_cls)
@@ -251,14 +254,19 @@ def _draw_seed() -> int:
 def dict_to_nt(value: Any, name: str = "obs") -> Nested:
     """Turn dictionaries into records, recursively, and float64 arrays into float32.
 
+    The fields come in the order of the last wrapped space of that name which has the same ones, or
+    else in the order of ``value``.
+
     Args:
         value: a mapping, or any leaf.
         name: of the record class; sub-records are named ``<name>_<field>``.
     """
     if isinstance(value, Mapping):
         fields = field_names(value)
-        parts = [dict_to_nt(v, f"{name}_{f}") for f, v in zip(fields, value.values())]
-        return record_class(name, fields)(*parts)
+        parts = {f: dict_to_nt(v, f"{name}_{f}") for f, v in zip(fields, value.values())}
+        declared = _declared.get(name, ())
+        ordered = declared if set(declared) == set(fields) else fields
+        return record_class(name, ordered)(**parts)
     if isinstance(value, np.ndarray) and value.dtype == np.float64:
         return value.astype(np.float32)
     return value

@@ -54,7 +54,7 @@ class IntBox(Space):
 
     def sample(self) -> NDArray:
         """Return a uniformly drawn array of ``shape``."""
-        drawn = self.rng.integers(self.low, self.high, size=self.shape)
+        drawn = self._generator().integers(self.low, self.high, size=self.shape)
         return np.asarray(drawn, dtype=self.dtype)
 
     def null_value(self) -> NDArray:

@@ -8,6 +8,7 @@ pytest.importorskip("ale_py")
 from rlpyt.envs.atari import atari_env
 from rlpyt.envs.atari._screen import ScreenReader, Shrinker
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo, EnvInfo
+from rlpyt.envs.base import EnvStep
 
 
 def play(env, n_steps, seed=0):
@@ -417,6 +418,51 @@ def test_subclasses_can_replace_how_screens_are_read_and_stacked():
     env = Constant()
     assert np.all(env.reset() == 7)
     assert np.all(env.step(0).observation == 7)
+
+
+class CopiedReset(AtariEnv):
+    """Written like the reset of the original, from its parts."""
+
+    def reset(self):
+        self.ale.reset_game()
+        self._reset_obs()
+        self._life_reset()
+        for _ in range(np.random.randint(0, self._max_start_noops + 1)):
+            self.ale.act(0)
+        if self._fire_on_reset:
+            self.fire_and_up()
+        self._update_obs()
+        self._step_counter = 0
+        return self.get_obs()
+
+
+class CopiedStep(AtariEnv):
+    """Written like the step of the original, whose info had no ``timeout``."""
+
+    def step(self, action):
+        code = self._action_set[action]
+        score = sum(self.ale.act(code) for _ in range(self._frame_skip - 1))
+        self._get_screen(1)
+        score += self.ale.act(code)
+        lost_life = self._check_life()
+        if lost_life and self._episodic_lives:
+            self._reset_obs()
+        self._update_obs()
+        self._step_counter += 1
+        is_over = self.ale.game_over() or self._step_counter >= self.horizon
+        info = EnvInfo(game_score=score, traj_done=is_over)
+        return EnvStep(self.get_obs(), np.sign(score), is_over or lost_life, info)
+
+
+@pytest.mark.parametrize("cls", [CopiedReset, CopiedStep])
+def test_subclasses_can_copy_reset_or_step(cls):
+    # A copied reset could not be followed by a step; an info without timeout was refused.
+    kwargs = {"game": "breakout", "max_start_noops": 0, "fire_on_reset": True, "horizon": 60}
+    pairs = zip(play(AtariEnv(**kwargs), 100), play(cls(**kwargs), 100))
+    for expected, step in pairs:
+        assert np.array_equal(step.observation, expected.observation)
+        assert step[1:3] == expected[1:3]
+        assert step.env_info[:2] == expected.env_info[:2]
 
 
 def test_observation_is_a_copy():

@@ -5,10 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from rlpyt.envs.base import EnvStep
+from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.check import check_env
 from rlpyt.envs.toy import Catch, Counter, EnvInfo
 from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.quick_args import save__init__args
 
 
 class Extra(NamedTuple):
@@ -152,6 +154,34 @@ def test_leaves_the_global_generator_as_it_was():
     before = np.random.get_state()[1].copy()
     check_env(Counter)
     assert np.array_equal(np.random.get_state()[1], before)
+
+
+def test_unbounded_observations_need_no_samples():
+    class Unbounded(Counter):
+        def __init__(self):
+            super().__init__()
+            self._observation_space = FloatBox(-np.inf, np.inf, shape=1)
+
+    check_env(Unbounded)
+
+
+def test_an_environment_needs_no_method_seed():
+    class Fixed(Env):
+        """``seed`` is an argument, which a method of that name would keep from being stored."""
+
+        def __init__(self, seed=5):
+            save__init__args(locals())
+            self._action_space = IntBox(0, 2)
+            self._observation_space = FloatBox(0, 9, shape=1)
+
+        def reset(self):
+            return np.full(1, self.seed, dtype=np.float32)
+
+        def step(self, action):
+            return EnvStep(self.reset(), 1.0, True, None)
+
+    assert Fixed(seed=7).seed == 7
+    check_env(Fixed)
 
 
 def test_a_missing_state_is_no_fault():

@@ -1,6 +1,7 @@
 """Environments of gymnasium and of old gym."""
 
 import pickle
+import tracemalloc
 from collections import deque
 
 import gymnasium
@@ -8,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlpyt.envs import gym, gym_schema
-from rlpyt.envs._info import _notice
+from rlpyt.envs import _info, gym, gym_schema
+from rlpyt.envs._info import _declared, _notice
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 
@@ -84,6 +85,40 @@ def test_done_and_timeout(end, done, timeout):
     assert type(step.done) is bool
 
 
+@pytest.mark.parametrize(
+    ("end", "own", "timeout"),
+    [
+        ((True, False), True, True),  # It says so itself.
+        ((False, True), False, True),  # The time limit around it says so.
+        ((True, False), False, False),
+        ((False, False), True, False),  # Nothing ended.
+    ],
+)
+def test_timeout_of_the_environment_itself(end, own, timeout):
+    # It was overwritten.
+    (step,) = steps(gym.GymEnvWrapper(Scripted(infos=({"timeout": own},), ends=(end,))), 1)
+    assert step.env_info == (timeout,)
+
+
+@pytest.mark.parametrize(
+    ("info", "timeout"),
+    [
+        ({"timeout": True}, True),
+        ({"timeout": True, "TimeLimit.truncated": False}, False),
+        ({"timeout": False, "TimeLimit.truncated": True}, True),
+    ],
+)
+def test_timeout_of_an_old_environment_itself(info, timeout):
+    class Cut(OldEnv):
+        truncated = info
+
+    assert [step.env_info.timeout for step in steps(gym.GymEnvWrapper(Cut()), 3)] == [
+        False,
+        False,
+        timeout,
+    ]
+
+
 @pytest.mark.parametrize("make", [gym.make, gym_schema.make])
 def test_time_limit_deep_in_the_chain_is_found(make):
     # The schema variant used to look at the outermost wrapper only.
@@ -93,7 +128,26 @@ def test_time_limit_deep_in_the_chain_is_found(make):
 
 
 def test_horizon_without_a_time_limit():
-    assert not hasattr(gym.GymEnvWrapper(Scripted()), "horizon")
+    env = gym.GymEnvWrapper(Scripted())
+    assert not hasattr(env, "horizon")
+    with pytest.raises(AttributeError, match="no time limit"):
+        _ = env.horizon
+    env.unwrapped.horizon = 7
+    assert env.horizon == 7
+
+
+def test_an_error_inside_a_property_is_not_hidden():
+    class Mine(gym.Wrapper):
+        @property
+        def ratio(self):
+            return self.nothing_of_this_name
+
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        _ = Mine(Scripted()).ratio
+
+
+def test_the_module_of_gym_is_an_attribute():
+    assert gym.gym is gymnasium
 
 
 @pytest.mark.parametrize("reward", [1, 1.0, np.float64(1), np.array(1.0), True])
@@ -133,6 +187,31 @@ def test_step_before_reset_is_an_error():
 def test_construction_leaves_no_trace():
     env = gym.GymEnvWrapper(gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")))
     assert env.env.obs_rms.count == pytest.approx(1e-4)
+
+
+def test_construction_does_not_copy_the_environment():
+    class Large(Scripted):
+        def __init__(self):
+            super().__init__()
+            self.data = np.zeros(10**6)
+
+    env = Large()
+    tracemalloc.start()
+    gym.GymEnvWrapper(env)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < env.data.nbytes / 4
+
+
+def test_an_opaque_wrapper_does_not_keep_statistics_of_another_one():
+    class Opaque(gym.Wrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            self.thing = object()
+
+    inner = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
+    gym.GymEnvWrapper(Opaque(inner))
+    assert inner.obs_rms.count == pytest.approx(1e-4)
 
 
 def test_attributes_of_the_environment_are_at_hand():
@@ -339,7 +418,19 @@ def test_infill_info_is_recursive_and_copies():
     assert example["d"][0] == 0
 
 
-def test_module_functions():
+def test_declared_fields_hold_without_a_layout():
+    # Wrappers written for the original declare once and then only give the dictionary.
+    gym.build_info_tuples({"a": 1, "inner": {"b": 2.0}}, "mine")
+    record = gym.info_to_nt({"a": 3, "c": 1}, "mine")
+    assert (record._fields, record.a, record.inner.b) == (("a", "inner"), 3, 0)
+    gym.build_info_tuples({"c": 1}, "mine")
+    assert gym.info_to_nt({"a": 3, "c": 1}, "mine") == (1,)
+    gym.GymEnvWrapper(Scripted(infos=({"x": 1},)))  # Keeps its layout to itself.
+    assert "info" not in _declared
+
+
+def test_module_functions(monkeypatch):
+    monkeypatch.setattr(_info, "_declared", {})
     layout = gym.build_info_tuples({"a.b": 1.0, "inner": {"c": 2}})
     record = gym.info_to_nt({"a.b": 2.0, "x": 1}, "info", layout)
     assert (record.a_b, record.inner.c) == (2.0, 0)
@@ -432,6 +523,96 @@ def test_all_kinds_of_attributes_come_back():
     assert (type(inner.number), inner.number) == (np.float64, 1.5)
     assert (inner.queue.maxlen, len(inner.queue), inner.array[0]) == (4, 2, 0)
     assert inner.nested == values["nested"]
+
+
+class Linked(Scripted):
+    """Counts in attributes which share memory, and observes through the other ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.state = np.zeros(4)
+        self.position = self.state[:2]
+        self.events = self.log = []
+        self.parts = [np.zeros(1)]
+        self.part = self.parts[0]
+        self.by_name = {"queue": deque(maxlen=9)}
+        self.queue = self.by_name["queue"]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state[:] = self.part[:] = 0
+        self.events.clear()
+        self.queue.clear()
+        return self.position.copy(), {}
+
+    def step(self, action):
+        self.state += 1
+        self.part += 1
+        self.events.append(1)
+        self.queue.append(1)
+        info = {"seen": [self.position[0], len(self.log), self.parts[0][0]]}
+        info["seen"].append(len(self.by_name["queue"]))
+        return self.position.copy(), 0.0, False, False, info
+
+
+def test_attributes_which_share_memory_still_do():
+    # Construction, and loading a state, separated a view from its array for ever.
+    env, other = gym.GymEnvWrapper(Linked()), gym.GymEnvWrapper(Linked())
+    assert np.array_equal(steps(env, 2)[-1].env_info.seen, np.full(4, 2))
+    steps(other, 5)
+    other.load_state_dict(pickle.loads(pickle.dumps(env.state_dict())))
+    assert np.array_equal(other.step(0).env_info.seen, np.full(4, 3))
+    assert np.array_equal(other.step(0).observation, np.full(2, 4))
+
+
+def test_attributes_which_share_memory_only_now_get_their_own_values():
+    env = gym.GymEnvWrapper(Scripted())
+    env.reset()
+    inner = env.unwrapped
+    inner.now, inner.before = np.array([2.0, np.nan]), np.array([1.0, 1.0])
+    inner.frames, inner.names = [np.zeros(1), np.ones(1)], ["a"]
+    inner.statistics, inner.old_names = Plain(), ["b"]
+    inner.statistics.mean = np.full(2, 3.0)
+    state = env.state_dict()
+    inner.before = inner.statistics.mean = inner.now
+    inner.frames = [np.ones(1)] * 2
+    inner.old_names = inner.names
+    env.load_state_dict(state)
+    assert np.array_equal(inner.now, [2.0, np.nan], equal_nan=True)
+    assert (inner.before.tolist(), inner.statistics.mean.tolist()) == ([1, 1], [3, 3])
+    assert np.array_equal(inner.frames, [[0], [1]])
+    assert (inner.names, inner.old_names) == (["a"], ["b"])
+
+
+def test_loading_leaves_attributes_of_the_class_alone():
+    class Shared(Scripted):
+        start = np.zeros(2)
+
+    env = gym.GymEnvWrapper(Shared())
+    env.reset()
+    env.unwrapped.start = np.ones(2)
+    gym.GymEnvWrapper(Shared()).load_state_dict(env.state_dict())
+    assert not Shared.start.any()
+
+
+def test_environments_may_have_slots():
+    class Slots:
+        __slots__ = ("t",)
+        observation_space = action_space = spaces.Discrete(9)
+        unwrapped = property(lambda self: self)
+
+        def reset(self):
+            self.t = 0
+            return self.t
+
+        def step(self, action):
+            self.t += 1
+            return self.t, 1.0, False, {}
+
+    env, other = gym.GymEnvWrapper(Slots()), gym.GymEnvWrapper(Slots())
+    steps(env, 3)
+    other.load_state_dict(env.state_dict())
+    assert other.step(0).observation == 4
 
 
 def test_state_of_another_chain_is_refused():

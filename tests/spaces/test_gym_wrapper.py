@@ -308,6 +308,15 @@ def test_module_functions_convert_both_ways():
     assert list(nt_to_dict(record)["b"]) == ["c"]
 
 
+def test_records_of_dictionaries_have_the_order_of_the_declared_space():
+    GymSpaceWrapper(spaces.Dict({"a": BOX, "b": spaces.Dict({"c": BOX, "d": BOX})}), name="sorted")
+    value = {"b": {"d": 3, "c": 2}, "a": 1}
+    assert nt_to_dict(dict_to_nt(value, "sorted")) == value
+    record = dict_to_nt(value, "sorted")
+    assert (record._fields, tuple(record.b)) == (("a", "b"), (2, 3))
+    assert dict_to_nt({"z": 1, "a": 2}, "sorted")._fields == ("z", "a")  # Of another space.
+
+
 def test_schema_variant_collects_the_record_classes():
     schemas = {}
     space = gym_wrapper_schema.GymSpaceWrapper(

@@ -176,6 +176,11 @@ class TestGenerator:
         assert np.array_equal(self.draw(other), expected)
 
 
+def test_float_box_without_a_null_value_takes_0():
+    # It was NaN.
+    assert np.array_equal(FloatBox(-1, 1, shape=2, null_value=None).null_value(), np.zeros(2))
+
+
 def test_equal_parts_of_a_composite_draw_differently():
     box = [FloatBox(0, 1, shape=4) for _ in range(2)]
     space = Composite(box, Both)
@@ -185,14 +190,18 @@ def test_equal_parts_of_a_composite_draw_differently():
 
 def test_space_only_needs_sample_and_null_value():
     class Coin(Space):
+        def __init__(self):
+            self.rng = np.random.RandomState(0)  # Used to clash with a property.
+
         def sample(self):
-            return self.rng.integers(2)
+            return self.rng.randint(2)
 
         def null_value(self):
             return 0
 
     coin = Coin()
     coin.seed(0)
+    coin.load_state_dict(coin.state_dict())
     assert coin.sample() in (0, 1)
     with pytest.raises(NotImplementedError, match="Coin"):
         coin.contains(0)

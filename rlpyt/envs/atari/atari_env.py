@@ -22,6 +22,7 @@ W, H = (80, 104)
 _MOVES = ("UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT")
 ACTION_MEANING = dict(enumerate(("NOOP", "FIRE", *_MOVES, *(f"{move}FIRE" for move in _MOVES))))
 ACTION_INDEX = {meaning: index for index, meaning in ACTION_MEANING.items()}
+_NO_EPISODE = -1  # Instead of a count of steps: every reset, also one of a subclass, sets it to 0.
 _NOOP, _FIRE, _UP = ACTION_INDEX["NOOP"], ACTION_INDEX["FIRE"], ACTION_INDEX["UP"]
 
 
@@ -30,7 +31,7 @@ class EnvInfo(NamedTuple):
 
     game_score: np.float32  # points of the game in this step, not clipped
     traj_done: bool  # the game is over or out of time: reset
-    timeout: bool  # it is out of time, and nothing else ended the episode
+    timeout: bool = False  # it is out of time, and nothing else ended the episode
 
 
 class AtariTrajInfo(TrajInfo):
@@ -128,7 +129,6 @@ class AtariEnv(Env):
         self._raw_frame_2: NDArray = np.zeros_like(self._raw_frame_1)
         self._obs: NDArray = np.zeros(self.observation_space.shape, dtype=np.uint8)
         self._lives = 0
-        self._step_counter = 0
 
     def _start_emulator(self) -> None:
         ALEInterface.setLoggerMode(LoggerMode.Error)
@@ -145,7 +145,7 @@ class AtariEnv(Env):
         """Load the game; a seed of the emulator takes effect only then."""
         self.ale.setInt("random_seed", seed)
         self.ale.loadROM(self._rom_path)
-        self._needs_reset = True
+        self._step_counter = _NO_EPISODE
 
     def _make_spaces(self) -> None:
         is_full = self._full_action_space
@@ -159,7 +159,7 @@ class AtariEnv(Env):
 
     def seed(self, seed: int) -> None:
         """Make the start of games and sticky actions a function of ``seed``; then call reset."""
-        super().seed(seed)
+        self._seed_spaces(seed)
         self._rng = np.random.default_rng(seed)
         self._load_rom(seed % 2**31)
 
@@ -176,7 +176,6 @@ class AtariEnv(Env):
         self._lives = self.ale.lives()
         self._update_obs()
         self._step_counter = 0
-        self._needs_reset = False
         return self.get_obs()
 
     def _start_game(self) -> None:
@@ -225,7 +224,7 @@ class AtariEnv(Env):
 
     def _action_code(self, action: Any) -> int:
         index = int(action)
-        if self._needs_reset:
+        if self._step_counter == _NO_EPISODE:
             raise RuntimeError("step before reset: call reset() to start an episode")
         if not 0 <= index < len(self._action_set):
             raise ValueError(f"action={action} must be from 0 to {len(self._action_set) - 1}")
@@ -296,7 +295,6 @@ class AtariEnv(Env):
             "lives": self._lives,
             "held_code": self._held_code,
             "step_counter": self._step_counter,
-            "needs_reset": self._needs_reset,
             "rng": generator_state(self._rng),
             "action_space": self.action_space.state_dict(),
             "observation_space": self.observation_space.state_dict(),
@@ -311,7 +309,6 @@ class AtariEnv(Env):
         self._lives = state["lives"]
         self._held_code = state["held_code"]
         self._step_counter = state["step_counter"]
-        self._needs_reset = state["needs_reset"]
         set_generator_state(self._rng, state["rng"])
         self.action_space.load_state_dict(state["action_space"])
         self.observation_space.load_state_dict(state["observation_space"])
