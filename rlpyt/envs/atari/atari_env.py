@@ -10,6 +10,7 @@ from ale_py import ALEInterface, ALEState, LoggerMode
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.atari._games import rom_path
 from rlpyt.envs.atari._screen import ScreenReader, Shrinker
+from rlpyt.envs.atari._sticky import StickyEmulator
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.quick_args import save__init__args
@@ -133,13 +134,17 @@ class AtariEnv(Env):
     def _start_emulator(self) -> None:
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self.ale: Any = ALEInterface()
-        # The emulator hides which action it holds, so sticky actions are done here, in its way.
         self.ale.setFloat("repeat_action_probability", 0.0)
-        self._act = self._sticky_act if self._repeat_action_probability else self.ale.act
-        self._held_code = _NOOP
-        self._rng = make_generator()
+        if self._repeat_action_probability:
+            self.ale = StickyEmulator(self.ale, self._repeat_action_probability)
+        self._use_generator(make_generator())
         self._load_rom(int(self._rng.integers(2**31)))
         self._reader = ScreenReader(self.ale)
+
+    def _use_generator(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        if isinstance(self.ale, StickyEmulator):
+            self.ale.rng = rng
 
     def _load_rom(self, seed: int) -> None:
         """Load the game; a seed of the emulator takes effect only then."""
@@ -160,7 +165,7 @@ class AtariEnv(Env):
     def seed(self, seed: int) -> None:
         """Make the start of games and sticky actions a function of ``seed``; then call reset."""
         self._seed_spaces(seed)
-        self._rng = np.random.default_rng(seed)
+        self._use_generator(np.random.default_rng(seed))
         self._load_rom(seed % 2**31)
 
     def reset(self) -> NDArray:
@@ -168,7 +173,7 @@ class AtariEnv(Env):
         self._start_game()
         self._reset_obs()
         for _ in range(self._rng.integers(self._max_start_noops + 1)):
-            self._act(_NOOP)
+            self.ale.act(_NOOP)
             self._restart_if_over()
         if self._fire_on_reset:
             self.fire_and_up()
@@ -180,19 +185,12 @@ class AtariEnv(Env):
 
     def _start_game(self) -> None:
         self.ale.reset_game()
-        self._held_code = _NOOP
         self._life_reset()
 
     def _restart_if_over(self) -> None:
         """Start again if the game came to its end before the first step."""
         if self.ale.game_over():
             self._start_game()
-
-    def _sticky_act(self, code: int) -> float:
-        """Let one frame pass, with the action of the frame before or with this one."""
-        if self._rng.random() >= self._repeat_action_probability:
-            self._held_code = code
-        return float(self.ale.act(self._held_code))
 
     def step(self, action: Any) -> EnvStep:
         """Repeat ``action``, an index into the action space, and return what follows.
@@ -201,7 +199,7 @@ class AtariEnv(Env):
             RuntimeError: before the first reset.
             ValueError: if there is no such action.
         """
-        act, code = self._act, self._action_code(action)
+        act, code = self.ale.act, self._action_code(action)
         game_score = 0.0
         for _ in range(self._frame_skip - 1):
             game_score += act(code)
@@ -274,15 +272,15 @@ class AtariEnv(Env):
 
     def _life_reset(self) -> None:
         """Let one frame pass, out of the lost-life state, and count the lives."""
-        self._act(_NOOP)
+        self.ale.act(_NOOP)
         self._lives = self.ale.lives()
 
     def fire_and_up(self) -> None:
         """Press FIRE and then UP, each if the game knows it, which starts some games."""
         if self._has_fire:
-            self._act(_FIRE)
+            self.ale.act(_FIRE)
         if self._has_up:
-            self._act(_UP)
+            self.ale.act(_UP)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the emulator, the images, the counters and the generators."""
@@ -293,7 +291,7 @@ class AtariEnv(Env):
             "frames": np.stack([self._raw_frame_1, self._raw_frame_2]),
             "obs": self.get_obs(),
             "lives": self._lives,
-            "held_code": self._held_code,
+            "held_code": getattr(self.ale, "held_code", _NOOP),
             "step_counter": self._step_counter,
             "rng": generator_state(self._rng),
             "action_space": self.action_space.state_dict(),
@@ -307,7 +305,8 @@ class AtariEnv(Env):
         self._raw_frame_1[...], self._raw_frame_2[...] = state["frames"]
         self._obs[...] = state["obs"]
         self._lives = state["lives"]
-        self._held_code = state["held_code"]
+        if isinstance(self.ale, StickyEmulator):
+            self.ale.held_code = state["held_code"]
         self._step_counter = state["step_counter"]
         set_generator_state(self._rng, state["rng"])
         self.action_space.load_state_dict(state["action_space"])
