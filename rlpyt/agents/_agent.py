@@ -10,7 +10,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.core.records import AgentStep, EnvSpaces
-from rlpyt.models.utils import strip_ddp_state_dict
+from rlpyt.models.utils import fitting_state_dict
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
@@ -116,16 +116,16 @@ class BaseAgent:
         self,
         env_spaces: EnvSpaces,
         share_memory: bool = False,
-        global_B: int = 1,
-        env_ranks: Sequence[int] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Build the model; called by the sampler, before it starts its workers.
 
         Args:
             env_spaces: of one environment.
             share_memory: put the model in shared memory, for workers which act by themselves.
-            global_B: see :meth:`collector_initialize`.
-            env_ranks: see :meth:`collector_initialize`; None if the workers act by themselves.
+            **kwargs: for agents which keep something of each environment: ``global_B`` and
+                ``env_ranks`` of :meth:`collector_initialize`, the latter None if the workers act by
+                themselves.
 
         Raises:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice.
@@ -145,7 +145,7 @@ class BaseAgent:
             self.shared_model = self.model
 
     def _load_initial_state(self, state_dict: Any) -> None:
-        self.model.load_state_dict(strip_ddp_state_dict(state_dict))
+        self.model.load_state_dict(fitting_state_dict(self.model, state_dict))
 
     def build_model(self, ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Any:
         """Make a model for this environment.
@@ -280,7 +280,8 @@ class BaseAgent:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take the parameters and buffers of :meth:`state_dict`."""
-        without_ddp(self.model).load_state_dict(strip_ddp_state_dict(state_dict))
+        model = without_ddp(self.model)
+        model.load_state_dict(fitting_state_dict(model, state_dict))
 
     def sample_state_dict(self) -> dict[str, Any]:
         """What the agent remembers from one sampled step to the next; nothing, if not recurrent."""

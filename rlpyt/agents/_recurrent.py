@@ -26,7 +26,7 @@ class _StatefulAgentMixin(BaseAgent):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._set_aside: Any = None
+        self._sample_rnn_state: Any = None
 
     def reset(self) -> None:
         self._set_states(None)
@@ -37,7 +37,7 @@ class _StatefulAgentMixin(BaseAgent):
 
     def sample_mode(self, itr: int) -> None:
         if self._mode != "sample":
-            self._set_states(self._set_aside)
+            self._set_states(self._sample_rnn_state)
         super().sample_mode(itr)
 
     def eval_mode(self, itr: int) -> None:
@@ -46,11 +46,11 @@ class _StatefulAgentMixin(BaseAgent):
 
     def _leave_sampling(self) -> None:
         if self._mode == "sample":
-            self._set_aside = self._get_states()
+            self._sample_rnn_state = self._get_states()
         self._set_states(None)
 
     def sample_state_dict(self) -> dict[str, Any]:
-        states = self._get_states() if self._mode == "sample" else self._set_aside
+        states = self._get_states() if self._mode == "sample" else self._sample_rnn_state
         return {**super().sample_state_dict(), "rnn_states": _to_plain(states)}
 
     def load_sample_state_dict(self, state: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ class _StatefulAgentMixin(BaseAgent):
         if self._mode == "sample":
             self._set_states(states)
         else:
-            self._set_aside = states
+            self._sample_rnn_state = states
 
 
 class RecurrentAgentMixin(_StatefulAgentMixin):

@@ -10,6 +10,14 @@ from typing import Any
 
 import torch
 
+from rlpyt.algos._optim import optimized_parameters
+from rlpyt.algos._settings import (
+    at_least_one,
+    check_at_least_one,
+    check_fraction,
+    check_positive,
+    check_replay_size,
+)
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.core.records import BatchSpec, SamplesToBuffer
 from rlpyt.utils.logging import logger
@@ -103,7 +111,7 @@ class ReplayAlgorithm(RlAlgorithm):
         self.world_size = world_size
         self._n_samplers = 1  # All optimizers train on the batches of one sampler.
         self._set_up(batch_spec, mid_batch_reset)
-        self.updates_per_optimize = int(self.updates_per_sync)
+        self.updates_per_optimize = at_least_one("updates_per_sync", self.updates_per_sync)
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
         return self.replay_buffer
 
@@ -124,10 +132,13 @@ class ReplayAlgorithm(RlAlgorithm):
     def _fill_in_defaults(self) -> None:
         """Complete settings whose defaults depend on others; changes nothing the second time.
 
-        Called by the constructor and, for subclasses which replaced that, again at set-up.
+        Called by the constructor and, for subclasses which replaced that, again at set-up. Settings
+        which such a subclass does without are left out.
         """
-        self.n_step_return = int(self.n_step_return)
-        self.optim_kwargs = {**self._default_optim_kwargs(), **(self.optim_kwargs or {})}
+        if hasattr(self, "n_step_return"):
+            self.n_step_return = int(self.n_step_return)
+        if hasattr(self, "optim_kwargs"):
+            self.optim_kwargs = {**self._default_optim_kwargs(), **(self.optim_kwargs or {})}
 
     def _default_optim_kwargs(self) -> dict[str, Any]:
         """Keywords of ``OptimCls`` which the user may override one by one."""
@@ -135,23 +146,10 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def _check_settings(self) -> None:
         """Raise ``ValueError`` for settings with which training fails later, or never starts."""
-        for name in ("n_step_return", "target_update_interval", "updates_per_sync"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: make it at least 1")
-        if not self.replay_ratio > 0:
-            raise ValueError(
-                f"replay_ratio is {self.replay_ratio}, which allows no updates: make it positive"
-            )
-        for what, size in (
-            ("one training batch", self.batch_size),
-            (f"one sampler batch {tuple(self.batch_spec)}", self.sampler_bs),
-            ("min_steps_learn of this process", self.min_steps_learn / self._n_samplers),
-        ):
-            if self.replay_size < size:
-                raise ValueError(
-                    f"replay_size is {self.replay_size:g}, less than {what} ({size:g}): make it "
-                    "larger, or that smaller"
-                )
+        check_at_least_one(self, "batch_size", "n_step_return", "target_update_interval")
+        check_positive(self, "replay_ratio", "that allows no updates, make it positive")
+        check_fraction(self, "discount")
+        check_replay_size(self, self._n_samplers)
 
     def _configure_agent(self) -> None:
         """Tell the agent what its schedules need."""
@@ -180,6 +178,9 @@ class ReplayAlgorithm(RlAlgorithm):
             examples: one of everything that is sampled, by name.
             batch_spec: T and B of the sampler's batches.
             async_: whether several processes use the buffer.
+
+        Raises:
+            TypeError: if ``ReplayBufferCls`` does not take the keywords.
         """
         example = self.examples_to_buffer(examples)
         ReplayCls = self.ReplayBufferCls
@@ -187,7 +188,26 @@ class ReplayAlgorithm(RlAlgorithm):
             ReplayCls = self._select_replay_class(example, async_)
         else:
             logger.log(f"WARNING: using {ReplayCls} in place of the replay buffer of the algorithm")
-        self.replay_buffer = ReplayCls(**self._replay_kwargs(example, batch_spec))
+        kwargs = self._replay_kwargs(example, batch_spec)
+        try:
+            self.replay_buffer = ReplayCls(**kwargs)
+        except TypeError as error:
+            if self.ReplayBufferCls is None:
+                raise
+            raise TypeError(
+                f"ReplayBufferCls={ReplayCls} was not made of the arguments {sorted(kwargs)} "
+                f"({error}): pass a class which takes them, for prioritized_replay=True one such "
+                "as PrioritizedReplayBuffer"
+            ) from error
+        logger.log(self._describe_replay(example))
+
+    def _describe_replay(self, example: Nested) -> str:
+        """The line which is logged of the replay buffer."""
+        text = f"Replay buffer: {type(self.replay_buffer).__name__}"
+        rows = getattr(self.replay_buffer, "stored_rows", None)
+        if rows is None:  # A user's own class.
+            return text
+        return f"{text}, {sum(array.nbytes for array in rows.values()):,} bytes"
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         """The class of replay buffer for entries like ``example``."""
@@ -269,7 +289,7 @@ class ReplayAlgorithm(RlAlgorithm):
         """Update the agent once, on one batch, and add to ``opt_info``."""
         values = self._get_loss_values(samples_from_replay)
         values["loss"], values["gradNorm"] = self.minimize(
-            values["loss"], self.optimizer, self.agent.parameters()
+            values["loss"], self.optimizer, optimized_parameters(self.optimizer)
         )
         self.update_priorities(values)
         self.record_opt_info(opt_info, values)
@@ -357,14 +377,31 @@ class ReplayAlgorithm(RlAlgorithm):
                 element is kept.
         """
         for name in self.opt_info_fields:
-            if name in values:
-                value = torch.as_tensor(values[name]).detach()
-                stride = self.opt_info_stride
-                getattr(opt_info, name).extend(value.reshape(-1)[::stride].tolist())
+            value = values.get(name)
+            if isinstance(value, float):
+                getattr(opt_info, name).append(value)
+            elif value is not None:
+                flat = torch.as_tensor(value).detach().reshape(-1)
+                getattr(opt_info, name).extend(flat[:: self.opt_info_stride].tolist())
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "replay_buffer": self.replay_buffer.state_dict()}
+        return {**super().state_dict(), "replay_buffer": self._stateful_replay().state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        # First what may be refused, so that nothing is changed then.
+        self._stateful_replay().load_state_dict(state["replay_buffer"])
         super().load_state_dict(state)
-        self.replay_buffer.load_state_dict(state["replay_buffer"])
+
+    def _stateful_replay(self) -> Any:
+        """The replay buffer.
+
+        Raises:
+            TypeError: if it is of a class without state.
+        """
+        for name in ("state_dict", "load_state_dict"):
+            if not hasattr(self.replay_buffer, name):
+                raise TypeError(
+                    f"a run is resumed with its replay buffer, but {type(self.replay_buffer)} has "
+                    f"no {name}(): define it in the class that is passed as ReplayBufferCls"
+                )
+        return self.replay_buffer

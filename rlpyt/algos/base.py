@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos._optim import load_optimizer_state, make_optimizer
+from rlpyt.algos._settings import at_least_one
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
 
@@ -136,12 +137,12 @@ class RlAlgorithm:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from the state of :meth:`state_dict`."""
-        self.update_counter = state["update_counter"]
         self.load_optim_state_dict(state["optimizer"])
+        self.update_counter = state["update_counter"]
 
     @property
     def batch_size(self) -> int:
-        """Samples in one gradient update, in this process.
+        """Samples in one gradient update, in this process; subclasses may compute it.
 
         Raises:
             ValueError: when set to less than 1.
@@ -150,6 +151,12 @@ class RlAlgorithm:
 
     @batch_size.setter
     def batch_size(self, batch_size: float) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}: make it at least 1")
-        self._batch_size = int(batch_size)
+        self._batch_size = at_least_one("batch_size", batch_size)
+
+    def _store_batch_size(self, batch_size: float) -> None:
+        """Store the argument of a constructor, if no subclass did before.
+
+        Not by the property, which subclasses replace by one that cannot be set.
+        """
+        if not hasattr(self, "_batch_size"):
+            self._batch_size = at_least_one("batch_size", batch_size)

@@ -74,7 +74,8 @@ def update_state_dict(
         model: The (target) network which is changed.
         state_dict: Of a network with the same layout.
         tau: In [0, 1]; 1 copies everything, 0 changes nothing.
-        strip_ddp: Whether ``state_dict`` may be of a network within DistributedDataParallel.
+        strip_ddp: Whether ``state_dict`` may be of a network within DistributedDataParallel;
+            False saves a comparison of the names.
 
     Raises:
         ValueError: If ``tau`` is out of range or the layouts differ.
@@ -83,7 +84,7 @@ def update_state_dict(
     """
     if not 0 <= tau <= 1:
         raise ValueError(f"tau={tau} is no weight: give a number from 0 (keep) to 1 (copy).")
-    new = strip_ddp_state_dict(state_dict) if strip_ddp else state_dict
+    new = fitting_state_dict(model, state_dict) if strip_ddp else state_dict
     if tau == 1:
         model.load_state_dict(new)
     elif tau > 0:
@@ -101,6 +102,16 @@ def _move_towards(own: StateDict, new: StateDict, tau: float) -> None:
             value.lerp_(new[name].to(value), tau)
         else:
             value.copy_(new[name])
+
+
+def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDict:
+    """``state_dict`` if it has the names of ``model``, else without the prefix of wrapped networks.
+
+    A network may have a part called "module", whose names have the same prefix.
+    """
+    if state_dict.keys() == model.state_dict().keys():
+        return state_dict
+    return strip_ddp_state_dict(state_dict)
 
 
 def strip_ddp_state_dict(state_dict: StateDict) -> OrderedDict[str, Any]:

@@ -65,6 +65,18 @@ def test_arguments_saved_by_a_subclass_before_the_base_win() -> None:
     assert (agent.extra, agent.model_kwargs) == (3, {})  # type: ignore[attr-defined]
 
 
+def test_keywords_of_other_agents_pass_through() -> None:
+    # Only those of our own agents were taken.
+    class Mine(BaseAgent):
+        def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
+            super().initialize(env_spaces, share_memory, **kwargs)
+            self.mine = kwargs["mine"]
+
+    agent = Mine(ModelCls=torch.nn.Identity)
+    agent.initialize(SPACES, False, global_B=2, env_ranks=[0], mine=3)
+    assert agent.mine == 3
+
+
 def test_missing_model_class_is_named() -> None:
     # Used to be: 'NoneType' object is not callable.
     with pytest.raises(ValueError, match=r"BaseAgent has no ModelCls.*ModelCls=MyModel"):

@@ -47,6 +47,14 @@ def test_bare_tensor_states() -> None:
     assert agent.prev_rnn_state[0].tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
+def test_state_which_is_put_aside_is_where_programs_look_for_it() -> None:
+    agent = sampling(Recurrent())
+    agent.count(2)
+    state = agent._prev_rnn_state
+    agent.train_mode(1)
+    assert agent._sample_rnn_state is state
+
+
 @pytest.mark.parametrize("mode", ["train_mode", "eval_mode"])
 def test_other_modes_start_from_nothing_and_sampling_goes_on(mode: str) -> None:
     agent = sampling(Recurrent())

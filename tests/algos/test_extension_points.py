@@ -258,6 +258,104 @@ def test_arguments_are_saved_in_any_order(AlgoCls: Any) -> None:
     assert len(run(algo, 0, 3)[-1].loss) == 4
 
 
+class Shorter(DQN):
+    """Lacks what only asynchronous runs and prioritized replay use."""
+
+    def __init__(
+        self,
+        discount: float = 0.99,
+        batch_size: int = 8,
+        min_steps_learn: float = 16,
+        delta_clip: float = 0.5,
+        replay_size: float = 128,
+        replay_ratio: float = 4,
+        target_update_tau: float = 1,
+        target_update_interval: int = 3,
+        n_step_return: int = 1,
+        learning_rate: float = 1e-3,
+        OptimCls: Any = torch.optim.Adam,
+        optim_kwargs: Any = None,
+        initial_optim_state_dict: Any = None,
+        clip_grad_norm: float = 10.0,
+        eps_steps: float = 100,
+        double_dqn: bool = False,
+        prioritized_replay: bool = False,
+        pri_alpha: float = 0.6,
+        pri_beta_init: float = 0.4,
+        pri_beta_final: float = 1.0,
+        pri_beta_steps: float = 100,
+        ReplayBufferCls: Any = None,
+    ) -> None:
+        save__init__args(locals())
+
+
+class Shortest(DQN):
+    """Has its own loss, target network and replay buffer, and no settings for those of DQN."""
+
+    def __init__(
+        self,
+        discount: float = 0.99,
+        batch_size: int = 8,
+        min_steps_learn: float = 16,
+        replay_ratio: float = 4,
+        n_step_return: int = 1,
+        learning_rate: float = 1e-3,
+        clip_grad_norm: float = 10.0,
+        eps_steps: float = 100,
+        target_tau: float = 0.01,
+    ) -> None:
+        self._batch_size = batch_size
+        del batch_size
+        save__init__args(locals())
+        self.OptimCls = torch.optim.Adam
+        self.optim_kwargs = {}
+        self.initial_optim_state_dict = None
+        self.prioritized_replay = self.double_dqn = False
+
+    def loss(self, samples: Any) -> Any:
+        q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        errors = samples.return_ - q
+        return errors.square().mean(), errors.detach().abs()
+
+    def initialize_replay_buffer(
+        self, examples: Any, batch_spec: Any, async_: bool = False
+    ) -> None:
+        example = self.examples_to_buffer(examples)
+        self.replay_buffer = UniformReplayBuffer(example=example, size=128, B=batch_spec.B)
+
+    def update_target(self) -> None:
+        self.agent.update_target(self.target_tau)
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "settings", "default_priority"),
+    [(Shorter, {}, 0.5), (Shorter, {"prioritized_replay": True}, 0.5), (Shortest, {}, 1.0)],
+)
+def test_constructor_may_lack_what_is_not_used(
+    AlgoCls: Any, settings: dict[str, Any], default_priority: float
+) -> None:
+    # Set-up checked every setting of DQN, whether it was used or not.
+    algo = initialized(AlgoCls(**settings))
+    assert algo.default_priority == default_priority
+    assert len(run(algo, 0, 3)[-1].loss) == 4
+
+
+def test_batch_size_may_be_computed() -> None:
+    # The constructor tried to set it.
+    class Mine(DQN):
+        def __init__(self, n_parts: int = 2, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            save__init__args(locals())
+
+        @property
+        def batch_size(self) -> int:
+            return self._batch_size * self.n_parts
+
+    algo = initialized(Mine(**{**SETTINGS, "batch_size": 4}))
+    assert (algo._batch_size, algo.batch_size, algo.updates_per_optimize) == (4, 8, 4)
+    run(algo, 0, 3)
+
+
 def test_batch_size_may_be_changed_before_the_set_up() -> None:
     algo = DQN(**SETTINGS)
     algo._batch_size = 16

@@ -84,6 +84,7 @@ class Parameters:
     keyword_only: list[str]
     defaults: dict[str, Any]  # Source text where listed, the value where the function exists.
     is_open: bool  # Takes ``*args`` or ``**kwargs``: whatever its parent takes.
+    has_kwargs: bool
 
 
 def listed_parameters(text: str) -> Parameters:
@@ -97,7 +98,9 @@ def listed_parameters(text: str) -> Parameters:
     defaults |= {k: d for k, d in zip(keyword_only, arguments.kw_defaults, strict=True) if d}
     sources = {name: ast.unparse(value) for name, value in defaults.items()}
     is_open = bool(arguments.vararg or arguments.kwarg)
-    return Parameters(without_self(names), keyword_only, sources, is_open)
+    return Parameters(
+        without_self(names), keyword_only, sources, is_open, arguments.kwarg is not None
+    )
 
 
 def actual_parameters(function: Any) -> Parameters:
@@ -109,6 +112,7 @@ def actual_parameters(function: Any) -> Parameters:
         [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY],
         {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty},
         any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters),
+        any(p.kind is p.VAR_KEYWORD for p in parameters),
     )
 
 

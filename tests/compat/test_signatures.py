@@ -39,6 +39,13 @@ def is_inside(entry: Entry) -> bool:
     return entry.name.startswith("_") and (entry.path in VENDORED or entry.kind == "function")
 
 
+# Their parent's parameters are named, or inherited, where the old ones took ``**kwargs``.
+SPELLED_OUT = (
+    "rlpyt/algos/dqn/cat_dqn.py:CategoricalDQN.initialize",
+    "rlpyt/algos/dqn/cat_dqn.py:CategoricalDQN.async_initialize",
+    "rlpyt/samplers/parallel/cpu/collectors.py:CpuWaitResetCollector.__init__",
+    "rlpyt/utils/collections.py:NamedArrayTupleSchema.__init__",
+)
 ENTRIES = [entry for entry in read_signatures() if not is_inside(entry)]
 KEYS = {entry.key for entry in ENTRIES}
 
@@ -75,6 +82,7 @@ def test_exists_as_listed(entry: Entry) -> None:
         assert not set(base_names(entry.text)) - set(ancestors)
     elif entry.kind == "function" and not isinstance(found, property):
         assert_same_parameters(entry.text, found, namespace(entry.module))
+        assert_takes_keywords(entry, found)
     elif entry.kind == "value":
         assert_same_value(entry, found)
     else:
@@ -100,6 +108,12 @@ def assert_same_parameters(text: str, function: Any, names: dict[str, Any]) -> N
         assert same_default(actual.defaults[parameter], source, names), (
             f"{parameter} = {actual.defaults[parameter]!r}, listed as {source}"
         )
+
+
+def assert_takes_keywords(entry: Entry, function: Any) -> None:
+    """Whatever keywords are passed on, if the old function took them."""
+    if listed_parameters(entry.text).has_kwargs:
+        assert actual_parameters(function).has_kwargs != (entry.key in SPELLED_OUT)
 
 
 def same_default(actual: Any, source: str, names: dict[str, Any]) -> bool:
@@ -183,3 +197,10 @@ def test_accepts_the_same_parameters_and_more(text: str) -> None:
 def test_finds_different_parameters(text: str) -> None:
     with pytest.raises(AssertionError):
         assert_same_parameters(text, old, {"torch": torch})
+
+
+def test_finds_missing_keywords() -> None:
+    # BaseAgent.initialize refused the keywords of agents which programs had made of it.
+    entry = Entry("rlpyt/agents/base.py", "old", "function", "def old(observation, **kwargs)")
+    with pytest.raises(AssertionError):
+        assert_takes_keywords(entry, old)

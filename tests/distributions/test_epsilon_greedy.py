@@ -58,6 +58,11 @@ class TestSample:
         with pytest.raises(ValueError, match="epsilon has 2 elements but the batch has"):
             distribution.sample(torch.zeros(batch, 2))
 
+    def test_epsilon_zero_draws_nothing(self) -> None:
+        state = torch.get_rng_state()
+        EpsilonGreedy(dim=2, epsilon=0).sample(torch.zeros(3, 2))
+        assert torch.equal(torch.get_rng_state(), state)
+
     def test_dtype(self) -> None:
         distribution = EpsilonGreedy(dim=2, dtype=torch.int32)
         assert distribution.sample(torch.zeros(3, 2)).dtype == torch.int32

@@ -66,6 +66,13 @@ class TestUpdateStateDict:
         with pytest.raises((RuntimeError, ValueError), match=r"module\.weight"):
             update_state_dict(old, wrapped, tau, strip_ddp=False)
 
+    @pytest.mark.parametrize("tau", [1, 0.25])
+    def test_part_called_module(self, tau: float) -> None:
+        """Its names lost their first word, and did not fit any more."""
+        old, new = (torch.nn.Sequential(OrderedDict(module=model)) for model in models())
+        update_state_dict(old, new.state_dict(), tau)
+        assert old.module.weight[0].item() == 4 * tau + 1
+
     @pytest.mark.parametrize("tau", [-0.1, 1.1])
     def test_tau_out_of_range(self, tau: float) -> None:
         old, new = models()

@@ -21,13 +21,18 @@ class CatDqnAgent(DqnAgent):
     The model takes ``n_atoms`` and returns probabilities p [...,A,P].
 
     Args:
-        n_atoms: P, number of the returns to which a probability is given.
+        n_atoms: P, number of the returns to which a probability is given, at least 2.
         **kwargs: of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
+
+    Raises:
+        ValueError: if there are fewer atoms.
 
     Source: Bellemare et al. 2017, arXiv:1707.06887.
     """
 
     def __init__(self, n_atoms: int = 51, **kwargs: Any) -> None:
+        if n_atoms < 2:
+            raise ValueError(f"n_atoms is {n_atoms}: a range of returns needs at least 2")
         super().__init__(**kwargs)
         self.n_atoms = n_atoms
         self.model_kwargs = {**self.model_kwargs, "n_atoms": n_atoms}

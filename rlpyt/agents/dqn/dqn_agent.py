@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
+from rlpyt.agents._spaces import check_one_discrete_action
 from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
-from rlpyt.models.utils import strip_ddp_state_dict, update_state_dict
+from rlpyt.models.utils import fitting_state_dict, update_state_dict
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
 
@@ -60,21 +61,16 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         share_memory: bool = False,
         global_B: int = 1,
         env_ranks: Sequence[int] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Build both networks, equal at the start, and the distribution.
 
         Raises:
-            ValueError: if the action space is not discrete.
+            ValueError: if the action is not one of n, counted from 0.
         """
-        if not hasattr(env_spaces.action, "n"):
-            raise ValueError(
-                f"{type(self).__name__} needs a discrete action space, with a number n of actions, "
-                f"but the environment has {env_spaces.action}: use an agent for continuous "
-                "actions, such as those in rlpyt.agents.qpg, or make the actions discrete in a "
-                "wrapper"
-            )
+        check_one_discrete_action(type(self).__name__, env_spaces.action)
         super().initialize(
-            env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks
+            env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
         self.distribution = self._make_distribution(env_spaces)
         if env_ranks is not None:
@@ -112,7 +108,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             )
         super().load_state_dict(state_dict["model"])
         target = state_dict.get("target", state_dict["model"])
-        self.target_model.load_state_dict(strip_ddp_state_dict(target))
+        self.target_model.load_state_dict(fitting_state_dict(self.target_model, target))
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
@@ -137,4 +133,5 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         Args:
             tau: in (0, 1]; 1 copies.
         """
-        update_state_dict(self.target_model, without_ddp(self.model).state_dict(), tau)
+        state_dict = without_ddp(self.model).state_dict()
+        update_state_dict(self.target_model, state_dict, tau, strip_ddp=False)

@@ -36,6 +36,9 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         *args: of the agent class.
         **kwargs: of the agent class.
 
+    Raises:
+        ValueError: if a probability is outside [0, 1], or has no logarithm where it needs one.
+
     Source: Mnih et al. 2015, doi:10.1038/nature14236; one epsilon per environment as in Horgan et
     al. 2018, arXiv:1803.00933.
     """
@@ -43,6 +46,8 @@ class EpsilonGreedyAgentMixin(BaseAgent):
     eps_init: Epsilon
     eps_final: Epsilon
     eps_final_min: float | None
+    eps_itr_min: int
+    eps_itr_max: int
     eps_eval: float
 
     def __init__(
@@ -58,11 +63,26 @@ class EpsilonGreedyAgentMixin(BaseAgent):
     ) -> None:
         super().__init__(*args, **kwargs)
         save__init__args(locals())
+        self._check_epsilons()
         self._eps_init_scalar = float(self.eps_init)
         self._eps_final_scalar = float(self.eps_final)
-        self._eps_itr_min_max = mp.RawArray("l", [int(eps_itr_min), int(eps_itr_max)])
+        self._eps_itr_min_max = mp.RawArray("l", [int(self.eps_itr_min), int(self.eps_itr_max)])
         self._eps_is_logged = True
         self._eps_logged_itr = -1
+
+    def _check_epsilons(self) -> None:
+        for name in ("eps_init", "eps_final", "eps_final_min", "eps_eval"):
+            epsilon = getattr(self, name)
+            if epsilon is not None and not 0 <= epsilon <= 1:
+                raise ValueError(f"{name} is {epsilon}: choose a probability, in [0, 1]")
+        if self.eps_final_min is None or self.eps_final_min == self.eps_final:
+            return
+        if 0 in (self.eps_final_min, self.eps_final):
+            raise ValueError(
+                f"eps_final_min is {self.eps_final_min} and eps_final is {self.eps_final}: between "
+                "them epsilons are spaced by their logarithm, make both positive, or eps_final_min "
+                "None"
+            )
 
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None

@@ -43,6 +43,14 @@ class CategoricalDQN(DQN):
                 f"V_min is {self.V_min} and V_max is {self.V_max}: make V_max the greater"
             )
 
+    def _check_agent(self) -> None:
+        if not hasattr(self.agent, "give_V_min_max"):
+            raise ValueError(
+                f"{type(self).__name__} needs an agent which gives distributions of returns and "
+                f"has give_V_min_max(), but the agent is {type(self.agent).__name__}: use one such "
+                "as CatDqnAgent, or DQN"
+            )
+
     def _configure_agent(self) -> None:
         super()._configure_agent()
         self.agent.give_V_min_max(self.V_min, self.V_max)
@@ -72,7 +80,7 @@ class CategoricalDQN(DQN):
     @torch.no_grad()
     def next_p(self, target_inputs: Nested, z: torch.Tensor) -> torch.Tensor:
         """Distributions [B,P] after n steps, by the target network, for its best actions."""
-        inputs = self.agent.to_model_device(*target_inputs)
+        inputs = self._moved_once(target_inputs)
         target_ps: torch.Tensor = self.agent.target(*inputs)
         choosing_ps = self.agent(*inputs) if self.double_dqn else target_ps
         next_action = torch.matmul(choosing_ps, z).argmax(dim=-1)

@@ -11,6 +11,7 @@ import torch
 
 from rlpyt.algos._optim import accepts
 from rlpyt.algos._replay import ReplayAlgorithm
+from rlpyt.algos._settings import check_fraction, check_positive
 from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
 from rlpyt.core.records import BatchSpec
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
@@ -36,10 +37,12 @@ REPLAY_CLASSES: dict[tuple[bool, bool], Any] = {
 
 def is_image(observation: Nested) -> bool:
     """Whether an example is one uint8 array [C,H,W], as frame buffers store it."""
-    if isinstance(observation, tuple):
-        return False
-    array = np.asarray(observation)
-    return array.dtype == np.uint8 and array.ndim == 3
+    return is_stack(observation) and np.asarray(observation).dtype == np.uint8
+
+
+def is_stack(observation: Nested) -> bool:
+    """Whether an example is one array [C,H,W], of any type."""
+    return not isinstance(observation, tuple) and np.ndim(observation) == 3
 
 
 class DQN(ReplayAlgorithm):
@@ -122,21 +125,30 @@ class DQN(ReplayAlgorithm):
         ReplayBufferCls: Any = None,
         updates_per_sync: int = 1,
     ) -> None:
+        self._store_batch_size(batch_size)
+        del batch_size  # In a subclass it may be a property that cannot be set.
         save__init__args(locals())
         self._fill_in_defaults()
 
     def _fill_in_defaults(self) -> None:
         super()._fill_in_defaults()
-        if self.default_priority is None:
-            self.default_priority = 1.0 if self.delta_clip is None else self.delta_clip
+        if getattr(self, "default_priority", None) is None:
+            delta_clip = getattr(self, "delta_clip", None)
+            self.default_priority = 1.0 if delta_clip is None else delta_clip
 
     def _default_optim_kwargs(self) -> dict[str, Any]:
-        return {"eps": 0.01 / self.batch_size} if accepts(self.OptimCls, "eps") else {}
+        if not (hasattr(self, "OptimCls") and accepts(self.OptimCls, "eps")):
+            return {}
+        # A property of a subclass may need what its constructor has not stored yet.
+        batch_size = self._batch_size if hasattr(self, "_batch_size") else self.batch_size
+        return {"eps": 0.01 / batch_size}
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.delta_clip is not None and not self.delta_clip > 0:
-            raise ValueError(f"delta_clip is {self.delta_clip}: make it positive, or None")
+        check_positive(self, "delta_clip", "make it positive, or None")
+        if self.prioritized_replay:
+            check_fraction(self, "pri_alpha")
+            check_positive(self, "default_priority", "make it positive, or None for delta_clip")
         if not (self.mid_batch_reset or self.agent.recurrent):
             raise ValueError(
                 f"mid_batch_reset is False, but {type(self).__name__} trains on every step of a "
@@ -145,8 +157,20 @@ class DQN(ReplayAlgorithm):
             )
 
     def _configure_agent(self) -> None:
+        self._check_agent()
         eps_itr_max = max(1, int(self.eps_steps // self.steps_per_itr))
         self.agent.set_epsilon_itr_min_max(self.min_itr_learn, eps_itr_max)
+
+    def _check_agent(self) -> None:
+        """Raise ``ValueError`` for an agent whose outputs the loss cannot be computed of."""
+        methods = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
+        is_own_loss = any(getattr(type(self), name) is not getattr(DQN, name) for name in methods)
+        if hasattr(self.agent, "give_V_min_max") and not is_own_loss:
+            raise ValueError(
+                f"the agent {type(self.agent).__name__} gives distributions of returns, but the "
+                f"loss of {type(self).__name__} is of values: use CategoricalDQN, or an agent such "
+                "as DqnAgent"
+            )
 
     def optim_initialize(self, rank: int = 0) -> None:
         super().optim_initialize(rank)
@@ -165,6 +189,17 @@ class DQN(ReplayAlgorithm):
             kwargs["beta"] = self.pri_beta_init
             kwargs["default_priority"] = self.default_priority
         return kwargs
+
+    def _describe_replay(self, example: Nested) -> str:
+        text = super()._describe_replay(example)
+        observation = getattr(example, "observation", ())
+        if self.ReplayBufferCls is None and is_stack(observation) and not is_image(observation):
+            text += (
+                "; if the observations [C,H,W] are stacks of successive frames, "
+                "ReplayBufferCls=UniformReplayFrameBuffer (or PrioritizedReplayFrameBuffer) "
+                "stores each frame once"
+            )
+        return text
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors = self.loss(samples)
@@ -197,12 +232,17 @@ class DQN(ReplayAlgorithm):
     @torch.no_grad()
     def next_value(self, target_inputs: Nested) -> torch.Tensor:
         """Values [B] of the observations after n steps, by the target network."""
-        inputs = self.agent.to_model_device(*target_inputs)
+        inputs = self._moved_once(target_inputs)
         target_qs: torch.Tensor = self.agent.target(*inputs)
         if not self.double_dqn:
             return target_qs.max(dim=-1).values
         next_action = self.agent(*inputs).argmax(dim=-1)
         return self.select_at_indexes(next_action, target_qs)
+
+    def _moved_once(self, inputs: Nested) -> Nested:
+        """The inputs where both networks of ``double_dqn`` need them, if the agent can do that."""
+        move = getattr(self.agent, "to_model_device", None) if self.double_dqn else None
+        return inputs if move is None else move(*inputs)
 
     def weighted_mean(self, losses: torch.Tensor, samples: Nested) -> torch.Tensor:
         """Mean of the losses [B], by importance if samples were drawn by priority."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from rlpyt.models._inputs import LeadingDims, fold_vectors
@@ -19,6 +20,12 @@ class _MlpTrunk(torch.nn.Module):
 
     def __init__(self, observation_shape: Sequence[int], hidden_sizes: Sizes) -> None:
         super().__init__()
+        if not all(isinstance(length, (int, np.integer)) for length in observation_shape):
+            raise ValueError(
+                f"observation_shape is {observation_shape}, but {type(self).__name__} takes one "
+                "array: join the parts in a wrapper of the environment, or pass a ModelCls which "
+                "takes them"
+            )
         self._obs_ndim = len(observation_shape)
         self.body = MlpModel(math.prod(observation_shape), as_list(hidden_sizes)[:-1])
 
@@ -37,6 +44,9 @@ class MlpDqnModel(_MlpTrunk):
         hidden_sizes: Widths of the hidden layers.
         dueling: Whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+
+    Raises:
+        ValueError: If observations are not one array.
     """
 
     def __init__(
@@ -78,6 +88,9 @@ class MlpCatDqnModel(_MlpTrunk):
         dueling: Whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
         n_atoms: Number of atoms P.
+
+    Raises:
+        ValueError: If observations are not one array.
     """
 
     def __init__(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from gymnasium import spaces
 
 from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
@@ -12,9 +13,13 @@ from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.catdqn_agent import AgentInfo as CatAgentInfo
 from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import AgentInfo, DqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
 from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.collections import namedarraytuple
 from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, inputs, made
 
 LEADING_DIMS = [(), (1,), (5,), (3, 5)]
@@ -76,9 +81,48 @@ def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict() -> None
 
 @pytest.mark.parametrize("AgentCls", [DqnAgent, CatDqnAgent])
 def test_continuous_actions_are_refused(AgentCls: Any) -> None:
-    spaces = EnvSpaces(observation=FloatBox(-1, 1, (3,)), action=FloatBox(-1, 1, (2,)))
-    with pytest.raises(ValueError, match=rf"{AgentCls.__name__} needs a discrete.*FloatBox.*qpg"):
-        AgentCls().initialize(spaces)
+    env_spaces = EnvSpaces(observation=FloatBox(-1, 1, (3,)), action=FloatBox(-1, 1, (2,)))
+    message = rf"{AgentCls.__name__} needs one discrete action.*FloatBox.*qpg"
+    with pytest.raises(ValueError, match=message):
+        AgentCls().initialize(env_spaces)
+
+
+Pair = namedarraytuple("Pair", ["a", "b"])
+OTHER_ACTIONS = [
+    GymSpaceWrapper(spaces.MultiBinary(4)),
+    GymSpaceWrapper(spaces.MultiDiscrete([3, 3])),
+    GymSpaceWrapper(spaces.Dict({"a": spaces.Discrete(3)})),
+    Composite([IntBox(0, 3), IntBox(0, 3)], Pair),
+    IntBox(0, 4, shape=(2,)),
+    IntBox(1, 4),
+]
+
+
+@pytest.mark.parametrize("action", OTHER_ACTIONS, ids=repr)
+def test_actions_other_than_one_counted_from_0_are_refused(action: Any) -> None:
+    # Whatever had a number n was taken, and failed or misled later.
+    with pytest.raises(ValueError, match="VectorDqnAgent needs one discrete action.*wrapper"):
+        VectorDqnAgent().initialize(EnvSpaces(FloatBox(-1, 1, (3,)), action))
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_discrete_actions_of_gymnasium(start: int) -> None:
+    action = GymSpaceWrapper(spaces.Discrete(3, start=start))
+    agent = VectorDqnAgent()
+    agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), action))
+    assert agent.distribution.dim == 3
+
+
+@pytest.mark.parametrize("AgentCls", [MlpDqnAgent, MlpCatDqnAgent])
+def test_observations_of_several_arrays_are_refused_by_the_perceptron(AgentCls: Any) -> None:
+    observation = Composite([FloatBox(-1, 1, (3,)), FloatBox(-1, 1, (2,))], Pair)
+    with pytest.raises(ValueError, match=r"observation_shape is Pair.*one array: .*ModelCls"):
+        AgentCls().initialize(EnvSpaces(observation, IntBox(0, 4)))
+
+
+def test_one_atom_is_no_range() -> None:
+    with pytest.raises(ValueError, match="n_atoms is 1: .*at least 2"):
+        VectorCatDqnAgent(n_atoms=1)
 
 
 def test_target_starts_as_the_model() -> None:
@@ -134,6 +178,27 @@ def test_target_follows(tau: float) -> None:
     agent.update_target(tau)
     expected = tau * model + (1 - tau) * target
     assert flat(agent.state_dict()["target"]) == pytest.approx(expected.tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize("tau", [1, 0.25])
+def test_part_of_the_model_may_be_called_module(tau: float) -> None:
+    # Its names were taken for those of a network within DistributedDataParallel.
+    class Model(torch.nn.Module):
+        def __init__(self, observation_shape: Any, output_size: int) -> None:
+            super().__init__()
+            self.module = torch.nn.Linear(observation_shape[0], output_size)
+
+        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+            return self.module(observation)
+
+    agent = changed(made(VectorDqnAgent(ModelCls=Model, model_kwargs={})))
+    agent.update_target(tau)
+    state = copy.deepcopy(agent.state_dict())
+    wrapped = {f"module.{name}": value for name, value in state["model"].items()}
+    for given in (state, {"model": wrapped}):
+        other = made(VectorDqnAgent(ModelCls=Model, model_kwargs={}))
+        other.load_state_dict(given)
+        assert flat(other.state_dict()["model"]) == flat(state["model"])
 
 
 def test_output_may_be_more_than_values() -> None:

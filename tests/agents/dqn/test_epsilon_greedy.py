@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import save__init__args
 from tests.agents.parts import VectorDqnAgent, made
 
 
@@ -120,3 +121,43 @@ def test_epsilon_by_hand() -> None:
     agent = made(VectorDqnAgent())
     agent.set_sample_epsilon_greedy(torch.tensor([0.0, 1.0]))
     assert agent.distribution.epsilon.tolist() == [0, 1]
+
+
+def test_is_logged_once_in_every_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(logger, "log", lambda text, *args, **kwargs: lines.append(text))
+    agent = agent_with(1, 3)
+    for itr in (7, 20):
+        for _ in range(2):  # By the runner and by the collector.
+            agent.eval_mode(itr)
+        agent.sample_mode(itr)
+    assert [line for line in lines if "eval eps" in line] == [
+        "Agent at itr 7, eval eps 0.001",
+        "Agent at itr 20, eval eps 0.001",
+    ]
+
+
+def test_interval_of_a_subclass_which_saves_its_own_first() -> None:
+    # The defaults of the base were used.
+    class Mine(VectorDqnAgent):
+        def __init__(self, eps_itr_min: int = 5, eps_itr_max: int = 9, **kwargs: Any) -> None:
+            save__init__args(locals())
+            super().__init__(**kwargs)
+
+    assert list(Mine()._eps_itr_min_max) == [5, 9]
+
+
+BAD_EPSILONS = [
+    ({"eps_init": 1.5}, "eps_init is 1.5"),
+    ({"eps_final": -0.1}, "eps_final is -0.1"),
+    ({"eps_eval": 2}, "eps_eval is 2"),
+    ({"eps_final_min": 1.1}, "eps_final_min is 1.1"),
+    ({"eps_final_min": 0}, "eps_final_min is 0 and eps_final is 0.01.*logarithm"),
+    ({"eps_final_min": 0.1, "eps_final": 0}, "eps_final is 0: .*make both positive"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD_EPSILONS)
+def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        VectorDqnAgent(**settings)

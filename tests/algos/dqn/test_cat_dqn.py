@@ -10,7 +10,7 @@ from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.algos.dqn.cat_dqn import EPS, CategoricalDQN
 from rlpyt.core.records import EnvSpaces
 from rlpyt.spaces.int_box import IntBox
-from tests.agents.parts import VectorCatDqnAgent, made
+from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, batch, examples, initialized, run
 from tests.reference.q_learning import cross_entropy, divergence, project
 
@@ -42,6 +42,24 @@ def test_keywords_of_the_caller_are_not_changed() -> None:
 def test_range_must_not_be_empty() -> None:
     with pytest.raises(ValueError, match="V_min is 2 and V_max is 2"):
         make_algo(V_min=2, V_max=2)
+
+
+def test_agent_without_distributions_is_refused() -> None:
+    # This was an AttributeError without a remedy.
+    with pytest.raises(ValueError, match=r"give_V_min_max\(\).*VectorDqnAgent.*CatDqnAgent"):
+        make_algo(agent=made(VectorDqnAgent()))
+
+
+def test_target_of_an_agent_which_follows_gradients() -> None:
+    class Agent(VectorCatDqnAgent):
+        def target(self, *inputs: Any) -> Any:
+            return self._forward(self.target_model, *inputs)
+
+    algo = make_algo(agent=made(Agent()))
+    run(algo, 0, 2)
+    loss, _ = algo.loss(algo.sample_from_replay())
+    loss.backward()
+    assert all(p.grad is None for p in algo.agent.target_model.parameters())
 
 
 @pytest.mark.parametrize("double_dqn", [False, True])

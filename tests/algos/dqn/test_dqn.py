@@ -14,7 +14,8 @@ from rlpyt.replays.non_sequence.frame import (
 )
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from tests.agents.parts import VectorDqnAgent, made
+from rlpyt.utils.logging import logger
+from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, SPEC, batch, examples, initialized, make_algo, run
 from tests.reference.q_learning import td_loss
 
@@ -146,8 +147,12 @@ BAD_SETTINGS = [
     ({"replay_ratio": 0}, "replay_ratio is 0.*no updates"),
     ({"replay_size": 4}, r"replay_size is 4, less than one training batch \(8\)"),
     ({"replay_size": 4, "batch_size": 2}, r"less than one sampler batch \(4, 2\) \(8\)"),
-    ({"min_steps_learn": 1e4}, r"less than min_steps_learn of this process \(10000\)"),
     ({"delta_clip": 0}, "delta_clip is 0"),
+    ({"discount": 1.5}, r"discount is 1.5: choose a number in \[0, 1\]"),
+    ({"discount": -0.1}, "discount is -0.1"),
+    ({"prioritized_replay": True, "pri_alpha": 1.1}, "pri_alpha is 1.1"),
+    ({"prioritized_replay": True, "pri_alpha": -1}, "pri_alpha is -1"),
+    ({"prioritized_replay": True, "default_priority": 0}, "default_priority is 0.*None"),
 ]
 
 
@@ -155,6 +160,67 @@ BAD_SETTINGS = [
 def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_algo(**settings)
+
+
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lines of the log from now on."""
+    lines: list[str] = []
+    monkeypatch.setattr(logger, "log", lambda text, *args, **kwargs: lines.append(text))
+    return lines
+
+
+def test_first_steps_may_be_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    # This was refused, although it works.
+    lines = logged(monkeypatch)
+    algo = make_algo(replay_size=16, min_steps_learn=40)
+    assert any("WARNING: replay_size is 16, less than min_steps_learn" in line for line in lines)
+    assert [len(info.loss) for info in run(algo, 3, 7)] == [0, 0, 4, 4]
+    lines.clear()
+    make_algo(replay_size=40, min_steps_learn=40)
+    assert not any("WARNING" in line for line in lines)
+
+
+@pytest.mark.parametrize(("replay_ratio", "warns"), [(0.4, True), (0.6, False)])
+def test_too_small_a_replay_ratio_is_logged(
+    monkeypatch: pytest.MonkeyPatch, replay_ratio: float, warns: bool
+) -> None:
+    lines = logged(monkeypatch)
+    assert make_algo(replay_ratio=replay_ratio).updates_per_optimize == 1
+    assert any("WARNING: the replay ratio 0.4" in line for line in lines) == warns
+
+
+def test_replay_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = logged(monkeypatch)
+    make_algo()  # 128 times 3 floats, an integer of 8 bytes, a float and a flag.
+    assert "Replay buffer: UniformReplayBuffer, 3,200 bytes" in lines
+    # A stack of floats is not known to be one of frames: it was stored whole without a word.
+    floats = {**examples(), "observation": np.zeros((2, 5, 5), np.float32)}
+    algo = initialized(DQN(**SETTINGS), examples=floats)
+    assert type(algo.replay_buffer) is UniformReplayBuffer
+    assert "successive frames, ReplayBufferCls=UniformReplayFrameBuffer" in lines[-1]
+    initialized(DQN(**SETTINGS), examples=examples(image=True))
+    assert "Replay buffer: UniformReplayFrameBuffer" in lines[-1]
+    assert "successive frames" not in lines[-1]
+
+
+def test_replay_class_which_does_not_know_priorities() -> None:
+    with pytest.raises(TypeError, match="ReplayBufferCls=.*Uniform.*'alpha'.*PrioritizedReplay"):
+        make_algo(prioritized_replay=True, ReplayBufferCls=UniformReplayBuffer)
+
+
+def test_agent_of_distributions_is_refused() -> None:
+    # This was an error of shapes at the first update.
+    with pytest.raises(ValueError, match="VectorCatDqnAgent gives distr.*DQN.*CategoricalDQN"):
+        make_algo(agent=made(VectorCatDqnAgent()))
+
+
+def test_agent_of_distributions_may_have_a_loss_of_its_own() -> None:
+    class Mine(DQN):
+        def loss(self, samples: Any) -> Any:
+            p = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+            return p.square().mean(), p.detach().sum(-1)
+
+    run(make_algo(Mine, agent=made(VectorCatDqnAgent())), 0, 3)
 
 
 def test_wait_reset_collectors_are_refused_before_work_is_lost() -> None:
@@ -168,6 +234,10 @@ def test_asynchronous_set_up() -> None:
     buffer = algo.async_initialize(made(VectorDqnAgent()), 50, SPEC, True, examples(), world_size=2)
     assert buffer is algo.replay_buffer
     assert (algo.updates_per_optimize, algo.min_itr_learn, algo.n_itr) == (3, 2, 50)
+    with pytest.raises(ValueError, match="updates_per_sync is 0"):
+        DQN(**SETTINGS, updates_per_sync=0).async_initialize(
+            made(VectorDqnAgent()), 50, SPEC, True, examples()
+        )
     algo.optim_initialize(rank=1)
     assert algo.rank == 1
     for itr in range(3):
@@ -247,6 +317,60 @@ def test_gradient_of_the_target_is_not_followed() -> None:
     loss, _ = algo.loss(algo.sample_from_replay())
     loss.backward()
     assert all(p.grad is None for p in algo.agent.target_model.parameters())
+
+
+def test_target_of_an_agent_which_follows_gradients() -> None:
+    class Agent(VectorDqnAgent):
+        def target(self, *inputs: Any) -> Any:
+            return self._forward(self.target_model, *inputs)
+
+    algo = make_algo(agent=made(Agent()))
+    run(algo, 0, 2)
+    loss, _ = algo.loss(algo.sample_from_replay())
+    loss.backward()
+    assert all(p.grad is None for p in algo.agent.target_model.parameters())
+
+
+@pytest.mark.parametrize("double_dqn", [False, True])
+def test_agent_which_is_none_of_ours(double_dqn: bool) -> None:
+    class Agent:
+        recurrent = False
+
+        def __init__(self) -> None:
+            self.linear = torch.nn.Linear(3, 4)
+
+        def parameters(self) -> Any:
+            return self.linear.parameters()
+
+        def __call__(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+            return self.linear(observation)
+
+        target = __call__
+
+        def update_target(self, tau: float) -> None:
+            pass
+
+        def set_epsilon_itr_min_max(self, eps_itr_min: int, eps_itr_max: int) -> None:
+            pass
+
+    # It had to have the method to_model_device.
+    assert len(run(make_algo(agent=Agent(), double_dqn=double_dqn), 0, 3)[-1].loss) == 4
+
+
+def test_gradients_of_all_that_the_agent_trains_are_clipped() -> None:
+    class Agent(VectorDqnAgent):
+        def parameters(self) -> Any:
+            yield self.extra
+            yield from self.model.parameters()
+
+    class Mine(DQN):
+        def clip_gradients(self, parameters: Any) -> Any:
+            assert list(map(id, parameters)) == list(map(id, self.agent.parameters()))
+            return super().clip_gradients(parameters)
+
+    agent = made(Agent())
+    agent.extra = torch.nn.Parameter(torch.zeros(2))
+    assert len(run(make_algo(Mine, agent=agent), 0, 3)[-1].gradNorm) == 4
 
 
 @pytest.mark.parametrize(
@@ -359,6 +483,27 @@ def test_goes_on_as_if_it_had_not_stopped(prioritized_replay: bool) -> None:
     assert other.update_counter == 8
     assert run(other, 4, 7) == expected
     assert parameters(other) == parameters(algo)
+
+
+def test_refused_state_changes_nothing() -> None:
+    # Counter and optimizer were loaded before the replay buffer refused.
+    algo, other = make_algo(), make_algo(replay_size=64)
+    run(algo, 0, 4)
+    with pytest.raises(ValueError, match="T=64 rows"):
+        other.load_state_dict(algo.state_dict())
+    assert other.update_counter == 0
+    assert not other.optimizer.state_dict()["state"]
+
+
+def test_replay_class_without_state() -> None:
+    class Mine:
+        def __init__(self, **kwargs: Any) -> None:
+            pass
+
+    algo = make_algo(ReplayBufferCls=Mine)
+    for call in (algo.state_dict, lambda: algo.load_state_dict({"replay_buffer": {}})):
+        with pytest.raises(TypeError, match=r"Mine.*no state_dict\(\).*ReplayBufferCls"):
+            call()
 
 
 def test_same_seeds_give_the_same_run() -> None:

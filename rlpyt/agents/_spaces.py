@@ -1,0 +1,25 @@
+"""Checks of an environment's spaces, which may be of any class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def check_one_discrete_action(agent_name: str, space: Any) -> None:
+    """Raise an error unless an action is one number from 0 to ``space.n - 1``.
+
+    Args:
+        agent_name: for the error.
+        space: of actions; without ``shape`` or ``low`` it is taken to be as it should.
+
+    Raises:
+        ValueError: if the space is another one.
+    """
+    is_single = getattr(space, "shape", ()) in ((), None)
+    if not (hasattr(space, "n") and is_single and getattr(space, "low", 0) == 0):
+        raise ValueError(
+            f"{agent_name} needs one discrete action, a number from 0 to n - 1, but the action "
+            f"space is {space}: make it one in a wrapper (of several discrete actions, a number "
+            "for every combination), or use an agent for continuous actions, such as those in "
+            "rlpyt.agents.qpg"
+        )

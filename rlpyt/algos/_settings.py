@@ -1,0 +1,63 @@
+"""Checks of settings, of those which an algorithm has: constructors of subclasses may drop some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlpyt.utils.logging import logger
+
+
+def at_least_one(name: str, value: float) -> int:
+    """``value`` as an integer.
+
+    Raises:
+        ValueError: if it is less than 1.
+    """
+    if value < 1:
+        raise ValueError(f"{name} is {value}: make it at least 1")
+    return int(value)
+
+
+def check_at_least_one(algo: Any, *names: str) -> None:
+    """Raise ``ValueError`` if a setting of ``algo`` is less than 1."""
+    for name in names:
+        at_least_one(name, getattr(algo, name, 1))
+
+
+def check_positive(algo: Any, name: str, remedy: str = "make it positive") -> None:
+    """Raise ``ValueError`` if the setting of ``algo`` is not positive; it may be None."""
+    value = getattr(algo, name, None)
+    if value is not None and not value > 0:
+        raise ValueError(f"{name} is {value}: {remedy}")
+
+
+def check_fraction(algo: Any, name: str) -> None:
+    """Raise ``ValueError`` if the setting of ``algo`` is outside [0, 1]."""
+    value = getattr(algo, name, 1)
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} is {value}: choose a number in [0, 1]")
+
+
+def check_replay_size(algo: Any, n_samplers: int) -> None:
+    """Compare the storage of a replay algorithm with what has to fit in.
+
+    Raises:
+        ValueError: if a batch of the sampler, or one to train on, does not.
+    """
+    if not hasattr(algo, "replay_size"):
+        return
+    for what, size in (
+        ("one training batch", algo.batch_size),
+        (f"one sampler batch {tuple(algo.batch_spec)}", algo.sampler_bs),
+    ):
+        if algo.replay_size < size:
+            raise ValueError(
+                f"replay_size is {algo.replay_size:g}, less than {what} ({size:g}): make it "
+                "larger, or that smaller"
+            )
+    first_steps = algo.min_steps_learn / n_samplers
+    if algo.replay_size < first_steps:
+        logger.log(
+            f"WARNING: replay_size is {algo.replay_size:g}, less than min_steps_learn of this "
+            f"process ({first_steps:g}): the first steps are gone before training starts"
+        )
