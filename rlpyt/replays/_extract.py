@@ -19,6 +19,8 @@ def gather(buffer: Nested, flat_idxs: IntArray) -> Nested:
 
 def cut(buffer: Nested, n_parts: int) -> list[Nested]:
     """Views of the equal parts of every array or tensor [n,...] along its first dimension."""
+    if isinstance(buffer, tuple) and not buffer:
+        return [buffer] * n_parts
     if isinstance(buffer, tuple):
         parts = zip(*(cut(part, n_parts) for part in buffer))
         make: Callable[..., Nested] = getattr(buffer, "_make", tuple)

@@ -63,7 +63,7 @@ class FrameRing:
         self.window = window
         self.frames: NDArray = allocate(example[0], (window.T + self.n_frames - 1, window.B))
         self.new_frames = self.frames[self.n_frames - 1 :]
-        self._overlap_is_checked = self.n_frames == 1
+        self.overlap_is_known = self.n_frames == 1
 
     def check(self, observation: NDArray) -> None:
         """Raise ``ValueError`` unless ``observation`` is [T',B,C,H,W]."""
@@ -75,15 +75,24 @@ class FrameRing:
                 "example it was made with"
             )
 
-    def check_overlap_once(self, observation: NDArray, done: NDArray) -> None:
-        """Raise ``ValueError`` unless stacks continue each other; the first T' > 1 is looked at.
+    def check_overlap(
+        self, observation: NDArray, done: NDArray, stored_done: BoolArray | None
+    ) -> None:
+        """Raise ``ValueError`` unless each stack continues the one before it.
+
+        Done for every batch until one shows it beyond doubt, which images of one colour do not.
 
         Args:
-            observation: [T',B,C,H,W].
+            observation: [T',B,C,H,W], the next to be written.
             done: [T',B], after which a stack begins anew on zeros.
+            stored_done: [T,B] of what is in the ring, or None if row t - 1 cannot be read.
         """
-        if self._overlap_is_checked or len(observation) < 2:
-            return
+        if stored_done is not None:
+            B = self.window.B
+            rows = np.full(B, (self.window.t - 1) % self.window.T)
+            last = self.read(stored_done, rows, np.arange(B))
+            observation = np.concatenate((last[None], observation))
+            done = np.concatenate((stored_done[rows[:1]], done))
         before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
         is_new = done[:-1].astype(bool)[:, :, None, None, None]
         if not np.array_equal(np.where(is_new, 0, before), after):
@@ -93,7 +102,7 @@ class FrameRing:
                 "ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
                 "observation whole"
             )
-        self._overlap_is_checked = True
+        self.overlap_is_known = after.size > 0 and after.min() != after.max()
 
     def write(self, t: int, observation: NDArray, is_first: bool) -> None:
         """Store ``observation`` [T',B,C,H,W] from row t on.

@@ -93,11 +93,12 @@ class Ring:
         if given == own and len(sources) == len(self.arrays):
             return
         names = [name for name, _ in named_leaves(samples)]
+        order = " in another order" if given and sorted(given) == sorted(own) else ""
         missing = sorted(set(self.arrays) - set(names))
         unknown = sorted(set(names) - set(self.arrays))
         raise ValueError(
-            f"samples have the fields {given} and this buffer {own} (missing: {missing}, unknown: "
-            f"{unknown}): append records with the fields of the example it was made with"
+            f"samples have the fields {given} and this buffer {own}{order} (missing: {missing}, "
+            f"unknown: {unknown}): append records with the fields of the example it was made with"
         )
 
 

@@ -26,7 +26,8 @@ class BaseReplayBuffer:
         size: T * B.
         samples: [T,B,...] what is stored.
         rng: source of all random choices.
-        stored_rows: name to array [T,...], all that has to be saved; a subclass adds its own.
+        stored_rows: name to array [T,...], all that is saved; a subclass which allocates arrays
+            of its own registers them here.
     """
 
     async_ = False
@@ -37,6 +38,10 @@ class BaseReplayBuffer:
     n_step_return: int
     samples: Any
     window: Window
+    t: int
+    off_backward: int
+    off_forward: int
+    _buffer_full: bool
     rng: np.random.Generator
     stored_rows: dict[str, NDArray]
 
@@ -49,41 +54,6 @@ class BaseReplayBuffer:
     def allocate(self, example: Nested, leading_dims: tuple[int, ...]) -> Any:
         """Make zeroed arrays [*leading_dims, ...] for ``example``; shared ones if ``async_``."""
         return _memory.allocate(example, leading_dims, share_memory=self.async_)
-
-    @property
-    def t(self) -> int:
-        """The row that is written next."""
-        return self.window.t
-
-    @t.setter
-    def t(self, row: int) -> None:
-        self.window.t = row
-
-    @property
-    def _buffer_full(self) -> bool:
-        return self.window.full
-
-    @_buffer_full.setter
-    def _buffer_full(self, full: bool) -> None:
-        self.window.full = full
-
-    @property
-    def off_backward(self) -> int:
-        """Rows behind the cursor which are not complete yet."""
-        return self.window.off_backward
-
-    @off_backward.setter
-    def off_backward(self, n_rows: int) -> None:
-        self.window.off_backward = n_rows
-
-    @property
-    def off_forward(self) -> int:
-        """Rows from the cursor on whose past is overwritten."""
-        return self.window.off_forward
-
-    @off_forward.setter
-    def off_forward(self, n_rows: int) -> None:
-        self.window.off_forward = n_rows
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         """Store ``samples`` [T',B,...] after what was appended before, over the oldest rows.

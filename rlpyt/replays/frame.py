@@ -34,8 +34,8 @@ class FrameBufferMixin(BaseReplayBuffer):
             frame first.
 
     Raises:
-        ValueError: if the observation is anything else, or (in the first batch of several rows) is
-            no stack of successive frames.
+        ValueError: if the observation is anything else, or (as soon as that shows) is no stack of
+            successive frames.
 
     Attributes:
         n_frames: C.
@@ -56,9 +56,12 @@ class FrameBufferMixin(BaseReplayBuffer):
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         observation = as_numpy(samples.observation)
         self.frame_ring.check(observation)
-        self.frame_ring.check_overlap_once(observation, as_numpy(samples.done))
         t = self.t
         is_first = t == 0 and not self._buffer_full
+        if not self.frame_ring.overlap_is_known:
+            # The first stacks of all look back at rows which nothing was written to.
+            stored = self.samples.done if self._buffer_full or t >= self.n_frames else None
+            self.frame_ring.check_overlap(observation, as_numpy(samples.done), stored)
         n_rows, rows = super().append_samples(_without_observation(samples))
         self.frame_ring.write(t, observation, is_first)
         return n_rows, rows

@@ -48,6 +48,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        n_step_return, B = int(n_step_return), int(B)
         if n_step_return < 1:
             raise ValueError(f"n_step_return is {n_step_return}: choose 1 or more steps")
         if B < 1 or not size > 0:
@@ -69,6 +70,41 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 self.samples.reward, "return_", dtype=None if is_float else np.float32
             )
             self.samples_done_n = self.allocate_like(self.samples.done, "done_n")
+
+    @property
+    def t(self) -> int:
+        """The row that is written next."""
+        return self.window.t
+
+    @t.setter
+    def t(self, row: int) -> None:
+        self.window.t = row
+
+    @property
+    def _buffer_full(self) -> bool:
+        return self.window.full
+
+    @_buffer_full.setter
+    def _buffer_full(self, full: bool) -> None:
+        self.window.full = full
+
+    @property
+    def off_backward(self) -> int:
+        """Rows behind the cursor which are not complete yet."""
+        return self.window.off_backward
+
+    @off_backward.setter
+    def off_backward(self, n_rows: int) -> None:
+        self.window.off_backward = n_rows
+
+    @property
+    def off_forward(self) -> int:
+        """Rows from the cursor on whose past is overwritten."""
+        return self.window.off_forward
+
+    @off_forward.setter
+    def off_forward(self, n_rows: int) -> None:
+        self.window.off_forward = n_rows
 
     def allocate_like(self, rows: Any, name: str, dtype: Any = None) -> Any:
         """Allocate, and register for saving, an array like ``rows`` [T,B,...]."""
@@ -146,6 +182,12 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         Raises:
             ValueError: if it is of a buffer of another shape or of other fields.
         """
+        unknown = sorted(set(state) - {"window", "rows", "rng"})
+        if unknown:
+            raise ValueError(
+                f"the state has {unknown}, which {type(self).__name__} does not: load it into a "
+                "buffer of the class it is from"
+            )
         self.window.check_state(state["window"])
         check_rows(self.stored_rows, state["rows"])
         self.window.load_state_dict(state["window"])

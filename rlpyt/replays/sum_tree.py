@@ -175,6 +175,8 @@ class SumTree:
             ValueError: if nothing is switched on, or with ``unique`` less than ``n`` entries are.
         """
         total = self._leaf_tree.total
+        if not total > 0 and self.window.n_valid > 0:
+            raise ValueError("nothing to sample: the priorities of all entries are 0")
         if not total > 0:
             raise ValueError(
                 f"nothing to sample: {self.window.n_filled} of T={self.T} rows are written, and "

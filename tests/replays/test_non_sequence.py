@@ -434,3 +434,90 @@ def test_images_which_are_no_stacks_of_frames_are_refused(fault):
     with pytest.raises(ValueError, match=r"\(3, 2, 3\) are not stacks of C successive frames"):
         buffer.append_samples(samples)
     assert buffer.t == 0
+
+
+def filled(cls, n=8, B=2, **kwargs):
+    buffer = uniform(size=20 * B, B=B, cls=cls, **kwargs)
+    buffer.append_samples(scalar_samples(n, B=B))
+    return buffer
+
+
+def test_entries_without_error_are_still_drawn():
+    # A priority of zero used to switch an entry off for ever, and a run without errors stopped.
+    buffer = filled(PrioritizedReplayBuffer)
+    for _ in range(3):
+        buffer.sample_batch(12)
+        buffer.update_batch_priorities(torch.zeros(12))
+    weights = buffer.sample_batch(12).is_weights
+    assert torch.isfinite(weights).all()
+    with pytest.raises(ValueError, match="negative"):
+        buffer.update_batch_priorities(-torch.ones(12))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"alpha": -1}, "alpha is -1: choose from 0"),
+        ({"alpha": 1.5}, "alpha is 1.5: choose from 0"),
+        ({"default_priority": 0}, "default_priority is 0: give a positive number"),
+        ({"default_priority": None}, "default_priority is None: give a positive number"),
+    ],
+)
+def test_priorities_which_cannot_work_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        uniform(cls=PrioritizedReplayBuffer, **kwargs)
+
+
+def test_float_sizes_and_steps():
+    assert uniform(n_step_return=2.0, B=2.0, size=1e1).samples.done.shape == (5, 2)
+
+
+def test_environments_are_counted_from_the_end_or_refused():
+    # Another row of another environment used to be read.
+    buffer = filled(UniformReplayBuffer)
+    buffer.samples.action[:, 1] += 100
+    assert buffer.extract_batch([3], [-1]).action.item() == 103
+    with pytest.raises(IndexError, match="B_idxs are from 0 to 5, of B=2 environments"):
+        buffer.extract_batch([3, 3], [0, 5])
+    with pytest.raises(IndexError, match="B_idxs are from -3 to -3"):
+        buffer.extract_observation(np.array([3]), np.array([-3]))
+
+
+def test_fields_in_another_order_are_named():
+    Swapped = namedarraytuple("Swapped", ["action", "observation", "reward", "done"])
+    samples = scalar_samples(2)
+    swapped = Swapped(samples.action, samples.observation, samples.reward, samples.done)
+    with pytest.raises(ValueError, match="in another order"):
+        uniform().append_samples(swapped)
+
+
+def test_records_without_fields_within_an_observation():
+    Empty = namedarraytuple("Empty", [])
+    Parts = namedarraytuple("Parts", ["image", "nothing"])
+    example = scalar_example()._replace(observation=Parts(np.zeros(2, np.float32), Empty()))
+    buffer = UniformReplayBuffer(example=example, size=10, B=1)
+    samples = scalar_samples(4)
+    image = np.ones((4, 1, 2), np.float32)
+    buffer.append_samples(samples._replace(observation=Parts(image, Empty())))
+    observation = buffer.sample_batch(3).agent_inputs.observation
+    assert observation.image.shape == (3, 2)
+    assert len(observation.nothing) == 0
+
+
+@pytest.mark.parametrize("black_first", [False, True])
+def test_images_which_are_no_stacks_are_refused_one_row_at_a_time(black_first):
+    # They used to pass in batches of one row, and for ever after one batch of black images.
+    rng = np.random.default_rng(0)
+    example = SamplesToBuffer(np.zeros((3, 2, 3), np.uint8), np.int64(0), np.float32(0), False)
+    buffer = UniformReplayFrameBuffer(example=example, size=40, B=2)
+
+    def append(observation):
+        T = len(observation)
+        rest = np.zeros((T, 2), np.int64), np.zeros((T, 2), np.float32), np.zeros((T, 2), bool)
+        buffer.append_samples(SamplesToBuffer(observation, *rest))
+
+    if black_first:
+        append(np.zeros((4, 2, 3, 2, 3), np.uint8))
+    with pytest.raises(ValueError, match="are not stacks of C successive frames"):
+        for _ in range(5):
+            append(rng.integers(1, 256, (1, 2, 3, 2, 3), dtype=np.uint8))

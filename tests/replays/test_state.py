@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.buffer import buffer_func
 from tests.reference.naive_replay import Stream
 from tests.replays.test_against_naive import CLASSES, as_samples
@@ -100,3 +102,27 @@ def test_state_without_priorities_is_refused():
     other, _ = make(CLASSES[True, False, False], 2)
     with pytest.raises(ValueError, match="without priorities"):
         other.load_state_dict(buffer.state_dict())
+
+
+def test_state_with_priorities_is_refused_by_a_buffer_without():
+    # The priorities used to be dropped in silence.
+    state = make(PrioritizedReplayBuffer, 3)[0].state_dict()
+    with pytest.raises(ValueError, match=r"\['beta', 'priority_tree'\], which UniformReplayBuffer"):
+        make(UniformReplayBuffer, 0)[0].load_state_dict(state)
+
+
+def test_exponent_of_the_weights_is_part_of_the_state():
+    buffer, other = (make(PrioritizedReplayBuffer, 3)[0] for _ in range(2))
+    buffer.set_beta(0.77)
+    other.load_state_dict(buffer.state_dict())
+    assert other.beta == 0.77
+
+
+def test_nothing_is_changed_by_a_tree_that_does_not_fit():
+    example = make(PrioritizedReplayBuffer, 0)[0]
+    state = make(PrioritizedReplayBuffer, 3)[0].state_dict()
+    state["priority_tree"]["input_priorities"] = np.zeros((20, 2))
+    with pytest.raises(ValueError, match="input_priorities"):
+        example.load_state_dict(state)
+    assert example.t == 0
+    assert (example.samples.reward == 0).all()

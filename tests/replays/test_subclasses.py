@@ -217,3 +217,14 @@ def test_order_of_the_parts():
     parts += [BaseNStepReturnBuffer, BaseReplayBuffer]
     assert names[1:-1] == [cls.__name__ for cls in parts]
     assert not UniformReplayFrameBuffer.async_
+
+
+def test_a_replay_class_of_ones_own_keeps_its_own_cursor():
+    class Own(BaseReplayBuffer):
+        def __init__(self):
+            super().__init__()
+            self.t = 0
+            self._buffer_full = False
+            self.off_forward = 1
+
+    assert (Own().t, Own()._buffer_full, Own().off_forward) == (0, False, 1)

@@ -46,8 +46,8 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
         """
         n = self.n_step_return
         T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
-        rows = np.concatenate((T_idxs - 1, T_idxs, T_idxs + (n - 1))) % self.T
-        flat = rows * self.B + np.concatenate((B_idxs, B_idxs, B_idxs))
+        rows = np.concatenate((T_idxs - 1, T_idxs, T_idxs + (n - 1)))
+        flat = self.flat_idxs(rows, np.concatenate((B_idxs, B_idxs, B_idxs)))
         now = flat[len(T_idxs) : 2 * len(T_idxs)]
         prev_action, action, target_prev_action = cut(gather(self.samples.action, flat), 3)
         prev_reward, _, target_prev_reward = cut(gather(self.samples.reward, flat), 3)
@@ -77,4 +77,21 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
 
         Called once per batch, for the agent's and then the target's observations.
         """
-        return gather(self.samples.observation, T_idxs * self.B + B_idxs)
+        return gather(self.samples.observation, self.flat_idxs(T_idxs, B_idxs))
+
+    def flat_idxs(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
+        """Places [m] in [T * B] of rows ``T_idxs`` [m], modulo T, and environments ``B_idxs`` [m].
+
+        Raises:
+            IndexError: if there is no such environment; negative ones count from the end.
+        """
+        rows = T_idxs % self.T
+        try:
+            flat: IntArray = np.ravel_multi_index((rows, B_idxs), (self.T, self.B))
+        except ValueError:
+            if B_idxs.min() < -self.B or B_idxs.max() >= self.B:
+                raise IndexError(
+                    f"B_idxs are from {B_idxs.min()} to {B_idxs.max()}, of B={self.B} environments"
+                ) from None
+            flat = rows * self.B + B_idxs % self.B
+        return flat

@@ -14,7 +14,7 @@ from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromRepl
 from rlpyt.replays.sum_tree import SumTree
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
-EPS = 1e-6  # Keeps weights of tiny priorities finite.
+EPS = 1e-6  # The least priority of an entry, and what keeps weights finite.
 
 SamplesFromReplayPri = extended(SamplesFromReplay, ("is_weights",), "Pri")
 
@@ -49,6 +49,10 @@ class PrioritizedReplay(BaseReplayBuffer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"alpha is {alpha}: choose from 0 (uniform draws) to 1")
+        if default_priority is None or not 0 < default_priority < np.inf:
+            raise ValueError(f"default_priority is {default_priority}: give a positive number")
         self.alpha = alpha
         self.beta = beta
         self.default_priority = default_priority
@@ -104,9 +108,9 @@ class PrioritizedReplay(BaseReplayBuffer):
         self.priority_tree.update_batch_priorities(self._to_alpha(priorities))
 
     def _to_alpha(self, priorities: Any) -> NDArray:
-        # A negative priority becomes NaN here, which the tree refuses.
-        with np.errstate(invalid="ignore"):
-            return np.asarray(as_numpy(priorities), np.float64) ** self.alpha
+        values = np.asarray(as_numpy(priorities), np.float64)
+        # Without error an entry is drawn rarely, but not never. The tree refuses NaN.
+        return np.where(values < 0, np.nan, np.maximum(values, EPS)) ** self.alpha
 
     def state_dict(self) -> dict[str, Any]:
         tree = self.priority_tree.state_dict()
@@ -115,10 +119,12 @@ class PrioritizedReplay(BaseReplayBuffer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if "priority_tree" not in state:
             raise ValueError("the state is of a buffer without priorities: load it into such a one")
-        self.priority_tree.check_state(state["priority_tree"])
+        state = dict(state)
+        tree, beta = state.pop("priority_tree"), state.pop("beta")
+        self.priority_tree.check_state(tree)
         super().load_state_dict(state)
-        self.priority_tree.load_state_dict(state["priority_tree"])
-        self.beta = state["beta"]
+        self.priority_tree.load_state_dict(tree)
+        self.beta = beta
 
 
 class PrioritizedReplayBuffer(PrioritizedReplay, NStepReturnBuffer):

@@ -30,9 +30,9 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
         super().__init__(*args, **kwargs)
         if "timeout" not in self.samples._fields:
             raise ValueError(
-                f"the example has the fields {self.samples._fields} but not timeout: let the "
-                "environment give env_info.timeout (the gymnasium wrapper does), or use a buffer "
-                "without time limits (bootstrap_timelimit=False)"
+                f"the example has the fields {self.samples._fields} but not timeout: add it in the "
+                "algorithm's examples_to_buffer and samples_to_buffer (env_info.timeout, which the "
+                "gymnasium wrapper gives), or use a buffer without time limits"
             )
         self.samples_timeout_n = self.samples.timeout
         if self.n_step_return > 1:
