@@ -518,6 +518,10 @@ def test_images_which_are_no_stacks_are_refused_one_row_at_a_time(black_first):
 
     if black_first:
         append(np.zeros((4, 2, 3, 2, 3), np.uint8))
-    with pytest.raises(ValueError, match="are not stacks of C successive frames"):
+
+    def append_random_rows():
         for _ in range(5):
             append(rng.integers(1, 256, (1, 2, 3, 2, 3), dtype=np.uint8))
+
+    with pytest.raises(ValueError, match="are not stacks of C successive frames"):
+        append_random_rows()
