@@ -66,6 +66,11 @@ class FrameBufferMixin(BaseReplayBuffer):
         self.frame_ring.write(t, observation, is_first)
         return n_rows, rows
 
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        # These images passed already, and environments made anew do not continue them.
+        self.frame_ring.overlap_is_known |= self.window.n_filled > 0
+
 
 def _as_stack(observation: Any) -> NDArray:
     if isinstance(observation, tuple) or np.ndim(observation) != 3:

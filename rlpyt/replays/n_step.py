@@ -78,6 +78,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     @t.setter
     def t(self, row: int) -> None:
+        if not hasattr(self, "window"):
+            raise AttributeError(
+                f"{type(self).__name__} sets t before it has storage: call super().__init__() first"
+            )
         self.window.t = row
 
     @property
@@ -177,10 +181,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``.
+        """Go on from ``state``; a subclass takes out first what it added to the state.
 
         Raises:
-            ValueError: if it is of a buffer of another shape or of other fields.
+            ValueError: if it is of a buffer of another shape, class or of other fields.
         """
         unknown = sorted(set(state) - {"window", "rows", "rng"})
         if unknown:

@@ -206,13 +206,22 @@ def test_priorities_which_come_with_samples():
         without.append_samples(WithPriorities(priorities, scalar_samples(6)))
 
 
+@pytest.mark.parametrize("alpha", [0, 0.6])  # With 0 all of them used to become 1.
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
-def test_bad_priorities_are_refused(bad):
-    buffer = uniform(cls=PrioritizedReplayBuffer)
+def test_bad_priorities_are_refused(bad, alpha):
+    buffer = uniform(cls=PrioritizedReplayBuffer, alpha=alpha)
     buffer.append_samples(scalar_samples(6))
     buffer.sample_batch(2)
-    with pytest.raises(ValueError, match="finite and not negative"):
+    with pytest.raises(ValueError, match=rf"finite and not negative, got .* {bad:.0f}\.?\]"):
         buffer.update_batch_priorities(torch.tensor([1.0, bad]))
+
+
+def test_bad_priorities_which_come_with_samples_change_nothing():
+    # The samples used to be stored without the tree following.
+    buffer = uniform(cls=PrioritizedReplayBuffer, input_priorities=True)
+    with pytest.raises(ValueError, match="finite and not negative, got -3"):
+        buffer.append_samples(WithPriorities(-3.0, scalar_samples(6)))
+    assert (buffer.t, buffer.priority_tree.t) == (0, 0)
 
 
 def test_unique_batches():
@@ -343,7 +352,7 @@ def test_unknown_arguments_are_named():
 
 
 def test_missing_timeout():
-    with pytest.raises(ValueError, match="not timeout"):
+    with pytest.raises(ValueError, match="not timeout.*examples_to_buffer and samples_to_buffer"):
         TlUniformReplayBuffer(example=scalar_example(), size=100, B=1)
 
 
@@ -450,8 +459,12 @@ def test_entries_without_error_are_still_drawn():
         buffer.update_batch_priorities(torch.zeros(12))
     weights = buffer.sample_batch(12).is_weights
     assert torch.isfinite(weights).all()
-    with pytest.raises(ValueError, match="negative"):
-        buffer.update_batch_priorities(-torch.ones(12))
+
+
+def test_entries_which_come_with_a_priority_of_zero_are_drawn():
+    buffer = uniform(cls=PrioritizedReplayBuffer, input_priorities=True)
+    buffer.append_samples(WithPriorities(0.0, scalar_samples(6)))
+    assert set(buffer.sample_batch(200).action.tolist()) == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize(
@@ -525,3 +538,28 @@ def test_images_which_are_no_stacks_are_refused_one_row_at_a_time(black_first):
 
     with pytest.raises(ValueError, match="are not stacks of C successive frames"):
         append_random_rows()
+
+
+def episode_stacks(rng, T):
+    """Stacks [T,1,3,2,3] of an episode from its first step on."""
+    frames = rng.integers(1, 256, (T + 2, 1, 2, 3), dtype=np.uint8)
+    frames[:2] = 0
+    return np.stack([frames[t : t + 3].swapaxes(0, 1) for t in range(T)])
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 15])
+def test_stacks_pass_with_resets_and_the_blank_rows_of_waiting_environments(n_rows):
+    rng = np.random.default_rng(0)
+    blank = np.zeros((3, 1, 3, 2, 3), np.uint8)
+    stacks = np.concatenate([episode_stacks(rng, 5), blank, *(episode_stacks(rng, 11),) * 2])
+    done = np.zeros((len(stacks), 1), bool)
+    done[[4, 5, 6, 7, 18]] = True
+    buffer = UniformReplayFrameBuffer(example=frame_example(stacks[0, 0]), size=20, B=1)
+    samples = frame_example(stacks)._replace(**{**scalar_fields(30, 1), "done": done})
+    for t in range(0, 30, n_rows):
+        # Every row is looked at, and those from 20 on are written over old ones.
+        buffer.frame_ring.overlap_is_known = False
+        buffer.append_samples(samples[t : t + n_rows])
+    assert buffer.frame_ring.overlap_is_known
+    read = buffer.extract_observation(np.arange(12, 30) % 20, np.zeros(18, int))
+    np.testing.assert_array_equal(read, stacks[12:, 0])

@@ -118,6 +118,14 @@ def test_exponent_of_the_weights_is_part_of_the_state():
     assert other.beta == 0.77
 
 
+def test_environments_made_anew_need_not_continue_loaded_frames():
+    buffer, _ = make(CLASSES[False, True, False], 3)
+    other, fresh = make(CLASSES[False, True, False], 0, seed=1)
+    other.load_state_dict(buffer.state_dict())
+    other.append_samples(as_samples(fresh.steps(7)))
+    assert other.t == (buffer.t + 7) % buffer.T
+
+
 def test_nothing_is_changed_by_a_tree_that_does_not_fit():
     example = make(PrioritizedReplayBuffer, 0)[0]
     state = make(PrioritizedReplayBuffer, 3)[0].state_dict()

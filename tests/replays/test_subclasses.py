@@ -228,3 +228,13 @@ def test_a_replay_class_of_ones_own_keeps_its_own_cursor():
             self.off_forward = 1
 
     assert (Own().t, Own()._buffer_full, Own().off_forward) == (0, False, 1)
+
+
+def test_a_copied_constructor_is_told_what_to_call():
+    class Copied(UniformReplayBuffer):
+        def __init__(self, example, size, B):
+            self.T, self.B, self.size = size // B, B, size
+            self.t = 0
+
+    with pytest.raises(AttributeError, match=r"Copied sets t .* call super\(\).__init__\(\)"):
+        Copied(samples()[0, 0], 20, 1)

@@ -329,3 +329,15 @@ def test_propagate_diffs_adds_to_leaves_and_to_all_sums_above():
     tree.propagate_diffs(tree.low_idx + np.array([1, 2]), np.array([0.5, 2.0]))
     assert tree.priorities[1:3, 0].tolist() == [1.5, 3.0]
     assert tree.tree[0] == total + 2.5 == tree.priorities.sum()
+
+
+def test_reasons_for_having_nothing_to_sample():
+    tree = SumTree(8, 1, 2, 1)
+    tree.advance(3)
+    with pytest.raises(ValueError, match="3 of T=8 rows are written"):
+        tree.sample(1)
+    tree.advance(2)
+    tree.sample(20)
+    tree.update_batch_priorities(0)
+    with pytest.raises(ValueError, match="the priorities of all entries are 0"):
+        tree.sample(1)

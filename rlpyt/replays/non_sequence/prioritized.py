@@ -25,6 +25,8 @@ class PrioritizedReplay(BaseReplayBuffer):
         P(i) = p_i^alpha / sum_k p_k^alpha
         w_i  = (1 / (p_i^alpha + EPS))^beta / max_j w_j, over the batch
 
+    A priority below EPS counts as EPS.
+
     Args:
         alpha: 0 for uniform draws.
         beta: 1 for weights which undo the bias of the draws.
@@ -33,7 +35,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         input_priorities: accept records (priorities, samples) in :meth:`append_samples`.
         input_priority_shift: rows by which these belong to earlier rows than their samples.
 
-    Source: Schaul et al. 2016, arXiv:1511.05952, eq. 1 and section 3.4.
+    Source: Schaul et al. 2016, arXiv:1511.05952, eq. 1 and sections 3.3 and 3.4.
     """
 
     tree_class: type[SumTree] = SumTree
@@ -109,8 +111,12 @@ class PrioritizedReplay(BaseReplayBuffer):
 
     def _to_alpha(self, priorities: Any) -> NDArray:
         values = np.asarray(as_numpy(priorities), np.float64)
-        # Without error an entry is drawn rarely, but not never. The tree refuses NaN.
-        return np.where(values < 0, np.nan, np.maximum(values, EPS)) ** self.alpha
+        # Here, since the power of zero makes everything 1.
+        if not ((values >= 0) & (values < np.inf)).all():
+            raise ValueError(f"priorities must be finite and not negative, got {values}")
+        # Without error an entry is drawn rarely, but not never.
+        powers: NDArray = np.maximum(values, EPS) ** self.alpha
+        return powers
 
     def state_dict(self) -> dict[str, Any]:
         tree = self.priority_tree.state_dict()
