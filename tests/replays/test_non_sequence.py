@@ -482,7 +482,10 @@ def test_priorities_which_cannot_work_are_refused(kwargs, message):
 
 
 def test_float_sizes_and_steps():
-    assert uniform(n_step_return=2.0, B=2.0, size=1e1).samples.done.shape == (5, 2)
+    buffer = uniform(n_step_return=2.0, B=2.0, size=1e1)
+    buffer.append_samples(scalar_samples(4, B=2))
+    assert buffer.samples.done.shape == (5, 2)
+    assert buffer.extract_batch([1], [0]).return_.item() == 1 + 2
 
 
 def test_environments_are_counted_from_the_end_or_refused():
@@ -563,3 +566,14 @@ def test_stacks_pass_with_resets_and_the_blank_rows_of_waiting_environments(n_ro
     assert buffer.frame_ring.overlap_is_known
     read = buffer.extract_observation(np.arange(12, 30) % 20, np.zeros(18, int))
     np.testing.assert_array_equal(read, stacks[12:, 0])
+
+
+def test_the_first_row_over_old_ones_is_looked_at():
+    samples = frame_example(np.zeros((20, 1, 3, 2, 3), np.uint8))._replace(**scalar_fields(20, 1))
+    buffer = UniformReplayFrameBuffer(example=samples[0, 0], size=20, B=1)
+    buffer.append_samples(samples)
+    assert (buffer.t, buffer._buffer_full) == (0, True)
+    samples.observation[0] = np.arange(1, 19).reshape(1, 3, 2, 3)
+    with pytest.raises(ValueError, match="are not stacks"):
+        buffer.append_samples(samples[:1])
+    assert not buffer.samples_frames.any()
