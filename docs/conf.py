@@ -36,7 +36,7 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 # Aliases of rlpyt.utils.types keep their names.
 autodoc_type_aliases = {
-    name: name for name in ("Array", "BoolArray", "FloatArray", "IntArray", "NDArray", "Nested")
+    name: name for name in ("Array", "BoolArray", "IntArray", "NDArray", "Nested")
 }
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True

@@ -103,7 +103,7 @@ class BaseAgent:
         """Estimate the values [B] of observations, on the CPU, without advancing any state."""
         raise NotImplementedError(
             f"{type(self).__name__} estimates no values: an algorithm which sets bootstrap_value "
-            "needs an agent which does, such as those in rlpyt.agents.pg"
+            "needs an agent which does"
         )
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:

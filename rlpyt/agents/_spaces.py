@@ -20,6 +20,5 @@ def check_one_discrete_action(agent_name: str, space: Any) -> None:
         raise ValueError(
             f"{agent_name} needs one discrete action, a number from 0 to n - 1, but the action "
             f"space is {space}: make it one in a wrapper (of several discrete actions, a number "
-            "for every combination), or use an agent for continuous actions, such as those in "
-            "rlpyt.agents.qpg"
+            "for every combination), or use an agent for such actions"
         )

@@ -282,7 +282,7 @@ class StepLoop:
                 f"action {action[b]}: mend the environment, or clip the action"
             )
         traj_info = self.traj_infos[b]
-        info = agent_info[b] if isinstance(agent_info, tuple) and agent_info else agent_info
+        info = agent_info[b] if agent_info else agent_info
         traj_info.step(self.inputs.observation[b], action[b], reward, done, info, env_info)
         # ``done`` ends the episode of the learner; a trajectory may go on (lost lives in Atari).
         traj_done = getattr(env_info, "traj_done", done)

@@ -13,7 +13,6 @@ Array = Union[np.ndarray, torch.Tensor]
 
 NDArray = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 
 # An array, ``None`` (an absent field), or a tuple or record of nested structures. Python's types

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +23,6 @@ from rlpyt.utils.logging._sinks import (
 )
 from rlpyt.utils.logging._snapshots import Snapshots
 from rlpyt.utils.logging.console import colorize
-
-AnySink = TypeVar("AnySink", bound=Sink)
 
 
 @dataclass(eq=False)

@@ -82,7 +82,7 @@ def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict() -> None
 @pytest.mark.parametrize("AgentCls", [DqnAgent, CatDqnAgent])
 def test_continuous_actions_are_refused(AgentCls: Any) -> None:
     env_spaces = EnvSpaces(observation=FloatBox(-1, 1, (3,)), action=FloatBox(-1, 1, (2,)))
-    message = rf"{AgentCls.__name__} needs one discrete action.*FloatBox.*qpg"
+    message = rf"{AgentCls.__name__} needs one discrete action.*FloatBox.*make it one in a wrapper"
     with pytest.raises(ValueError, match=message):
         AgentCls().initialize(env_spaces)
 
