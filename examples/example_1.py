@@ -12,6 +12,8 @@ import argparse
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
+from rlpyt.models.autocast import Autocast
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.runners.minibatch_rl import MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import logger_context
@@ -26,6 +28,7 @@ def build_and_train(
     replay_size: float = 1e6,
     seed: int | None = None,
     log_dir: str = "example_1",
+    bfloat16: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps."""
     sampler = SerialSampler(
@@ -41,7 +44,7 @@ def build_and_train(
         eval_max_trajectories=5,
     )
     algo = DQN(min_steps_learn=1e3, replay_size=replay_size)
-    agent = AtariDqnAgent()
+    agent = AtariDqnAgent(ModelCls=Autocast(AtariDqnModel) if bfloat16 else AtariDqnModel)
     runner = MinibatchRlEval(
         algo=algo,
         agent=agent,
@@ -68,6 +71,7 @@ def main() -> None:
     parser.add_argument("--replay_size", type=float, default=1e6, help="transitions")
     parser.add_argument("--seed", type=int, default=None, help="drawn from the clock if not given")
     parser.add_argument("--log_dir", default="example_1", help="of the log, below data/local")
+    parser.add_argument("--bfloat16", action="store_true", help="faster, in lower precision")
     build_and_train(**vars(parser.parse_args()))
 
 

@@ -1,6 +1,6 @@
 """DQN on Pong: the whole training loop against its floor, measured in turn within one run.
 
-    python tests/benchmarks/bench_loop.py [--rounds 8] [--json FILE]
+    python tests/benchmarks/bench_loop.py [--rounds 8] [--bfloat16] [--json FILE]
 
 The floor of one iteration is what no arrangement of code can avoid: the emulator's frames, the
 network's forward passes for acting, and one gradient update, each run alone on the same machine in
@@ -25,6 +25,8 @@ import torch
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
+from rlpyt.models.autocast import Autocast
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -45,7 +47,8 @@ class Floor:
     """The unavoidable pieces of one iteration, with networks and an emulator of their own."""
 
     def __init__(self, agent: AtariDqnAgent, n_actions: int) -> None:
-        self.model = copy.deepcopy(agent.model)
+        self.acting_model = copy.deepcopy(agent.model).eval()
+        self.model = copy.deepcopy(agent.model).train()
         self.target_model = copy.deepcopy(agent.target_model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
         self.ale = ale_py.ALEInterface()
@@ -73,7 +76,7 @@ class Floor:
     @torch.no_grad()
     def forward(self) -> None:
         """One forward pass, batch 1, as for acting."""
-        self.model(*self.one)
+        self.acting_model(*self.one)
 
     def update(self) -> None:
         """One DQN update: target forward, forward, backward, clip, Adam."""
@@ -119,11 +122,11 @@ class Alternate(Callback):
         self.round_start = time.perf_counter()
 
 
-def run(rounds: int, itrs_per_round: int, threads: int) -> dict[str, object]:
+def run(rounds: int, itrs_per_round: int, threads: int, bfloat16: bool) -> dict[str, object]:
     alternate = Alternate(rounds, itrs_per_round, warm_up_itrs=30)
     runner = MinibatchRl(
         algo=DQN(min_steps_learn=1e3),
-        agent=AtariDqnAgent(),
+        agent=AtariDqnAgent(ModelCls=Autocast(AtariDqnModel) if bfloat16 else AtariDqnModel),
         sampler=SerialSampler(
             EnvCls=AtariEnv,
             TrajInfoCls=AtariTrajInfo,
@@ -151,6 +154,7 @@ def run(rounds: int, itrs_per_round: int, threads: int) -> dict[str, object]:
         "updates_per_second": 1 / medians["iteration"],
         "steps_per_second": BATCH_T * BATCH_B / medians["iteration"],
         "threads": threads,
+        "precision": "bfloat16" if bfloat16 else "float32",
         "machine": f"{platform.processor() or platform.machine()}, torch {torch.__version__}",
     }
 
@@ -160,10 +164,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8, help="of loop and floor, in turn")
     parser.add_argument("--itrs", type=int, default=60, help="iterations per round")
     parser.add_argument("--threads", type=int, default=1, help="torch threads")
+    parser.add_argument("--bfloat16", action="store_true", help="models in lower precision")
     parser.add_argument("--json", help="also write the result to this file")
     args = parser.parse_args()
-    result = run(args.rounds, args.itrs, args.threads)
-    print(f"\nDQN on Pong, {result['machine']}, {args.threads} torch thread(s), medians of rounds")
+    result = run(args.rounds, args.itrs, args.threads, args.bfloat16)
+    print(f"\nDQN on Pong, {result['machine']}, medians of rounds")
+    print(f"{args.threads} torch thread(s), {result['precision']}")
     for name, seconds in result["seconds"].items():
         print(f"  {name:<12} {1e3 * seconds:9.3f} ms")
     low, high = result["floor_share_min_max"]

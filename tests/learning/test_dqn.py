@@ -5,6 +5,7 @@ tests/learning``.
 """
 
 import os
+from functools import partial
 
 import pytest
 
@@ -15,6 +16,8 @@ from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
+from rlpyt.models.autocast import Autocast
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.runners.minibatch_rl import MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -113,8 +116,9 @@ def test_cartpole(AlgoCls, AgentCls, settings, seed):
         (DQN, AtariDqnAgent, {}),
         (DQN, AtariDqnAgent, {"prioritized_replay": True, "double_dqn": True}),
         (CategoricalDQN, AtariCatDqnAgent, {"V_min": -1, "V_max": 1}),
+        (DQN, partial(AtariDqnAgent, ModelCls=Autocast(AtariDqnModel)), {}),
     ],
-    ids=["dqn", "dqn-prioritized-double", "categorical"],
+    ids=["dqn", "dqn-prioritized-double", "categorical", "bfloat16"],
 )
 def test_catch(AlgoCls, AgentCls, settings, seed):
     # Two frames of 20 x 10 pixels, and the networks for images with smaller kernels.

@@ -1,0 +1,75 @@
+"""Models which compute in lower precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.types import Nested
+
+
+@dataclass(frozen=True)
+class Autocast:
+    """A model class which computes in lower precision in training mode.
+
+    Matrix products and convolutions of the forward and backward pass take and give ``dtype``;
+    parameters, their gradients and the outputs stay float32, and so does what the optimizer does.
+    Acting, in evaluation mode, stays as it was: converting the parameters costs more than a small
+    batch saves. It is an option because it changes numbers: bfloat16 has 8 significant bits.
+    Processors with units for it are then up to twice as fast; on others it is slower. Use it in
+    place of the class of the model::
+
+        agent = AtariDqnAgent(ModelCls=Autocast(AtariDqnModel))
+
+    Args:
+        ModelCls: Class of the model.
+        dtype: To compute in; bfloat16 needs no scaling of the loss.
+
+    Source: Micikevicius et al. 2018, arXiv:1710.03740, section 3.
+    """
+
+    ModelCls: Callable[..., torch.nn.Module]
+    dtype: torch.dtype = torch.bfloat16
+
+    def __call__(self, *args: Any, **kwargs: Any) -> torch.nn.Module:
+        """Build the model; it is also an instance of ``ModelCls``, with the same state dict."""
+        return _autocast_class(self.ModelCls, self.dtype)(*args, **kwargs)
+
+
+class _AutocastForward(torch.nn.Module):
+    """Goes before the model's class in the order of bases."""
+
+    ModelCls: Any
+    autocast_dtype: torch.dtype
+
+    def forward(self, *args: Any, **kwargs: Any) -> Nested:
+        if not self.training:
+            return super().forward(*args, **kwargs)
+        device = next(self.parameters()).device.type
+        with torch.autocast(device, dtype=self.autocast_dtype):
+            output = super().forward(*args, **kwargs)
+        return buffer_func(output, _full_precision)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # The class has no name to be found by, in another process for example.
+        return _empty_model, (self.ModelCls, self.autocast_dtype), self.__dict__
+
+
+def _full_precision(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.is_floating_point() else x
+
+
+@cache
+def _autocast_class(ModelCls: Any, dtype: torch.dtype) -> type[torch.nn.Module]:
+    attributes = {"ModelCls": ModelCls, "autocast_dtype": dtype, "__doc__": ModelCls.__doc__}
+    return type(f"Autocast{ModelCls.__name__}", (_AutocastForward, ModelCls), attributes)
+
+
+def _empty_model(ModelCls: Any, dtype: torch.dtype) -> torch.nn.Module:
+    cls = _autocast_class(ModelCls, dtype)
+    return cls.__new__(cls)

@@ -1,0 +1,89 @@
+"""Models in lower precision: close to the full one, same parameters, copied and pickled whole."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.envs.atari.atari_env import AtariEnv
+from rlpyt.models.autocast import Autocast
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+
+SIZES = {"observation_shape": (5,), "action_size": 2}
+INPUTS = (torch.randn(3, 4, 5), torch.randn(3, 4, 2), torch.randn(3, 4))
+
+
+def pair(ModelCls):
+    torch.manual_seed(0)
+    low, full = Autocast(ModelCls)(**SIZES), ModelCls(**SIZES)
+    full.load_state_dict(low.state_dict())
+    return low, full
+
+
+def leaves(output):
+    return [x for part in output for x in (part if isinstance(part, tuple) else (part,))]
+
+
+def test_outputs_are_float32_and_close_but_not_equal():
+    low, full = pair(MujocoFfModel)
+    for x, y in zip(low(*INPUTS), full(*INPUTS), strict=True):
+        assert x.dtype == torch.float32
+        torch.testing.assert_close(x, y, rtol=0.03, atol=0.03)
+    assert not torch.equal(low(*INPUTS)[0], full(*INPUTS)[0])
+
+
+def test_acting_keeps_full_precision():
+    low, full = pair(MujocoFfModel)
+    for x, y in zip(low.eval()(*INPUTS), full.eval()(*INPUTS), strict=True):
+        assert torch.equal(x, y)
+
+
+def test_recurrent_state_goes_in_and_out():
+    low, full = pair(MujocoLstmModel)
+    state = None
+    for _ in range(2):
+        *_, state = low(*INPUTS, state)
+        assert all(x.dtype == torch.float32 for x in leaves([tuple(state)]))
+    for x, y in zip(leaves(low(*INPUTS, state)), leaves(full(*INPUTS, state)), strict=True):
+        torch.testing.assert_close(x, y, rtol=0.05, atol=0.05)
+
+
+def test_gradients_are_float32_and_close():
+    low, full = pair(MujocoFfModel)
+    for model in (low, full):
+        sum(x.square().mean() for x in model(*INPUTS)).backward()
+    for p, q in zip(low.parameters(), full.parameters(), strict=True):
+        assert p.grad.dtype == torch.float32
+        torch.testing.assert_close(p.grad, q.grad, rtol=0.1, atol=0.02)
+
+
+def test_it_is_a_model_of_its_class_with_the_same_state_dict():
+    low, full = pair(MujocoFfModel)
+    assert isinstance(low, MujocoFfModel)
+    assert list(low.state_dict()) == list(full.state_dict())
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_compute_the_same_with_parameters_of_their_own(duplicate):
+    low, _ = pair(MujocoFfModel)
+    twin = duplicate(low)
+    assert type(twin) is type(low)
+    assert all(torch.equal(x, y) for x, y in zip(low(*INPUTS), twin(*INPUTS), strict=True))
+    with torch.no_grad():
+        twin.log_std.add_(1)
+    assert not torch.equal(low.log_std, twin.log_std)
+
+
+def test_an_agent_takes_it_for_a_model_class():
+    ModelCls = pickle.loads(pickle.dumps(Autocast(AtariDqnModel)))
+    agent = AtariDqnAgent(ModelCls=ModelCls)
+    env = AtariEnv("pong")
+    agent.initialize(env.spaces)
+    assert isinstance(agent.model, AtariDqnModel)
+    assert agent.model.autocast_dtype == agent.target_model.autocast_dtype == torch.bfloat16
