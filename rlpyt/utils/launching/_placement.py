@@ -1,0 +1,211 @@
+"""Which CPU cores and GPUs each run of a machine gets: arithmetic without side effects.
+
+Cores of a machine are numbered from 0 without gap, socket after socket. The second hyperthread of
+core ``c`` is CPU ``c + hto``. Letters are those of the affinity codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Cores = tuple[int, ...]
+
+
+class Machine(NamedTuple):
+    """Cores of a machine, over its sockets."""
+
+    cpu: int  # Cores in use.
+    hto: int  # Offset of hyperthreads, 0 to leave them unused.
+    skt: int  # Sockets.
+
+    @property
+    def socket_size(self) -> int:
+        """Distance of the first cores of two sockets."""
+        return max(self.cpu, self.hto) // self.skt
+
+    def check(self) -> Machine:
+        """Itself, if its cores are the same number on each socket."""
+        if self.cpu < 1 or self.skt < 1:
+            raise ValueError(f"cpu={self.cpu}, skt={self.skt}: both must be at least 1")
+        if self.hto and self.hto < self.cpu:
+            raise ValueError(
+                f"hto={self.hto} is below cpu={self.cpu}, but hyperthreads are numbered after all "
+                "cores: give the number of physical cores, or 0 to leave hyperthreads unused"
+            )
+        if max(self.cpu, self.hto) % self.skt:
+            raise ValueError(
+                f"hto={self.hto} and cpu={self.cpu} do not divide into skt={self.skt} sockets: "
+                "use a number of cores which does"
+            )
+        return self
+
+
+def block(start: int, length: int) -> Cores:
+    """Consecutive cores."""
+    return tuple(range(start, start + length))
+
+
+def check_slot(slot: int, n_slots: int) -> None:
+    """Raise ``ValueError`` unless there is such a slot."""
+    if not 0 <= slot < n_slots:
+        raise ValueError(
+            f"run slot {slot} does not exist: this affinity has {n_slots} slots, counted from 0"
+        )
+
+
+def divided(total: int, parts: int, what: str, by: str) -> int:
+    """``total / parts``, or ``ValueError``."""
+    if parts < 1 or total % parts:
+        raise ValueError(f"{what}={total} must be a multiple of {by}={parts}")
+    return total // parts
+
+
+def cores_of_slot(machine: Machine, slot: int, cpr: int) -> Cores:
+    """The ``cpr`` cores of a run, on one socket if it fits there."""
+    machine.check()
+    n_slots = divided(machine.cpu, cpr, "cpu", "cpr")
+    check_slot(slot, n_slots)
+    size = machine.socket_size
+    if n_slots >= machine.skt:
+        per_socket = divided(n_slots, machine.skt, "number of slots", "skt")
+        return block(slot // per_socket * size + slot % per_socket * cpr, cpr)
+    n_sockets = divided(machine.skt, n_slots, "skt", "number of slots")
+    n_each = divided(cpr, n_sockets, "cpr", "sockets per run")
+    sockets = block(slot * n_sockets, n_sockets)
+    return tuple(core for socket in sockets for core in block(socket * size, n_each))
+
+
+def with_hyperthreads(cores: Sequence[int], hto: int) -> Cores:
+    """The cores, followed by their second hyperthreads."""
+    return (*cores, *(core + hto for core in cores if hto))
+
+
+def worker_groups(cores: Sequence[int], cpw: int, hto: int, alt: bool) -> tuple[Cores, ...]:
+    """The CPUs of each worker: ``cpw`` cores with their hyperthreads.
+
+    In alternation only one half of the workers runs at a time: the other half has the hyperthreads
+    of the same cores, or shares the cores where hyperthreads are not used.
+    """
+    n_workers = divided(len(cores), cpw, "number of worker cores", "cpw")
+    groups = tuple(tuple(cores[i * cpw : (i + 1) * cpw]) for i in range(n_workers))
+    if alt:
+        return (*groups, *(tuple(core + hto for core in group) for group in groups))
+    return tuple(with_hyperthreads(group, hto) for group in groups)
+
+
+class AsyncPlacement(NamedTuple):
+    """What the two halves of an asynchronous run have."""
+
+    optimizer: Sequence[tuple[Cores, int | None]]  # Cores and GPU of each optimizer process.
+    sampler: Sequence[tuple[Cores, int | None]]  # Of each action server; GPU None: one CPU sampler.
+
+
+class AsyncDemand(NamedTuple):
+    """What an asynchronous run asks for."""
+
+    gpu: int
+    gpr: int
+    sgr: int
+    oss: bool
+    cpw: int
+    res: int
+
+    @property
+    def sampler_gpus(self) -> int:
+        """Number of GPUs which choose actions."""
+        return self.gpr if self.oss else self.sgr
+
+    @property
+    def gpus_per_run(self) -> int:
+        """Number of GPUs of a run."""
+        return self.gpr if self.oss else self.gpr + self.sgr
+
+
+def place_async(machine: Machine, demand: AsyncDemand, slot: int) -> AsyncPlacement:
+    """Give a run GPUs and cores of the sockets which these GPUs belong to."""
+    machine.check()
+    total = demand.gpus_per_run
+    if demand.gpu < total:
+        raise ValueError(
+            f"gpu={demand.gpu}, but a run needs {total}: gpr={demand.gpr} to optimize"
+            f" and sgr={demand.sgr} to sample"
+        )
+    n_slots = demand.gpu // total
+    check_slot(slot, n_slots)
+    gpus_per_socket = demand.gpu // machine.skt
+    cpr = machine.cpu // n_slots
+    sampling = _sampling_cores(cpr, demand)
+    if total <= gpus_per_socket:
+        per_socket = divided(n_slots, machine.skt, "number of slots", "skt")
+        socket, place = divmod(slot, per_socket)
+        return _on_socket(
+            demand,
+            first_gpu=socket * gpus_per_socket + place * total,
+            first_core=socket * machine.socket_size + place * cpr,
+            n_optimizers=demand.gpr,
+            n_samplers=demand.sampler_gpus,
+            sampling=sampling,
+        )
+    n_sockets = divided(machine.skt, n_slots, "skt", "number of slots")
+    parts = [
+        _on_socket(
+            demand,
+            first_gpu=socket * gpus_per_socket,
+            first_core=socket * machine.socket_size,
+            n_optimizers=divided(demand.gpr, n_sockets, "gpr", "sockets per run"),
+            n_samplers=divided(demand.sampler_gpus, n_sockets, "sgr", "sockets per run"),
+            sampling=sampling // n_sockets,
+        )
+        for socket in block(slot * n_sockets, n_sockets)
+    ]
+    sampler = [entry for part in parts for entry in part.sampler]
+    if not demand.sampler_gpus:  # One sampler has the cores of all sockets.
+        sampler = [(tuple(core for cores, _ in sampler for core in cores), None)]
+    return AsyncPlacement([entry for part in parts for entry in part.optimizer], sampler)
+
+
+def place_async_on_cpu(machine: Machine, slot: int, cpr: int, cpw: int, res: int) -> AsyncPlacement:
+    """The same for a run without GPU: ``res`` cores optimize, the others sample."""
+    cores = cores_of_slot(machine, slot, cpr)
+    sampling = _sampling_cores(cpr, AsyncDemand(0, 1, 0, False, cpw, res))
+    return AsyncPlacement([(cores[:res] or cores, None)], [(cores[res : res + sampling], None)])
+
+
+def _sampling_cores(cpr: int, demand: AsyncDemand) -> int:
+    n_cores = cpr - demand.res * demand.gpr
+    n_cores -= n_cores % demand.cpw
+    if n_cores < demand.cpw * max(1, demand.sampler_gpus):
+        raise ValueError(
+            f"a run has {cpr} cores, of which res={demand.res} for each of gpr={demand.gpr} "
+            f"optimizers: not enough are left for workers of cpw={demand.cpw} cores to sample"
+        )
+    return n_cores
+
+
+def _on_socket(
+    demand: AsyncDemand,
+    first_gpu: int,
+    first_core: int,
+    n_optimizers: int,
+    n_samplers: int,
+    sampling: int,
+) -> AsyncPlacement:
+    res = demand.res
+    first_sampling_core = first_core + n_optimizers * res
+    everything = block(first_sampling_core, sampling)
+    optimizer = [
+        # Without cores of its own an optimizer shares those of the sampler.
+        (block(first_core + i * res, res) or everything, first_gpu + i)
+        for i in range(n_optimizers)
+    ]
+    if not n_samplers:
+        return AsyncPlacement(optimizer, [(everything, None)])
+    first_sampling_gpu = first_gpu if demand.oss else first_gpu + n_optimizers
+    # All action servers have equally many cores; a remainder stays unused.
+    n_each = sampling // n_samplers // demand.cpw * demand.cpw
+    sampler = [
+        (block(first_sampling_core + i * n_each, n_each), first_sampling_gpu + i)
+        for i in range(n_samplers)
+    ]
+    return AsyncPlacement(optimizer, sampler)

@@ -1,0 +1,480 @@
+"""Which CPUs and GPUs a run may use, and the codes which hand that to a script.
+
+A code such as ``2slt_8cpu_2gpu_2cxg`` says what of the machine a set of runs uses, and which of
+its slots this run is in. It is made of a number and three letters for each of the options of
+:func:`encode_affinity`::
+
+    slt  run slot, the only one which differs between runs that share a machine
+    cpu  cores in use              gpu  GPUs in use
+    cxg  runs per GPU              gpr  GPUs per run, to optimize
+    cpr  cores per run, on CPU     cpw  cores per sampler worker
+    hto  hyperthread offset        skt  CPU sockets
+    res  cores for the master      ass  asynchronous
+    sgr  GPUs per run, to sample   oss  the same GPUs optimize and sample
+    alt  alternating sampler       saf  set the affinity of the processes
+
+The first hyperthread of core ``c`` is CPU ``c``, its second is CPU ``c + hto``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.launching._placement import (
+    AsyncDemand,
+    AsyncPlacement,
+    Cores,
+    Machine,
+    check_slot,
+    cores_of_slot,
+    divided,
+    place_async,
+    place_async_on_cpu,
+    with_hyperthreads,
+    worker_groups,
+)
+
+N_GPU = "gpu"
+CONTEXTS_PER_GPU = "cxg"
+GPU_PER_RUN = "gpr"
+N_CPU_CORE = "cpu"
+HYPERTHREAD_OFFSET = "hto"
+N_SOCKET = "skt"
+RUN_SLOT = "slt"
+CPU_PER_WORKER = "cpw"
+CPU_PER_RUN = "cpr"
+CPU_RESERVED = "res"
+ASYNC_SAMPLE = "ass"
+SAMPLE_GPU_PER_RUN = "sgr"
+OPTIM_SAMPLE_SHARE_GPU = "oss"
+ALTERNATING = "alt"
+SET_AFFINITY = "saf"
+
+# In the order of a code; the value is the one which an option has that is not in the code.
+_DEFAULTS: dict[str, int | None] = {
+    RUN_SLOT: None,
+    N_CPU_CORE: None,
+    N_GPU: None,
+    CONTEXTS_PER_GPU: 1,
+    GPU_PER_RUN: 1,
+    CPU_PER_RUN: None,
+    CPU_PER_WORKER: 1,
+    HYPERTHREAD_OFFSET: None,
+    N_SOCKET: 1,
+    CPU_RESERVED: 0,
+    ASYNC_SAMPLE: 0,
+    SAMPLE_GPU_PER_RUN: 0,
+    OPTIM_SAMPLE_SHARE_GPU: 0,
+    ALTERNATING: 0,
+    SET_AFFINITY: 1,
+}
+ABBREVS = list(_DEFAULTS)
+
+
+# --- Codes -----------------------------------------------------------------------------------
+
+
+def quick_affinity_code(
+    n_parallel: int | None = None, use_gpu: bool = True, contexts_per_gpu: int = 1
+) -> str:
+    """The code to use this whole machine by ``n_parallel`` runs at a time.
+
+    Args:
+        n_parallel: number of runs; on GPUs as many as there are, unless fewer are asked for.
+        use_gpu: whether to use GPUs, if there are any.
+        contexts_per_gpu: runs per GPU.
+
+    Raises:
+        ValueError: if ``n_parallel`` is needed and missing.
+    """
+    n_core = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    n_gpu = torch.cuda.device_count() if use_gpu else 0
+    if n_gpu and n_parallel is not None:
+        n_gpu = min(n_gpu, n_parallel)
+    if n_gpu:
+        n_runs = n_gpu * contexts_per_gpu
+        n_core = max(n_core // n_runs, 1) * n_runs
+        return encode_affinity(n_core, n_gpu, contexts_per_gpu)
+    if n_parallel is None:
+        raise ValueError("n_parallel is needed where no GPU is used: the number of runs at a time")
+    n_parallel = min(n_parallel, n_core)
+    cpu_per_run = n_core // n_parallel
+    return encode_affinity(cpu_per_run * n_parallel, cpu_per_run=cpu_per_run)
+
+
+def encode_affinity(
+    n_cpu_core: int = 1,
+    n_gpu: int = 0,
+    contexts_per_gpu: int = 1,
+    gpu_per_run: int = 1,
+    cpu_per_run: int = 1,
+    cpu_per_worker: int = 1,
+    cpu_reserved: int = 0,
+    hyperthread_offset: int | None = None,
+    n_socket: int | None = None,
+    run_slot: int | None = None,
+    async_sample: bool = False,
+    sample_gpu_per_run: int = 0,
+    optim_sample_share_gpu: bool = False,
+    alternating: bool = False,
+    set_affinity: bool = True,
+) -> str:
+    """Write a code.
+
+    Args:
+        n_cpu_core: cores to use in total, over all runs.
+        n_gpu: GPUs to use in total.
+        contexts_per_gpu: runs which share a GPU.
+        gpu_per_run: GPUs which optimize in each run.
+        cpu_per_run: cores of each run, for runs without GPU.
+        cpu_per_worker: cores of each worker of a sampler.
+        cpu_reserved: cores for the master, per GPU; asynchronous runs reserve one at least.
+        hyperthread_offset: second hyperthread of core 0, or 0 to leave hyperthreads unused;
+            by default as this machine has it.
+        n_socket: CPU sockets; by default as this machine has it.
+        run_slot: which of the runs.
+        async_sample: whether the run is asynchronous.
+        sample_gpu_per_run: GPUs which sample in each asynchronous run.
+        optim_sample_share_gpu: whether the GPUs which optimize also sample.
+        alternating: whether workers of an alternating sampler share cores.
+        set_affinity: whether the processes restrict themselves to their CPUs.
+
+    Raises:
+        ValueError: if options exclude each other or there is no such slot.
+    """
+    given = {
+        RUN_SLOT: run_slot,
+        N_CPU_CORE: n_cpu_core,
+        N_GPU: n_gpu,
+        CONTEXTS_PER_GPU: contexts_per_gpu,
+        GPU_PER_RUN: gpu_per_run,
+        CPU_PER_RUN: None if n_gpu else cpu_per_run,
+        CPU_PER_WORKER: cpu_per_worker,
+        HYPERTHREAD_OFFSET: (
+            get_hyperthread_offset() if hyperthread_offset is None else hyperthread_offset
+        ),
+        N_SOCKET: get_n_socket() if n_socket is None else n_socket,
+        CPU_RESERVED: cpu_reserved,
+        ASYNC_SAMPLE: int(async_sample),
+        SAMPLE_GPU_PER_RUN: sample_gpu_per_run,
+        OPTIM_SAMPLE_SHARE_GPU: int(optim_sample_share_gpu),
+        ALTERNATING: int(alternating),
+        SET_AFFINITY: int(set_affinity),
+    }
+    defaults = {**_DEFAULTS, HYPERTHREAD_OFFSET: n_cpu_core}
+    options = {key: given[key] for key in ABBREVS if given[key] != defaults[key]}
+    code = "_".join(f"{value}{key}" for key, value in options.items())
+    n_slots = get_n_run_slots(code)
+    if run_slot is not None:
+        check_slot(run_slot, n_slots)
+    return code
+
+
+def decode_affinity(affinity_code: str) -> dict[str, int]:
+    """The options which are in a code, by their letters.
+
+    Raises:
+        ValueError: if a part of the code is not a number and known letters.
+    """
+    options = {}
+    for part in affinity_code.split("_"):
+        match = re.fullmatch(r"(\d+)([a-z]+)", part)
+        if match is None or match[2] not in ABBREVS:
+            raise ValueError(
+                f"affinity code {affinity_code!r} has the part {part!r}, which is not a number "
+                f"followed by one of {', '.join(ABBREVS)}"
+            )
+        options[match[2]] = int(match[1])
+    return options
+
+
+def prepend_run_slot(run_slot: int, affinity_code: str) -> str:
+    """Put the run slot in front of a code without one."""
+    return f"{run_slot}{RUN_SLOT}_{affinity_code}"
+
+
+def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
+    """Split a code into its run slot and the rest.
+
+    Raises:
+        ValueError: if it does not begin with a run slot.
+    """
+    slot, _, code = run_slot_affinity_code.partition("_")
+    if not re.fullmatch(rf"\d+{RUN_SLOT}", slot):
+        raise ValueError(
+            f"affinity code {run_slot_affinity_code!r} does not begin with a run slot, "
+            f"such as 0{RUN_SLOT}_"
+        )
+    return int(slot[: -len(RUN_SLOT)]), code
+
+
+def get_n_run_slots(affinity_code: str) -> int:
+    """How many runs the machine of a code takes at a time.
+
+    Raises:
+        ValueError: if options are missing or exclude each other.
+    """
+    options = _checked(decode_affinity(affinity_code))
+    gpu, gpr = options[N_GPU], options.get(GPU_PER_RUN, 1)
+    if gpu and options.get(ASYNC_SAMPLE):
+        shared = options.get(OPTIM_SAMPLE_SHARE_GPU)
+        return gpu // (gpr + (0 if shared else options.get(SAMPLE_GPU_PER_RUN, 0)))
+    if gpu:
+        return gpu * options.get(CONTEXTS_PER_GPU, 1) // gpr
+    return divided(options[N_CPU_CORE], options[CPU_PER_RUN], N_CPU_CORE, CPU_PER_RUN)
+
+
+def _checked(options: dict[str, int]) -> dict[str, int]:
+    """The options, if they go together."""
+    gpu = options.get(N_GPU, 0)
+    needed = [N_CPU_CORE, N_GPU] if gpu else [N_CPU_CORE, N_GPU, CPU_PER_RUN]
+    missing = [key for key in needed if key not in options]
+    if missing:
+        raise ValueError(f"the affinity lacks {', '.join(missing)}; it has {options}")
+    asynchronous = options.get(ASYNC_SAMPLE, 0)
+    shared = options.get(CONTEXTS_PER_GPU, 1) > 1
+    for excluded, reason in (
+        (not gpu and options.get(GPU_PER_RUN, 1) > 1, "gpr (GPUs per run) needs gpu"),
+        (not gpu and shared, "cxg (runs per GPU) needs gpu"),
+        (options.get(SAMPLE_GPU_PER_RUN) and not asynchronous, "sgr needs ass (asynchronous)"),
+        (options.get(SAMPLE_GPU_PER_RUN) and not gpu, "sgr (GPUs to sample) needs gpu"),
+        (options.get(OPTIM_SAMPLE_SHARE_GPU) and not asynchronous, "oss needs ass (asynchronous)"),
+        (shared and options.get(GPU_PER_RUN, 1) > 1, "cxg (runs per GPU) excludes gpr > 1"),
+        (shared and asynchronous, "cxg (runs per GPU) excludes ass (asynchronous)"),
+    ):
+        if excluded:
+            raise ValueError(f"options of the affinity exclude each other: {reason}; {options}")
+    return options
+
+
+# --- Affinities ------------------------------------------------------------------------------
+
+
+def make_affinity(run_slot: int = 0, **kwargs: Any) -> Any:
+    """The affinity of a run: :func:`encode_affinity` and :func:`affinity_from_code` in one.
+
+    Args:
+        run_slot: which of the runs on this machine.
+        kwargs: of :func:`encode_affinity`.
+    """
+    return affinity_from_code(encode_affinity(run_slot=run_slot, **kwargs))
+
+
+def affinity_from_code(run_slot_affinity_code: str) -> Any:
+    """The affinity which a code with a run slot stands for.
+
+    Returns:
+        An AttrDict. Of a run over several GPUs a list of them, one for each. Of an asynchronous run
+        one with the entries ``all_cpus, optimizer, sampler, set_affinity``.
+
+    Raises:
+        ValueError: if the code says nothing that can be, and why.
+    """
+    slot, code = remove_run_slot(run_slot_affinity_code)
+    options = _checked(decode_affinity(code))
+    asynchronous = options.pop(ASYNC_SAMPLE, 0)
+    if asynchronous:
+        return build_async_affinity(slot, **options)
+    options.pop(SAMPLE_GPU_PER_RUN, None)
+    options.pop(OPTIM_SAMPLE_SHARE_GPU, None)
+    if not options[N_GPU]:
+        return build_cpu_affinity(slot, **_without(options, GPU_PER_RUN, CONTEXTS_PER_GPU))
+    options.pop(CPU_PER_RUN, None)
+    if options.get(GPU_PER_RUN, 1) > 1:
+        return build_multigpu_affinity(slot, **_without(options, CONTEXTS_PER_GPU))
+    return build_gpu_affinity(slot, **_without(options, GPU_PER_RUN))
+
+
+def _without(options: dict[str, int], *keys: str) -> dict[str, int]:
+    return {key: value for key, value in options.items() if key not in keys}
+
+
+def build_cpu_affinity(
+    slt: int,
+    cpu: int,
+    cpr: int,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    gpu: int = 0,
+    alt: int = 0,
+    saf: int = 1,
+) -> AttrDict:
+    """The affinity of one run on CPU; the options are those of the codes."""
+    if gpu:
+        raise ValueError(f"gpu={gpu} in an affinity for CPU: use build_gpu_affinity")
+    hto = cpu if hto is None else hto
+    cores = cores_of_slot(Machine(cpu, hto, skt), slt, cpr)
+    if not 0 <= res < len(cores):
+        raise ValueError(f"res={res} of cpr={cpr} cores leaves none for the workers: lower it")
+    return _sampling_affinity(cores, cores[res:], cpw, hto, alt, saf)
+
+
+def build_gpu_affinity(
+    slt: int,
+    gpu: int,
+    cpu: int,
+    cxg: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+) -> AttrDict:
+    """The affinity of one run on one GPU; runs go to different GPUs first."""
+    check_slot(slt, gpu * cxg)
+    cpr = divided(cpu, gpu * cxg, "cpu", "number of runs")
+    place = slt % gpu * cxg + slt // gpu
+    affinity = build_cpu_affinity(
+        place, cpu, cpr, cpw=cpw, hto=hto, res=res, skt=skt, alt=alt, saf=saf
+    )
+    affinity["cuda_idx"] = place // cxg
+    return affinity
+
+
+def build_multigpu_affinity(
+    run_slot: int,
+    gpu: int,
+    cpu: int,
+    gpr: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+) -> list[AttrDict]:
+    """The affinity of each process of a run which optimizes on several GPUs in step."""
+    check_slot(run_slot, gpu // gpr)
+    slots = range(run_slot * gpr, (run_slot + 1) * gpr)
+    settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": res}
+    settings.update(skt=skt, alt=alt, saf=saf)
+    return [build_gpu_affinity(slot, gpu, cpu, **settings) for slot in slots]
+
+
+def build_async_affinity(
+    run_slot: int,
+    gpu: int,
+    cpu: int,
+    gpr: int = 1,
+    sgr: int = 0,
+    oss: int = 0,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 1,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+    cpr: int | None = None,
+) -> AttrDict:
+    """The affinity of an asynchronous run: its optimizers and its samplers apart.
+
+    Args:
+        run_slot: and the others, but the last: as in the codes. With ``res=0`` the optimizers share
+            the cores of the sampler.
+        cpr: cores per run, where there is no GPU; all by default.
+    """
+    machine = Machine(cpu, cpu if hto is None else hto, skt)
+    if gpu:
+        demand = AsyncDemand(gpu, gpr, sgr, bool(oss), cpw, res)
+        placement = place_async(machine, demand, run_slot)
+    else:
+        placement = place_async_on_cpu(machine, run_slot, cpr or cpu, cpw, res)
+    return _async_affinity(placement, cpw, machine.hto, alt, saf)
+
+
+def build_affinities_gpu_1cpu_drive(
+    slt: int,
+    gpu: int,
+    cpu: int,
+    cxg: int = 1,
+    gpr: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    skt: int = 1,
+) -> Any:
+    """As the affinity on GPUs, with one core per GPU for the master alone."""
+    settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": 1, "skt": skt}
+    if gpr > 1:
+        affinity: Any = build_multigpu_affinity(slt, gpu, cpu, gpr, **settings)
+    else:
+        affinity = build_gpu_affinity(slt, gpu, cpu, cxg, **settings)
+    for one in affinity if gpr > 1 else [affinity]:
+        one["master_cpus"] = with_hyperthreads(one["all_cpus"][:1], cpu if hto is None else hto)
+        one["master_torch_threads"] = 1
+    return affinity
+
+
+def _sampling_affinity(
+    cores: Cores, worker_cores: Cores, cpw: int, hto: int, alt: int, saf: int
+) -> AttrDict:
+    cpus = with_hyperthreads(cores, hto)
+    return AttrDict(
+        all_cpus=cpus,
+        master_cpus=cpus,
+        workers_cpus=worker_groups(worker_cores, cpw, hto, bool(alt)),
+        master_torch_threads=len(cores),
+        worker_torch_threads=cpw,
+        alternating=bool(alt),
+        set_affinity=bool(saf),
+    )
+
+
+def _async_affinity(placement: AsyncPlacement, cpw: int, hto: int, alt: int, saf: int) -> AttrDict:
+    optimizer = [
+        AttrDict(
+            cpus=with_hyperthreads(cores, hto),
+            cuda_idx=cuda_idx,
+            torch_threads=len(cores),
+            set_affinity=bool(saf),
+        )
+        for cores, cuda_idx in placement.optimizer
+    ]
+    samplers = []
+    for cores, cuda_idx in placement.sampler:
+        sampler = _sampling_affinity(cores, cores, cpw, hto, alt, saf)
+        sampler["cuda_idx"] = cuda_idx
+        samplers.append(sampler)
+    cpus = [*(one["cpus"] for one in optimizer), *(one["all_cpus"] for one in samplers)]
+    return AttrDict(
+        all_cpus=tuple(dict.fromkeys(cpu for group in cpus for cpu in group)),
+        optimizer=optimizer,
+        sampler=samplers if samplers[0]["cuda_idx"] is not None else samplers[0],
+        set_affinity=bool(saf),
+    )
+
+
+def get_master_cpus(cores: Any, hto: int) -> Cores:
+    """The CPUs of a master on these cores: all of them, with their hyperthreads."""
+    return with_hyperthreads(tuple(cores), hto)
+
+
+def get_workers_cpus(cores: Any, cpw: int, hto: int, alt: int) -> tuple[Cores, ...]:
+    """The CPUs of each worker on these cores, see :func:`encode_affinity`."""
+    return worker_groups(tuple(cores), cpw, hto, bool(alt))
+
+
+# --- This machine ----------------------------------------------------------------------------
+
+
+def get_n_socket() -> int:
+    """How many CPU sockets this machine has; 1 where the system does not tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return 1
+    return max(1, len(set(re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE))))
+
+
+def get_hyperthread_offset() -> int:
+    """The number of cores if each has two hyperthreads, otherwise 0."""
+    logical, physical = psutil.cpu_count() or 1, psutil.cpu_count(logical=False)
+    return logical // 2 if physical and logical == 2 * physical else 0
