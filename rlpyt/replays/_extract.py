@@ -5,16 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.types import BoolArray, IntArray, NDArray, Nested
 
+# Makes an array which is not filled, of a shape and dtype.
+Empty = Callable[["tuple[int, ...]", "np.dtype[Any]"], NDArray]
 
-def gather(buffer: Nested, flat_idxs: IntArray) -> Nested:
-    """Copy the entries [n,...] at ``flat_idxs`` [n] = t * B + b of every array [T,B,...]."""
+
+def gather(buffer: Nested, flat_idxs: IntArray, empty: Empty | None = None) -> Nested:
+    """Copy the entries at ``flat_idxs`` [...] = t * B + b of every array [T,B,...].
+
+    Args:
+        buffer: array or record of arrays.
+        flat_idxs: places, each from 0 to T * B - 1.
+        empty: makes the arrays to copy to.
+    """
     if isinstance(buffer, tuple):
-        return map_buffer(lambda rows: gather(rows, flat_idxs), buffer)
-    return None if buffer is None else buffer.reshape(-1, *buffer.shape[2:]).take(flat_idxs, axis=0)
+        return map_buffer(lambda rows: gather(rows, flat_idxs, empty), buffer)
+    if buffer is None:
+        return None
+    entries = buffer.reshape(-1, *buffer.shape[2:])
+    if empty is None:
+        return entries.take(flat_idxs, axis=0)
+    out = empty((*flat_idxs.shape, *entries.shape[1:]), buffer.dtype)
+    # Any mode but "raise", which copies to a buffer first.
+    return entries.take(flat_idxs, axis=0, out=out, mode="clip")
+
+
+def without(samples: Any, field: str, name: str) -> Any:
+    """The record of all other fields, of a class ``name``; ``samples`` if it has no such field."""
+    if field not in samples._fields:
+        return samples
+    rest = {key: getattr(samples, key) for key in samples._fields if key != field}
+    return record_class(name, tuple(rest))(**rest)
 
 
 def cut(buffer: Nested, n_parts: int) -> list[Nested]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpyt.replays._extract import Empty
 from rlpyt.replays._memory import Allocate
+from rlpyt.replays._stream import LINE, finish_stream, stream_copy
 from rlpyt.replays._window import Window, runs
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import BoolArray, IntArray, NDArray
@@ -43,6 +45,51 @@ def _stack(
             stack = stacks[i, c]
             for p in range(len(frame)):
                 stack[p] = frame[p]
+    return True
+
+
+@jit
+def _stack_sequences(
+    frames: NDArray,
+    frame_size: int,
+    done: BoolArray,
+    T_idxs: IntArray,
+    B_idxs: IntArray,
+    stacks: NDArray,
+    shape: tuple[int, int],
+    offset: int,
+) -> bool:
+    """Fill ``stacks``, the bytes of [L,n,C,P], from ``frames``, the bytes of [T+C-1,B,P].
+
+    Every frame is copied to all the stacks it is in while it is in the cache; ``offset`` is that of
+    ``stacks`` from a line of memory. Returns False at the first index out of range.
+    """
+    T, B = done.shape
+    n_rows, n_frames = shape
+    n = len(T_idxs)
+    row = B * frame_size
+    part = frame_size // n_frames
+    for i in range(n):
+        b = B_idxs[i]
+        if T_idxs[i] < 0 or T_idxs[i] >= T or b < 0 or b >= B:
+            return False
+        n_old = 0  # Frames of this episode before row t, as far as stacks reach.
+        while n_old < n_frames - 1 and not done[T_idxs[i] - n_old - 1, b]:
+            n_old += 1
+        for k in range(n_rows):
+            t = (T_idxs[i] + k) % T
+            if k > 0:
+                n_old = 0 if done[t - 1, b] else min(n_old + 1, n_frames - 1)
+            first = n_frames - 1 - n_old
+            to = (k * n + i) * n_frames * frame_size
+            at = (t * B + b) * frame_size
+            stacks[to : to + first * frame_size] = 0
+            for c in range(first, n_frames):
+                # One part of the newest frame of the next stack while every frame is copied.
+                ahead = at + n_frames * row + c * part
+                start = c * frame_size
+                stream_copy(stacks, to + start, frames, at + c * row, frame_size, offset, ahead)
+    finish_stream()
     return True
 
 
@@ -142,8 +189,38 @@ class FrameRing:
         # Plain arrays for compiled code, which those in shared memory need not be.
         frames = np.asarray(self.frames).reshape(n_rows, B, -1)
         if not _stack(frames, np.asarray(done), T_idxs, B_idxs, flat_stacks):
-            raise IndexError(
-                f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
-                f"{B_idxs.max()} are not all within [T,B] = {done.shape}"
-            )
+            raise self._out_of_range(T_idxs, B_idxs)
         return stacks
+
+    def read_sequences(
+        self, done: BoolArray, T_idxs: IntArray, B_idxs: IntArray, T: int, empty: Empty
+    ) -> NDArray:
+        """Stacks [T,n,C,H,W] of ``T`` successive rows, for each of ``n`` first rows.
+
+        Args:
+            done: [T,B] of all rows, as for :meth:`read`.
+            T_idxs: [n] first rows.
+            B_idxs: [n] environments.
+            T: rows of every sequence.
+            empty: makes the array.
+
+        Raises:
+            IndexError: if an index is out of range.
+        """
+        image = self.frames.shape[2:]
+        stacks = empty((T, len(T_idxs), self.n_frames, *image), self.frames.dtype)
+        as_bytes = stacks.reshape(-1).view(np.uint8)
+        offset = as_bytes.ctypes.data % LINE
+        frames = np.asarray(self.frames).reshape(-1).view(np.uint8)
+        size = self.frames[0, 0].nbytes
+        shape = (T, self.n_frames)
+        done = np.asarray(done)
+        if not _stack_sequences(frames, size, done, T_idxs, B_idxs, as_bytes, shape, offset):
+            raise self._out_of_range(T_idxs, B_idxs)
+        return stacks
+
+    def _out_of_range(self, T_idxs: IntArray, B_idxs: IntArray) -> IndexError:
+        return IndexError(
+            f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
+            f"{B_idxs.max()} are not all within [T,B] = {(self.window.T, self.window.B)}"
+        )

@@ -111,8 +111,16 @@ def write_rows(array: NDArray, t: int, source: NDArray, T: int) -> None:
 
 
 def filled_rows(arrays: dict[str, NDArray], window: Window) -> dict[str, NDArray]:
-    """The written part of every array, as views; an array may have more rows than T."""
-    return {name: a[: window.n_filled + len(a) - window.T] for name, a in arrays.items()}
+    """The written part of every array [T',...], as views.
+
+    An array may have some more rows than T, which count as written, or only one for several.
+    """
+
+    def n_written(array: NDArray) -> int:
+        rows_per_entry = max(1, window.T // len(array))
+        return -(-window.n_filled // rows_per_entry) + max(0, len(array) - window.T)
+
+    return {name: array[: n_written(array)] for name, array in arrays.items()}
 
 
 def check_rows(arrays: dict[str, NDArray], given: dict[str, NDArray]) -> None:

@@ -67,9 +67,17 @@ class BaseReplayBuffer:
         """Draw a batch of ``batch_B`` entries, of ``batch_T`` steps if they are sequences."""
         raise NotImplementedError
 
+    def update_batch_priorities(self, priorities: Any) -> None:
+        """Set the priorities [batch_B] of the batch which this process drew last."""
+        raise NotImplementedError(f"{type(self).__name__} has no priorities")
+
     def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, *args: Any) -> Any:
         """The batch at rows ``T_idxs`` [n] and environments ``B_idxs`` [n], as torch tensors."""
         raise NotImplementedError
+
+    def use_generator(self, rng: np.random.Generator) -> None:
+        """Make all random choices from now on with ``rng``."""
+        self.rng = rng
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import SamplesToBuffer
+from rlpyt.replays._extract import without
 from rlpyt.replays._frames import FrameRing
 from rlpyt.replays._ring import as_numpy
 from rlpyt.replays.base import BaseReplayBuffer
@@ -19,8 +20,7 @@ BufferSamples = record_class("BufferSamples", SamplesToBuffer._fields[1:])
 
 def _without_observation(samples: Any) -> Any:
     """The record of all other fields, which the ring of rows stores."""
-    names = tuple(name for name in samples._fields if name != "observation")
-    return record_class("BufferSamples", names)(*(getattr(samples, name) for name in names))
+    return without(samples, "observation", "BufferSamples")
 
 
 class FrameBufferMixin(BaseReplayBuffer):

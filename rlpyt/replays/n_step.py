@@ -7,6 +7,8 @@ from typing import Any, Union
 
 import numpy as np
 
+from rlpyt.core.records import SamplesToBuffer
+from rlpyt.replays._extract import extended
 from rlpyt.replays._ring import Ring, check_rows, filled_rows
 from rlpyt.replays._window import Window
 from rlpyt.replays.base import BaseReplayBuffer
@@ -37,6 +39,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
     """
+
+    batch_record: Any
+    stored_fields: tuple[str, ...] = SamplesToBuffer._fields
+    batch_fields: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -109,6 +115,39 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
     @off_forward.setter
     def off_forward(self, n_rows: int) -> None:
         self.window.off_forward = n_rows
+
+    @property
+    def row_fields(self) -> dict[str, Any]:
+        """Name to storage [T,B,...] of what batches hold as it was at t.
+
+        First ``batch_fields``, which the class adds to those all batches have, then the user's own:
+        all fields of the example but ``stored_fields``.
+        """
+        own = self.stored_fields
+        return {name: rows for name, rows in self.samples.items() if name not in own}
+
+    @property
+    def batch_class(self) -> Any:
+        """Record class of the batches: ``batch_record`` with the user's own fields."""
+        more = tuple(name for name in self.row_fields if name not in self.batch_fields)
+        return extended(self.batch_record, more)
+
+    def flat_idxs(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
+        """Places [...] in [T * B] of rows ``T_idxs``, modulo T, and environments ``B_idxs``.
+
+        Raises:
+            IndexError: if there is no such environment; negative ones count from the end.
+        """
+        rows = T_idxs % self.T
+        try:
+            flat: IntArray = np.ravel_multi_index((rows, B_idxs), (self.T, self.B))
+        except ValueError:
+            if B_idxs.min() < -self.B or B_idxs.max() >= self.B:
+                raise IndexError(
+                    f"B_idxs are from {B_idxs.min()} to {B_idxs.max()}, of B={self.B} environments"
+                ) from None
+            flat = rows * self.B + B_idxs % self.B
+        return flat
 
     def allocate_like(self, rows: Any, name: str, dtype: Any = None) -> Any:
         """Allocate, and register for saving, an array like ``rows`` [T,B,...]."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 import numpy as np
 
 from rlpyt.replays import _memory
+from rlpyt.replays._cursor import SharedCursor
 from rlpyt.replays._input_priorities import InputPriorities
 from rlpyt.replays._ring import as_numpy
 from rlpyt.replays._tree import LeafTree
@@ -109,6 +111,8 @@ class SumTree:
         self.tree[:] = 0
         self.window.reset()
         self.prev_tree_idxs = None
+        self._n_rows = 0  # Appended since the reset.
+        self._n_rows_sampled: int | None = None  # Appended when the last sample was drawn.
         if self._inputs is not None:
             self._inputs.reset()
 
@@ -132,6 +136,7 @@ class SumTree:
         if self._inputs is not None:
             self._inputs.store(priorities, T)
         self.window.advance(T)
+        self._n_rows += T
         first_on, n_on = self.window.newest_valid(T)
         first_off, n_off = self.window.margin()
         self.reconstruct_advance(first_on, first_on + n_on, first_off, first_off + n_off)
@@ -188,6 +193,7 @@ class SumTree:
         else:
             leaves, priorities = self._leaf_tree.find(self.rng.random(n) * total)
         self.prev_tree_idxs = leaves + self.low_idx
+        self._n_rows_sampled = self._n_rows
         T_idxs, B_idxs = np.divmod(leaves, self.B)
         return (T_idxs, B_idxs), priorities
 
@@ -199,8 +205,9 @@ class SumTree:
     def update_batch_priorities(self, priorities: Any) -> None:
         """Set new priorities where :meth:`sample` drew last.
 
-        Entries that were switched off since stay off. Of an entry that was drawn several times the
-        first priority counts. Zero means: not to be drawn again.
+        Entries that were switched off since stay off, and those whose row has been overwritten keep
+        the priority of what is there now. Of an entry that was drawn several times the first
+        priority counts. Zero means: not to be drawn again.
 
         Args:
             priorities: [n], or one for all.
@@ -217,7 +224,17 @@ class SumTree:
             values = np.full(n, values)
         if values.shape != (n,):
             raise ValueError(f"priorities have shape {values.shape}, the last sample was of {(n,)}")
-        self.reconstruct(self.prev_tree_idxs, values)
+        is_there = self._age(self.prev_tree_idxs) >= self._n_rows_since_sample
+        self.reconstruct(self.prev_tree_idxs[is_there], values[is_there])
+
+    def _age(self, tree_idxs: IntArray) -> IntArray:
+        """Rows [n] appended after those of the leaf nodes ``tree_idxs`` [n]."""
+        age: IntArray = (self.t - 1 - (tree_idxs - self.low_idx) // self.B) % self.T
+        return age
+
+    @property
+    def _n_rows_since_sample(self) -> int:
+        return 0 if self._n_rows_sampled is None else self._n_rows - self._n_rows_sampled
 
     def reconstruct(self, tree_idxs: IntArray, values: NDArray) -> None:
         """Set leaf nodes ``tree_idxs`` [n] which are on to ``values`` [n], and the sums above."""
@@ -243,6 +260,7 @@ class SumTree:
             "priorities": self.priorities,
             "input_priorities": None if self._inputs is None else self._inputs.array,
             "prev_tree_idxs": self.prev_tree_idxs,
+            "n_rows_since_sample": self._n_rows_since_sample,
             "rng": generator_state(self.rng),
         }
 
@@ -258,6 +276,7 @@ class SumTree:
             self._inputs.array[:] = state["input_priorities"]
         self._leaf_tree.load_leaves(state["priorities"])
         self.prev_tree_idxs = state["prev_tree_idxs"]
+        self._n_rows_sampled = self._n_rows - int(state["n_rows_since_sample"])
         set_generator_state(self.rng, state["rng"])
 
     def check_state(self, state: dict[str, Any]) -> None:
@@ -267,3 +286,57 @@ class SumTree:
             raise ValueError(
                 "enable_input_priorities of the state and of this tree differ: construct it alike"
             )
+
+
+class AsyncSumTree(SumTree):
+    """A :class:`SumTree` which processes share; each remembers what it drew itself.
+
+    It has no lock of its own: whoever calls it keeps writers away from :meth:`sample`, and everyone
+    away from what changes priorities, as a replay buffer does with its lock.
+
+    Attributes:
+        async_t: the row that is written next, for all processes.
+    """
+
+    async_ = True
+
+    def _allocate_tree(self) -> None:
+        super()._allocate_tree()
+        self._cursor = SharedCursor()
+        self.async_t = self._cursor.t
+        self._async_n_rows = RawValue("l", 0)
+
+    def reset(self) -> None:
+        super().reset()
+        self._async_push()
+
+    def advance(self, T: int, priorities: Any = None) -> None:
+        self._async_pull()
+        super().advance(T, priorities)
+        self._async_push()
+
+    def sample(self, n: int, unique: bool = False) -> tuple[tuple[IntArray, IntArray], NDArray]:
+        self._async_pull()
+        return super().sample(n, unique)
+
+    def update_batch_priorities(self, priorities: Any) -> None:
+        self._async_pull()
+        super().update_batch_priorities(priorities)
+
+    def state_dict(self) -> dict[str, Any]:
+        self._async_pull()
+        return super().state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        # For other processes these are new rows, of which they have drawn none.
+        self._n_rows = self._async_n_rows.value + self.T
+        super().load_state_dict(state)
+        self._async_push()
+
+    def _async_pull(self) -> None:
+        self._cursor.pull(self.window)
+        self._n_rows = self._async_n_rows.value
+
+    def _async_push(self) -> None:
+        self._cursor.push(self.window)
+        self._async_n_rows.value = self._n_rows

@@ -1,10 +1,11 @@
-"""Micro-benchmarks of replay: the sum tree, plain buffers and frame buffers.
+"""Micro-benchmarks of replay: the sum tree, plain buffers, frame buffers and sequences of frames.
 
     python tests/benchmarks/bench_replay.py [--json FILE] [--frames 1e6] [--rounds 7]
 
 Microseconds per call: the median over rounds, and the slowest round. One thread, with the
 allocator tuned as a runner tunes it. ``--frames`` is the size of the frame buffers (8.3 GB at 1e6,
-filled once); smaller ones fit smaller machines and measure nearly the same.
+filled once); smaller ones fit smaller machines and measure nearly the same. A batch of sequences
+is limited by how fast one thread can write memory, so the time for zeros of its size stands beside.
 """
 
 from __future__ import annotations
@@ -25,12 +26,23 @@ from rlpyt.core.records import SamplesToBuffer
 from rlpyt.replays.non_sequence.frame import PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.sequence.frame import (
+    PrioritizedSequenceReplayFrameBuffer,
+    UniformSequenceReplayFrameBuffer,
+)
 from rlpyt.replays.sum_tree import SumTree
 from rlpyt.utils.allocator import tune_allocator
+from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import set_seed
 
 IMAGE = (4, 104, 80)
 BATCH_T, BATCH_B = 4, 16
+SEQUENCE_B = 32
+STATE = (1, 512)
+
+SamplesToBufferRnn = namedarraytuple(
+    "SamplesToBufferRnn", [*SamplesToBuffer._fields, "prev_rnn_state"]
+)
 
 
 class Figure(NamedTuple):
@@ -104,11 +116,11 @@ def bench_vectors(bench: Bench, cls: Any) -> None:
     bench.time(f"{name}: sample 256", lambda: buffer.sample_batch(256), 300)
 
 
-def image_samples() -> Any:
+def image_samples(T: int = BATCH_T, B: int = BATCH_B) -> Any:
     """Torch samples [T,B,...] of Atari: stacks of successive frames, of no ending episode."""
-    lead, n_frames = (BATCH_T, BATCH_B), IMAGE[0]
-    frames = torch.randint(0, 256, (BATCH_T + n_frames - 1, BATCH_B, *IMAGE[1:]), dtype=torch.uint8)
-    stacks = torch.stack([frames[t : t + n_frames].transpose(0, 1) for t in range(BATCH_T)])
+    lead, n_frames = (T, B), IMAGE[0]
+    frames = torch.randint(0, 256, (T + n_frames - 1, B, *IMAGE[1:]), dtype=torch.uint8)
+    stacks = torch.stack([frames[t : t + n_frames].transpose(0, 1) for t in range(T)])
     done = torch.zeros(lead, dtype=torch.bool)
     return SamplesToBuffer(stacks, torch.randint(0, 6, lead), torch.rand(lead), done)
 
@@ -137,6 +149,37 @@ def _sample_and_update(buffer: Any) -> None:
     buffer.update_batch_priorities(torch.ones(32))
 
 
+def sequence_samples(T: int) -> Any:
+    """Torch samples [T,B,...] of Atari with the state of an LSTM."""
+    states = torch.rand(T, SEQUENCE_B, *STATE)
+    return SamplesToBufferRnn(*image_samples(T, SEQUENCE_B), states)
+
+
+def bench_sequences(bench: Bench, cls: Any, batch_T: int, n_step_return: int) -> None:
+    """1e5 transitions of Atari, B=32, a state every 40 rows; batches of 32 sequences."""
+    samples = sequence_samples(40)
+    example = SamplesToBufferRnn(
+        np.zeros(IMAGE, np.uint8), np.int64(0), np.float32(0), np.bool_(0), np.zeros(STATE, "f4")
+    )
+    buffer = cls(
+        example=example,
+        size=1e5,
+        B=SEQUENCE_B,
+        rnn_state_interval=40,
+        batch_T=batch_T,
+        n_step_return=n_step_return,
+    )
+    for _ in range(buffer.T // 40 + 1):
+        buffer.append_samples(samples)
+    name = f"{cls.__name__} {batch_T}+{n_step_return}"
+    bench.time(f"{name}: sample 32", lambda: buffer.sample_batch(32), 20)
+    observation = buffer.sample_batch(32).all_observation
+    megabytes = observation.nbytes / 1e6
+    bench.time(f"{megabytes:.0f} MB: write zeros", observation.zero_, 20)
+    sample, zeros = (megabytes * 1e3 / figure.median_us for figure in bench.figures[-2:])
+    print(f"    {sample:.1f} GB/s of {zeros:.1f}")
+
+
 def main() -> None:
     """Run everything, print the table, and write it as JSON if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -154,6 +197,10 @@ def main() -> None:
         bench_vectors(bench, cls)
     for cls in (UniformReplayFrameBuffer, PrioritizedReplayFrameBuffer):
         bench_frames(bench, cls, args.frames)
+    for cls in (UniformSequenceReplayFrameBuffer, PrioritizedSequenceReplayFrameBuffer):
+        bench_sequences(bench, cls, batch_T=80, n_step_return=1)
+    # With the warm-up and the returns of R2D1.
+    bench_sequences(bench, PrioritizedSequenceReplayFrameBuffer, batch_T=120, n_step_return=5)
     if args.json:
         figures = [figure._asdict() for figure in bench.figures]
         with open(args.json, "w") as file:

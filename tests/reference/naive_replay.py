@@ -69,6 +69,31 @@ class NaiveReplay:
             self.known[g, b] = self._transition(self.logs[b], g)
         return self.known[g, b]
 
+    def valid_starts(self, T, interval):
+        """Rows where a sequence of ``T`` steps can begin: all it takes is in the ring.
+
+        One row more must have come, as in the original; ``interval`` 0 is as 1.
+        """
+        n_rows = len(self.logs[0])
+        oldest = max(0, n_rows - self.T) + self.off_forward
+        starts = range(oldest, n_rows - self.n_step - T)
+        return [g for g in starts if g % max(1, interval) == 0]
+
+    def sequence(self, g, b, T):
+        """Every field of the batch for the T steps from row g of environment b on."""
+        log = self.logs[b]
+        steps = log[g : g + T + self.n_step]
+        before = log[g - 1 : g + T + self.n_step - 1]
+        own = [self.transition(i, b) for i in range(g, g + T)]
+        names = ("return_", "done", "done_n", "timeout", "timeout_n", "note")
+        return {
+            "all_observation": [step.observation for step in steps],
+            "all_action": [step.action for step in before],
+            "all_reward": [step.reward for step in before],
+            "init_rnn_state": log[g].note,
+            **{name: [each[name] for each in own] for name in names},
+        }
+
     def _transition(self, log, g):
         n, before = self.n_step, log[g - 1]
         end = self.first_done(log, g, n)

@@ -42,13 +42,17 @@ class NaiveTree:
                 result[g % self.T, b] = self.priorities[g, b]
         return result
 
-    def update(self, T_idxs, B_idxs, values):
-        """The first of several values for one entry counts; entries which are off stay off."""
+    def update(self, T_idxs, B_idxs, values, n_rows_sampled=None):
+        """The first of several values for one entry counts; entries which are off stay off.
+
+        The entries are those of the time when ``n_rows_sampled`` rows had been appended.
+        """
+        n_rows = self.n_rows if n_rows_sampled is None else n_rows_sampled
         seen = set()
-        row_at = {g % self.T: g for g in self.valid_rows()}
         for t, b, value in zip(T_idxs, B_idxs, values, strict=True):
-            g = row_at.get(int(t))
-            if g is not None and (g, b) not in seen and self.priorities[g, int(b)] > 0:
+            g = n_rows - 1 - (n_rows - 1 - int(t)) % self.T
+            is_on = g in self.valid_rows() and self.priorities[g, int(b)] > 0
+            if is_on and (g, b) not in seen:
                 self.priorities[g, int(b)] = value
             seen.add((g, b))
 

@@ -5,41 +5,29 @@ import itertools
 import numpy as np
 import pytest
 
-from rlpyt.replays.non_sequence.frame import (
-    NStepFrameBuffer,
-    PrioritizedReplayFrameBuffer,
-    UniformReplayFrameBuffer,
-)
-from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay, PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.frame import PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import (
-    NStepTimeLimitBuffer,
     TlPrioritizedReplayBuffer,
+    TlPrioritizedReplayFrameBuffer,
     TlUniformReplayBuffer,
+    TlUniformReplayFrameBuffer,
 )
-from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from tests.reference.naive_replay import NaiveReplay, Stream
-
-
-class TlUniformFrames(UniformReplay, NStepFrameBuffer, NStepTimeLimitBuffer):
-    pass
-
-
-class TlPrioritizedFrames(PrioritizedReplay, NStepFrameBuffer, NStepTimeLimitBuffer):
-    pass
-
 
 # (prioritized, frames, time limit)
 CLASSES = {
     (False, False, False): UniformReplayBuffer,
     (False, False, True): TlUniformReplayBuffer,
     (False, True, False): UniformReplayFrameBuffer,
-    (False, True, True): TlUniformFrames,
+    (False, True, True): TlUniformReplayFrameBuffer,
     (True, False, False): PrioritizedReplayBuffer,
     (True, False, True): TlPrioritizedReplayBuffer,
     (True, True, False): PrioritizedReplayFrameBuffer,
-    (True, True, True): TlPrioritizedFrames,
+    (True, True, True): TlPrioritizedReplayFrameBuffer,
 }
 N_SEQUENCES = 40
 N_APPENDS = 12

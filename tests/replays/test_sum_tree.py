@@ -76,12 +76,14 @@ def sample_and_update_both(rng, tree, twin):
     (T_idxs, B_idxs), priorities = tree.sample(7)
     np.testing.assert_array_equal(twin.array()[T_idxs, B_idxs], priorities)
     assert (priorities > 0).all()
-    if rng.random() < 0.3:  # An entry may be switched off between a sample and its update.
-        tree.advance(1)
-        twin.advance(1)
+    n_rows_sampled = twin.n_rows
+    for n in rng.integers(0, tree.T + 1, rng.integers(0, 3)):
+        # Entries may be switched off, or their rows written anew, between a sample and its update.
+        tree.advance(int(n))
+        twin.advance(int(n))
     values = rng.random(7) * 10.0 ** rng.integers(-8, 8, 7)
     tree.update_batch_priorities(values)
-    twin.update(T_idxs, B_idxs, values)
+    twin.update(T_idxs, B_idxs, values, n_rows_sampled)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -228,6 +230,16 @@ def test_rows_switched_off_since_the_sample_stay_off():
     before = tree.priorities.copy()
     tree.update_batch_priorities(np.full(50, 5.0))
     np.testing.assert_array_equal(tree.priorities > 0, before > 0)
+
+
+def test_rows_written_anew_since_the_sample_keep_their_own_priority():
+    """The priority of the old transition used to become that of the new one."""
+    tree = SumTree(8, 1, 1, 1)
+    tree.advance(8)
+    tree.sample(50)
+    tree.advance(5)
+    tree.update_batch_priorities(7.0)
+    assert tree.priorities[:, 0].tolist() == [1, 1, 1, 1, 0, 0, 7, 1]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])

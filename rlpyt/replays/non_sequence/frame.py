@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
@@ -23,3 +24,11 @@ class UniformReplayFrameBuffer(UniformReplay, NStepFrameBuffer):
 
 class PrioritizedReplayFrameBuffer(PrioritizedReplay, NStepFrameBuffer):
     """Single transitions, drawn by priority from storage which keeps every frame once."""
+
+
+class AsyncUniformReplayFrameBuffer(AsyncReplayBufferMixin, UniformReplayFrameBuffer):
+    """A :class:`UniformReplayFrameBuffer` which processes share."""
+
+
+class AsyncPrioritizedReplayFrameBuffer(AsyncReplayBufferMixin, PrioritizedReplayFrameBuffer):
+    """A :class:`PrioritizedReplayFrameBuffer` which processes share."""

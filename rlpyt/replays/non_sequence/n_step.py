@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rlpyt.core.records import AgentInputs, SamplesToBuffer
+from rlpyt.core.records import AgentInputs
 from rlpyt.core.records import SamplesFromReplay as SamplesFromReplay
-from rlpyt.replays._extract import blank, cut, extended, gather
+from rlpyt.replays._extract import blank, cut, gather
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.types import IntArray, Nested
@@ -23,19 +22,6 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
     """
 
     batch_record: Any = SamplesFromReplay
-
-    @property
-    def row_fields(self) -> dict[str, Any]:
-        """Name to storage [T,B,...] of what a batch has beyond ``SamplesFromReplay``."""
-        own = SamplesToBuffer._fields
-        return {name: rows for name, rows in self.samples.items() if name not in own}
-
-    @cached_property
-    def batch_class(self) -> Any:
-        """Record class of the batches: ``batch_record`` with the user's own fields."""
-        known = self.batch_record._fields[len(SamplesFromReplay._fields) :]
-        more = tuple(name for name in self.row_fields if name not in known)
-        return extended(self.batch_record, more)
 
     def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, *args: Any) -> Any:
         """The transitions that begin at rows ``T_idxs`` [m] of environments ``B_idxs`` [m].
@@ -78,20 +64,3 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
         Called once per batch, for the agent's and then the target's observations.
         """
         return gather(self.samples.observation, self.flat_idxs(T_idxs, B_idxs))
-
-    def flat_idxs(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
-        """Places [m] in [T * B] of rows ``T_idxs`` [m], modulo T, and environments ``B_idxs`` [m].
-
-        Raises:
-            IndexError: if there is no such environment; negative ones count from the end.
-        """
-        rows = T_idxs % self.T
-        try:
-            flat: IntArray = np.ravel_multi_index((rows, B_idxs), (self.T, self.B))
-        except ValueError:
-            if B_idxs.min() < -self.B or B_idxs.max() >= self.B:
-                raise IndexError(
-                    f"B_idxs are from {B_idxs.min()} to {B_idxs.max()}, of B={self.B} environments"
-                ) from None
-            flat = rows * self.B + B_idxs % self.B
-        return flat

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import torch
-
 from rlpyt.replays._extract import extended
-from rlpyt.replays._ring import as_numpy
-from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays._prioritized import EPS as EPS
+from rlpyt.replays._prioritized import Prioritized
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
-from rlpyt.replays.sum_tree import SumTree
-from rlpyt.utils.types import IntArray, NDArray, Nested
-
-EPS = 1e-6  # The least priority of an entry, and what keeps weights finite.
+from rlpyt.utils.types import NDArray
 
 SamplesFromReplayPri = extended(SamplesFromReplay, ("is_weights",), "Pri")
 
 
-class PrioritizedReplay(BaseReplayBuffer):
+class PrioritizedReplay(Prioritized):
     """A transition is drawn with a probability in proportion to priority^alpha.
-
-        P(i) = p_i^alpha / sum_k p_k^alpha
-        w_i  = (1 / (p_i^alpha + EPS))^beta / max_j w_j, over the batch
-
-    A priority below EPS counts as EPS.
 
     Args:
         alpha: 0 for uniform draws.
@@ -34,60 +24,14 @@ class PrioritizedReplay(BaseReplayBuffer):
         unique: a batch has no transition twice.
         input_priorities: accept records (priorities, samples) in :meth:`append_samples`.
         input_priority_shift: rows by which these belong to earlier rows than their samples.
-
-    Source: Schaul et al. 2016, arXiv:1511.05952, eq. 1 and sections 3.3 and 3.4.
     """
 
-    tree_class: type[SumTree] = SumTree
-
-    def __init__(
-        self,
-        alpha: float = 0.6,
-        beta: float = 0.4,
-        default_priority: float = 1,
-        unique: bool = False,
-        input_priorities: bool = False,
-        input_priority_shift: int = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if not 0 <= alpha <= 1:
-            raise ValueError(f"alpha is {alpha}: choose from 0 (uniform draws) to 1")
-        if default_priority is None or not 0 < default_priority < np.inf:
-            raise ValueError(f"default_priority is {default_priority}: give a positive number")
-        self.alpha = alpha
-        self.beta = beta
-        self.default_priority = default_priority
-        self.unique = unique
-        self.input_priorities = input_priorities
-        self.input_priority_shift = input_priority_shift
-        self.init_priority_tree()
-
     def init_priority_tree(self) -> None:
-        """Make the tree of priorities; called at the end of construction."""
-        self.priority_tree = self.tree_class(
-            T=self.T,
-            B=self.B,
-            off_backward=self.off_backward,
-            off_forward=self.off_forward,
-            default_value=self.default_priority**self.alpha,
-            enable_input_priorities=self.input_priorities,
-            input_priority_shift=self.input_priority_shift,
-        )
+        """Make the tree of priorities, one for every row and environment."""
+        self.priority_tree = self.make_tree(self.T, self.off_backward, self.off_forward)
 
-    def set_beta(self, beta: float) -> None:
-        """Set the exponent of the weights."""
-        self.beta = beta
-
-    def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
-        """Store ``samples``, or those of a record (priorities, samples), with their priorities."""
-        priorities = None
-        if {"priorities", "samples"} <= set(samples._fields):
-            priorities = self._to_alpha(samples.priorities)
-            samples = samples.samples
-        n_rows, rows = super().append_samples(samples)
+    def advance_tree(self, t: int, n_rows: int, priorities: NDArray | None) -> None:
         self.priority_tree.advance(n_rows, priorities=priorities)
-        return n_rows, rows
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Draw ``batch_B`` transitions, with ``is_weights`` [batch_B] float32.
@@ -97,41 +41,12 @@ class PrioritizedReplay(BaseReplayBuffer):
         """
         (T_idxs, B_idxs), priorities = self.priority_tree.sample(batch_B, unique=self.unique)
         batch = self.extract_batch(T_idxs, B_idxs)
-        weights = (1.0 / (priorities + EPS)) ** self.beta
-        weights /= weights.max()
-        return self.weight_batch_samples(batch, torch.from_numpy(weights.astype(np.float32)))
-
-    def weight_batch_samples(self, batch: Any, is_weights: torch.Tensor) -> Any:
-        """The record of ``batch`` with ``is_weights`` [batch_B] as its last field."""
-        return extended(type(batch), ("is_weights",), "Pri")(*batch, is_weights)
-
-    def update_batch_priorities(self, priorities: Any) -> None:
-        """Set the priorities [batch_B], before the power of alpha, of the batch drawn last."""
-        self.priority_tree.update_batch_priorities(self._to_alpha(priorities))
-
-    def _to_alpha(self, priorities: Any) -> NDArray:
-        values = np.asarray(as_numpy(priorities), np.float64)
-        # Here, since the power of zero makes everything 1.
-        if not ((values >= 0) & (values < np.inf)).all():
-            raise ValueError(f"priorities must be finite and not negative, got {values}")
-        # Without error an entry is drawn rarely, but not never.
-        powers: NDArray = np.maximum(values, EPS) ** self.alpha
-        return powers
-
-    def state_dict(self) -> dict[str, Any]:
-        tree = self.priority_tree.state_dict()
-        return {**super().state_dict(), "priority_tree": tree, "beta": self.beta}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if "priority_tree" not in state:
-            raise ValueError("the state is of a buffer without priorities: load it into such a one")
-        state = dict(state)
-        tree, beta = state.pop("priority_tree"), state.pop("beta")
-        self.priority_tree.check_state(tree)
-        super().load_state_dict(state)
-        self.priority_tree.load_state_dict(tree)
-        self.beta = beta
+        return self.weight_batch_samples(batch, self.compute_is_weights(priorities))
 
 
 class PrioritizedReplayBuffer(PrioritizedReplay, NStepReturnBuffer):
     """Single transitions, drawn by priority from storage of whole observations."""
+
+
+class AsyncPrioritizedReplayBuffer(AsyncReplayBufferMixin, PrioritizedReplayBuffer):
+    """A :class:`PrioritizedReplayBuffer` which processes share."""

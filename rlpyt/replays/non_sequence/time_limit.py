@@ -5,54 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from rlpyt.replays._extract import extended
+from rlpyt.replays._time_limits import TimeLimits
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
+from rlpyt.replays.non_sequence.frame import NStepFrameBuffer
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
 from rlpyt.replays.non_sequence.uniform import UniformReplay
-from rlpyt.returns.n_step import timeout_n_step
 
-SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
+SamplesFromReplayTL = extended(SamplesFromReplay, TimeLimits.batch_fields, "TL")
 
 
-class NStepTimeLimitBuffer(NStepReturnBuffer):
-    """Storage of transitions with the field ``timeout``: done because of a time limit.
-
-        timeout_n_t = timeout at the first done among t, ..., t+n-1, or False if there is none
-
-    Raises:
-        ValueError: if the example has no field ``timeout``.
-
-    Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
-    """
+class NStepTimeLimitBuffer(TimeLimits, NStepReturnBuffer):
+    """Storage of single n-step transitions which know of time limits."""
 
     batch_record: Any = SamplesFromReplayTL
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if "timeout" not in self.samples._fields:
-            raise ValueError(
-                f"the example has the fields {self.samples._fields} but not timeout: add it in the "
-                "algorithm's examples_to_buffer and samples_to_buffer (env_info.timeout, which the "
-                "gymnasium wrapper gives), or use a buffer without time limits"
-            )
-        self.samples_timeout_n = self.samples.timeout
-        if self.n_step_return > 1:
-            self.samples_timeout_n = self.allocate_like(self.samples.timeout, "timeout_n")
-
-    @property
-    def row_fields(self) -> dict[str, Any]:
-        """Name to storage: timeout and timeout_n, then the user's own fields."""
-        known = {"timeout": self.samples.timeout, "timeout_n": self.samples_timeout_n}
-        return {**known, **super().row_fields}
-
-    def compute_returns(self, T: int) -> None:
-        super().compute_returns(T)
-        if self.n_step_return == 1:
-            return
-        completed, needed = self.rows_completed(T)
-        if completed is not None:
-            self.samples_timeout_n[completed] = timeout_n_step(
-                self.samples.done[needed], self.samples.timeout[needed], self.n_step_return
-            )
 
 
 class TlUniformReplayBuffer(UniformReplay, NStepTimeLimitBuffer):
@@ -61,3 +27,31 @@ class TlUniformReplayBuffer(UniformReplay, NStepTimeLimitBuffer):
 
 class TlPrioritizedReplayBuffer(PrioritizedReplay, NStepTimeLimitBuffer):
     """Single transitions with time limits, drawn by priority from storage of whole observations."""
+
+
+class NStepTimeLimitFrameBuffer(NStepFrameBuffer, NStepTimeLimitBuffer):
+    """Storage of transitions which knows of time limits and keeps every frame once."""
+
+
+class TlUniformReplayFrameBuffer(UniformReplay, NStepTimeLimitFrameBuffer):
+    """Single transitions with time limits, drawn uniformly from frames stored once."""
+
+
+class TlPrioritizedReplayFrameBuffer(PrioritizedReplay, NStepTimeLimitFrameBuffer):
+    """Single transitions with time limits, drawn by priority from frames stored once."""
+
+
+class AsyncTlUniformReplayBuffer(AsyncReplayBufferMixin, TlUniformReplayBuffer):
+    """A :class:`TlUniformReplayBuffer` which processes share."""
+
+
+class AsyncTlPrioritizedReplayBuffer(AsyncReplayBufferMixin, TlPrioritizedReplayBuffer):
+    """A :class:`TlPrioritizedReplayBuffer` which processes share."""
+
+
+class AsyncTlUniformReplayFrameBuffer(AsyncReplayBufferMixin, TlUniformReplayFrameBuffer):
+    """A :class:`TlUniformReplayFrameBuffer` which processes share."""
+
+
+class AsyncTlPrioritizedReplayFrameBuffer(AsyncReplayBufferMixin, TlPrioritizedReplayFrameBuffer):
+    """A :class:`TlPrioritizedReplayFrameBuffer` which processes share."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
 from rlpyt.utils.types import IntArray
@@ -39,3 +40,7 @@ class UniformReplay(BaseReplayBuffer):
 
 class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):
     """Single transitions, drawn uniformly from storage of whole observations."""
+
+
+class AsyncUniformReplayBuffer(AsyncReplayBufferMixin, UniformReplayBuffer):
+    """A :class:`UniformReplayBuffer` which processes share."""

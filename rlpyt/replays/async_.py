@@ -1,0 +1,101 @@
+"""Replay buffers which several processes fill and read at the same time."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from rlpyt.replays._cursor import SharedCursor
+from rlpyt.replays._lock import ReadWriteLock
+from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
+from rlpyt.utils.buffer import np_mp_array_spawn
+from rlpyt.utils.seed import make_generator
+
+
+class AsyncReplayBufferMixin(BaseReplayBuffer):
+    """Makes any replay buffer one that processes share; it is the first of the bases.
+
+    The storage is in shared memory, and a lock lets either one process write or many read. A
+    process has of its own: the positions it drew last (for their priorities), the exponent of the
+    weights, and its random stream. What is appended is there for the next batch of every process.
+
+    Where processes do not start by fork, set the start method of ``multiprocessing`` before the
+    buffer is made, and pass the buffer to them as an argument.
+
+    If a process ends while it writes, every later call raises ``RuntimeError``, since transitions
+    of the rows it was writing would be made up of old and new steps.
+
+    Attributes:
+        rw_lock: ``with rw_lock:`` to read the storage, ``with rw_lock.write_lock:`` to write to it;
+            then ``_async_pull()`` first, and after writing ``_async_push()``.
+        async_t: the row that is written next, for all processes.
+    """
+
+    async_ = True
+    tree_class: type[SumTree] = AsyncSumTree
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.rw_lock = ReadWriteLock()
+        self._cursor = SharedCursor()
+        self.async_t = self._cursor.t
+        self._async_buffer_full = self._cursor.full
+        self._rng_pid = os.getpid()
+        super().__init__(*args, **kwargs)
+
+    def append_samples(self, *args: Any, **kwargs: Any) -> Any:
+        with self.rw_lock.write_lock:
+            self._async_pull()
+            result = super().append_samples(*args, **kwargs)
+            self._async_push()
+            return result
+
+    def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
+        with self.rw_lock:
+            self._async_pull()
+            return super().sample_batch(*args, **kwargs)
+
+    def update_batch_priorities(self, *args: Any, **kwargs: Any) -> None:
+        with self.rw_lock.write_lock:
+            self._async_pull()
+            super().update_batch_priorities(*args, **kwargs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As of a buffer in one process, but copies, since others go on writing."""
+        with self.rw_lock:
+            self._async_pull()
+            state: dict[str, Any] = _copied(super().state_dict())
+            return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with self.rw_lock.write_lock:
+            super().load_state_dict(state)
+            self._async_push()
+
+    def _async_pull(self) -> None:
+        self._cursor.pull(self.window)
+        if self._rng_pid != os.getpid():
+            self._rng_pid = os.getpid()
+            # Processes which were forked would otherwise draw the same batches.
+            seed = make_generator().integers(2**32, size=4)
+            self.use_generator(np.random.default_rng([*seed, self.rw_lock.member]))
+
+    def _async_push(self) -> None:
+        self._cursor.push(self.window)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not all(isinstance(rows, np_mp_array_spawn) for rows in self.stored_rows.values()):
+            raise RuntimeError(
+                f"this {type(self).__name__} is in memory which processes inherit by fork only: "
+                "start them so, or call multiprocessing.set_start_method before it is made"
+            )
+        return self.__dict__.copy()
+
+
+def _copied(state: Any) -> Any:
+    """``state`` with its arrays copied."""
+    if isinstance(state, dict):
+        return {name: _copied(value) for name, value in state.items()}
+    return np.array(state) if isinstance(state, np.ndarray) else state

@@ -1,0 +1,65 @@
+"""Sequences, drawn uniformly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpyt.replays._sequences import Sequences
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
+from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
+from rlpyt.utils.types import IntArray
+
+
+class UniformSequenceReplay(Sequences):
+    """Every valid row at which a sequence can begin is drawn with equal probability.
+
+    Raises:
+        ValueError: if the buffer can never hold a sequence of ``batch_T`` steps.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.batch_T is not None:
+            self.set_batch_T(self.batch_T)
+
+    def set_batch_T(self, batch_T: int) -> None:
+        """Set the steps of a sequence, for batches which are not asked to have others.
+
+        Raises:
+            ValueError: if the buffer can never hold so long a sequence.
+        """
+        self.batch_T = self.n_steps_of(batch_T)
+
+    def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
+        """Draw ``batch_B`` sequences of ``batch_T`` steps, by default those of the buffer.
+
+        Raises:
+            ValueError: if no sequence is complete yet, or none can ever be.
+        """
+        batch_T = self.n_steps_of(batch_T)
+        T_idxs, B_idxs = self.sample_idxs(batch_B, batch_T)
+        return self.extract_batch(T_idxs, B_idxs, batch_T)
+
+    def sample_idxs(self, batch_B: int, batch_T: int) -> tuple[IntArray, IntArray]:
+        """Draw first rows [batch_B], multiples of the interval, and environments [batch_B]."""
+        first, stop = self.valid_starts(batch_T)
+        n_entries = (stop - first) * self.B
+        if n_entries <= 0:
+            raise ValueError(
+                f"cannot sample {batch_B} sequences of batch_T={batch_T} steps: "
+                f"{self.window.n_filled} of T={self.T} rows are written, a sequence takes "
+                f"{batch_T + self.n_step_return} and begins every {self.stride} rows, after the "
+                f"oldest {self.off_forward}; append more samples first (min_steps_learn)"
+            )
+        k, B_idxs = np.divmod(self.rng.integers(n_entries, size=batch_B), self.B)
+        return (first + k) * self.stride % self.T, B_idxs
+
+
+class UniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuffer):
+    """Sequences, drawn uniformly from storage of whole observations."""
+
+
+class AsyncUniformSequenceReplayBuffer(AsyncReplayBufferMixin, UniformSequenceReplayBuffer):
+    """A :class:`UniformSequenceReplayBuffer` which processes share."""

@@ -1,0 +1,205 @@
+"""Shared buffers, in one process: they give what their counterparts give, and take their states."""
+
+import copy
+import multiprocessing as mp
+import pickle
+
+import numpy as np
+import pytest
+
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
+from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer, PrioritizedReplay
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
+from rlpyt.utils.buffer import np_mp_array_spawn
+from tests.replays.cells import WithPriorities, cells
+from tests.replays.test_state import assert_same
+from tests.replays.test_subclasses import samples
+
+SHARED = cells(is_shared=True, n_step=3)
+
+
+def pair(cell):
+    """A shared buffer, its counterpart, and a stream for both."""
+    buffer, stream, _ = cell.make()
+    return buffer, cell._replace(is_shared=False).make()[0], stream
+
+
+def go_on(cell, buffers, stream, n_rows):
+    """Append, draw and update alike in all; their batches."""
+    batch = cell.samples(stream.steps(n_rows))
+    if cell.is_prioritized and n_rows % 2:
+        batch = WithPriorities(np.linspace(0.1, 2, n_rows * 2).reshape(n_rows, 2), batch)
+    values = np.random.default_rng(n_rows).random(6)
+    drawn = []
+    for buffer in buffers:
+        buffer.append_samples(batch)
+        drawn.append(buffer.sample_batch(6))
+        if cell.is_prioritized:
+            buffer.update_batch_priorities(values)
+    return drawn
+
+
+@pytest.mark.parametrize("cell", SHARED, ids=str)
+def test_equals_its_counterpart(cell):
+    """In every bit, from the same seed."""
+    shared, other, stream = pair(cell)
+    for n_rows in (18, 5, 2, 21, 7):
+        assert_same(*go_on(cell, (shared, other), stream, n_rows))
+    np.testing.assert_equal(shared.state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize("to_shared", [True, False])
+@pytest.mark.parametrize("cell", SHARED, ids=str)
+def test_goes_on_from_the_state_of_its_counterpart(cell, to_shared):
+    one, other, stream = pair(cell)
+    if to_shared:
+        one, other = other, one
+    go_on(cell, [one], stream, 18)
+    go_on(cell, [one], stream, 5)
+    other.load_state_dict(pickle.loads(pickle.dumps(one.state_dict())))
+    for n_rows in (4, 9):
+        assert_same(*go_on(cell, (one, other), stream, n_rows))
+
+
+def test_state_is_a_copy():
+    """Other processes go on writing while it is saved."""
+    cell = cells(is_shared=True, is_prioritized=True)[0]
+    shared, _, stream = pair(cell)
+    go_on(cell, [shared], stream, 18)
+    state = shared.state_dict()
+    before = copy.deepcopy(state)
+    go_on(cell, [shared], stream, 21)
+    np.testing.assert_equal(state, before)
+
+
+def test_tree_equals_its_counterpart():
+    rng = np.random.default_rng(0)
+    kwargs = {"enable_input_priorities": True, "input_priority_shift": 1}
+    shared, other = (cls(20, 2, 3, 1, 0.5, **kwargs) for cls in (AsyncSumTree, SumTree))
+    assert (shared.async_, other.async_) == (True, False)
+    shared.rng, other.rng = (np.random.default_rng(1) for _ in range(2))
+    for n in (8, 3, 20, 0, 6):
+        priorities = rng.random((n, 2)) if n % 2 == 0 else None
+        for tree in (shared, other):
+            tree.advance(n, priorities)
+        assert_same(shared.sample(5), other.sample(5))
+        values = rng.random(5)
+        for tree in (shared, other):
+            tree.update_batch_priorities(values)
+        np.testing.assert_array_equal(shared.tree, other.tree)
+        assert shared.async_t.value == other.t
+    for tree in (shared, other):
+        tree.reset()
+        tree.advance(6)
+    np.testing.assert_array_equal(shared.tree, other.tree)
+
+
+def make(cls=AsyncUniformReplayBuffer, **kwargs):
+    buffer = cls(example=samples()[0, 0], size=20, B=1, **kwargs)
+    buffer.append_samples(samples())
+    return buffer
+
+
+def test_parts_that_are_shared():
+    buffer = make(AsyncPrioritizedReplayBuffer)
+    assert buffer.async_
+    assert type(buffer.priority_tree) is AsyncSumTree
+    assert (buffer.async_t.value, buffer._async_buffer_full.value) == (8, False)
+    buffer.append_samples(samples(T=15))
+    assert (buffer.async_t.value, buffer._async_buffer_full.value) == (3, True)
+
+
+def test_cursor_of_others_is_pulled():
+    buffer = make()
+    with buffer.rw_lock.write_lock:
+        buffer.async_t.value, buffer._async_buffer_full.value = 5, True
+    assert buffer.sample_batch(100).action.shape == (100,)
+    assert (buffer.t, buffer._buffer_full) == (5, True)
+
+
+def test_subclass_which_reads_and_writes_the_storage_itself():
+    class Own(AsyncPrioritizedReplayBuffer):
+        def sample_batch(self, batch_B):
+            with self.rw_lock:
+                self._async_pull()
+                (T_idxs, B_idxs), _ = self.priority_tree.sample(batch_B, unique=self.unique)
+                return self.extract_batch(T_idxs, B_idxs)
+
+        def append_samples(self, samples):
+            with self.rw_lock.write_lock:
+                self._async_pull()
+                first = self.t
+                result = super().append_samples(samples)
+                self.samples.reward[first] = 100
+                self._async_push()
+                return result
+
+    buffer = make(Own)
+    assert buffer.samples.reward[:3, 0].tolist() == [100, 1, 2]
+    assert buffer.sample_batch(5).action.shape == (5,)
+
+
+def test_own_composition():
+    class Own(AsyncReplayBufferMixin, PrioritizedReplay, UniformReplayBuffer):
+        pass
+
+    assert type(make(Own).priority_tree) is AsyncSumTree
+
+
+def test_a_refused_batch_changes_nothing():
+    buffer = make(AsyncPrioritizedReplayBuffer, input_priorities=True)
+    before = buffer.state_dict()
+    bad = samples(T=3, B=2), WithPriorities(np.ones(7), samples())
+    bad += (WithPriorities(-np.ones((8, 1)), samples()), samples(T=21))
+    for batch in bad:
+        with pytest.raises(ValueError, match=r"\[T',|finite and not|at once"):
+            buffer.append_samples(batch)
+    np.testing.assert_equal(buffer.state_dict(), before)
+
+
+def test_priorities_are_refused_before_rows_are_written():
+    """The rows used to be there then, and the tree behind them."""
+    buffer = make(AsyncPrioritizedReplayBuffer)
+    with pytest.raises(ValueError, match="input_priorities=True"):
+        buffer.append_samples(WithPriorities(np.ones((8, 1)), samples()))
+    assert buffer.t == buffer.priority_tree.t == 8
+
+
+def test_an_error_while_rows_are_written_makes_the_buffer_useless():
+    class Failing(AsyncUniformReplayBuffer):
+        def compute_returns(self, T):
+            raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        make(Failing)
+    buffer = Failing(example=samples()[0, 0], size=20, B=1)
+    with pytest.raises(OSError, match="no space"):
+        buffer.append_samples(samples())
+    for call in (lambda: buffer.append_samples(samples()), lambda: buffer.sample_batch(1)):
+        with pytest.raises(RuntimeError, match="ended or failed while it wrote"):
+            call()
+
+
+def test_uniform_buffers_have_no_priorities():
+    with pytest.raises(NotImplementedError, match="AsyncUniformReplayBuffer has no priorities"):
+        make().update_batch_priorities(np.ones(3))
+
+
+def test_memory_that_only_forks_inherit_is_not_copied_in_silence(monkeypatch):
+    """A process that was spawned used to fill a copy of its own."""
+    monkeypatch.setattr(mp, "get_start_method", lambda **kwargs: "fork")
+    with pytest.raises(RuntimeError, match=r"multiprocessing.set_start_method before it is made"):
+        pickle.dumps(make())
+
+
+@pytest.mark.parametrize("cell", SHARED, ids=str)
+def test_all_arrays_are_in_shared_memory(cell, monkeypatch):
+    monkeypatch.setattr(mp, "get_start_method", lambda **kwargs: "spawn")
+    buffer, _, stream = pair(cell)
+    go_on(cell, [buffer], stream, 18)
+    arrays = [*buffer.stored_rows.values()]
+    if cell.is_prioritized:
+        arrays += [buffer.priority_tree.tree, buffer.priority_tree._inputs.array]
+    assert len(arrays) > 4
+    assert all(isinstance(array, np_mp_array_spawn) for array in arrays)

@@ -1,0 +1,104 @@
+"""Memory of batches is used again, but never while anybody may look at it."""
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.replays._batch_memory import BatchMemory
+from rlpyt.replays._stream import LINE, finish_stream, stream_copy
+from rlpyt.utils.jit import jit
+
+SHAPE = (3, 1000, 8192)  # 24 MiB.
+
+
+def address(array):
+    return array.ctypes.data
+
+
+def test_free_memory_is_used_again():
+    memory = BatchMemory()
+    first = memory.empty(SHAPE, np.uint8)
+    at = address(first)
+    assert at % LINE == 0
+    del first
+    again = memory.empty((2, 1000, 8192 // 4), np.float32)
+    assert address(again) != at, "much smaller batches leave large blocks alone"
+    del again
+    memory = BatchMemory()
+    at = address(memory.empty(SHAPE, np.uint8))
+    assert address(memory.empty((3, 1000, 2048), np.float32)) == at
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x,
+        lambda x: x[1:, 5],
+        lambda x: x.reshape(-1).view(np.int64)[::7],
+        lambda x: torch.from_numpy(x),
+        lambda x: torch.from_numpy(x)[0].transpose(0, 1),
+        lambda x: torch.from_numpy(x[2]).numpy()[1:],
+        lambda x: memoryview(x),
+    ],
+)
+def test_memory_in_use_is_not_given_out(use):
+    memory = BatchMemory()
+    array = memory.empty(SHAPE, np.uint8)
+    array[:] = 1
+    held = use(array)
+    at = address(array)
+    del array
+    others = [memory.empty(SHAPE, np.uint8) for _ in range(3)]
+    for other in others:
+        assert address(other) != at
+        other[:] = 2
+    assert np.asarray(held).astype(np.uint8).max() == 1
+    del held, other
+    gc.collect()
+    assert address(memory.empty(SHAPE, np.uint8)) == at
+
+
+def test_no_more_than_two_blocks_are_kept():
+    memory = BatchMemory()
+    arrays = [memory.empty(SHAPE, np.uint8) for _ in range(5)]
+    assert len({address(array) for array in arrays}) == 5
+    arrays.clear()
+    assert len(memory._free) == 2
+
+
+def test_small_arrays_are_ordinary():
+    array = BatchMemory().empty((3, 4), np.float32)
+    assert array.flags.owndata
+
+
+def test_a_copy_in_another_process_has_memory_of_its_own():
+    memory = BatchMemory(n_kept=3)
+    memory.empty(SHAPE, np.uint8)
+    state = pickle.dumps(memory)
+    assert len(state) < 1000
+    assert pickle.loads(state).n_kept == 3
+
+
+@jit
+def copy(dest, to, source, at, n, offset, ahead):
+    stream_copy(dest, to, source, at, n, offset, ahead)
+    finish_stream()
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 63, 64, 65, 255, 256, 321, 1000])
+@pytest.mark.parametrize("offset", [0, 1, 16, 63])
+def test_copies_past_the_cache(n, offset):
+    rng = np.random.default_rng(n)
+    memory = np.zeros(2048 + LINE, np.uint8)
+    start = -address(memory) % LINE + offset
+    dest = memory[start : start + 1500]
+    source = rng.integers(1, 256, 1200, dtype=np.uint8)
+    for to, at in [(0, 0), (7, 0), (64, 33), (193, 199)]:
+        memory[:] = 0
+        expected = memory.copy()
+        expected[start + to : start + to + n] = source[at : at + n]
+        copy(dest, to, source, at, n, offset, len(source) + 10**6)
+        np.testing.assert_array_equal(memory, expected)
