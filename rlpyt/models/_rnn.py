@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from rlpyt.models._inputs import LeadingDims
+from rlpyt.models._rnn_resets import run_lstm_with_resets
 from rlpyt.utils.collections import record
 from rlpyt.utils.types import Nested
 
@@ -31,6 +32,7 @@ def run_lstm(
     prev_reward: torch.Tensor,
     init_rnn_state: Nested,
     lead: LeadingDims,
+    reset: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, RnnState]:
     """Run the LSTM over T steps of the features, the previous action and the previous reward.
 
@@ -41,6 +43,7 @@ def run_lstm(
         prev_reward: [T*B elements]
         init_rnn_state: (h, c), [N,B,H] each; None is zeros.
         lead: T and B.
+        reset: [T,B] True where the state before the step is zero; None is nowhere.
 
     Returns:
         [T*B,H] outputs, and the state [N,B,H] after the last step.
@@ -49,6 +52,9 @@ def run_lstm(
     """
     inputs = (features, prev_action, prev_reward)
     lstm_input = torch.cat([x.reshape(lead.T, lead.B, -1) for x in inputs], dim=2)
+    if reset is not None:
+        output, (h, c) = run_lstm_with_resets(lstm, lstm_input, init_rnn_state, reset)
+        return output.flatten(0, 1), RnnState(h=h, c=c)
     if init_rnn_state is not None:
         h, c = init_rnn_state
         init_rnn_state = (h.contiguous(), c.contiguous())  # As cudnn demands.

@@ -20,6 +20,7 @@ class MlpModel(torch.nn.Module):
         hidden_sizes: Width of each hidden layer; a number is one layer, None is no layer.
         output_size: Width of a last linear layer, without nonlinearity; None leaves it out.
         nonlinearity: Class of the modules between the layers.
+        LinearCls: Class of the layers, such as :class:`~rlpyt.models.noisy.NoisyLinear`.
     """
 
     def __init__(
@@ -28,15 +29,16 @@ class MlpModel(torch.nn.Module):
         hidden_sizes: Sizes,
         output_size: int | None = None,
         nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
+        LinearCls: Callable[[int, int], torch.nn.Module] = torch.nn.Linear,
     ) -> None:
         super().__init__()
         layers: list[torch.nn.Module] = []
         size = input_size
         for hidden_size in as_list(hidden_sizes):
-            layers += [torch.nn.Linear(size, hidden_size), nonlinearity()]
+            layers += [LinearCls(size, hidden_size), nonlinearity()]
             size = hidden_size
         if output_size is not None:
-            layers.append(torch.nn.Linear(size, output_size))
+            layers.append(LinearCls(size, output_size))
             size = output_size
         self.model = torch.nn.Sequential(*layers)
         self._output_size = size

@@ -12,6 +12,7 @@ from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
+from rlpyt.models.noisy import draw_noise, is_noisy, remove_noise
 from rlpyt.models.utils import fitting_state_dict, update_state_dict
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
@@ -24,6 +25,10 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     The model is called with observation, one-hot previous action and previous reward, and returns
     q [...,A]. Parameters are those of the two base classes, by keyword.
+
+    A network with noisy layers (``model_kwargs={"noisy": True}``) explores by itself: its noise is
+    drawn in :meth:`sample_mode`, once per batch of the sampler, and removed in :meth:`eval_mode`,
+    and epsilon is 0 where its settings were left at their defaults.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236.
     """
@@ -73,6 +78,8 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
         self.distribution = self._make_distribution(env_spaces)
+        if is_noisy(self.model):
+            self.set_default_epsilons_to_zero()
         if env_ranks is not None:
             self.make_vec_eps(global_B, env_ranks)
 
@@ -90,6 +97,14 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     def to_device(self, cuda_idx: int | None = None) -> None:
         super().to_device(cuda_idx)
         self.target_model.to(self.device)
+
+    def sample_mode(self, itr: int) -> None:
+        super().sample_mode(itr)
+        draw_noise(self.model)
+
+    def eval_mode(self, itr: int) -> None:
+        super().eval_mode(itr)
+        remove_noise(self.model)
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters and buffers of both networks: ``{"model": ..., "target": ...}``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import multiprocessing as mp
 from collections.abc import Sequence
@@ -26,7 +27,8 @@ class EpsilonGreedyAgentMixin(BaseAgent):
     of the sampler were started: they are in shared memory.
 
     Args:
-        eps_init: probability before ``eps_itr_min``.
+        eps_init: probability before ``eps_itr_min``. Its default, and those of ``eps_final`` and
+            ``eps_eval``, become 0 for a network with noisy layers.
         eps_final: probability after ``eps_itr_max``.
         eps_final_min: if given, the final probabilities of the environments are spaced evenly in
             their logarithm, from ``eps_final_min`` to ``eps_final``.
@@ -83,6 +85,25 @@ class EpsilonGreedyAgentMixin(BaseAgent):
                 "them epsilons are spaced by their logarithm, make both positive, or eps_final_min "
                 "None"
             )
+
+    def set_default_epsilons_to_zero(self) -> None:
+        """Act greedily, with a network which explores by itself.
+
+        Of ``eps_init``, ``eps_final`` and ``eps_eval``, those which differ from their defaults
+        hold, and so does ``eps_final`` if there is ``eps_final_min``.
+        """
+        defaults = inspect.signature(EpsilonGreedyAgentMixin.__init__).parameters
+        if self._eps_init_scalar == defaults["eps_init"].default:
+            self._eps_init_scalar = 0.0
+        if self.eps_final_min is None and self._eps_final_scalar == defaults["eps_final"].default:
+            self._eps_final_scalar = 0.0
+        if self.eps_eval == defaults["eps_eval"].default:
+            self.eps_eval = 0.0
+        self.eps_init, self.eps_final = self._eps_init_scalar, self._eps_final_scalar
+        logger.log(
+            f"The agent explores by the noise of its network: epsilon {self.eps_init} to "
+            f"{self.eps_final}, in evaluation {self.eps_eval}."
+        )
 
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None

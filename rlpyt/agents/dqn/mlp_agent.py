@@ -7,8 +7,13 @@ from typing import Any
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.agents.dqn.iqn_agent import IqnAgent
+from rlpyt.agents.dqn.qrdqn_agent import QrDqnAgent
+from rlpyt.agents.dqn.r2d1_agent import R2d1Agent, R2d1AlternatingAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
+from rlpyt.models.dqn.mlp_quantile_model import MlpIqnModel, MlpQrDqnModel
+from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 
 
 class MlpMixin(BaseAgent):
@@ -33,4 +38,32 @@ class MlpCatDqnAgent(MlpMixin, CatDqnAgent):
     """:class:`~rlpyt.agents.dqn.catdqn_agent.CatDqnAgent` with a multi-layer perceptron."""
 
     def __init__(self, ModelCls: Any = MlpCatDqnModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class MlpQrDqnAgent(MlpMixin, QrDqnAgent):
+    """:class:`~rlpyt.agents.dqn.qrdqn_agent.QrDqnAgent` with a multi-layer perceptron."""
+
+    def __init__(self, ModelCls: Any = MlpQrDqnModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class MlpIqnAgent(MlpMixin, IqnAgent):
+    """:class:`~rlpyt.agents.dqn.iqn_agent.IqnAgent` with a multi-layer perceptron."""
+
+    def __init__(self, ModelCls: Any = MlpIqnModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class MlpR2d1Agent(MlpMixin, R2d1Agent):
+    """:class:`~rlpyt.agents.dqn.r2d1_agent.R2d1Agent` with a perceptron around an LSTM."""
+
+    def __init__(self, ModelCls: Any = MlpR2d1Model, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class MlpR2d1AlternatingAgent(MlpMixin, R2d1AlternatingAgent):
+    """The same for alternating sampling."""
+
+    def __init__(self, ModelCls: Any = MlpR2d1Model, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)

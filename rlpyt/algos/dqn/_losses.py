@@ -115,3 +115,51 @@ def categorical_td_loss(
     target_p = target_p.clamp(EPS, 1)
     kl_div = (target_p * (target_p.log() - log_p.detach())).sum(-1)
     return loss, kl_div.clamp_(EPS, 1 / EPS)
+
+
+def quantile_midpoints(n_quantiles: int, device: torch.device | None = None) -> torch.Tensor:
+    """The fractions [N] in the middle of N equal parts of [0, 1].
+
+        tau_i = (i - 1/2) / N,      i = 1, ..., N
+
+    Args:
+        n_quantiles: N.
+        device: of the result.
+
+    Source: Dabney et al. 2018, arXiv:1710.10044, lemma 2.
+    """
+    return (torch.arange(n_quantiles, device=device) + 0.5) / n_quantiles
+
+
+def quantile_huber_loss(
+    quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor, kappa: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Huber loss of each quantile to each target, weighted by the fraction on that side of it.
+
+        u_ij = target_j - quantiles_i
+        loss = sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
+
+    Args:
+        quantiles: [B,N], with gradient.
+        tau: [N] or [B,N] fractions in (0, 1) of the quantiles.
+        target: [B,M] samples of the return, or quantiles of it.
+        kappa: where the Huber loss turns linear, positive.
+
+    Returns:
+        The loss [B], and the absolute difference of the means of quantiles and targets [B], without
+        gradient, at most ``kappa``.
+
+    Source: Dabney et al. 2018, arXiv:1806.06923, eq. 3 (with equal fractions: arXiv:1710.10044,
+    algorithm 1).
+    """
+    shape = (*quantiles.shape, target.shape[-1])
+    quantiles_i, target_j = (
+        quantiles.unsqueeze(-1).expand(shape),
+        target.unsqueeze(-2).expand(shape),
+    )
+    huber = F.huber_loss(quantiles_i, target_j, reduction="none", delta=kappa)
+    is_above = target_j < quantiles_i.detach()
+    weights = (tau.unsqueeze(-1) - is_above.to(tau.dtype)).abs_()
+    loss = (weights * huber).mean(-1).sum(-1) / kappa
+    td_abs_error = (target.mean(-1) - quantiles.detach().mean(-1)).abs_()
+    return loss, td_abs_error.clamp_(max=kappa)

@@ -11,27 +11,52 @@ import torch
 
 from rlpyt.algos._optim import accepts
 from rlpyt.algos._replay import ReplayAlgorithm
-from rlpyt.algos._settings import check_fraction, check_positive
+from rlpyt.algos._settings import check_fraction, check_positive, check_resets_at_once
+from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
 from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
 from rlpyt.core.records import BatchSpec
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
-from rlpyt.replays.non_sequence.frame import (
-    PrioritizedReplayFrameBuffer,
-    UniformReplayFrameBuffer,
-)
-from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.non_sequence import frame, prioritized, time_limit, uniform
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 
-# By (frames are stored once, prioritized).
-REPLAY_CLASSES: dict[tuple[bool, bool], Any] = {
-    (True, True): PrioritizedReplayFrameBuffer,
-    (True, False): UniformReplayFrameBuffer,
-    (False, True): PrioritizedReplayBuffer,
-    (False, False): UniformReplayBuffer,
+# By (time limits are known, frames are stored once, prioritized): for one process, and for many.
+REPLAY_CLASSES: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {
+    (False, False, False): (uniform.UniformReplayBuffer, uniform.AsyncUniformReplayBuffer),
+    (False, False, True): (
+        prioritized.PrioritizedReplayBuffer,
+        prioritized.AsyncPrioritizedReplayBuffer,
+    ),
+    (False, True, False): (frame.UniformReplayFrameBuffer, frame.AsyncUniformReplayFrameBuffer),
+    (False, True, True): (
+        frame.PrioritizedReplayFrameBuffer,
+        frame.AsyncPrioritizedReplayFrameBuffer,
+    ),
+    (True, False, False): (
+        time_limit.TlUniformReplayBuffer,
+        time_limit.AsyncTlUniformReplayBuffer,
+    ),
+    (True, False, True): (
+        time_limit.TlPrioritizedReplayBuffer,
+        time_limit.AsyncTlPrioritizedReplayBuffer,
+    ),
+    (True, True, False): (
+        time_limit.TlUniformReplayFrameBuffer,
+        time_limit.AsyncTlUniformReplayFrameBuffer,
+    ),
+    (True, True, True): (
+        time_limit.TlPrioritizedReplayFrameBuffer,
+        time_limit.AsyncTlPrioritizedReplayFrameBuffer,
+    ),
+}
+
+# What an agent has whose outputs are others than values, what these are, and what trains on them.
+OTHER_OUTPUTS = {
+    "give_V_min_max": ("distributions of returns", "CategoricalDQN"),
+    "n_quantiles": ("quantiles of returns", "QRDQN"),
+    "n_tau": ("quantiles of returns at random fractions", "IQN"),
 }
 
 
@@ -80,12 +105,16 @@ class DQN(ReplayAlgorithm):
         default_priority: of new samples; None for ``delta_clip``, or 1 without it.
         ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
         updates_per_sync: updates between two publications of parameters, in asynchronous mode.
+        bootstrap_timelimit: do not train on transitions whose return was cut by a time limit
+            (``env_info.timeout``): what follows is not 0, but the environment does not give the
+            observation to value it by. By default a time limit is an end like any other.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
-    Schaul et al. 2016, arXiv:1511.05952.
+    Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
+    replay_classes = REPLAY_CLASSES
 
     delta_clip: float | None
     eps_steps: float
@@ -97,6 +126,7 @@ class DQN(ReplayAlgorithm):
     pri_beta_steps: float
     pri_beta_itr: int
     default_priority: float
+    bootstrap_timelimit: bool
 
     def __init__(
         self,
@@ -124,6 +154,7 @@ class DQN(ReplayAlgorithm):
         default_priority: float | None = None,
         ReplayBufferCls: Any = None,
         updates_per_sync: int = 1,
+        bootstrap_timelimit: bool = False,
     ) -> None:
         self._store_batch_size(batch_size)
         del batch_size  # In a subclass it may be a property that cannot be set.
@@ -135,6 +166,8 @@ class DQN(ReplayAlgorithm):
         if getattr(self, "default_priority", None) is None:
             delta_clip = getattr(self, "delta_clip", None)
             self.default_priority = 1.0 if delta_clip is None else delta_clip
+        if not hasattr(self, "bootstrap_timelimit"):  # A subclass with its own constructor.
+            self.bootstrap_timelimit = False
 
     def _default_optim_kwargs(self) -> dict[str, Any]:
         if not (hasattr(self, "OptimCls") and accepts(self.OptimCls, "eps")):
@@ -149,12 +182,8 @@ class DQN(ReplayAlgorithm):
         if self.prioritized_replay:
             check_fraction(self, "pri_alpha")
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
-        if not (self.mid_batch_reset or self.agent.recurrent):
-            raise ValueError(
-                f"mid_batch_reset is False, but {type(self).__name__} trains on every step of a "
-                "batch: use a sampler whose collector resets environments at once, such as "
-                "CpuResetCollector"
-            )
+        if not self.agent.recurrent:
+            check_resets_at_once(self)
 
     def _configure_agent(self) -> None:
         self._check_agent()
@@ -165,12 +194,18 @@ class DQN(ReplayAlgorithm):
         """Raise ``ValueError`` for an agent whose outputs the loss cannot be computed of."""
         methods = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
         is_own_loss = any(getattr(type(self), name) is not getattr(DQN, name) for name in methods)
-        if hasattr(self.agent, "give_V_min_max") and not is_own_loss:
+        if self.agent.recurrent and not is_own_loss:
             raise ValueError(
-                f"the agent {type(self.agent).__name__} gives distributions of returns, but the "
-                f"loss of {type(self).__name__} is of values: use CategoricalDQN, or an agent such "
-                "as DqnAgent"
+                f"the agent {type(self.agent).__name__} is recurrent, but {type(self).__name__} "
+                "trains on single steps: use R2D1, or an agent such as DqnAgent"
             )
+        for ability, (outputs, algorithm) in OTHER_OUTPUTS.items():
+            if hasattr(self.agent, ability) and not is_own_loss:
+                raise ValueError(
+                    f"the agent {type(self.agent).__name__} gives {outputs}, but the loss of "
+                    f"{type(self).__name__} is of values: use {algorithm}, or an agent such as "
+                    "DqnAgent"
+                )
 
     def optim_initialize(self, rank: int = 0) -> None:
         super().optim_initialize(rank)
@@ -178,9 +213,20 @@ class DQN(ReplayAlgorithm):
             self.pri_beta_itr = max(1, int(self.pri_beta_steps // self.steps_per_itr))
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        if async_:
-            return super()._select_replay_class(example, async_)
-        return REPLAY_CLASSES[is_image(example.observation), bool(self.prioritized_replay)]
+        own, shared = self.replay_classes[
+            bool(self.bootstrap_timelimit),
+            is_image(example.observation),
+            bool(self.prioritized_replay),
+        ]
+        return shared if async_ else own
+
+    def examples_to_buffer(self, examples: Nested) -> Nested:
+        entry = super().examples_to_buffer(examples)
+        return with_timeout(entry, examples["env_info"]) if self.bootstrap_timelimit else entry
+
+    def samples_to_buffer(self, samples: Nested) -> Nested:
+        entry = super().samples_to_buffer(samples)
+        return with_timeout(entry, samples.env.env_info) if self.bootstrap_timelimit else entry
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)
@@ -203,13 +249,15 @@ class DQN(ReplayAlgorithm):
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors = self.loss(samples)
+        if self.bootstrap_timelimit:  # Of no use, so that they are hardly drawn again.
+            td_abs_errors = td_abs_errors * not_timed_out(samples)
         return {"loss": loss, "tdAbsErr": td_abs_errors}
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         if self.prioritized_replay:
             self.replay_buffer.update_batch_priorities(values["tdAbsErr"])
 
-    def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor]:
+    def loss(self, samples: Nested) -> tuple[torch.Tensor, ...]:
         """Compute the loss of one batch from the replay buffer.
 
         Args:
@@ -240,14 +288,19 @@ class DQN(ReplayAlgorithm):
         return self.select_at_indexes(next_action, target_qs)
 
     def _moved_once(self, inputs: Nested) -> Nested:
-        """The inputs where both networks of ``double_dqn`` need them, if the agent can do that."""
-        move = getattr(self.agent, "to_model_device", None) if self.double_dqn else None
+        """The inputs where several forward passes need them, if the agent can do that."""
+        move = getattr(self.agent, "to_model_device", None)
         return inputs if move is None else move(*inputs)
 
     def weighted_mean(self, losses: torch.Tensor, samples: Nested) -> torch.Tensor:
-        """Mean of the losses [B], by importance if samples were drawn by priority."""
+        """Mean of the losses [B], by importance if samples were drawn by priority.
+
+        With ``bootstrap_timelimit`` only of samples whose return was not cut by a time limit.
+        """
         if self.prioritized_replay:
             losses = losses * samples.is_weights
+        if self.bootstrap_timelimit:
+            return masked_mean(losses, not_timed_out(samples))
         return losses.mean()
 
     def update_itr_hyperparams(self, itr: int) -> None:

@@ -28,6 +28,8 @@ class AtariCatDqnModel(AtariConvTrunk):
         kernel_sizes: By default [8, 4, 3].
         strides: By default [4, 2, 1].
         paddings: By default [0, 1, 1].
+        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+            explore: agents then need no random actions.
 
     Raises:
         ValueError: If the settings of the convolutions do not fit each other or the image.
@@ -47,10 +49,13 @@ class AtariCatDqnModel(AtariConvTrunk):
         kernel_sizes: Sizes = None,
         strides: Sizes = None,
         paddings: Sizes = None,
+        noisy: bool = False,
     ) -> None:
         super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
         self.dueling = dueling
-        self.head = distributional_head(self.conv_out_size, fc_sizes, output_size, n_atoms, dueling)
+        self.head = distributional_head(
+            self.conv_out_size, fc_sizes, output_size, n_atoms, dueling, noisy
+        )
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested

@@ -26,6 +26,8 @@ class AtariDqnModel(AtariConvTrunk):
         kernel_sizes: By default [8, 4, 3].
         strides: By default [4, 2, 1].
         paddings: By default [0, 1, 1].
+        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+            explore: agents then need no random actions.
 
     Raises:
         ValueError: If the settings of the convolutions do not fit each other or the image.
@@ -44,10 +46,11 @@ class AtariDqnModel(AtariConvTrunk):
         kernel_sizes: Sizes = None,
         strides: Sizes = None,
         paddings: Sizes = None,
+        noisy: bool = False,
     ) -> None:
         super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
         self.dueling = dueling
-        self.head = q_head(self.conv_out_size, fc_sizes, output_size, dueling)
+        self.head = q_head(self.conv_out_size, fc_sizes, output_size, dueling, noisy)
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested

@@ -70,6 +70,7 @@ class AtariR2d1Model(torch.nn.Module):
         prev_action: torch.Tensor,
         prev_reward: torch.Tensor,
         init_rnn_state: Nested,
+        reset: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, RnnState]:
         """Estimate the value of each action.
 
@@ -78,12 +79,14 @@ class AtariR2d1Model(torch.nn.Module):
             prev_action: [...,A] one-hot.
             prev_reward: [...]
             init_rnn_state: (h, c), [1,B,H] each; None is zeros.
+            reset: [T,B] True where an episode begins: the state before that step is zero; None is
+                nowhere.
 
         Returns:
             [A], [B,A] or [T,B,A] action values, and the state [1,B,H] after the last step.
         """
         images, lead = fold_images(observation)
         lstm_out, rnn_state = run_lstm(
-            self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead
+            self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead, reset
         )
         return lead.restore(self.head(lstm_out)), rnn_state

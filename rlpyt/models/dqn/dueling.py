@@ -6,6 +6,7 @@ import torch
 
 from rlpyt.models._sizes import Sizes
 from rlpyt.models.mlp import MlpModel
+from rlpyt.models.noisy import linear_layer
 from rlpyt.models.utils import scale_grad
 
 
@@ -24,6 +25,7 @@ class DuelingHeadModel(torch.nn.Module):
         hidden_sizes: Widths of the hidden layers of each stream.
         output_size: Number of actions A.
         grad_scale: Factor of the gradient into the input.
+        noisy: Whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
 
     Source: Wang et al. 2016, arXiv:1511.06581, eq. 9; the factor: section 4.2.
     """
@@ -34,14 +36,14 @@ class DuelingHeadModel(torch.nn.Module):
         hidden_sizes: Sizes,
         output_size: int,
         grad_scale: float = 2 ** (-1 / 2),
+        noisy: bool = False,
     ) -> None:
         super().__init__()
-        self.advantage_hidden = MlpModel(input_size, hidden_sizes)
-        self.advantage_out = torch.nn.Linear(
-            self.advantage_hidden.output_size, output_size, bias=False
-        )
+        LinearCls = linear_layer(noisy)
+        self.advantage_hidden = MlpModel(input_size, hidden_sizes, LinearCls=LinearCls)
+        self.advantage_out = LinearCls(self.advantage_hidden.output_size, output_size, bias=False)
         self.advantage_bias = torch.nn.Parameter(torch.zeros(1))
-        self.value = MlpModel(input_size, hidden_sizes, output_size=1)
+        self.value = MlpModel(input_size, hidden_sizes, 1, LinearCls=LinearCls)
         self._grad_scale = grad_scale
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -66,6 +68,7 @@ class DistributionalDuelingHeadModel(torch.nn.Module):
         output_size: Number of actions A.
         n_atoms: Number of atoms P.
         grad_scale: Factor of the gradient into the input.
+        noisy: Whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
 
     Source: Hessel et al. 2017, arXiv:1710.02298, section "Network architecture".
     """
@@ -77,14 +80,16 @@ class DistributionalDuelingHeadModel(torch.nn.Module):
         output_size: int,
         n_atoms: int,
         grad_scale: float = 2 ** (-1 / 2),
+        noisy: bool = False,
     ) -> None:
         super().__init__()
-        self.advantage_hidden = MlpModel(input_size, hidden_sizes)
-        self.advantage_out = torch.nn.Linear(
+        LinearCls = linear_layer(noisy)
+        self.advantage_hidden = MlpModel(input_size, hidden_sizes, LinearCls=LinearCls)
+        self.advantage_out = LinearCls(
             self.advantage_hidden.output_size, output_size * n_atoms, bias=False
         )
         self.advantage_bias = torch.nn.Parameter(torch.zeros(n_atoms))
-        self.value = MlpModel(input_size, hidden_sizes, output_size=n_atoms)
+        self.value = MlpModel(input_size, hidden_sizes, n_atoms, LinearCls=LinearCls)
         self._grad_scale = grad_scale
         self._output_size = output_size
         self._n_atoms = n_atoms

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
-from rlpyt.models._inputs import LeadingDims, fold_vectors
-from rlpyt.models._sizes import Sizes, as_list
+from rlpyt.models._sizes import Sizes
 from rlpyt.models.dqn._heads import distributional_head, q_head
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.dqn._trunk import MlpTrunk
 from rlpyt.utils.types import Nested
 
 
-class _MlpTrunk(torch.nn.Module):
-    """All hidden layers but the last, which belongs to the head: dueling streams have their own."""
-
-    def __init__(self, observation_shape: Sequence[int], hidden_sizes: Sizes) -> None:
-        super().__init__()
-        if not all(isinstance(length, (int, np.integer)) for length in observation_shape):
-            raise ValueError(
-                f"observation_shape is {observation_shape}, but {type(self).__name__} takes one "
-                "array: join the parts in a wrapper of the environment, or pass a ModelCls which "
-                "takes them"
-            )
-        self._obs_ndim = len(observation_shape)
-        self.body = MlpModel(math.prod(observation_shape), as_list(hidden_sizes)[:-1])
-
-    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Features [T*B,F], and the leading dimensions."""
-        flat, lead = fold_vectors(observation, self._obs_ndim)
-        return self.body(flat), lead
-
-
-class MlpDqnModel(_MlpTrunk):
+class MlpDqnModel(MlpTrunk):
     """A perceptron gives the value of each action.
 
     Args:
@@ -44,6 +21,8 @@ class MlpDqnModel(_MlpTrunk):
         hidden_sizes: Widths of the hidden layers.
         dueling: Whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+            explore: agents then need no random actions.
 
     Raises:
         ValueError: If observations are not one array.
@@ -55,11 +34,11 @@ class MlpDqnModel(_MlpTrunk):
         output_size: int,
         hidden_sizes: Sizes = (64, 64),
         dueling: bool = False,
+        noisy: bool = False,
     ) -> None:
         super().__init__(observation_shape, hidden_sizes)
         self.dueling = dueling
-        last = as_list(hidden_sizes)[-1:]
-        self.head = q_head(self.body.output_size, last, output_size, dueling)
+        self.head = q_head(self.body.output_size, self.head_sizes, output_size, dueling, noisy)
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
@@ -78,7 +57,7 @@ class MlpDqnModel(_MlpTrunk):
         return lead.restore(self.head(features))
 
 
-class MlpCatDqnModel(_MlpTrunk):
+class MlpCatDqnModel(MlpTrunk):
     """A perceptron gives a distribution over returns for each action.
 
     Args:
@@ -88,6 +67,8 @@ class MlpCatDqnModel(_MlpTrunk):
         dueling: Whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
         n_atoms: Number of atoms P.
+        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+            explore: agents then need no random actions.
 
     Raises:
         ValueError: If observations are not one array.
@@ -100,11 +81,13 @@ class MlpCatDqnModel(_MlpTrunk):
         hidden_sizes: Sizes = (64, 64),
         dueling: bool = False,
         n_atoms: int = 51,
+        noisy: bool = False,
     ) -> None:
         super().__init__(observation_shape, hidden_sizes)
         self.dueling = dueling
-        last = as_list(hidden_sizes)[-1:]
-        self.head = distributional_head(self.body.output_size, last, output_size, n_atoms, dueling)
+        self.head = distributional_head(
+            self.body.output_size, self.head_sizes, output_size, n_atoms, dueling, noisy
+        )
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested

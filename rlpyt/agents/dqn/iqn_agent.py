@@ -1,0 +1,101 @@
+"""Implicit quantile network agents: the return of every discrete action at random fractions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpyt.agents.base import AgentStep
+from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo
+from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.utils.types import Nested
+
+
+class IqnAgent(DqnAgent):
+    """Acts epsilon-greedily by the mean of each action's quantiles at random fractions.
+
+    The model is called with observation, one-hot previous action, previous reward and fractions tau
+    [...,N], and returns quantiles [...,A,N]. The agent info holds their means q [...,A].
+
+    Args:
+        n_tau: number of fractions which are drawn for every action, K in the source.
+        **kwargs: of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
+
+    Raises:
+        ValueError: if that is less than 1.
+
+    Source: Dabney et al. 2018, arXiv:1806.06923.
+    """
+
+    def __init__(self, n_tau: int = 32, **kwargs: Any) -> None:
+        if n_tau < 1:
+            raise ValueError(f"n_tau is {n_tau}: make it at least 1")
+        super().__init__(**kwargs)
+        self.n_tau = n_tau
+
+    def __call__(
+        self,
+        observation: Nested,
+        prev_action: Nested,
+        prev_reward: Nested,
+        n_tau: int | None = None,
+    ) -> Any:
+        """Quantiles of all actions, with gradients, at fractions drawn uniformly from [0, 1).
+
+        Args:
+            observation: [B,...].
+            prev_action: [B] indexes.
+            prev_reward: [B].
+            n_tau: N, how many fractions; None for as many as to act.
+
+        Returns:
+            Quantiles [B,A,N] and fractions tau [B,N], on the CPU.
+        """
+        return self.to_cpu(
+            self._quantiles(self.model, observation, prev_action, prev_reward, n_tau)
+        )
+
+    @torch.no_grad()
+    def target(
+        self,
+        observation: Nested,
+        prev_action: Nested,
+        prev_reward: Nested,
+        n_tau: int | None = None,
+    ) -> Any:
+        """Quantiles and fractions as of a call, by the target network, without gradients."""
+        return self.to_cpu(
+            self._quantiles(self.target_model, observation, prev_action, prev_reward, n_tau)
+        )
+
+    @torch.no_grad()
+    def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
+        quantiles, _ = self._quantiles(
+            self.acting_model, observation, prev_action, prev_reward, self.n_tau
+        )
+        return self.to_agent_step(quantiles)
+
+    def to_agent_step(self, output: Any) -> AgentStep:
+        """Choose actions from the model's output; override it for models which return more.
+
+        Args:
+            output: quantiles [B,A,N], on the device of the model.
+        """
+        return super().to_agent_step(output.mean(dim=-1))
+
+    def _quantiles(
+        self,
+        model: Any,
+        observation: Nested,
+        prev_action: Nested,
+        prev_reward: Nested,
+        n_tau: int | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Quantiles and fractions, on the device of the model."""
+        prev_action = self.distribution.to_onehot(prev_action)
+        inputs = self.to_model_device(observation, prev_action, prev_reward)
+        leading_dims = inputs[2].shape
+        n_tau = self.n_tau if n_tau is None else n_tau
+        tau = torch.rand(*leading_dims, n_tau, device=self.device)
+        return model(*inputs, tau), tau

@@ -1,0 +1,42 @@
+"""Quantile regression DQN agents: quantiles of the return for every discrete action."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlpyt.agents.base import AgentStep
+from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo
+from rlpyt.agents.dqn.dqn_agent import DqnAgent
+
+
+class QrDqnAgent(DqnAgent):
+    """Acts epsilon-greedily by the mean of each action's N quantiles.
+
+    The model takes ``n_quantiles`` and returns quantiles [...,A,N], of the fractions (i - 1/2) / N
+    for i = 1, ..., N. So do calls of the agent and :meth:`target`. The agent info holds their means
+    q [...,A].
+
+    Args:
+        n_quantiles: N, at least 1.
+        **kwargs: of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
+
+    Raises:
+        ValueError: if there are no quantiles.
+
+    Source: Dabney et al. 2018, arXiv:1710.10044.
+    """
+
+    def __init__(self, n_quantiles: int = 200, **kwargs: Any) -> None:
+        if n_quantiles < 1:
+            raise ValueError(f"n_quantiles is {n_quantiles}: make it at least 1")
+        super().__init__(**kwargs)
+        self.n_quantiles = n_quantiles
+        self.model_kwargs = {**self.model_kwargs, "n_quantiles": n_quantiles}
+
+    def to_agent_step(self, output: Any) -> AgentStep:
+        """Choose actions from the model's output; override it for models which return more.
+
+        Args:
+            output: quantiles [B,A,N], on the device of the model.
+        """
+        return super().to_agent_step(output.mean(dim=-1))

@@ -1,0 +1,65 @@
+"""Implicit quantile networks: learn the whole quantile function of the return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpyt.algos._settings import check_at_least_one
+from rlpyt.algos.dqn.dqn import SamplesToBuffer as SamplesToBuffer
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.types import Nested
+
+
+class IQN(QRDQN):
+    """Minimises the quantile Huber loss at random fractions, drawn anew for every sample.
+
+        loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
+        u_ij = R_n + (1 - done_n) * discount^n * Z_target_{tau'_j}(s', a') - Z_{tau_i}(s, a)
+        tau_i, tau'_j ~ U(0, 1),      i = 1, ..., N,      j = 1, ..., N'
+
+    where a' has the greatest mean over further fractions, as many as the agent acts by.
+
+    Args:
+        n_tau: N.
+        n_target_tau: N'.
+        **kwargs: of :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
+
+    Source: Dabney et al. 2018, arXiv:1806.06923, eq. 3.
+    """
+
+    n_tau: int
+    n_target_tau: int
+
+    def __init__(self, n_tau: int = 64, n_target_tau: int = 64, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        save__init__args(locals())
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_at_least_one(self, "n_tau", "n_target_tau")
+
+    def _check_agent(self) -> None:
+        if not hasattr(self.agent, "n_tau"):
+            raise ValueError(
+                f"{type(self).__name__} needs an agent which gives quantiles of returns at n_tau "
+                f"random fractions, but the agent is {type(self.agent).__name__}: use one such as "
+                "IqnAgent"
+            )
+
+    def quantiles(self, agent_inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
+        """Quantiles [B,A,N] of all actions, with gradients, and their fractions [B,N]."""
+        quantiles, tau = self.agent(*agent_inputs, n_tau=self.n_tau)
+        return quantiles, tau
+
+    def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
+        """Quantiles to choose actions by [B,A,K], and those for the target [B,A,N']."""
+        if self.double_dqn:
+            choosing, _ = self.agent(*inputs)
+            quantiles, _ = self.agent.target(*inputs, n_tau=self.n_target_tau)
+            return choosing, quantiles
+        n_choosing = self.agent.n_tau
+        both, _ = self.agent.target(*inputs, n_tau=n_choosing + self.n_target_tau)
+        return both[..., :n_choosing], both[..., n_choosing:]

@@ -1,0 +1,78 @@
+"""The implicit quantile deep Q-network for images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rlpyt.models._sizes import Sizes
+from rlpyt.models.dqn._heads import ImplicitQuantileHeadModel
+from rlpyt.models.dqn._trunk import AtariConvTrunk
+from rlpyt.utils.types import Nested
+
+
+class AtariIqnModel(AtariConvTrunk):
+    """Convolutions and a head give any quantile of the return of each action.
+
+    Args:
+        image_shape: (C, H, W) of an image.
+        output_size: Number of actions A.
+        n_cosines: Number of cosines in which fractions are embedded.
+        fc_sizes: Widths of the hidden layers behind the convolutions.
+        dueling: Whether the head is a
+            :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+        use_maxpool: Whether striding is by max-pooling.
+        channels: Channels of each convolution, by default [32, 64, 64].
+        kernel_sizes: By default [8, 4, 3].
+        strides: By default [4, 2, 1].
+        paddings: By default [0, 1, 1].
+        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+            explore: agents then need no random actions.
+
+    Raises:
+        ValueError: If the settings of the convolutions do not fit each other or the image.
+
+    Source: Dabney et al. 2018, arXiv:1806.06923, section "Implementation".
+    """
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        output_size: int,
+        n_cosines: int = 64,
+        fc_sizes: Sizes = 512,
+        dueling: bool = False,
+        use_maxpool: bool = False,
+        channels: Sizes = None,
+        kernel_sizes: Sizes = None,
+        strides: Sizes = None,
+        paddings: Sizes = None,
+        noisy: bool = False,
+    ) -> None:
+        super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
+        self.dueling = dueling
+        self.head = ImplicitQuantileHeadModel(
+            self.conv_out_size, fc_sizes, output_size, n_cosines, dueling, noisy
+        )
+
+    def forward(
+        self,
+        observation: torch.Tensor,
+        prev_action: Nested,
+        prev_reward: Nested,
+        tau: torch.Tensor,
+    ) -> torch.Tensor:
+        """Estimate quantiles of the return of each action.
+
+        Args:
+            observation: [C,H,W], [B,C,H,W] or [T,B,C,H,W] images; uint8 is scaled by 1/255.
+            prev_action: Not used.
+            prev_reward: Not used.
+            tau: [N], [B,N] or [T,B,N] fractions in [0, 1], for each observation its own.
+
+        Returns:
+            [A,N], [B,A,N] or [T,B,A,N] quantiles.
+        """
+        features, lead = self.features(observation)
+        return lead.restore(self.head(features, tau.reshape(len(features), -1)))

@@ -1,0 +1,122 @@
+"""Q-networks of quantiles for vector observations, such as those of classic control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rlpyt.models._sizes import Sizes, as_list
+from rlpyt.models.dqn._heads import ImplicitQuantileHeadModel, distributional_head
+from rlpyt.models.dqn._trunk import MlpTrunk
+from rlpyt.utils.types import Nested
+
+
+class MlpQrDqnModel(MlpTrunk):
+    """A perceptron gives quantiles of the return of each action.
+
+    Args:
+        observation_shape: Shape of one observation, which is flattened.
+        output_size: Number of actions A.
+        hidden_sizes: Widths of the hidden layers.
+        dueling: Whether the last hidden layer and the output are the two streams of a
+            :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
+        n_quantiles: Number of quantiles N.
+        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+            explore: agents then need no random actions.
+
+    Raises:
+        ValueError: If observations are not one array.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        output_size: int,
+        hidden_sizes: Sizes = (64, 64),
+        dueling: bool = False,
+        n_quantiles: int = 200,
+        noisy: bool = False,
+    ) -> None:
+        super().__init__(observation_shape, hidden_sizes)
+        self.dueling = dueling
+        self.head = distributional_head(
+            self.body.output_size, self.head_sizes, output_size, n_quantiles, dueling, noisy
+        )
+
+    def forward(
+        self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
+    ) -> torch.Tensor:
+        """Estimate quantiles of the return of each action.
+
+        Args:
+            observation: [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: Not used.
+            prev_reward: Not used.
+
+        Returns:
+            [...,A,N] quantiles, of the fractions (i - 1/2) / N for i = 1, ..., N.
+        """
+        features, lead = self.features(observation)
+        return lead.restore(self.head(features))
+
+
+class MlpIqnModel(MlpTrunk):
+    """A perceptron gives any quantile of the return of each action.
+
+    Args:
+        observation_shape: Shape of one observation, which is flattened.
+        output_size: Number of actions A.
+        hidden_sizes: Widths of the hidden layers, at least one; fractions join before the last of
+            them, or behind the only one.
+        dueling: Whether the last hidden layer and the output are the two streams of a
+            :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+        n_cosines: Number of cosines in which fractions are embedded.
+        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+            explore: agents then need no random actions.
+
+    Raises:
+        ValueError: If observations are not one array, or there is no hidden layer.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        output_size: int,
+        hidden_sizes: Sizes = (64, 64),
+        dueling: bool = False,
+        n_cosines: int = 64,
+        noisy: bool = False,
+    ) -> None:
+        sizes = as_list(hidden_sizes)
+        if not sizes:
+            raise ValueError(
+                f"hidden_sizes is {hidden_sizes}: give at least one width, since fractions "
+                "multiply the features of a hidden layer"
+            )
+        super().__init__(observation_shape, sizes, n_in_head=min(1, len(sizes) - 1))
+        self.dueling = dueling
+        self.head = ImplicitQuantileHeadModel(
+            self.body.output_size, self.head_sizes, output_size, n_cosines, dueling, noisy
+        )
+
+    def forward(
+        self,
+        observation: torch.Tensor,
+        prev_action: Nested,
+        prev_reward: Nested,
+        tau: torch.Tensor,
+    ) -> torch.Tensor:
+        """Estimate quantiles of the return of each action.
+
+        Args:
+            observation: [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: Not used.
+            prev_reward: Not used.
+            tau: [...,N] fractions in [0, 1], for each observation its own.
+
+        Returns:
+            [...,A,N] quantiles.
+        """
+        features, lead = self.features(observation)
+        return lead.restore(self.head(features, tau.reshape(len(features), -1)))

@@ -1,0 +1,72 @@
+"""The recurrent deep Q-network for vector observations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rlpyt.models._rnn import RnnState as RnnState
+from rlpyt.models._rnn import lstm_input_size, run_lstm
+from rlpyt.models._sizes import Sizes
+from rlpyt.models.dqn._heads import q_head
+from rlpyt.models.dqn._trunk import MlpTrunk
+from rlpyt.utils.types import Nested
+
+
+class MlpR2d1Model(MlpTrunk):
+    """A perceptron with an LSTM before its last hidden layer gives the value of each action.
+
+    Args:
+        observation_shape: Shape of one observation, which is flattened.
+        output_size: Number of actions A.
+        hidden_sizes: Widths of the hidden layers, of which the last is behind the LSTM.
+        lstm_size: Hidden size H of the LSTM.
+        dueling: Whether the last hidden layer and the output are the two streams of a
+            :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+
+    Raises:
+        ValueError: If observations are not one array.
+
+    Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        output_size: int,
+        hidden_sizes: Sizes = (64, 64),
+        lstm_size: int = 64,
+        dueling: bool = False,
+    ) -> None:
+        super().__init__(observation_shape, hidden_sizes)
+        self.dueling = dueling
+        self.lstm = torch.nn.LSTM(lstm_input_size(self.body.output_size, output_size), lstm_size)
+        self.head = q_head(lstm_size, self.head_sizes, output_size, dueling)
+
+    def forward(
+        self,
+        observation: torch.Tensor,
+        prev_action: torch.Tensor,
+        prev_reward: torch.Tensor,
+        init_rnn_state: Nested,
+        reset: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, RnnState]:
+        """Estimate the value of each action.
+
+        Args:
+            observation: [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: [...,A] one-hot.
+            prev_reward: [...]
+            init_rnn_state: (h, c), [1,B,H] each; None is zeros.
+            reset: [T,B] True where an episode begins: the state before that step is zero; None is
+                nowhere.
+
+        Returns:
+            [...,A] action values, and the state [1,B,H] after the last step.
+        """
+        features, lead = self.features(observation)
+        lstm_out, rnn_state = run_lstm(
+            self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
+        )
+        return lead.restore(self.head(lstm_out)), rnn_state

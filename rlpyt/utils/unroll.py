@@ -1,0 +1,83 @@
+"""Recurrent networks over sequences in which episodes end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.types import Nested
+
+
+def takes(instance: Any, method: str, name: str) -> bool:
+    """Whether ``method`` of ``instance`` takes an argument ``name``.
+
+    A method with ``**kwargs`` is taken to hand them on to that of the next base class.
+    """
+    return _class_takes(instance.__class__, method, name)
+
+
+@cache
+def _class_takes(cls: Any, method: str, name: str) -> bool:
+    for base in cls.__mro__:
+        if method not in vars(base):
+            continue
+        parameters = inspect.signature(vars(base)[method]).parameters
+        if name in parameters:
+            return True
+        if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+            return False
+    return False
+
+
+def unroll(
+    network: Callable[..., tuple[torch.Tensor, Nested]],
+    inputs: tuple[Nested, ...],
+    init_rnn_state: Nested,
+    reset: torch.Tensor | None,
+    takes_reset: bool,
+) -> tuple[torch.Tensor, Nested]:
+    """Run a recurrent network whose state is zero before some of the steps.
+
+    A network which does not take ``reset`` runs in pieces, from one time to the next at which any
+    state is zeroed.
+
+    Args:
+        network: called with ``inputs``, the state, and ``reset=`` if it takes that; returns outputs
+            [T,B,...] and the state [N,B,H] after the last step.
+        inputs: [T,B,...] each.
+        init_rnn_state: [N,B,H] before the first step, or None for zeros.
+        reset: [T,B] bool, or None for nowhere.
+        takes_reset: whether the network takes ``reset``.
+
+    Returns:
+        Outputs [T,B,...], and the state [N,B,H] after the last step.
+    """
+    if reset is None or not reset.any():
+        return network(*inputs, init_rnn_state)
+    if takes_reset:
+        return network(*inputs, init_rnn_state, reset=reset)
+    T = len(reset)
+    starts = sorted({0, *reset.any(1).nonzero().squeeze(1).tolist()})
+    rnn_state, outputs = init_rnn_state, []
+    for start, stop in zip(starts, [*starts[1:], T]):
+        rnn_state = _zeroed(rnn_state, reset[start])
+        piece = (_rows(part, start, stop) for part in inputs)
+        output, rnn_state = network(*piece, rnn_state)
+        outputs.append(output)
+    return torch.cat(outputs), rnn_state
+
+
+def _rows(part: Any, start: int, stop: int) -> Any:
+    return part[start:stop]
+
+
+def _zeroed(rnn_state: Nested, mask: torch.Tensor) -> Nested:
+    """The state [N,B,H] with zeros where ``mask`` [B] is true."""
+    return buffer_func(
+        rnn_state, lambda part: part.masked_fill(mask.to(part.device)[None, :, None], 0)
+    )

@@ -1,0 +1,205 @@
+"""Agents whose networks explore: when noise is drawn, and what becomes of epsilon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
+from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpIqnAgent, MlpQrDqnAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.models.noisy import NoisyLinear
+from rlpyt.spaces.int_box import IntBox
+from tests.agents.parts import inputs, made
+
+NOISY = {"noisy": True, "dueling": True}
+AGENTS = [MlpDqnAgent, MlpCatDqnAgent, MlpQrDqnAgent]
+
+
+def noisy(AgentCls: Any = MlpDqnAgent, **kwargs: Any) -> Any:
+    return made(AgentCls(model_kwargs=NOISY, **kwargs))
+
+
+def outputs(agent: Any, data: Any) -> torch.Tensor:
+    output: torch.Tensor = agent.step(*data).agent_info.get(0)
+    return output
+
+
+@pytest.mark.parametrize("AgentCls", AGENTS)
+def test_noise_is_drawn_once_per_batch_and_removed_in_evaluation(AgentCls: Any) -> None:
+    agent, data = noisy(AgentCls), inputs(3)
+    agent.sample_mode(0)
+    first = outputs(agent, data)
+    assert torch.equal(outputs(agent, data), first), "the same within a batch of the sampler"
+    agent.sample_mode(1)
+    assert not torch.allclose(outputs(agent, data), first)
+    agent.eval_mode(1)
+    mean = outputs(agent, data)
+    agent.eval_mode(2)
+    assert torch.equal(outputs(agent, data), mean)
+    plain = made(AgentCls(model_kwargs={"dueling": True}))
+    plain.model.load_state_dict(agent.model.state_dict(), strict=False)
+    plain.eval_mode(1)
+    assert torch.allclose(outputs(plain, data), mean)
+
+
+def test_noise_of_an_agent_with_random_fractions() -> None:
+    agent, data = noisy(MlpIqnAgent), inputs(3)
+    q = []
+    for mode in (agent.sample_mode, agent.sample_mode, agent.eval_mode, agent.eval_mode):
+        mode(1)
+        torch.manual_seed(0)  # The same fractions.
+        q.append(outputs(agent, data))
+    assert not torch.allclose(q[0], q[1])
+    assert not torch.allclose(q[1], q[2])
+    assert torch.equal(q[2], q[3])
+
+
+@pytest.mark.parametrize("AgentCls", AGENTS)
+def test_every_call_in_training_has_its_own_noise(AgentCls: Any) -> None:
+    agent, data = noisy(AgentCls), inputs(3)
+    agent.sample_mode(0)
+    agent.train_mode(0)
+    results = [agent(*data), agent(*data), agent.target(*data), agent.target(*data)]
+    for i, result in enumerate(results):
+        assert all(not torch.allclose(result, other) for other in results[:i])
+
+
+def epsilons(agent: Any, eps_itr_max: int = 10) -> tuple[Any, Any, Any]:
+    """Before annealing, after it, and in evaluation."""
+    agent.set_epsilon_itr_min_max(0, eps_itr_max)
+    found = []
+    for mode, itr in ((agent.sample_mode, 0), (agent.sample_mode, 20), (agent.eval_mode, 20)):
+        mode(itr)
+        found.append(agent.distribution.epsilon)
+    return tuple(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, (0, 0, 0)),
+        ({"eps_final": 0.1}, (0, 0.1, 0)),
+        ({"eps_init": 0.5}, (0.5, 0, 0)),
+        ({"eps_eval": 0.05}, (0, 0, 0.05)),
+        ({"eps_init": 0.0, "eps_final": 0.0, "eps_eval": 0.0}, (0, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("AgentCls", [*AGENTS, MlpIqnAgent])
+def test_epsilons_left_at_their_defaults_are_0(
+    AgentCls: Any, settings: dict[str, float], expected: Any
+) -> None:
+    agent = noisy(AgentCls, **settings)
+    assert epsilons(agent) == expected
+    assert agent._mode == "eval"
+
+
+def test_without_noise_the_defaults_stay() -> None:
+    assert epsilons(made(MlpDqnAgent())) == (1, 0.01, 0.001)
+
+
+def test_greedy_actions_draw_nothing_at_random() -> None:
+    agent = noisy()
+    agent.sample_mode(0)
+    before = torch.get_rng_state()
+    step = agent.step(*inputs_without_drawing(before))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(step.action, step.agent_info.q.argmax(-1))
+
+
+def inputs_without_drawing(state: torch.Tensor) -> Any:
+    data = inputs(5)
+    torch.set_rng_state(state)
+    return data
+
+
+def test_one_epsilon_per_environment_is_kept() -> None:
+    agent = noisy(eps_final_min=0.001, eps_init=0.3)
+    agent.collector_initialize(global_B=3, env_ranks=[0, 1, 2])
+    assert agent.eps_final.tolist() == pytest.approx([0.001, 10**-2.5, 0.01])
+    assert agent.eps_init.tolist() == pytest.approx([0.3] * 3)
+
+
+def test_epsilons_of_the_environments_are_0_too() -> None:
+    agent = noisy()
+    agent.collector_initialize(global_B=3, env_ranks=[0, 2])
+    agent.sample_mode(0)
+    assert agent.distribution.epsilon == 0
+    agent.initialize(EnvSpaces(*agent.env_spaces), global_B=2, env_ranks=[0, 1])
+    assert epsilons(agent) == (0, 0, 0)
+
+
+def test_it_is_said_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    noisy(eps_final=0.1)
+    assert "explores by the noise of its network: epsilon 0.0 to 0.1" in capsys.readouterr().out
+    made(MlpDqnAgent())
+    assert "noise" not in capsys.readouterr().out
+
+
+class OwnModel(torch.nn.Module):
+    """A user's network, which takes no option."""
+
+    def __init__(self, observation_shape: Any, output_size: int) -> None:
+        super().__init__()
+        self.linear = NoisyLinear(observation_shape[0], output_size)
+
+    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        return self.linear(observation)
+
+
+def test_noisy_layers_of_a_users_network_are_found() -> None:
+    agent, data = made(MlpDqnAgent(ModelCls=OwnModel)), inputs(3)
+    assert epsilons(agent) == (0, 0, 0)
+    agent.sample_mode(0)
+    first = outputs(agent, data)
+    agent.sample_mode(1)
+    assert not torch.allclose(outputs(agent, data), first)
+
+
+def test_processes_which_share_parameters_draw_their_own_noise() -> None:
+    agent = made(MlpDqnAgent(model_kwargs=NOISY), share_memory=True)
+    layer = next(m for m in agent.model.modules() if isinstance(m, NoisyLinear))
+    agent.sample_mode(0)
+    assert layer._noise is not None
+    assert layer.weight_sigma.is_shared()
+    assert not any(noise.is_shared() for noise in layer._noise)
+
+
+def test_published_parameters_leave_the_noise() -> None:
+    agent, data = made(MlpDqnAgent(model_kwargs=NOISY), share_memory=True), inputs(3)
+    agent.async_cpu()
+    agent.sample_mode(0)
+    before = outputs(agent, data)
+    with torch.no_grad():
+        for p in agent.shared_model.parameters():
+            p.zero_()
+    agent._send_count.value += 1
+    agent.recv_shared_memory()
+    assert not torch.allclose(outputs(agent, data), before)
+    assert torch.equal(outputs(agent, data), torch.zeros(3, 4)), "of zero weights, noise is zero"
+
+
+def test_target_moves_towards_means_and_deviations() -> None:
+    agent = noisy()
+    agent.sample_mode(0)
+    with torch.no_grad():
+        for p in agent.model.parameters():
+            p += 1
+    agent.update_target(0.5)
+    for name, value in agent.target_model.state_dict().items():
+        assert torch.allclose(value, agent.model.state_dict()[name] - 0.5)
+
+
+def test_images() -> None:
+    agent = AtariCatDqnAgent(model_kwargs={**NOISY, "fc_sizes": 16})
+    agent.initialize(EnvSpaces(IntBox(0, 256, (4, 52, 40), dtype="uint8"), IntBox(0, 6)))
+    assert isinstance(agent, EpsilonGreedyAgentMixin)
+    agent.sample_mode(0)
+    image = torch.randint(256, (2, 4, 52, 40), dtype=torch.uint8)
+    data = (image, torch.zeros(2, dtype=torch.int64), torch.zeros(2))
+    first = outputs(agent, data)
+    agent.sample_mode(1)
+    assert not torch.allclose(outputs(agent, data), first)

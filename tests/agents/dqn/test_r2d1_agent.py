@@ -1,0 +1,198 @@
+"""Recurrent Q-network agents, with an LSTM and with a model whose state can be counted."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent, AtariR2d1AlternatingAgent
+from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent, MlpR2d1AlternatingAgent
+from rlpyt.agents.dqn.r2d1_agent import (
+    AgentInfo,
+    R2d1Agent,
+    R2d1AgentBase,
+    R2d1AlternatingAgent,
+)
+from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.int_box import IntBox
+from tests.agents.parts import SPACES, inputs, made
+
+SMALL = {"hidden_sizes": [8, 8], "lstm_size": 6}
+AGENTS = [MlpR2d1Agent, MlpR2d1AlternatingAgent]
+
+
+def make(AgentCls: Any = MlpR2d1Agent, **kwargs: Any) -> Any:
+    agent = made(AgentCls(model_kwargs=SMALL, **kwargs))
+    agent.sample_mode(0)
+    return agent
+
+
+def test_kinds_of_agents() -> None:
+    assert AgentInfo._fields == ("q", "prev_rnn_state")
+    for AgentCls in (R2d1Agent, AtariR2d1Agent, MlpR2d1Agent):
+        assert (AgentCls.recurrent, AgentCls.alternating) == (True, False)
+    for AgentCls in (R2d1AlternatingAgent, AtariR2d1AlternatingAgent, MlpR2d1AlternatingAgent):
+        assert (AgentCls.recurrent, AgentCls.alternating) == (True, True)
+
+
+@pytest.mark.parametrize("lead", [(), (1,), (5,)])
+def test_step(lead: tuple[int, ...]) -> None:
+    agent = make()
+    agent.distribution.set_epsilon(0.0)
+    step = agent.step(*inputs(*lead))
+    B = lead[0] if lead else 1
+    assert step.action.shape == lead
+    assert torch.equal(step.action, step.agent_info.q.argmax(-1))
+    assert step.agent_info.q.shape == (*lead, 4)
+    assert step.agent_info.prev_rnn_state.h.shape == (B, 1, 6)
+    assert not step.agent_info.prev_rnn_state.h.any()
+    assert agent.prev_rnn_state.h.shape == (1, B, 6)
+
+
+def test_recorded_state_is_that_before_the_step() -> None:
+    agent = make()
+    data = inputs(5)
+    agent.step(*data)
+    before = [part.clone() for part in agent.prev_rnn_state]
+    info = agent.step(*data).agent_info
+    for recorded, part in zip(info.prev_rnn_state, before):
+        assert torch.equal(recorded, part.transpose(0, 1))
+        assert part.any()
+
+
+def test_reset_of_one_does_not_change_what_was_recorded() -> None:
+    agent = make()
+    agent.step(*inputs(3))
+    info = agent.step(*inputs(3)).agent_info
+    copies = [part.clone() for part in info.prev_rnn_state]
+    agent.reset_one(1)
+    assert all(torch.equal(a, b) for a, b in zip(copies, info.prev_rnn_state))
+    assert not agent.prev_rnn_state.h[:, 1].any()
+    assert agent.prev_rnn_state.h[:, 0].any()
+
+
+@pytest.mark.parametrize("AgentCls", AGENTS)
+def test_training_sees_what_acting_saw(AgentCls: Any) -> None:
+    agent = make(AgentCls)
+    observation, action, reward = inputs(6, 3)
+    n_halves = 1 + agent.alternating
+    qs = []
+    for t in range(6):
+        for _ in range(n_halves):  # Both halves see the same.
+            q = agent.step(observation[t], action[t], reward[t]).agent_info.q
+        qs.append(q)
+    state = agent.prev_rnn_state
+    q, after = agent(observation, action, reward, None)
+    assert q.requires_grad
+    assert torch.allclose(q, torch.stack(qs), atol=1e-6)
+    assert torch.allclose(after.h, state.h, atol=1e-6)
+    target_q, target_after = agent.target(observation, action, reward, None)
+    assert torch.equal(target_q, q)
+    assert not target_q.requires_grad
+    assert torch.equal(target_after.c, after.c)
+
+
+def test_halves_of_alternating_sampling_have_their_own_state() -> None:
+    agent, alone = make(MlpR2d1AlternatingAgent), make()
+    alone.load_state_dict(agent.state_dict())
+    first, second = inputs(5, 2), inputs(5, 2)
+    for t in range(5):
+        found = agent.step(*(part[t] for part in first)).agent_info
+        agent.step(*(part[t] for part in second))
+        expected = alone.step(*(part[t] for part in first)).agent_info
+        assert torch.equal(found.q, expected.q)
+        assert torch.equal(found.prev_rnn_state.c, expected.prev_rnn_state.c)
+
+
+@pytest.mark.parametrize("AgentCls", AGENTS)
+def test_evaluation_and_training_do_not_disturb_the_state_of_sampling(AgentCls: Any) -> None:
+    agent, other = make(AgentCls), make(AgentCls)
+    other.load_state_dict(agent.state_dict())
+    data = [inputs(3) for _ in range(4)]
+    for a in (agent, other):
+        a.step(*data[0])
+        a.step(*data[1])
+    agent.train_mode(0)
+    agent(*inputs(4, 3), None)
+    agent.eval_mode(0)
+    agent.step(*inputs(2))
+    agent.sample_mode(1)
+    other.sample_mode(1)
+    for step in (2, 3):
+        found, expected = (a.step(*data[step]).agent_info for a in (agent, other))
+        assert torch.equal(found.q, expected.q)
+
+
+def test_state_given_for_training() -> None:
+    agent = make()
+    data = inputs(4, 3)
+    q, state = agent(*data, None)
+    first, between = agent(*(part[:2] for part in data), None)
+    second, after = agent(*(part[2:] for part in data), between)
+    assert torch.allclose(torch.cat((first, second)), q, atol=1e-6)
+    assert torch.allclose(after.h, state.h, atol=1e-6)
+
+
+class Gru(torch.nn.Module):
+    """A model whose state is one tensor, which does not know ``reset``."""
+
+    def __init__(self, observation_shape: Any, output_size: int) -> None:
+        super().__init__()
+        self.gru = torch.nn.GRU(*observation_shape, output_size)
+
+    def forward(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+        is_sequence = observation.dim() == 3
+        output, state = self.gru(observation if is_sequence else observation[None], state)
+        return output if is_sequence else output[0], state
+
+
+@pytest.mark.parametrize("AgentCls", AGENTS)
+def test_state_may_be_one_tensor(AgentCls: Any) -> None:
+    # `state or zeros` failed for a tensor.
+    agent = made(AgentCls(ModelCls=Gru))
+    agent.sample_mode(0)
+    for _ in range(4):
+        info = agent.step(*inputs(3)).agent_info
+    assert info.prev_rnn_state.shape == (3, 1, 4)
+    assert info.prev_rnn_state.any()
+    reset = torch.zeros(5, 3, dtype=torch.bool)
+    reset[2, 1] = True
+    data = inputs(5, 3)
+    q, _ = agent(*data, torch.ones(1, 3, 4), reset=reset)
+    alone, _ = agent(*(part[2:, 1:2] for part in data), None)
+    assert torch.allclose(q[2:, 1:2], alone, atol=1e-6)
+
+
+def test_base_without_a_mixin_says_what_it_lacks() -> None:
+    class Mine(MlpR2d1Agent):
+        prev_rnn_state = R2d1AgentBase.prev_rnn_state
+
+    agent = made(Mine())
+    with pytest.raises(NotImplementedError, match="Mine keeps no recurrent state: put Recurrent"):
+        agent.step(*inputs(2))
+
+
+def test_initial_state_and_target() -> None:
+    state = copy.deepcopy(make().state_dict())
+    agent = make(initial_model_state_dict=state)
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(agent.state_dict()["target"].values(), state["target"].values())
+    )
+
+
+@pytest.mark.parametrize("AgentCls", [AtariR2d1Agent, AtariR2d1AlternatingAgent])
+def test_images(AgentCls: Any) -> None:
+    conv = {"channels": [2], "kernel_sizes": [4], "strides": [4], "paddings": [0]}
+    agent = AgentCls(model_kwargs={**conv, "fc_size": 8, "lstm_size": 6, "head_size": 8})
+    shape = (2, 12, 8)
+    agent.initialize(EnvSpaces(IntBox(0, 256, shape, dtype="uint8"), SPACES.action))
+    agent.sample_mode(0)
+    _, action, reward = inputs(3)
+    observation = torch.randint(256, (3, *shape), dtype=torch.uint8)
+    step = agent.step(observation, action, reward)
+    assert step.agent_info.q.shape == (3, 4)
+    assert step.agent_info.prev_rnn_state.c.shape == (3, 1, 6)

@@ -1,0 +1,102 @@
+"""A recurrent agent in a maze of short episodes, and R2D1 set up for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.core.records import BatchSpec
+from rlpyt.envs.toy import TMaze
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.reference.recurrent_q_learning import Row, Settings, rows_of
+
+SPEC = BatchSpec(T=6, B=3)
+SETTINGS: dict[str, Any] = {
+    "discount": 0.9,
+    "batch_T": 5,
+    "batch_B": 7,
+    "warmup_T": 3,
+    "store_rnn_state_interval": 4,
+    "n_step_return": 2,
+    "min_steps_learn": 90,
+    "replay_size": 300,
+    "replay_ratio": 3,
+    "eps_steps": 500,
+    "target_update_interval": 5,
+}
+
+
+class Run:
+    """Samples and trains; keeps all that was sampled as rows of each environment."""
+
+    def __init__(
+        self,
+        AlgoCls: Any = R2D1,
+        mid_batch_reset: bool = True,
+        agent: Any = None,
+        spec: BatchSpec = SPEC,
+        **settings: Any,
+    ) -> None:
+        self.algo = AlgoCls(**{**SETTINGS, **settings})
+        kwargs = {"hidden_sizes": [8, 8], "lstm_size": 6}
+        self.agent = MlpR2d1Agent(model_kwargs=kwargs) if agent is None else agent
+        self.sampler = SerialSampler(
+            EnvCls=TMaze,
+            env_kwargs={"length": 1},
+            batch_T=spec.T,
+            batch_B=spec.B,
+            CollectorCls=CpuResetCollector if mid_batch_reset else CpuWaitResetCollector,
+            max_decorrelation_steps=0,
+        )
+        examples = self.sampler.initialize(self.agent, seed=3)
+        self.algo.initialize(self.agent, 100, spec, mid_batch_reset, examples)
+        self.rows: list[list[Row]] = [[] for _ in range(spec.B)]
+        self.itr = 0
+
+    def collect(self) -> Any:
+        """One batch of the sampler."""
+        samples, _ = self.sampler.obtain_samples(self.itr)
+        for b, rows in enumerate(self.rows):
+            rows += rows_of(samples, b, self.algo.mid_batch_reset)
+        return samples
+
+    def store(self, n_itrs: int) -> None:
+        """Fill the buffer without training."""
+        for _ in range(n_itrs):
+            self.algo.add_samples_to_buffer(self.itr, self.collect())
+            self.itr += 1
+
+    def train(self, n_itrs: int) -> list[Any]:
+        """Iterations as of a runner."""
+        infos = []
+        for _ in range(n_itrs):
+            samples = self.collect()
+            self.agent.train_mode(self.itr)
+            infos.append(self.algo.optimize_agent(self.itr, samples))
+            self.itr += 1
+        return infos
+
+    def disturb(self) -> None:
+        """Make the networks differ from those which acted, and from each other."""
+        with torch.no_grad():
+            for model in (self.agent.model, self.agent.target_model):
+                for p in model.parameters():
+                    p += 0.3 * torch.randn_like(p)
+
+    def naive_settings(self) -> Settings:
+        algo = self.algo
+        return Settings(
+            algo.discount,
+            algo.batch_T,
+            algo.warmup_T,
+            algo.n_step_return,
+            algo.delta_clip,
+            algo.double_dqn,
+            algo.value_scale_eps,
+            algo.pri_eta,
+            algo.bootstrap_timelimit,
+        )

@@ -1,0 +1,407 @@
+"""Settings, set-up, what is stored and what is logged; the loss is in ``test_r2d1_loss.py``."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpR2d1Agent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.r2d1 import (
+    R2D1,
+    OptInfo,
+    PrioritiesSamplesToBuffer,
+    SamplesToBuffer,
+    SamplesToBufferRnn,
+)
+from rlpyt.core.records import BatchSpec
+from rlpyt.envs.toy import Catch
+from rlpyt.models.dqn.mlp_r2d1_model import RnnState
+from rlpyt.replays._extract import extended
+from rlpyt.replays.sequence.frame import PrioritizedSequenceReplayFrameBuffer
+from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import record_class
+from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import save__init__args
+from tests.agents.parts import made
+from tests.algos.dqn.r2d1_parts import SETTINGS, SPEC, Run
+from tests.algos.parts import examples as vector_examples
+
+STATE = RnnState(np.zeros((1, 64), np.float32), np.zeros((1, 64), np.float32))
+AgentInfo = record_class("AgentInfo", ("q", "prev_rnn_state"))
+EXAMPLES = {**vector_examples(), "agent_info": AgentInfo(np.zeros(4, np.float32), STATE)}
+
+
+def initialized(AlgoCls: Any = R2D1, agent: Any = None, **settings: Any) -> Any:
+    algo = AlgoCls(**{**SETTINGS, **settings.pop("algo", {})})
+    kwargs = {
+        "agent": made(MlpR2d1Agent()) if agent is None else agent,
+        "n_itr": 100,
+        "batch_spec": SPEC,
+        "mid_batch_reset": True,
+        "examples": EXAMPLES,
+        **settings,
+    }
+    algo.initialize(**kwargs)
+    return algo
+
+
+# --- Set-up -------------------------------------------------------------------------------------
+
+
+def test_defaults() -> None:
+    algo = R2D1()
+    assert algo.batch_size == (80 + 40) * 64
+    assert algo.optim_kwargs == {"eps": 1e-3}
+    assert algo.default_priority == 1.0
+    assert algo.input_priority_shift == 1
+    # It was no attribute, and update_target() of a subclass failed.
+    assert algo.target_update_tau == 1
+    assert algo.opt_info_fields == OptInfo._fields == ("loss", "gradNorm", "tdAbsErr", "priority")
+
+
+def test_counts() -> None:
+    algo = initialized(algo={"replay_ratio": 10})
+    assert algo.updates_per_optimize == round(10 * 18 / ((5 + 3) * 7))
+    assert algo.min_itr_learn == 90 // 18
+    assert list(algo.agent._eps_itr_min_max) == [5, 27]
+
+
+@pytest.mark.parametrize(
+    ("warmup_T", "interval", "expected"),
+    [(40, 40, 1), (40, 20, 2), (9, 4, 2), (3, 4, 0), (5, 1, 5)],
+)
+def test_shift_of_input_priorities_is_the_warm_up(
+    warmup_T: int, interval: int, expected: int
+) -> None:
+    algo = R2D1(warmup_T=warmup_T, store_rnn_state_interval=interval)
+    assert algo.input_priority_shift == expected
+
+
+def test_no_stored_states() -> None:
+    # The default of input_priority_shift divided by zero.
+    assert R2D1(store_rnn_state_interval=0).input_priority_shift == 40
+    run = Run(store_rnn_state_interval=0)
+    assert run.train(9)[-1].loss
+    assert run.algo.sample_from_replay().init_rnn_state is None
+
+
+def test_numbers_may_be_floats() -> None:
+    settings = {name: float(value) for name, value in SETTINGS.items()}
+    assert Run(**settings).train(7)[-1].loss
+
+
+@pytest.mark.parametrize("prioritized", [True, False])
+@pytest.mark.parametrize("image", [True, False])
+@pytest.mark.parametrize("time_limit", [True, False])
+@pytest.mark.parametrize("async_", [True, False])
+def test_replay_fits_the_observation(
+    prioritized: bool, image: bool, time_limit: bool, async_: bool
+) -> None:
+    env_info = record_class("EnvInfo", ("timeout",))(False)
+    examples = {**EXAMPLES, "env_info": env_info}
+    examples["observation"] = vector_examples(image)["observation"]
+    settings = {"prioritized_replay": prioritized, "bootstrap_timelimit": time_limit}
+    algo = R2D1(**{**SETTINGS, **settings})
+    make = algo.async_initialize if async_ else algo.initialize
+    make(made(MlpR2d1Agent()), 100, SPEC, True, examples)
+    buffer = algo.replay_buffer
+    name = "Async" * async_ + "Tl" * time_limit + ("Prioritized" if prioritized else "Uniform")
+    assert type(buffer).__name__ == f"{name}SequenceReplay{'Frame' * image}Buffer"
+    assert (buffer.B, buffer.n_step_return) == (3, 2)
+    assert (buffer.rnn_state_interval, buffer.batch_T) == (4, 8)
+
+
+def test_replay_class_of_the_user_gets_the_same_keywords() -> None:
+    given: dict[str, Any] = {}
+
+    def make(**kwargs: Any) -> Any:
+        given.update(kwargs)
+        return PrioritizedSequenceReplayBuffer(**kwargs)
+
+    initialized(algo={"ReplayBufferCls": make, "warmup_T": 4, "pri_alpha": 0.5})
+    assert isinstance(given.pop("example"), SamplesToBufferRnn)
+    assert given == {
+        "size": 300,
+        "B": 3,
+        "discount": 0.9,
+        "n_step_return": 2,
+        "rnn_state_interval": 4,
+        "batch_T": 9,
+        "alpha": 0.5,
+        "beta": 0.9,
+        "default_priority": 1.0,
+        "input_priorities": True,
+        "input_priority_shift": 1,
+    }
+
+
+BAD_SETTINGS = [
+    ({"batch_T": 0}, "batch_T is 0: make it at least 1"),
+    ({"batch_B": 0}, "batch_B is 0"),
+    ({"warmup_T": -1}, "warmup_T is -1: make it 0 or more"),
+    ({"store_rnn_state_interval": -4}, "store_rnn_state_interval is -4"),
+    ({"pri_eta": 1.2}, "pri_eta is 1.2"),
+    ({"value_scale_eps": -1e-3}, "value_scale_eps is -0.001: make it 0 or more"),
+    ({"input_priority_shift": -1}, "input_priority_shift is -1: make it 0 or more, or None"),
+    ({"delta_clip": 0}, "delta_clip is 0"),
+    (
+        {"batch_T": 90, "batch_B": 1, "warmup_T": 9},
+        r"300 is 100 steps of each of B=3.*n_step_return \+ 1 = 102: make replay_size several",
+    ),
+    (
+        {"min_steps_learn": 20},
+        "min_steps_learn is 20, but the first sequence of warmup_T=3 and batch_T=5 steps is "
+        "complete after 51 steps of all environments: make min_steps_learn at least 51",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
+def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        initialized(algo=settings)
+
+
+@pytest.mark.parametrize("prioritized_replay", [True, False])
+@pytest.mark.parametrize("interval", [0, 1, 4, 7])
+@pytest.mark.parametrize("batch_T", [1, 4, 6])
+def test_least_steps_before_learning_are_enough(
+    prioritized_replay: bool, interval: int, batch_T: int
+) -> None:
+    """The first iteration which may train has a sequence, the one before has none."""
+    settings = {
+        "prioritized_replay": prioritized_replay,
+        "store_rnn_state_interval": interval,
+        "batch_T": batch_T,
+        "spec": BatchSpec(1, 2),
+    }
+    with pytest.raises(ValueError, match="min_steps_learn is 0") as error:
+        Run(min_steps_learn=0, **settings)
+    needed = int(str(error.value).split("make min_steps_learn at least ")[1].split(",")[0])
+    run = Run(min_steps_learn=needed - 2, **settings)
+    run.store(needed // 2 - 1)
+    with pytest.raises(ValueError, match="sample"):
+        run.algo.sample_from_replay()
+    run.store(1)
+    run.algo.sample_from_replay()
+
+
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(logger, "log", lambda text, *args, **kwargs: lines.append(text))
+    return lines
+
+
+@pytest.mark.parametrize(("interval", "warns"), [(5, False), (6, True)])
+def test_steps_which_are_never_trained_on_are_logged(
+    monkeypatch: pytest.MonkeyPatch, interval: int, warns: bool
+) -> None:
+    lines = logged(monkeypatch)
+    initialized(algo={"store_rnn_state_interval": interval})
+    assert any("never trained on. Make the interval" in line for line in lines) == warns
+
+
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
+def test_agent_which_is_not_recurrent_is_refused(mid_batch_reset: bool) -> None:
+    with pytest.raises(ValueError, match="R2D1 trains recurrent agents.*MlpDqnAgent.*R2d1Agent"):
+        initialized(agent=made(MlpDqnAgent()), mid_batch_reset=mid_batch_reset)
+
+
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
+def test_recurrent_agent_is_refused_by_algorithms_of_single_steps(mid_batch_reset: bool) -> None:
+    # This was an error at the first update: init_rnn_state missing.
+    with pytest.raises(ValueError, match="MlpR2d1Agent is recurrent, but DQN.*use R2D1"):
+        DQN().initialize(made(MlpR2d1Agent()), 10, SPEC, mid_batch_reset, EXAMPLES)
+    with pytest.raises(ValueError, match="CategoricalDQN needs an agent which gives distribution"):
+        CategoricalDQN().initialize(made(MlpR2d1Agent()), 10, SPEC, True, EXAMPLES)
+
+
+def test_agent_info_must_have_what_is_stored() -> None:
+    q_only = record_class("AgentInfo", ("q",))(np.zeros(4, np.float32))
+    with pytest.raises(ValueError, match=r"agent_info of MlpR2d1Agent has no \['prev_rnn_state'\]"):
+        initialized(examples={**EXAMPLES, "agent_info": q_only})
+    initialized(examples={**EXAMPLES, "agent_info": q_only}, algo={"store_rnn_state_interval": 0})
+    state_only = record_class("AgentInfo", ("prev_rnn_state",))(STATE)
+    with pytest.raises(ValueError, match=r"has no \['q'\].*input_priorities=False"):
+        initialized(examples={**EXAMPLES, "agent_info": state_only})
+    initialized(examples={**EXAMPLES, "agent_info": state_only}, algo={"input_priorities": False})
+
+
+# --- What is stored -----------------------------------------------------------------------------
+
+
+def test_what_is_stored() -> None:
+    run = Run()
+    samples = run.collect()
+    record = run.algo.samples_to_buffer(samples)
+    assert isinstance(record, PrioritiesSamplesToBuffer)
+    assert record.priorities.tolist() == run.algo.compute_input_priorities(samples).tolist()
+    assert isinstance(record.samples, SamplesToBufferRnn)
+    assert SamplesToBufferRnn._fields == (*SamplesToBuffer._fields, "prev_rnn_state")
+    assert record.samples.prev_rnn_state is samples.agent.agent_info.prev_rnn_state
+
+
+@pytest.mark.parametrize(
+    "settings", [{"input_priorities": False}, {"prioritized_replay": False}], ids=str
+)
+def test_samples_come_without_priorities_where_none_are_used(settings: dict[str, Any]) -> None:
+    run = Run(**settings)
+    assert isinstance(run.algo.samples_to_buffer(run.collect()), SamplesToBufferRnn)
+    assert run.train(9)[-1].loss
+
+
+def test_where_environments_wait_is_stored() -> None:
+    run = Run(mid_batch_reset=False)
+    stored = run.algo.samples_to_buffer(run.collect()).samples
+    assert stored._fields == (*SamplesToBufferRnn._fields, "valid")
+    waits = [[run.rows[b][t].waits for b in range(3)] for t in range(6)]
+    assert (~stored.valid).tolist() == waits
+
+
+# --- Training -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
+@pytest.mark.parametrize("prioritized_replay", [True, False])
+def test_iterations(mid_batch_reset: bool, prioritized_replay: bool) -> None:
+    run = Run(mid_batch_reset=mid_batch_reset, prioritized_replay=prioritized_replay)
+    infos = run.train(25)  # The buffer wraps.
+    assert infos[0]._fields == OptInfo._fields
+    assert infos[4].loss == [], "iterations 0 to 4 only fill the buffer"
+    assert [len(field) for field in infos[-1]] == [1, 1, 5, 1], "every 8th of 5 * 7, of 7"
+    assert all(type(value) is float for field in infos[-1] for value in field)
+    assert run.algo.update_counter == 20
+
+
+def test_updates_set_the_priorities_of_their_sequences() -> None:
+    run = Run()
+    run.train(7)
+    samples = run.algo.sample_from_replay()
+    given: list[Any] = []
+    run.algo.replay_buffer.update_batch_priorities = given.append
+    run.algo._apply_optimization(samples, run.algo._get_empty_optim_info())
+    assert given[0].shape == (7,)
+    assert (given[0] > 0).all()
+
+
+@pytest.mark.parametrize("tau", [1, 0.1])
+def test_target_follows_every_interval(tau: float) -> None:
+    run = Run(target_update_tau=tau, target_update_interval=2)
+    taus: list[float] = []
+    run.agent.update_target = taus.append
+    run.train(5 + 4)
+    assert taus == [tau, tau]
+
+
+@pytest.mark.parametrize("CollectorCls", [None, CpuWaitResetCollector])
+def test_images(CollectorCls: Any) -> None:
+    sampler = SerialSampler(
+        EnvCls=Catch,
+        env_kwargs={"grid_shape": (5, 3), "img_shape": (20, 12), "num_img_obs": 3},
+        batch_T=6,
+        batch_B=3,
+        max_decorrelation_steps=0,
+        **({"CollectorCls": CollectorCls} if CollectorCls else {}),
+    )
+    conv = {"channels": [4], "kernel_sizes": [4], "strides": [4], "paddings": [0]}
+    agent = AtariR2d1Agent(model_kwargs={**conv, "fc_size": 8, "lstm_size": 6, "head_size": 8})
+    examples = sampler.initialize(agent, seed=0)
+    algo = R2D1(**SETTINGS)
+    algo.initialize(agent, 50, SPEC, sampler.mid_batch_reset, examples)
+    assert type(algo.replay_buffer) is PrioritizedSequenceReplayFrameBuffer
+    for itr in range(25):
+        samples, _ = sampler.obtain_samples(itr)
+        agent.train_mode(itr)
+        info = algo.optimize_agent(itr, samples)
+    assert info.loss
+
+
+def test_state_round_trip_continues_bit_for_bit() -> None:
+    whole, resumed = Run(), Run()
+    whole.train(12)
+    resumed.train(3)
+    state = copy.deepcopy(
+        {
+            "algo": whole.algo.state_dict(),
+            "agent": whole.agent.state_dict(),
+            "sampler": whole.sampler.state_dict(),
+        }
+    )
+    resumed.algo.load_state_dict(state["algo"])
+    resumed.agent.load_state_dict(state["agent"])
+    resumed.sampler.load_state_dict(state["sampler"])
+    resumed.itr = whole.itr
+    for run in (whole, resumed):
+        torch.manual_seed(0)
+        run.infos = run.train(6)
+    assert whole.infos == resumed.infos
+    for p, q in zip(whole.agent.parameters(), resumed.agent.parameters()):
+        assert torch.equal(p, q)
+
+
+# --- What programs change -----------------------------------------------------------------------
+
+
+def test_extra_loss_and_info_and_field() -> None:
+    class Mine(R2D1):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.opt_info_fields = (*OptInfo._fields, "meanLives")
+
+        def examples_to_buffer(self, examples: Any) -> Any:
+            return self.with_lives(super().examples_to_buffer(examples), np.float32(0))
+
+        def samples_to_buffer(self, samples: Any) -> Any:
+            record = super().samples_to_buffer(samples)
+            lives = samples.env.reward + 10
+            return record._replace(samples=self.with_lives(record.samples, lives))
+
+        @staticmethod
+        def with_lives(entry: Any, lives: Any) -> Any:
+            return extended(type(entry), ("lives",), "Lives")(*entry, lives)
+
+        def loss(self, samples: Any) -> Any:
+            # Rows of the sequence; all_reward is one step behind.
+            assert torch.allclose(samples.lives, samples.all_reward[1 : 1 + 8] + 10)
+            loss, *rest = super().loss(samples)
+            return loss + sum(p.square().sum() for p in self.agent.parameters()), *rest
+
+        def _get_loss_values(self, samples: Any) -> dict[str, Any]:
+            return {**super()._get_loss_values(samples), "meanLives": samples.lives.mean()}
+
+    info = Run(Mine).train(9)[-1]
+    assert len(info.meanLives) == len(info.loss) == 1
+
+
+def test_constructor_of_a_subclass_may_store_first() -> None:
+    class Mine(R2D1):
+        def __init__(self, batch_T: int = 6, extra: int = 3, **kwargs: Any) -> None:
+            save__init__args(locals())
+            kwargs.pop("batch_T", None)
+            super().__init__(**kwargs)
+
+    algo = Run(Mine, batch_T=6).algo
+    assert (algo.batch_T, algo.extra, algo.sequence_T) == (6, 3, 9)
+    assert algo.batch_size == 9 * 7
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    run = Run()
+    run.store(9)
+    samples = run.algo.sample_from_replay()
+    expected = run.algo.loss(samples)
+    run.agent.to_device(0)
+    for a, b in zip(expected, run.algo.loss(samples)):
+        assert torch.allclose(a, b, atol=1e-4)
+    run.algo.optim_initialize()
+    assert run.train(3)[-1].loss

@@ -1,0 +1,251 @@
+"""The loss of R2D1 and the priorities, against one step at a time of what was sampled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.core.records import BatchSpec
+from tests.algos.dqn.r2d1_parts import Run
+from tests.reference.recurrent_q_learning import input_priority, rows_of, sequence_loss
+
+CASES = [
+    {},
+    {"mid_batch_reset": False},
+    {"warmup_T": 0},
+    {"warmup_T": 0, "mid_batch_reset": False, "store_rnn_state_interval": 1},
+    {"double_dqn": False, "n_step_return": 1},
+    {"n_step_return": 7, "delta_clip": 0.2, "store_rnn_state_interval": 1},
+    {"prioritized_replay": False, "value_scale_eps": 0.1},
+    {"pri_eta": 0.3, "warmup_T": 8, "batch_T": 2, "mid_batch_reset": False},
+    {"bootstrap_timelimit": True},
+    {"bootstrap_timelimit": True, "mid_batch_reset": False, "n_step_return": 1},
+    {"batch_T": 1, "n_step_return": 1},
+    {"batch_T": 1, "warmup_T": 1, "n_step_return": 3, "double_dqn": False},
+]
+
+
+def all_starts(run: Run) -> list[tuple[int, int]]:
+    """Every place at which a whole sequence begins, the first row of all excepted."""
+    algo = run.algo
+    stride = algo.store_rnn_state_interval
+    last = len(run.rows[0]) - algo.sequence_T - algo.n_step_return
+    return [(i, b) for b in range(len(run.rows)) for i in range(stride, last, stride)]
+
+
+def extract(run: Run, starts: list[tuple[int, int]]) -> Any:
+    """These sequences from the replay buffer, with weights if prioritized."""
+    T_idxs, B_idxs = map(np.array, zip(*starts))
+    buffer = run.algo.replay_buffer
+    batch = buffer.extract_batch(T_idxs, B_idxs, run.algo.sequence_T)
+    if run.algo.prioritized_replay:
+        batch = buffer.weight_batch_samples(batch, torch.linspace(0.5, 1.5, len(starts)))
+    return batch
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_loss_like_its_naive_twin(case: dict[str, Any]) -> None:
+    run = Run(**case)
+    run.store(9)
+    run.disturb()
+    starts = all_starts(run)
+    samples = extract(run, starts)
+    loss, td_abs_errors, priorities = run.algo.loss(samples)
+    loss.backward()
+    gradients = [p.grad for p in run.agent.parameters()]
+    assert all(p.grad is None for p in run.agent.target_model.parameters())
+
+    run.agent.model.zero_grad(set_to_none=True)
+    weights = samples.is_weights.tolist() if run.algo.prioritized_replay else [1.0] * len(starts)
+    total: Any = 0.0
+    n_losses = 0
+    for k, (i, b) in enumerate(starts):
+        state = tuple(part[:, None] for part in run.rows[b][i].rnn_state)
+        one = sequence_loss(
+            run.agent.model, run.agent.target_model, run.rows[b], i, state, run.naive_settings()
+        )
+        total = total + weights[k] * sum(one.losses)
+        n_losses += len(one.losses)
+        assert td_abs_errors[:, k].tolist() == pytest.approx(one.errors, abs=2e-5)
+        assert priorities[k].item() == pytest.approx(one.priority, abs=2e-5)
+    expected = total / n_losses
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    for p, found in zip(run.agent.parameters(), gradients):
+        assert torch.allclose(found, p.grad, atol=1e-5)
+
+
+def test_the_data_of_these_tests_have_all_kinds_of_boundaries() -> None:
+    for mid_batch_reset in (True, False):
+        run = Run(mid_batch_reset=mid_batch_reset)
+        run.store(9)
+        done = extract(run, all_starts(run)).done
+        for step in (0, 1, 2, 3, 7):  # In the warm-up, its last step, in the loss, its last step.
+            assert done[step].any()
+            assert not done[step].all()
+        assert (done.sum(0) > 1).any(), "several episodes in one sequence"
+
+
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
+@pytest.mark.parametrize("interval", [1, 4])
+@pytest.mark.parametrize("warmup_T", [0, 3])
+def test_values_are_those_of_acting(mid_batch_reset: bool, interval: int, warmup_T: int) -> None:
+    """With unchanged networks, training sees what the agent saw when it acted."""
+    run = Run(mid_batch_reset=mid_batch_reset, store_rnn_state_interval=interval, warmup_T=warmup_T)
+    run.store(9)
+    starts = all_starts(run)
+    samples = extract(run, starts)
+    qs, _ = run.algo.sequence_values(samples)
+    valid = run.algo.valid_steps(samples)[warmup_T:]
+    n_compared = 0
+    for k, (i, b) in enumerate(starts):
+        for t in range(run.algo.batch_T):
+            row = run.rows[b][i + warmup_T + t]
+            assert bool(valid[t, k]) == (not row.waits)
+            if not row.waits:
+                # The state was zeroed if an episode had ended anywhere in the warm-up, but not if
+                # at its last step; nor were the previous action and reward of a new episode zero.
+                assert torch.allclose(qs[t, k].detach(), row.q, atol=1e-5)
+                n_compared += 1
+    assert n_compared > 80
+
+
+def test_only_waiting_steps_do_not_count() -> None:
+    run = Run(mid_batch_reset=False)
+    run.store(9)
+    starts = all_starts(run)
+    _, td_abs_errors, _ = run.algo.loss(extract(run, starts))
+    waits = [
+        [run.rows[b][i + run.algo.warmup_T + t].waits for i, b in starts]
+        for t in range(run.algo.batch_T)
+    ]
+    assert (td_abs_errors == 0).tolist() == waits
+    assert 0 < np.mean(waits) < 1
+
+
+def test_batch_in_which_nothing_counts() -> None:
+    # Its mean was NaN.
+    run = Run(mid_batch_reset=False)
+    run.store(9)
+    samples = extract(run, all_starts(run))
+    samples.valid[:] = False
+    loss, _, priorities = run.algo.loss(samples)
+    assert loss.item() == 0
+    assert not priorities.any()
+
+
+class OldModel(torch.nn.Module):
+    """A model as programs wrote it, without the argument ``reset``."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+        return self.model(observation, prev_action, prev_reward, state)
+
+
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
+def test_models_which_cannot_reset_give_the_same(mid_batch_reset: bool) -> None:
+    run = Run(mid_batch_reset=mid_batch_reset)
+    run.store(9)
+    run.disturb()
+    samples = extract(run, all_starts(run))
+    expected = run.algo.loss(samples)
+    run.agent.model = OldModel(run.agent.model)
+    run.agent.target_model = OldModel(run.agent.target_model)
+    for a, b in zip(expected, run.algo.loss(samples)):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_agent_which_overrides_the_call_gives_the_same() -> None:
+    run = Run()
+    run.store(9)
+    run.disturb()
+    samples = extract(run, all_starts(run))
+    expected = run.algo.loss(samples)
+
+    class Mine(type(run.agent)):  # type: ignore[misc]
+        def __call__(self, observation: Any, action: Any, reward: Any, state: Any) -> Any:
+            return super().__call__(observation, action, reward, state)
+
+        def target(self, observation: Any, action: Any, reward: Any, state: Any) -> Any:
+            return super().target(observation, action, reward, state)
+
+    run.agent.__class__ = Mine
+    for a, b in zip(expected, run.algo.loss(samples)):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_network_runs_once_over_every_step() -> None:
+    run = Run()
+    run.store(9)
+    n_steps = {"model": 0, "target_model": 0}
+    for name in n_steps:
+
+        def count(module: Any, inputs: Any, output: Any, name: str = name) -> None:
+            n_steps[name] += len(inputs[0])
+
+        getattr(run.agent, name).register_forward_hook(count)
+    run.algo.loss(extract(run, all_starts(run)))
+    assert n_steps == {"model": 3 + 5 + 2, "target_model": 3 + 5 + 2}
+
+
+# --- Priorities of new samples ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
+@pytest.mark.parametrize("n_step_return", [1, 2, 5, 6, 9])
+@pytest.mark.parametrize(
+    "settings", [{}, {"delta_clip": 0.1, "pri_eta": 0.2}, {"bootstrap_timelimit": True}], ids=str
+)
+def test_input_priorities_like_their_naive_twin(
+    mid_batch_reset: bool, n_step_return: int, settings: dict[str, Any]
+) -> None:
+    # The formula left out discount^n and took the value one step early; n = 1 was an error.
+    run = Run(mid_batch_reset=mid_batch_reset, n_step_return=n_step_return, **settings)
+    for _ in range(3):
+        samples = run.collect()
+        priorities = run.algo.compute_input_priorities(samples)
+        assert priorities.shape == (3,)
+        for b in range(3):
+            expected = input_priority(rows_of(samples, b, mid_batch_reset), run.naive_settings())
+            assert priorities[b] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_input_priorities_by_hand() -> None:
+    run = Run(n_step_return=1, value_scale_eps=0.0, discount=0.5, spec=BatchSpec(3, 1))
+    samples = run.collect()
+    samples.agent.agent_info.q[:, 0] = torch.tensor([[2.0, 0, 0], [0, 1, 0], [3, 0, 0]])
+    samples.agent.action[:, 0] = torch.tensor([0, 2, 0])
+    samples.env.reward[:, 0] = torch.tensor([1.5, 8.0, 100.0])
+    samples.env.done[:, 0] = torch.tensor([False, True, False])
+    # h^-1(1) = 3, y_0 = h(1.5 + 0.5 * 3) = 1; y_1 = h(8) = 2; |delta| = 1 and 2.
+    found = run.algo.compute_input_priorities(samples)
+    assert found.tolist() == pytest.approx([0.9 * 2 + 0.1 * 1.5])
+
+
+def test_batch_of_one_step_has_the_default_priority() -> None:
+    run = Run(spec=BatchSpec(1, 2), default_priority=0.7)
+    assert run.algo.compute_input_priorities(run.collect()).tolist() == pytest.approx([0.7] * 2)
+
+
+def test_input_priorities_are_those_of_the_sequences_with_the_samples_behind_their_warm_up() -> (
+    None
+):
+    run = Run(warmup_T=4, replay_size=600, spec=BatchSpec(4, 3))  # One slot per batch.
+    assert run.algo.input_priority_shift == 1
+    given = []
+    for _ in range(12):
+        samples = run.collect()
+        record = run.algo.samples_to_buffer(samples)
+        given.append(record.priorities)
+        run.algo.replay_buffer.append_samples(record)
+    stored = run.algo.replay_buffer.priority_tree.priorities
+    active = np.flatnonzero(stored.any(1))
+    assert len(active) > 5
+    for slot in active:
+        assert stored[slot] == pytest.approx(given[slot + 1] ** run.algo.pri_alpha)

@@ -1,0 +1,238 @@
+"""``bootstrap_timelimit``: transitions which a time limit cut are stored, but not trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpIqnAgent, MlpQrDqnAgent
+from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.core.records import SamplesToBuffer
+from rlpyt.envs import gym
+from rlpyt.replays.non_sequence.time_limit import (
+    TlPrioritizedReplayBuffer,
+    TlPrioritizedReplayFrameBuffer,
+    TlUniformReplayBuffer,
+    TlUniformReplayFrameBuffer,
+)
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import namedarraytuple
+from tests.agents.parts import made
+from tests.algos.parts import SETTINGS, batch, examples, initialized
+
+EnvInfo = namedarraytuple("EnvInfo", ["timeout", "score"])
+ALGOS = [
+    (DQN, MlpDqnAgent),
+    (CategoricalDQN, MlpCatDqnAgent),
+    (QRDQN, MlpQrDqnAgent),
+    (IQN, MlpIqnAgent),
+]
+
+
+def examples_with_timeout(image: bool = False) -> dict[str, Any]:
+    return {**examples(image), "env_info": EnvInfo(timeout=False, score=0.0)}
+
+
+def timed_batch(seed: int, timeout: bool | None = None) -> Any:
+    """A batch whose episodes end by a time limit: all of them, none, or every other."""
+    samples = batch(np.random.default_rng(seed), done=0.4)
+    done = samples.env.done
+    is_timeout = torch.arange(8).reshape(4, 2) % 2 == 0 if timeout is None else timeout
+    env_info = EnvInfo(timeout=done & is_timeout, score=torch.zeros(4, 2))
+    return samples._replace(env=samples.env._replace(env_info=env_info))
+
+
+def make_algo(AlgoCls: Any, AgentCls: Any, **settings: Any) -> Any:
+    settings = {**SETTINGS, "bootstrap_timelimit": True, **settings}
+    agent = made(AgentCls(model_kwargs={"hidden_sizes": [8]}))
+    return initialized(AlgoCls(**settings), agent, examples=examples_with_timeout())
+
+
+def run(algo: Any, n_itr: int, timeout: bool | None = None) -> list[Any]:
+    return [algo.optimize_agent(itr, timed_batch(itr, timeout)) for itr in range(n_itr)]
+
+
+# --- Parts ----------------------------------------------------------------------------------------
+
+
+def test_masked_mean() -> None:
+    values = torch.tensor([1.0, 2.0, 6.0])
+    assert masked_mean(values, torch.tensor([True, False, True])).item() == 3.5
+    assert masked_mean(values, torch.zeros(3, dtype=torch.bool)).item() == 0
+
+
+def test_field_is_added() -> None:
+    entry = SamplesToBuffer(observation=1, action=2, reward=3, done=4)
+    stored = with_timeout(entry, EnvInfo(timeout=5, score=6))
+    assert stored._fields == (*SamplesToBuffer._fields, "timeout")
+    assert tuple(stored) == (1, 2, 3, 4, 5)
+    assert type(with_timeout(entry, EnvInfo(timeout=5, score=6))) is type(stored)
+
+
+@pytest.mark.parametrize("env_info", [None, namedarraytuple("Other", ["score"])(1)])
+def test_environment_without_the_field(env_info: Any) -> None:
+    entry = SamplesToBuffer(observation=1, action=2, reward=3, done=4)
+    with pytest.raises(ValueError, match=r"gives no env_info.timeout.*rlpyt.envs.gym"):
+        with_timeout(entry, env_info)
+    with pytest.raises(ValueError, match=r"bootstrap_timelimit is True"):
+        initialized(
+            DQN(**SETTINGS, bootstrap_timelimit=True),
+            examples={**examples(), "env_info": env_info},
+        )
+
+
+# --- Set-up ---------------------------------------------------------------------------------------
+
+
+def test_it_is_an_option() -> None:
+    """A time limit is the end of an episode unless it was asked for."""
+    algo = initialized(DQN(**SETTINGS), examples=examples_with_timeout())
+    assert algo.bootstrap_timelimit is False
+    assert type(algo.replay_buffer) is UniformReplayBuffer
+    assert algo.replay_buffer.samples._fields == SamplesToBuffer._fields
+
+
+def test_subclass_with_its_own_constructor() -> None:
+    class Own(DQN):
+        def __init__(self) -> None:
+            for name, value in vars(DQN(**SETTINGS)).items():
+                if name != "bootstrap_timelimit":
+                    setattr(self, name, value)
+
+    algo = initialized(Own())
+    assert algo.bootstrap_timelimit is False
+
+
+@pytest.mark.parametrize(
+    ("prioritized", "image", "ReplayCls"),
+    [
+        (False, False, TlUniformReplayBuffer),
+        (True, False, TlPrioritizedReplayBuffer),
+        (False, True, TlUniformReplayFrameBuffer),
+        (True, True, TlPrioritizedReplayFrameBuffer),
+    ],
+)
+def test_replay_buffer(prioritized: bool, image: bool, ReplayCls: Any) -> None:
+    algo = DQN(
+        **SETTINGS, prioritized_replay=prioritized, n_step_return=2, bootstrap_timelimit=True
+    )
+    initialized(algo, examples=examples_with_timeout(image))
+    assert type(algo.replay_buffer) is ReplayCls
+
+
+def test_own_replay_buffer_must_tell() -> None:
+    def without_timeout_n(example: Any, **kwargs: Any) -> Any:
+        return UniformReplayBuffer(example=example, **kwargs)
+
+    algo = make_algo(DQN, MlpDqnAgent, ReplayBufferCls=without_timeout_n)
+    with pytest.raises(ValueError, match=r"timeout_n.*TlUniformReplayBuffer"):
+        run(algo, 4)
+
+
+# --- The loss -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("AlgoCls", "AgentCls"), ALGOS)
+@pytest.mark.parametrize("prioritized_replay", [False, True])
+@pytest.mark.parametrize("n_step_return", [1, 3])
+class TestLoss:
+    def test_is_the_mean_over_the_others(
+        self, AlgoCls: Any, AgentCls: Any, prioritized_replay: bool, n_step_return: int
+    ) -> None:
+        algo = make_algo(
+            AlgoCls,
+            AgentCls,
+            prioritized_replay=prioritized_replay,
+            n_step_return=n_step_return,
+            batch_size=32,
+            min_steps_learn=48,  # Only to store: priorities are still equal.
+        )
+        run(algo, 6)
+        samples = algo.replay_buffer.sample_batch(32)
+        valid = not_timed_out(samples)
+        assert 0 < valid.sum() < 32
+        assert torch.equal(valid, ~samples.timeout_n)
+        torch.manual_seed(0)
+        values = algo._get_loss_values(samples)
+        # The targets of those which are not trained on change nothing.
+        samples.return_[~valid] += 100.0
+        torch.manual_seed(0)
+        others = algo._get_loss_values(samples)
+        assert torch.equal(values["loss"], others["loss"])
+        assert (values["tdAbsErr"][~valid] == 0).all()
+        assert (values["tdAbsErr"][valid] > 0).any()
+
+        algo.bootstrap_timelimit = False
+        torch.manual_seed(0)
+        assert algo._get_loss_values(samples)["loss"] != values["loss"]
+
+    def test_without_time_outs_nothing_changes(
+        self, AlgoCls: Any, AgentCls: Any, prioritized_replay: bool, n_step_return: int
+    ) -> None:
+        settings = {"prioritized_replay": prioritized_replay, "n_step_return": n_step_return}
+        algo = make_algo(AlgoCls, AgentCls, **settings)
+        run(algo, 4, timeout=False)
+        samples = algo.replay_buffer.sample_batch(8)
+        losses = []
+        for algo.bootstrap_timelimit in (True, False):
+            torch.manual_seed(0)
+            losses.append(algo.loss(samples)[0].item())
+        assert losses[0] == pytest.approx(losses[1])
+
+
+def test_batch_of_nothing_but_time_outs_changes_nothing() -> None:
+    algo = make_algo(DQN, MlpDqnAgent)
+    run(algo, 4)
+    samples = algo.replay_buffer.sample_batch(8)
+    samples.timeout_n[:] = True
+    loss, _ = algo.loss(samples)
+    assert loss.item() == 0
+
+
+def test_they_are_hardly_drawn_again() -> None:
+    """By their temporal difference, which training leaves as it is, they would crowd out others."""
+    algo = make_algo(DQN, MlpDqnAgent, prioritized_replay=True, pri_alpha=1.0, replay_size=64)
+    run(algo, 8)
+    for _ in range(20):
+        samples = algo.replay_buffer.sample_batch(64)
+        algo.update_priorities(algo._get_loss_values(samples))
+    assert algo.replay_buffer.samples_timeout_n.mean() > 0.1
+    assert algo.replay_buffer.sample_batch(500).timeout_n.float().mean() < 0.02
+
+
+# --- All together ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bootstrap_timelimit", [False, True])
+def test_run_with_a_time_limit(bootstrap_timelimit: bool) -> None:
+    """CartPole of five steps: every episode of the store ends by its time limit."""
+    algo = DQN(**{**SETTINGS, "bootstrap_timelimit": bootstrap_timelimit, "n_step_return": 2})
+    MinibatchRl(
+        algo=algo,
+        agent=MlpDqnAgent(),
+        sampler=SerialSampler(
+            EnvCls=gym.make,
+            env_kwargs={"id": "CartPole-v1", "max_episode_steps": 5},
+            batch_T=8,
+            batch_B=2,
+            max_decorrelation_steps=0,
+        ),
+        n_steps=160,
+        log_interval_steps=160,
+        seed=0,
+        affinity={"master_torch_threads": 1},
+    ).train()
+    stored = algo.replay_buffer.samples
+    assert stored.done.any()
+    assert ("timeout" in stored._fields) is bootstrap_timelimit
+    if bootstrap_timelimit:
+        assert np.array_equal(stored.timeout, stored.done)

@@ -1,0 +1,55 @@
+"""Equal seeds give equal runs of R2D1, and a stopped one goes on as if it had not been."""
+
+import pytest
+
+from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.envs.toy import TMaze
+from rlpyt.runners.callbacks import SaveState
+from rlpyt.runners.minibatch_rl import MinibatchRlEval
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.determinism.test_dqn import assert_equal_snapshots, run
+
+
+def maze(CollectorCls):
+    def make(RunnerCls, **kwargs):
+        algo = R2D1(
+            batch_T=4,
+            batch_B=6,
+            warmup_T=2,
+            store_rnn_state_interval=3,
+            n_step_return=2,
+            min_steps_learn=60,
+            replay_size=160,  # Wraps within the run.
+            replay_ratio=4,
+            eps_steps=200,
+            target_update_interval=3,
+            pri_beta_final=1.0,
+            pri_beta_steps=300,
+        )
+        sampler = SerialSampler(
+            EnvCls=TMaze,
+            env_kwargs={"length": 1},
+            batch_T=5,
+            batch_B=4,
+            CollectorCls=CollectorCls,
+            max_decorrelation_steps=3,
+            eval_n_envs=2,
+            eval_max_steps=20,
+        )
+        agent = MlpR2d1Agent(eps_final=0.1, model_kwargs={"hidden_sizes": 8, "lstm_size": 6})
+        return RunnerCls(algo=algo, agent=agent, sampler=sampler, **kwargs)
+
+    return make
+
+
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+def test_equal_and_resumed_runs(CollectorCls, tmp_path):
+    make = maze(CollectorCls)
+    whole = run(make, MinibatchRlEval, tmp_path / "whole")
+    assert_equal_snapshots(whole, run(make, MinibatchRlEval, tmp_path / "again"))
+    run(make, MinibatchRlEval, tmp_path / "first", n_steps=160, callbacks=[SaveState()])
+    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
+    second = run(make, MinibatchRlEval, tmp_path / "second", seed=77, resume_from=state_file)
+    assert_equal_snapshots(whole, second)

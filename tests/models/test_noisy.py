@@ -1,0 +1,274 @@
+"""Noisy layers: noise, modes, state; and the networks which have them."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.dqn.atari_iqn_model import AtariIqnModel
+from rlpyt.models.dqn.atari_qrdqn_model import AtariQrDqnModel
+from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
+from rlpyt.models.dqn.mlp_quantile_model import MlpIqnModel, MlpQrDqnModel
+from rlpyt.models.mlp import MlpModel
+from rlpyt.models.noisy import NoisyLinear, draw_noise, is_noisy, noisy_layers, remove_noise
+
+
+def parameter(values: list[Any]) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.tensor(values))
+
+
+def by_hand() -> NoisyLinear:
+    """Two inputs, one output: W = [1, 2], b = 3, sigmas [0.5, 0.25] and 2; f(e) = 2 and [-1, 3]."""
+    layer = NoisyLinear(2, 1).eval()
+    layer.weight, layer.weight_sigma = parameter([[1.0, 2.0]]), parameter([[0.5, 0.25]])
+    layer.bias, layer.bias_sigma = parameter([3.0]), parameter([2.0])
+    layer._noise = torch.tensor([2.0]), torch.tensor([-1.0, 3.0])
+    return layer
+
+
+def test_computed_by_hand() -> None:
+    # Noisy weights [1 - 0.5 * 2, 2 + 0.25 * 6] = [0, 3.5], noisy bias 3 + 2 * 2 = 7.
+    layer = by_hand()
+    assert layer(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])).tolist() == [[7], [10.5], [14]]
+    layer.remove_noise()
+    assert layer(torch.tensor([2.0, 2.0])).tolist() == [9]
+
+
+def naive(layer: NoisyLinear, input: torch.Tensor) -> list[list[float]]:
+    """One number after the other."""
+    assert layer._noise is not None
+    noise_out, noise_in = (noise.tolist() for noise in layer._noise)
+    w, w_sigma = layer.weight.tolist(), layer.weight_sigma.tolist()
+    b = [0.0] * len(w) if layer.bias is None else layer.bias.tolist()
+    b_sigma = [0.0] * len(w) if layer.bias_sigma is None else layer.bias_sigma.tolist()
+    outputs = []
+    for x in input.tolist():
+        outputs.append([])
+        for j in range(len(w)):
+            y = b[j] + b_sigma[j] * noise_out[j]
+            for i in range(len(x)):
+                y += (w[j][i] + w_sigma[j][i] * noise_out[j] * noise_in[i]) * x[i]
+            outputs[-1].append(y)
+    return outputs
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_like_its_naive_twin(bias: bool) -> None:
+    layer = NoisyLinear(5, 4, bias=bias)
+    torch.nn.init.normal_(layer.weight_sigma)
+    x = torch.randn(3, 5)
+    layer.eval().draw_noise()
+    assert torch.allclose(layer(x), torch.tensor(naive(layer, x)), atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_training_and_frozen_noise_compute_the_same(bias: bool) -> None:
+    layer = NoisyLinear(5, 4, bias=bias)
+    x, weights = torch.randn(3, 5), torch.randn(3, 4)
+    outputs, gradients = [], []
+    for training in (True, False):
+        torch.manual_seed(1)
+        layer.train(training).draw_noise()
+        torch.manual_seed(1)
+        outputs.append(layer(x))
+        layer.zero_grad()
+        (outputs[-1] * weights).sum().backward()
+        gradients.append([p.grad.clone() for p in layer.parameters() if p.grad is not None])
+    assert torch.allclose(*outputs, atol=1e-6)
+    assert len(gradients[0]) == (4 if bias else 2)
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+class TestModes:
+    x = torch.ones(2, 3)
+
+    def test_a_new_layer_has_no_noise_in_evaluation(self) -> None:
+        layer = NoisyLinear(3, 4).eval()
+        plain = torch.nn.Linear(3, 4)
+        plain.load_state_dict({"weight": layer.weight, "bias": layer.bias})
+        assert torch.equal(layer(self.x), plain(self.x))
+
+    def test_noise_is_frozen_until_it_is_drawn_again(self) -> None:
+        layer = NoisyLinear(3, 4).eval()
+        mean = layer(self.x)
+        layer.draw_noise()
+        first = layer(self.x)
+        assert torch.equal(layer(self.x), first)
+        assert not torch.allclose(first, mean)
+        layer.draw_noise()
+        assert not torch.allclose(layer(self.x), first)
+        layer.remove_noise()
+        assert torch.equal(layer(self.x), mean)
+
+    def test_every_call_in_training_has_its_own_noise_shared_by_the_batch(self) -> None:
+        layer = NoisyLinear(3, 4)
+        first, second = layer(self.x), layer(self.x)
+        assert not torch.allclose(first, second)
+        assert torch.allclose(first[0], first[1])
+
+    def test_training_leaves_the_frozen_noise(self) -> None:
+        layer = NoisyLinear(3, 4).eval()
+        layer.draw_noise()
+        first = layer(self.x)
+        layer.train()(self.x)
+        assert torch.equal(layer.eval()(self.x), first)
+
+    def test_evaluation_draws_nothing(self) -> None:
+        layer = NoisyLinear(3, 4).eval()
+        layer.draw_noise()
+        before = torch.get_rng_state()
+        layer(self.x)
+        assert torch.equal(torch.get_rng_state(), before)
+
+    def test_the_gradient_is_that_of_the_noise_of_its_call(self) -> None:
+        """Between forward and backward pass the same layer chooses actions, as in double DQN."""
+        gradients = []
+        for is_called_between in (False, True):
+            layer = by_hand().train()
+            torch.manual_seed(3)
+            y = layer(torch.ones(2, 2)).sum()
+            if is_called_between:
+                layer(torch.ones(2, 2))
+                layer.draw_noise()
+            y.backward()
+            gradients.append(layer.weight_sigma.grad)
+        assert torch.equal(*gradients)
+
+
+def test_statistics_of_the_noise() -> None:
+    """f(e) has mean 0 and variance E|e| = sqrt(2 / pi), and so has each factor of the weights."""
+    layer = NoisyLinear(300, 200).eval()
+    layer.draw_noise()
+    assert layer._noise is not None
+    out, in_ = layer._noise
+    assert out.shape == (200,)
+    assert in_.shape == (300,)
+    f = torch.cat([torch.cat(layer._new_noise()) for _ in range(200)])
+    assert f.mean().item() == pytest.approx(0, abs=0.01)
+    assert f.var().item() == pytest.approx(math.sqrt(2 / math.pi), rel=0.02)
+    assert (f**4).mean().item() == pytest.approx(1, rel=0.05), "f(e)^4 = e^2"
+
+
+def test_variance_of_the_output() -> None:
+    """Var y = sum_i (sigma_i x_i)^2 * 2 / pi + sigma_b^2 sqrt(2 / pi)."""
+    layer = NoisyLinear(10, 1, sigma_init=2.0)
+    x = torch.randn(10)
+    y = torch.stack([layer(x) for _ in range(20_000)]).detach()
+    sigma = 2.0 / math.sqrt(10)
+    expected = sigma**2 * (x.square().sum().item() * 2 / math.pi + math.sqrt(2 / math.pi))
+    assert y.var().item() == pytest.approx(expected, rel=0.1)
+    assert y.mean().item() == pytest.approx(layer.eval()(x).item(), abs=0.1)
+
+
+def test_initial_parameters() -> None:
+    layer = NoisyLinear(16, 1000)
+    for mean in (layer.weight, layer.bias):
+        assert 0.2 < mean.abs().max().item() <= 1 / 4
+    for sigma in (layer.weight_sigma, layer.bias_sigma):
+        assert sigma is not None
+        assert torch.equal(sigma, torch.full_like(sigma, 0.5 / 4))
+    assert NoisyLinear(16, 2, sigma_init=0.1).weight_sigma[0, 0].item() == pytest.approx(0.1 / 4)
+
+
+def test_negative_deviations_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"sigma_init is -1.*at least 0"):
+        NoisyLinear(2, 3, sigma_init=-1)
+
+
+def test_state_is_means_and_deviations() -> None:
+    layer = NoisyLinear(2, 3)
+    layer.draw_noise()
+    assert list(layer.state_dict()) == ["weight", "bias", "weight_sigma", "bias_sigma"]
+    assert list(NoisyLinear(2, 3, bias=False).state_dict()) == ["weight", "weight_sigma"]
+    assert list(layer.buffers()) == []
+
+
+def test_copies_have_the_noise_of_the_original() -> None:
+    layer, x = NoisyLinear(2, 3).eval(), torch.ones(2)
+    layer.draw_noise()
+    file = io.BytesIO()
+    torch.save(layer, file)
+    file.seek(0)
+    for twin in (copy.deepcopy(layer), torch.load(file, weights_only=False)):
+        assert torch.equal(twin(x), layer(x))
+        twin.draw_noise()
+        assert not torch.equal(twin(x), layer(x))
+
+
+def test_noise_moves_with_the_parameters() -> None:
+    layer, x = NoisyLinear(2, 3).eval(), torch.ones(2)
+    layer.draw_noise()
+    before = layer(x)
+    layer.double()
+    assert torch.allclose(layer(x.double()), before.double())
+    layer.share_memory()
+    assert layer.weight_sigma.is_shared()
+    assert torch.allclose(layer(x.double()), before.double())
+
+
+@pytest.mark.gpu
+def test_noise_on_a_gpu() -> None:
+    layer = NoisyLinear(2, 3).eval()
+    layer.draw_noise()
+    before = layer(torch.ones(2))
+    layer.to("cuda")
+    x = torch.ones(2, device="cuda")
+    assert torch.allclose(layer(x).cpu(), before, atol=1e-5)
+    layer.draw_noise()
+    layer(x)
+    layer.train()(x).sum().backward()
+
+
+def test_functions_reach_all_layers() -> None:
+    model = MlpModel(2, [3, 3], 1, LinearCls=NoisyLinear).eval()
+    x = torch.ones(2)
+    mean = model(x)
+    assert is_noisy(model)
+    assert not is_noisy(MlpModel(2, [3], 1))
+    draw_noise(model)
+    assert all(layer._noise is not None for layer in noisy_layers(model))
+    assert len(list(noisy_layers(model))) == 3
+    assert model(x).item() != mean.item()
+    remove_noise(model)
+    assert model(x).item() == mean.item()
+
+
+IMAGE = (2, 24, 20)
+CONV = {"channels": [4], "kernel_sizes": [4], "strides": [2], "paddings": [0], "fc_sizes": 8}
+NOISY_MODELS = [
+    lambda **kwargs: AtariDqnModel(IMAGE, 3, **CONV, **kwargs),
+    lambda **kwargs: AtariCatDqnModel(IMAGE, 3, **CONV, **kwargs),
+    lambda **kwargs: AtariQrDqnModel(IMAGE, 3, **CONV, **kwargs),
+    lambda **kwargs: AtariIqnModel(IMAGE, 3, **CONV, **kwargs),
+    lambda **kwargs: MlpDqnModel((2,), 3, **kwargs),
+    lambda **kwargs: MlpCatDqnModel((2,), 3, **kwargs),
+    lambda **kwargs: MlpQrDqnModel((2,), 3, **kwargs),
+    lambda **kwargs: MlpIqnModel((2,), 3, **kwargs),
+]
+
+
+@pytest.mark.parametrize("make", NOISY_MODELS)
+@pytest.mark.parametrize("dueling", [False, True])
+class TestNetworks:
+    def test_keys_are_those_without_noise_and_sigmas(self, make: Any, dueling: bool) -> None:
+        """So that a network can start from means which were trained without noise."""
+        plain = make(dueling=dueling).state_dict()
+        noisy = make(dueling=dueling, noisy=True).state_dict()
+        assert plain.keys() <= noisy.keys()
+        added = noisy.keys() - plain.keys()
+        linear = {name for name in plain if name.startswith("head.") and "embedding" not in name}
+        linear.discard("head.advantage_bias")
+        linear.discard("head.q.advantage_bias")
+        assert added == {f"{name}_sigma" for name in linear}
+
+    def test_noise_is_an_option(self, make: Any, dueling: bool) -> None:
+        assert not is_noisy(make(dueling=dueling))
+        assert len(list(noisy_layers(make(dueling=dueling, noisy=True)))) == (4 if dueling else 2)

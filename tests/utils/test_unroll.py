@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.unroll import takes, unroll
+
+Pair = namedarraytuple("Pair", ["a", "b"])
+
+
+class Sum:
+    """Its state and its output are the sum of what it saw since it was zero."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def __call__(self, x: Any, state: Any) -> Any:
+        self.calls.append(len(x))
+        total = torch.zeros(1, x.shape[1], 1) if state is None else state.a
+        sums = x[..., None].cumsum(0) + total
+        return sums, Pair(sums[-1:], -sums[-1:])
+
+
+X = torch.tensor([[1.0, 10], [2, 20], [3, 30], [4, 40]])
+
+
+def reset_at(*steps: tuple[int, int]) -> torch.Tensor:
+    reset = torch.zeros(4, 2, dtype=torch.bool)
+    for t, b in steps:
+        reset[t, b] = True
+    return reset
+
+
+@pytest.mark.parametrize(
+    ("reset", "first", "second", "calls"),
+    [
+        (None, [1, 3, 6, 10], [10, 30, 60, 100], [4]),
+        (reset_at(), [1, 3, 6, 10], [10, 30, 60, 100], [4]),
+        (reset_at((2, 1)), [1, 3, 6, 10], [10, 30, 30, 70], [2, 2]),
+        (reset_at((2, 1), (2, 0), (3, 0)), [1, 3, 3, 4], [10, 30, 30, 70], [2, 1, 1]),
+        (reset_at((0, 0), (1, 0)), [1, 2, 5, 9], [10, 30, 60, 100], [1, 3]),
+    ],
+)
+def test_state_is_zero_where_an_episode_begins(
+    reset: Any, first: list[float], second: list[float], calls: list[int]
+) -> None:
+    network = Sum()
+    outputs, state = unroll(network, (X,), None, reset, takes_reset=False)
+    assert outputs[..., 0].T.tolist() == [first, second]
+    assert state.a.flatten().tolist() == [first[-1], second[-1]]
+    assert network.calls == calls
+
+
+def test_state_before_the_first_step() -> None:
+    state = Pair(torch.tensor([[[100.0], [1000.0]]]), torch.zeros(1, 2, 1))
+    outputs, _ = unroll(Sum(), (X,), state, reset_at((0, 1), (3, 0)), takes_reset=False)
+    assert outputs[..., 0].T.tolist() == [[101, 103, 106, 4], [10, 30, 60, 100]]
+    assert state.a.flatten().tolist() == [100, 1000], "what was given is not changed"
+
+
+def test_network_which_takes_the_argument_is_called_once() -> None:
+    given = []
+
+    def network(x: Any, state: Any, reset: Any = None) -> Any:
+        given.append(reset)
+        return x, state
+
+    unroll(network, (X,), None, reset_at(), takes_reset=True)
+    unroll(network, (X,), None, reset_at((1, 1)), takes_reset=True)
+    assert given[0] is None
+    assert torch.equal(given[1], reset_at((1, 1)))
+
+
+def test_inputs_may_be_records() -> None:
+    def network(pair: Any, state: Any) -> Any:
+        return pair.a + pair.b, torch.zeros(1, 2, 1)
+
+    outputs, _ = unroll(network, (Pair(X, X),), None, reset_at((1, 0)), takes_reset=False)
+    assert torch.equal(outputs, 2 * X)
+
+
+class Old:
+    def forward(self, x: Any, state: Any) -> None: ...
+
+
+class New:
+    def forward(self, x: Any, state: Any, reset: Any = None) -> None: ...
+
+
+class HandsOn(New):
+    def forward(self, *args: Any, **kwargs: Any) -> None: ...
+
+
+class OldAgain(HandsOn):
+    def forward(self, x: Any, state: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [(Old, False), (New, True), (HandsOn, True), (OldAgain, False), (int, False)],
+)
+def test_which_methods_take_an_argument(cls: type, expected: bool) -> None:
+    assert takes(cls(), "forward", "reset") == expected
