@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import namedtuple
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,20 +15,15 @@ from rlpyt.algos._settings import (
     check_positive,
     check_replay_size,
 )
-from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos._updates import GradientUpdates
+from rlpyt.algos._updates import opt_info_class as opt_info_class
 from rlpyt.core.records import BatchSpec, SamplesToBuffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
 
 
-@cache
-def opt_info_class(fields: tuple[str, ...]) -> Any:
-    """A namedtuple class ``OptInfo`` with these fields."""
-    return namedtuple("OptInfo", fields)
-
-
-class ReplayAlgorithm(RlAlgorithm):
+class ReplayAlgorithm(GradientUpdates):
     """Stores what is sampled, and trains on batches drawn from the store.
 
     :meth:`optimize_agent` only calls small methods, each of which a subclass may replace: what is
@@ -44,13 +36,10 @@ class ReplayAlgorithm(RlAlgorithm):
         sampler_bs: environment steps in one batch of the sampler in this process.
         updates_per_optimize: gradient updates in one iteration.
         min_itr_learn: first iteration which trains.
-        opt_info_stride: of values which are logged per sample, only every so many-th is.
     """
 
-    opt_info_stride = 8
     # Processes whose sampler batches together make one iteration.
     _n_samplers = 1
-    _itr = 0
 
     sampler_bs: int
     updates_per_optimize: int
@@ -61,7 +50,6 @@ class ReplayAlgorithm(RlAlgorithm):
     replay_ratio: float
     n_step_return: int
     updates_per_sync: int
-    clip_grad_norm: float | None
     target_update_interval: int
     target_update_tau: float
     ReplayBufferCls: Any
@@ -296,51 +284,6 @@ class ReplayAlgorithm(RlAlgorithm):
         self.update_counter += 1
         self.update_target()
 
-    def minimize(
-        self, loss: torch.Tensor, optimizer: Any, parameters: Iterable[torch.nn.Parameter]
-    ) -> tuple[float, float]:
-        """Take one step of ``optimizer`` down the gradient of ``loss``.
-
-        Args:
-            loss: scalar.
-            optimizer: of ``parameters``.
-            parameters: whose gradients are clipped together.
-
-        Returns:
-            The loss, and the norm of the gradients before clipping.
-
-        Raises:
-            FloatingPointError: if one of them is not finite; no step is taken then.
-        """
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = self.clip_gradients(list(parameters))
-        # On a GPU these two are the only values waited for.
-        loss_value, grad_norm = loss.item(), float(norm)
-        self._check_finite(loss=loss_value, gradNorm=grad_norm)
-        optimizer.step()
-        return loss_value, grad_norm
-
-    def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
-        """Scale gradients down to the norm ``clip_grad_norm`` (None: leave them).
-
-        Returns:
-            Their norm before.
-        """
-        limit = math.inf if self.clip_grad_norm is None else self.clip_grad_norm
-        return torch.nn.utils.clip_grad_norm_(parameters, limit)
-
-    def _check_finite(self, **values: float) -> None:
-        for name, value in values.items():
-            if not math.isfinite(value):
-                raise FloatingPointError(
-                    f"{name} of {type(self).__name__} is {value} in iteration {self._itr}, after "
-                    f"{self.update_counter} updates: lower learning_rate={self.learning_rate} or "
-                    f"clip_grad_norm={self.clip_grad_norm}, scale rewards down, and look for "
-                    "non-finite observations; torch.autograd.set_detect_anomaly(True) finds the "
-                    "operation"
-                )
-
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         """Give the samples of the last batch their new priorities; by default there are none.
 
@@ -361,28 +304,7 @@ class ReplayAlgorithm(RlAlgorithm):
         selected: torch.Tensor = select_at_indexes(indexes, tensor)
         return selected
 
-    # --- What is logged, and state -----------------------------------------------------------
-
-    def _get_empty_optim_info(self) -> Any:
-        """A record of ``opt_info_fields``, each an empty list."""
-        fields = tuple(self.opt_info_fields)
-        return opt_info_class(fields)(*([] for _ in fields))
-
-    def record_opt_info(self, opt_info: Any, values: Mapping[str, Any]) -> None:
-        """Append values of one update to the lists of ``opt_info``, as numbers.
-
-        Args:
-            opt_info: record of lists.
-            values: numbers, scalar tensors, or tensors of which every ``opt_info_stride``-th
-                element is kept.
-        """
-        for name in self.opt_info_fields:
-            value = values.get(name)
-            if isinstance(value, float):
-                getattr(opt_info, name).append(value)
-            elif value is not None:
-                flat = torch.as_tensor(value).detach().reshape(-1)
-                getattr(opt_info, name).extend(flat[:: self.opt_info_stride].tolist())
+    # --- State -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "replay_buffer": self._stateful_replay().state_dict()}

@@ -40,22 +40,25 @@ class Gaussian(Distribution):
         noise = s * N(0, 1), clamped to +-noise_clip;      x = m + noise
         action = x, or clamp(x, -clip, clip), or squash * tanh(x)
 
-    Samples are reparameterised: gradients flow to the mean and the standard deviation. Clipping is
-    no part of the density: likelihoods are those of x.
+    With bounds that are not symmetric, ``[low, high]``, the last two are ``clamp(x, low, high)``
+    and ``mid + half_range * tanh(x)``. Samples are reparameterised: gradients flow to the mean and
+    the standard deviation. Clipping is no part of the density: likelihoods are those of x.
 
     Args:
         dim: Number of dimensions of an action.
         std: Fixed standard deviation, a scalar or [dim]; overrides ``dist_info.log_std``.
-        clip: Bound of the action, a scalar or [dim]; excludes ``squash``.
+        clip: Bound of the action, a scalar or [dim], or [2,dim] for low and high; excludes
+            ``squash``.
         noise_clip: Bound of the noise, a scalar or [dim].
         min_std: Lower limit of the standard deviation that the policy gives.
         max_std: Upper limit of the same.
-        squash: Bound of the action by tanh, a scalar or [dim]; excludes ``clip``. Then
+        squash: Bound of the action by tanh, in the same forms; excludes ``clip``. Then
             :meth:`log_likelihood` takes x, the action *before* it was squashed, and
             :meth:`entropy` and :meth:`kl` are not implemented.
 
     Raises:
-        ValueError: If both ``clip`` and ``squash`` are given, or an array is not [dim].
+        ValueError: If both ``clip`` and ``squash`` are given, an array has another shape, or a low
+            bound of ``squash`` is not below the high one.
 
     Source: squashing with the change of variables: Haarnoja et al. 2018, arXiv:1812.05905,
     appendix C; clipped noise: Fujimoto et al. 2018, arXiv:1802.09477, eq. 14.
@@ -90,14 +93,15 @@ class Gaussian(Distribution):
         return self._dim
 
     def set_clip(self, clip: Any) -> None:
-        """Set the bound of the action, a scalar or [dim]; None removes it."""
+        """Set the bound of the action, a scalar, [dim] or [2,dim]; None removes it."""
         self._require_one_bound(clip, self.squash)
-        self.clip = self._bound("clip", clip)
+        self.clip = self._bound("clip", clip, may_be_rows=True)
 
     def set_squash(self, squash: Any) -> None:
-        """Set the bound of the action by tanh, a scalar or [dim]; None removes it."""
+        """Set the bound of the action by tanh, a scalar, [dim] or [2,dim]; None removes it."""
         self._require_one_bound(self.clip, squash)
-        self.squash = self._bound("squash", squash)
+        self.squash = self._bound("squash", squash, may_be_rows=True)
+        self._log_volume = self._log_half_ranges()
 
     def set_noise_clip(self, noise_clip: Any) -> None:
         """Set the bound of the noise, a scalar or [dim]; None removes it."""
@@ -111,15 +115,31 @@ class Gaussian(Distribution):
         """Draw an action [...,dim], squashed or clipped as configured."""
         return self._squashed(self._draw(dist_info))
 
-    def sample_loglikelihood(self, dist_info: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw an action and return it with its log-likelihood; gradients flow through both.
+    def sample_loglikelihood(
+        self, dist_info: Nested, reparameterize: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Draw an action and return it with its log-likelihood.
+
+        Args:
+            dist_info: [...,dim] Parameters.
+            reparameterize: Let gradients flow through the action, and to the likelihood also on
+                that way. False takes the action as a constant, as the score function
+                ``grad log pi(a)`` has it.
 
         Returns:
             [...,dim] actions, squashed if configured, and [...] their log-likelihoods, which are
             exact also where the tanh is saturated.
         """
-        x = self._draw(dist_info)
-        return self._squashed(x), self.log_likelihood(x, dist_info)
+        if not reparameterize:
+            x = self._draw(dist_info).detach()
+            return self._squashed(x), self.log_likelihood(x, dist_info)
+        if self.noise_clip is not None or self.clip is not None:
+            x = self._draw(dist_info)
+            return self._squashed(x), self.log_likelihood(x, dist_info)
+        mean, log_std = dist_info.mean, self._log_std(dist_info)
+        z = torch.randn_like(mean)
+        x = torch.addcmul(mean, torch.exp(log_std), z)
+        return self._squashed(x), self._log_density(x, z, log_std)
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
         """Logarithm of the density of each datum.
@@ -140,14 +160,20 @@ class Gaussian(Distribution):
         Returns:
             [...] Log-likelihoods; infinite where s is 0.
         """
-        mean = dist_info.mean
         log_std = self._log_std(dist_info)
-        z = (x - mean) / (torch.exp(log_std) + EPS)
-        logli = -torch.sum(log_std + 0.5 * z**2, dim=-1) - 0.5 * self.dim * math.log(2 * math.pi)
+        z = (x - dist_info.mean) / (torch.exp(log_std) + EPS)
+        return self._log_density(x, z, log_std)
+
+    def _log_density(self, x: torch.Tensor, z: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
+        terms = log_std + 0.5 * z**2
+        constant = 0.5 * self.dim * math.log(2 * math.pi)
         if self.squash is None:
-            return logli
-        log_slope = 2 * (math.log(2) - x - torch.nn.functional.softplus(-2 * x))
-        return logli - torch.sum(_log(_like(self.squash, x)) + log_slope, dim=-1)
+            return -torch.sum(terms, dim=-1) - constant
+        # With the logarithm of the slope of tanh, but for its summand 2 log 2.
+        terms = terms - 2 * (x + torch.nn.functional.softplus(-2 * x))
+        return -torch.sum(terms, dim=-1) - (
+            constant + self._log_volume + self.dim * 2 * math.log(2)
+        )
 
     def likelihood_ratio(
         self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
@@ -198,7 +224,24 @@ class Gaussian(Distribution):
         return _clamp(mean + _clamp(noise, self.noise_clip), self.clip)
 
     def _squashed(self, x: torch.Tensor) -> torch.Tensor:
-        return x if self.squash is None else _like(self.squash, x) * torch.tanh(x)
+        if self.squash is None:
+            return x
+        y = torch.tanh(x)
+        if isinstance(self.squash, torch.Tensor) and self.squash.dim() == 2:
+            low, high = self.squash.to(x)
+            half_range = (high - low) / 2
+            return torch.clamp(torch.addcmul(low + half_range, half_range, y), low, high)
+        return y if _is_one(self.squash) else _like(self.squash, x) * y
+
+    def _log_half_ranges(self) -> float:
+        """The sum over dimensions of ``log((high - low) / 2)``, for ``squash``; 0 without."""
+        if self.squash is None:
+            return 0.0
+        bound = torch.as_tensor(self.squash, dtype=torch.float64)
+        half_range = (bound[1] - bound[0]) / 2 if bound.dim() == 2 else bound
+        if not bool((half_range > 0).all()):
+            raise ValueError(f"squash={self.squash}: give positive bounds, or low below high.")
+        return float(torch.log(half_range).expand(self.dim).sum())
 
     def _log_std(self, dist_info: Nested) -> torch.Tensor:
         if self.std is not None:
@@ -208,16 +251,18 @@ class Gaussian(Distribution):
             return log_std
         return torch.clamp(log_std, min=self.min_log_std, max=self.max_log_std)
 
-    def _bound(self, name: str, value: Any) -> Bound | None:
+    def _bound(self, name: str, value: Any, may_be_rows: bool = False) -> Bound | None:
         if value is None or isinstance(value, (int, float)):
             return value
-        bound = self._tensor(name, value)
+        bound = self._tensor(name, value, may_be_rows)
         return bound.item() if bound.dim() == 0 else bound
 
-    def _tensor(self, name: str, value: Any) -> torch.Tensor:
+    def _tensor(self, name: str, value: Any, may_be_rows: bool = False) -> torch.Tensor:
         if not isinstance(value, torch.Tensor):
             value = torch.tensor(np.asarray(value))
         tensor: torch.Tensor = value.float()
+        if may_be_rows and tensor.shape == (2, self.dim):
+            return tensor
         if tensor.numel() not in (1, self.dim):
             raise ValueError(
                 f"{name} has shape {tuple(tensor.shape)}: give a scalar, or one element for each "
@@ -244,13 +289,14 @@ def _like(bound: Bound, x: torch.Tensor) -> Bound:
     return bound.to(x) if isinstance(bound, torch.Tensor) else bound
 
 
-def _log(bound: Bound) -> Bound:
-    return torch.log(bound) if isinstance(bound, torch.Tensor) else math.log(bound)
+def _is_one(bound: Bound) -> bool:
+    return not isinstance(bound, torch.Tensor) and bound == 1
 
 
 def _clamp(x: torch.Tensor, bound: Bound | None) -> torch.Tensor:
     if bound is None:
         return x
     if isinstance(bound, torch.Tensor):
-        return torch.clamp(x, -bound.to(x), bound.to(x))
+        low, high = bound.to(x) if bound.dim() == 2 else (-bound.to(x), bound.to(x))
+        return torch.clamp(x, low, high)
     return torch.clamp(x, -bound, bound)

@@ -41,8 +41,13 @@ def is_inside(entry: Entry) -> bool:
 
 # Their parent's parameters are named, or inherited, where the old ones took ``**kwargs``.
 SPELLED_OUT = (
+    "rlpyt/agents/pg/mujoco.py:MujocoMixin.data_parallel",
     "rlpyt/algos/dqn/cat_dqn.py:CategoricalDQN.initialize",
     "rlpyt/algos/dqn/cat_dqn.py:CategoricalDQN.async_initialize",
+    "rlpyt/algos/qpg/td3.py:TD3.initialize",
+    "rlpyt/algos/qpg/td3.py:TD3.async_initialize",
+    "rlpyt/replays/sum_tree.py:AsyncSumTree.__init__",
+    "rlpyt/replays/sum_tree.py:AsyncSumTree.advance",
     "rlpyt/samplers/parallel/cpu/collectors.py:CpuWaitResetCollector.__init__",
     "rlpyt/utils/collections.py:NamedArrayTupleSchema.__init__",
 )

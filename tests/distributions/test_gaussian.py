@@ -72,6 +72,18 @@ class TestDensity:
         expected = TransformedDistribution(base, transforms).log_prob(bound * x.tanh()).sum(dim=-1)
         torch.testing.assert_close(d.log_likelihood(x, dist_info), expected, rtol=1e-5, atol=1e-5)
 
+    def test_squashed_between_two_bounds_agrees_with_torch(self) -> None:
+        low, high = torch.tensor([[-1.0, 0.0, -3.0], [1.0, 10.0, -2.5]])
+        d = Gaussian(dim=3, squash=torch.stack([low, high]))
+        dist_info = random_info(5, 3)
+        x = torch.randn(5, 3, dtype=torch.double)
+        mid, half_range = ((low + high) / 2).double(), ((high - low) / 2).double()
+        transforms = [TanhTransform(cache_size=1), AffineTransform(mid, half_range)]
+        base = Normal(dist_info.mean, dist_info.log_std.exp())
+        action = mid + half_range * x.tanh()
+        expected = TransformedDistribution(base, transforms).log_prob(action).sum(dim=-1)
+        torch.testing.assert_close(d.log_likelihood(x, dist_info), expected, rtol=1e-5, atol=1e-5)
+
     def test_squash_correction_does_not_saturate(self) -> None:
         """log(squash (1 - tanh^2) + 1e-8) stood still, without gradient, beyond |x| of 9."""
         x = torch.tensor([[-20.0], [20.0]], requires_grad=True)
@@ -187,6 +199,19 @@ class TestSample:
         assert (squashed <= limit).all()
         torch.testing.assert_close(squashed, limit, rtol=1e-3, atol=0)
 
+    @pytest.mark.parametrize("name", ["clip", "squash"])
+    def test_two_bounds(self, name: str) -> None:
+        low, high = np.array([-1.0, 0.1, -3.0]), np.array([1.0, 0.3, -2.5])
+        d = Gaussian(dim=3, std=9.0, **{name: np.stack([low, high])})
+        mean = torch.zeros(2000, 3) if name == "squash" else torch.tensor((low + high) / 2).float()
+        x = d.sample(DistInfo(mean=mean.expand(2000, 3)))
+        least, greatest = torch.tensor(low).float(), torch.tensor(high).float()
+        # No rounding steps over a bound.
+        assert (least <= x).all()
+        assert (x <= greatest).all()
+        torch.testing.assert_close(x.min(0).values, least)
+        torch.testing.assert_close(x.max(0).values, greatest)
+
     def test_noise_is_clipped_before_the_action(self) -> None:
         d = Gaussian(dim=1, std=1e6, noise_clip=0.5, clip=1.0)
         actions = d.sample(DistInfo(mean=torch.full((100, 1), 0.8)))
@@ -215,8 +240,40 @@ class TestSampleLoglikelihood:
         action, _ = d.sample_loglikelihood(DistInfo(mean=torch.zeros(50, 1)))
         assert action.abs().max().item() == 0.5
 
+    @pytest.mark.parametrize("squash", [None, 2.0, [[-1.0, 3.0], [1.0, 4.0]]])
+    def test_gradients_are_those_of_the_two_parts(self, squash) -> None:
+        """The noise itself is what is squared, without the detour over the action."""
+        d = Gaussian(dim=2, squash=squash)
+        parameters = [torch.randn(6, 2, requires_grad=True) for _ in range(2)]
+        torch.manual_seed(5)
+        action, logli = d.sample_loglikelihood(DistInfoStd(*parameters))
+        found = torch.autograd.grad((logli * 3 + action.sum(-1)).sum(), parameters)
+        torch.manual_seed(5)
+        x = parameters[0] + parameters[1].exp() * torch.randn(6, 2)
+        logli = d.log_likelihood(x, DistInfoStd(*parameters))
+        expected = torch.autograd.grad((logli * 3 + d._squashed(x).sum(-1)).sum(), parameters)
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+    def test_without_reparameterization(self) -> None:
+        d = Gaussian(dim=1, squash=1.0)
+        mean = torch.zeros(5, 1, requires_grad=True)
+        log_std = torch.zeros(5, 1)
+        torch.manual_seed(5)
+        action, logli = d.sample_loglikelihood(DistInfoStd(mean, log_std), reparameterize=False)
+        assert not action.requires_grad
+        torch.manual_seed(5)
+        (score,) = torch.autograd.grad(logli.sum(), mean)
+        # Of a normal: (x - m) / s^2.
+        torch.testing.assert_close(score, torch.randn(5, 1))
+
 
 class TestSettings:
+    @pytest.mark.parametrize("squash", [0.0, -1, [1.0, 0.0], [[0.0, 1.0], [1.0, 1.0]]])
+    def test_squash_needs_a_range(self, squash) -> None:
+        with pytest.raises(ValueError, match="low below high"):
+            Gaussian(dim=2, squash=squash)
+
     def test_clip_and_squash_exclude_each_other(self) -> None:
         match = "exclude each other: set one of them to None"
         with pytest.raises(ValueError, match=match):

@@ -12,6 +12,7 @@ from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
+from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.models.pg import atari_lstm_model, mujoco_lstm_model
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
@@ -175,6 +176,8 @@ MODELS = [
     (MlpDqnModel(OBS, A, hidden_sizes=[], dueling=True), OBS, [(A,)], None),
     (MlpCatDqnModel(OBS, A, n_atoms=11), OBS, [(A, 11)], None),
     (MlpCatDqnModel(OBS, A, hidden_sizes=8, dueling=True, n_atoms=11), OBS, [(A, 11)], None),
+    (MlpR2d1Model(OBS, A, (8, 8), 9), OBS, [(A,)], (1, 9)),
+    (MlpR2d1Model(OBS, A, (), 9, dueling=True), OBS, [(A,)], (1, 9)),
 ]
 RECURRENT = [case for case in MODELS if case[3] is not None]
 

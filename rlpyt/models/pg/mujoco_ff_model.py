@@ -67,5 +67,5 @@ class MujocoFfModel(NormalizedObservationModel):
         flat, lead = self.fold_observation(observation)
         mu = self.mu(flat)
         v = self.v(flat).squeeze(-1)
-        log_std = self.log_std.repeat(lead.T * lead.B, 1)
+        log_std = self.log_std.expand(lead.T * lead.B, -1).clone()
         return lead.restore(mu), lead.restore(log_std), lead.restore(v)

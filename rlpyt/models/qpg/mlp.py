@@ -12,7 +12,7 @@ import torch
 from rlpyt.models._inputs import LeadingDims, fold_vectors
 from rlpyt.models._sizes import Sizes
 from rlpyt.models.mlp import MlpModel
-from rlpyt.utils.types import Nested
+from rlpyt.utils.types import NDArray, Nested
 
 
 class _ObservationMlp(torch.nn.Module):
@@ -41,12 +41,13 @@ class MuMlpModel(_ObservationMlp):
         observation_shape: Shape of one observation, which is flattened.
         hidden_sizes: Widths of the hidden layers.
         action_size: Number of dimensions A of an action.
-        output_max: Bound of the action, a scalar or [A].
+        output_max: Bound of the action, a scalar or [A]; :meth:`set_output_bounds` replaces it.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971.
     """
 
-    _output_max: Any
+    _output_mid: torch.Tensor | None
+    _output_half_range: torch.Tensor | None
 
     def __init__(
         self,
@@ -56,18 +57,26 @@ class MuMlpModel(_ObservationMlp):
         output_max: Any = 1,
     ) -> None:
         super().__init__(observation_shape, hidden_sizes, action_size)
-        if isinstance(output_max, (int, float)):
-            self._output_max = output_max
-        else:
-            bound = torch.as_tensor(np.array(output_max), dtype=torch.float)
-            self.register_buffer("_output_max", bound, persistent=False)
+        # They follow from the environment, and are no part of the state.
+        self.register_buffer("_output_mid", None, persistent=False)
+        self.register_buffer("_output_half_range", None, persistent=False)
+        if np.ndim(output_max) or output_max != 1:
+            bound = np.broadcast_to(np.asarray(output_max, np.float32), (action_size,))
+            self.set_output_bounds(-bound, bound)
+
+    def set_output_bounds(self, low: NDArray, high: NDArray) -> None:
+        """Let actions range from ``low`` to ``high``, [A] each, with tanh 0 half way."""
+        self._output_mid = torch.tensor((low + high) / 2, dtype=torch.float)
+        self._output_half_range = torch.tensor((high - low) / 2, dtype=torch.float)
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
         """Actions [...,A] for observations [...,*observation_shape]; the rest is not used."""
         flat, lead = self._fold(observation)
-        mu = self._output_max * torch.tanh(self.mlp(flat))
+        mu = torch.tanh(self.mlp(flat))
+        if self._output_mid is not None and self._output_half_range is not None:
+            mu = torch.addcmul(self._output_mid, self._output_half_range, mu)
         return lead.restore(mu)
 
 
@@ -96,7 +105,27 @@ class PiMlpModel(_ObservationMlp):
         return lead.restore(mu), lead.restore(log_std)
 
 
-class QofMuMlpModel(_ObservationMlp):
+class _CriticMlp(_ObservationMlp):
+    """Base: one perceptron on the flat observation and the action."""
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        hidden_sizes: Sizes,
+        action_size: int,
+        output_size: int,
+    ) -> None:
+        super().__init__(observation_shape, hidden_sizes, output_size, extra_size=action_size)
+
+    def _outputs(
+        self, observation: torch.Tensor, action: torch.Tensor
+    ) -> tuple[torch.Tensor, LeadingDims]:
+        flat, lead = self._fold(observation)
+        q_input = torch.cat([flat, action.reshape(lead.T * lead.B, -1)], dim=1)
+        return self.mlp(q_input), lead
+
+
+class QofMuMlpModel(_CriticMlp):
     """The value of an action in a state, Q(s, a).
 
     Args:
@@ -108,7 +137,7 @@ class QofMuMlpModel(_ObservationMlp):
     def __init__(
         self, observation_shape: Sequence[int], hidden_sizes: Sizes, action_size: int
     ) -> None:
-        super().__init__(observation_shape, hidden_sizes, 1, extra_size=action_size)
+        super().__init__(observation_shape, hidden_sizes, action_size, 1)
 
     def forward(
         self,
@@ -118,9 +147,41 @@ class QofMuMlpModel(_ObservationMlp):
         action: torch.Tensor,
     ) -> torch.Tensor:
         """Values [...] of the actions [...,A]; previous action and reward are not used."""
-        flat, lead = self._fold(observation)
-        q_input = torch.cat([flat, action.reshape(lead.T * lead.B, -1)], dim=1)
-        return lead.restore(self.mlp(q_input).squeeze(-1))
+        q, lead = self._outputs(observation, action)
+        return lead.restore(q.squeeze(-1))
+
+
+class CatQofMuMlpModel(_CriticMlp):
+    """The distribution over returns of an action in a state, Z(s, a).
+
+    Args:
+        observation_shape: Shape of one observation, which is flattened.
+        hidden_sizes: Widths of the hidden layers.
+        action_size: Number of dimensions A of an action.
+        n_atoms: Number of atoms P.
+
+    Source: Barth-Maron et al. 2018, arXiv:1804.08617.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        hidden_sizes: Sizes,
+        action_size: int,
+        n_atoms: int = 51,
+    ) -> None:
+        super().__init__(observation_shape, hidden_sizes, action_size, n_atoms)
+
+    def forward(
+        self,
+        observation: torch.Tensor,
+        prev_action: Nested,
+        prev_reward: Nested,
+        action: torch.Tensor,
+    ) -> torch.Tensor:
+        """Probabilities [...,P] of the atoms, for the actions [...,A]; the rest is not used."""
+        logits, lead = self._outputs(observation, action)
+        return lead.restore(torch.softmax(logits, dim=-1))
 
 
 class VMlpModel(_ObservationMlp):

@@ -1,0 +1,86 @@
+"""A2C or PPO on an Atari game, with a recurrent agent which sees one frame at a time.
+
+    python examples/example_4.py --game pong --algo ppo
+    python examples/example_4.py --game pong --mid_batch_reset
+
+What happens when a game ends within a batch matters to a recurrent agent, which is trained on the
+steps before. Without ``--mid_batch_reset`` the environment waits for the next batch. With it, a new
+game starts at once, so that the next batch goes on in the middle of it.
+"""
+
+import argparse
+from collections.abc import Callable
+
+from rlpyt.agents.pg.atari import AtariLstmAgent
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.base import PolicyGradientAlgo
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging.context import logger_context
+
+# Steps per iteration of each environment, and how to learn from them.
+SETTINGS: dict[str, tuple[int, Callable[[], PolicyGradientAlgo]]] = {
+    "a2c": (20, lambda: A2C(learning_rate=3e-4)),
+    "ppo": (64, lambda: PPO(learning_rate=1e-3, gae_lambda=0.98)),
+}
+
+
+def build_and_train(
+    game: str = "pong",
+    algo: str = "a2c",
+    run_ID: int = 0,
+    cuda_idx: int | None = None,
+    mid_batch_reset: bool = False,
+    n_steps: float = 10e6,
+    log_interval_steps: float = 1e5,
+    batch_B: int = 16,
+    seed: int | None = None,
+    log_dir: str = "example_4",
+) -> None:
+    """Train until ``n_steps`` environment steps."""
+    batch_T, make_algo = SETTINGS[algo]
+    sampler = SerialSampler(
+        EnvCls=AtariEnv,
+        TrajInfoCls=AtariTrajInfo,  # Also logs the game's score.
+        env_kwargs=dict(game=game, num_img_obs=1),  # The agent remembers earlier frames.
+        CollectorCls=CpuResetCollector if mid_batch_reset else CpuWaitResetCollector,
+        batch_T=batch_T,
+        batch_B=batch_B,
+        max_decorrelation_steps=400,  # Environments start at different points of the game.
+    )
+    runner = MinibatchRl(
+        algo=make_algo(),
+        agent=AtariLstmAgent(),
+        sampler=sampler,
+        n_steps=n_steps,
+        log_interval_steps=log_interval_steps,
+        affinity=dict(cuda_idx=cuda_idx),
+        seed=seed,
+    )
+    config = dict(game=game, algo=algo, mid_batch_reset=mid_batch_reset)
+    with logger_context(log_dir, run_ID, f"{algo}_lstm_{game}", config, snapshot_mode="last"):
+        runner.train()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--game", default="pong", help="Atari game, such as pong or breakout")
+    parser.add_argument("--algo", default="a2c", choices=SETTINGS)
+    parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
+    parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to use, none for CPU")
+    parser.add_argument("--mid_batch_reset", action="store_true", help="do not wait for the batch")
+    parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
+    parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
+    parser.add_argument("--batch_B", type=int, default=16, help="environments")
+    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
+    parser.add_argument("--log_dir", default="example_4", help="of the log, below data/local")
+    build_and_train(**vars(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""What policy gradient agents share: acting by a stochastic policy, beside a value function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.pg._policies import Policy
+from rlpyt.core.records import EnvSpaces
+from rlpyt.utils.buffer import buffer_func, buffer_method
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.types import Nested
+
+AgentInfo = namedarraytuple("AgentInfo", ["dist_info", "value"])
+AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["dist_info", "value", "prev_rnn_state"])
+
+
+class PolicyAgent(BaseAgent):
+    """Base of all: a policy, which says what outputs of the model mean for the action space.
+
+    Args:
+        *args: of :class:`~rlpyt.agents.base.BaseAgent`.
+        greedy_eval: in evaluation, take the most likely action instead of drawing one.
+        **kwargs: of :class:`~rlpyt.agents.base.BaseAgent`.
+
+    Attributes:
+        policy: couples the outputs of the model, the distribution and the action space.
+    """
+
+    greedy_eval = False
+    policy: Policy
+
+    def __init__(self, *args: Any, greedy_eval: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.greedy_eval = greedy_eval
+
+    def make_policy(self, env_spaces: EnvSpaces) -> Policy:
+        """Make the policy for an action space, or raise an error if it is of the wrong kind."""
+        raise NotImplementedError(f"{type(self).__name__} does not define make_policy()")
+
+    def initialize(
+        self,
+        env_spaces: EnvSpaces,
+        share_memory: bool = False,
+        global_B: int = 1,
+        env_ranks: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Build the model and the distribution.
+
+        Raises:
+            ValueError: if the agent has no use for the action space.
+        """
+        self.policy = self.make_policy(env_spaces)
+        super().initialize(
+            env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
+        )
+        self.distribution = self.policy.distribution
+
+    def choose_action(self, dist_info: Nested) -> Nested:
+        """Draw an action, or take the most likely one in evaluation if ``greedy_eval``."""
+        if self.greedy_eval and self._mode == "eval":
+            return self.policy.mode(dist_info)
+        return self.distribution.sample(dist_info)
+
+    def _model_inputs(
+        self, observation: Nested, prev_action: Nested, prev_reward: Nested, *rnn_state: Nested
+    ) -> tuple[Nested, ...]:
+        """The previous action as numbers for a network, and all on the device of the model."""
+        prev_action = self.policy.encode(prev_action)
+        return self.to_model_device(observation, prev_action, prev_reward, *rnn_state)
+
+    def _read(self, *outputs: Nested) -> tuple[Nested, torch.Tensor]:
+        """Parameters of the distribution, and the value, both on the CPU."""
+        *parameters, value = self.to_cpu(outputs)
+        return self.policy.dist_info(*parameters), value
+
+
+class FeedForwardPgAgent(PolicyAgent):
+    """Acts on the present observation; base of the feed-forward agents.
+
+    The model is called with observation, encoded previous action and previous reward.
+    """
+
+    def __call__(
+        self, observation: Nested, prev_action: Nested, prev_reward: Nested
+    ) -> tuple[Nested, torch.Tensor]:
+        """Policy and value for training, with gradients, on the CPU.
+
+        Args:
+            observation: [T,B,...] or [B,...].
+            prev_action: [T,B,...] or [B,...].
+            prev_reward: [T,B] or [B].
+
+        Returns:
+            Parameters of the distribution, [...,dim] each, and values [...].
+        """
+        inputs = self._model_inputs(observation, prev_action, prev_reward)
+        return self._read(*self.model(*inputs))
+
+    @torch.no_grad()
+    def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
+        inputs = self._model_inputs(observation, prev_action, prev_reward)
+        dist_info, value = self._read(*self.acting_model(*inputs))
+        action = self.choose_action(dist_info)
+        return AgentStep(action=action, agent_info=AgentInfo(dist_info=dist_info, value=value))
+
+    @torch.no_grad()
+    def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
+        inputs = self._model_inputs(observation, prev_action, prev_reward)
+        _, value = self._read(*self.acting_model(*inputs))
+        return value
+
+
+class RecurrentPgAgent(PolicyAgent):
+    """Acts on all past observations; base of the recurrent agents.
+
+    The model is called with observation, encoded previous action, previous reward and recurrent
+    state, and returns the new state last. One of the two mixins, which stands before this class
+    among the bases, keeps the state.
+    """
+
+    prev_rnn_state: Nested
+    advance_rnn_state: Any
+
+    def __call__(
+        self,
+        observation: Nested,
+        prev_action: Nested,
+        prev_reward: Nested,
+        init_rnn_state: Nested = None,
+    ) -> tuple[Nested, torch.Tensor, Nested]:
+        """Policy and value for training, with gradients.
+
+        Args:
+            observation: [T,B,...]
+            prev_action: [T,B,...]
+            prev_reward: [T,B]
+            init_rnn_state: [N,B,H] before the first step; None is zeros.
+
+        Returns:
+            Parameters of the distribution, [T,B,dim] each, and values [T,B], on the CPU; and the
+            recurrent state [N,B,H] after the last step, on the device of the model.
+        """
+        inputs = self._model_inputs(observation, prev_action, prev_reward, init_rnn_state)
+        *outputs, rnn_state = self.model(*inputs)
+        return (*self._read(*outputs), rnn_state)
+
+    @torch.no_grad()
+    def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
+        """Choose actions, and advance the recurrent state.
+
+        ``agent_info.prev_rnn_state`` [B,N,H] is the state before the step.
+        """
+        inputs = self._model_inputs(observation, prev_action, prev_reward)
+        *outputs, rnn_state = self.acting_model(*inputs, self.prev_rnn_state)
+        dist_info, value = self._read(*outputs)
+        action = self.choose_action(dist_info)
+        before = self.prev_rnn_state
+        if before is None:
+            before = buffer_func(rnn_state, torch.zeros_like)
+        # The layer dimension N goes second, so that the batch comes first as in all samples.
+        before = self.to_cpu(buffer_method(before, "transpose", 0, 1))
+        self.advance_rnn_state(rnn_state)
+        info = AgentInfoRnn(dist_info=dist_info, value=value, prev_rnn_state=before)
+        return AgentStep(action=action, agent_info=info)
+
+    @torch.no_grad()
+    def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
+        inputs = self._model_inputs(observation, prev_action, prev_reward)
+        *outputs, _ = self.acting_model(*inputs, self.prev_rnn_state)
+        _, value = self._read(*outputs)
+        return value

@@ -1,0 +1,54 @@
+"""Policy gradient agents for one discrete action."""
+
+from __future__ import annotations
+
+import torch as torch
+
+from rlpyt.agents._spaces import check_one_discrete_action
+from rlpyt.agents.base import AgentStep as AgentStep
+from rlpyt.agents.base import AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin
+from rlpyt.agents.base import BaseAgent as BaseAgent
+from rlpyt.agents.base import RecurrentAgentMixin as RecurrentAgentMixin
+from rlpyt.agents.pg._policies import ChoicePolicy, Policy
+from rlpyt.agents.pg.base import AgentInfo as AgentInfo
+from rlpyt.agents.pg.base import AgentInfoRnn as AgentInfoRnn
+from rlpyt.agents.pg.base import FeedForwardPgAgent, PolicyAgent, RecurrentPgAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.distributions.categorical import Categorical as Categorical
+from rlpyt.distributions.categorical import DistInfo as DistInfo
+from rlpyt.utils.buffer import buffer_func as buffer_func
+from rlpyt.utils.buffer import buffer_method as buffer_method
+from rlpyt.utils.buffer import buffer_to as buffer_to
+
+
+class _CategoricalMixin(PolicyAgent):
+    """Acts by the probabilities of discrete actions."""
+
+    def make_policy(self, env_spaces: EnvSpaces) -> Policy:
+        check_one_discrete_action(type(self).__name__, env_spaces.action)
+        return ChoicePolicy(Categorical(dim=env_spaces.action.n))
+
+
+class CategoricalPgAgent(_CategoricalMixin, FeedForwardPgAgent):
+    """Acts by probabilities of the actions.
+
+    The model returns pi [...,A], the probabilities, and v [...]. It sees the previous action as a
+    one-hot vector.
+    """
+
+
+class RecurrentCategoricalPgAgentBase(_CategoricalMixin, RecurrentPgAgent):
+    """Acts by probabilities of the actions, and remembers; needs a mixin which keeps the state.
+
+    The model returns pi [...,A], v [...] and the recurrent state [N,B,H].
+    """
+
+
+class RecurrentCategoricalPgAgent(RecurrentAgentMixin, RecurrentCategoricalPgAgentBase):
+    """:class:`RecurrentCategoricalPgAgentBase` with one state for all environments."""
+
+
+class AlternatingRecurrentCategoricalPgAgent(
+    AlternatingRecurrentAgentMixin, RecurrentCategoricalPgAgentBase
+):
+    """:class:`RecurrentCategoricalPgAgentBase` for samplers which step halves in turn."""

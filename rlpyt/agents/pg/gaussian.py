@@ -1,0 +1,84 @@
+"""Policy gradient agents for continuous actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np  # noqa: F401 - star imports take it from here.
+import torch as torch
+
+from rlpyt.agents.base import AgentStep as AgentStep
+from rlpyt.agents.base import AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin
+from rlpyt.agents.base import BaseAgent as BaseAgent
+from rlpyt.agents.base import RecurrentAgentMixin as RecurrentAgentMixin
+from rlpyt.agents.pg._policies import Policy, gaussian_policy
+from rlpyt.agents.pg.base import AgentInfo as AgentInfo
+from rlpyt.agents.pg.base import AgentInfoRnn as AgentInfoRnn
+from rlpyt.agents.pg.base import FeedForwardPgAgent, PolicyAgent, RecurrentPgAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.distributions.gaussian import DistInfoStd as DistInfoStd
+from rlpyt.distributions.gaussian import Gaussian as Gaussian
+from rlpyt.utils.buffer import buffer_func as buffer_func
+from rlpyt.utils.buffer import buffer_method as buffer_method
+from rlpyt.utils.buffer import buffer_to as buffer_to
+
+
+class BoxActionMixin(PolicyAgent):
+    """What becomes of the bounds of continuous actions; stands before the agent among the bases.
+
+    Bounds may differ from -1 and 1, from each other, and between dimensions. The model works in
+    units in which every range is [-1, 1]: that is where its mean is 0, its deviation is 1 and where
+    it sees the previous action. For an action space of [-1, 1] all options leave that as it is.
+
+    Args:
+        *args: of the agent class.
+        scale_actions: False if the model works in the units of the environment.
+        clip_actions: whether actions are clipped to the bounds before they are recorded and given
+            to the environment; likelihoods account for it, see
+            :class:`~rlpyt.distributions.box_gaussian.BoxGaussian`. False: they may exceed the
+            bounds, and the environment has to know what to do.
+        **kwargs: of the agent class.
+    """
+
+    scale_actions = True
+    clip_actions = True
+
+    def __init__(
+        self, *args: Any, scale_actions: bool = True, clip_actions: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.scale_actions = scale_actions
+        self.clip_actions = clip_actions
+
+
+class _GaussianMixin(BoxActionMixin):
+    """Acts by mean and deviation of a Gaussian."""
+
+    def make_policy(self, env_spaces: EnvSpaces) -> Policy:
+        name, space = type(self).__name__, env_spaces.action
+        return gaussian_policy(name, space, self.scale_actions, self.clip_actions)
+
+
+class GaussianPgAgent(_GaussianMixin, FeedForwardPgAgent):
+    """Acts by mean and deviation of a Gaussian.
+
+    The model returns mu [...,A], log_std [...,A] and v [...]. For the bounds of actions see
+    :class:`BoxActionMixin`.
+    """
+
+
+class RecurrentGaussianPgAgentBase(_GaussianMixin, RecurrentPgAgent):
+    """Acts by mean and deviation, and remembers; needs a mixin which keeps the state.
+
+    The model returns mu [...,A], log_std [...,A], v [...] and the recurrent state [N,B,H].
+    """
+
+
+class RecurrentGaussianPgAgent(RecurrentAgentMixin, RecurrentGaussianPgAgentBase):
+    """:class:`RecurrentGaussianPgAgentBase` with one state for all environments."""
+
+
+class AlternatingRecurrentGaussianPgAgent(
+    AlternatingRecurrentAgentMixin, RecurrentGaussianPgAgentBase
+):
+    """:class:`RecurrentGaussianPgAgentBase` for samplers which step halves in turn."""

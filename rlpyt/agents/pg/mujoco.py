@@ -1,0 +1,51 @@
+"""Policy gradient agents for vector observations and continuous actions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rlpyt.agents.pg._obs_rms import ObsRmsMixin
+from rlpyt.agents.pg.gaussian import (
+    AlternatingRecurrentGaussianPgAgent as AlternatingRecurrentGaussianPgAgent,
+)
+from rlpyt.agents.pg.gaussian import GaussianPgAgent as GaussianPgAgent
+from rlpyt.agents.pg.gaussian import RecurrentGaussianPgAgent as RecurrentGaussianPgAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+
+
+class MujocoMixin(ObsRmsMixin):
+    """Passes the sizes of observations and actions to the model; observations to its statistics.
+
+    Stands first among the bases.
+    """
+
+    def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+        """Keywords ``observation_shape`` and ``action_size``, the entries of an action."""
+        return {
+            "observation_shape": env_spaces.observation.shape,
+            "action_size": math.prod(env_spaces.action.shape),
+        }
+
+
+class MujocoFfAgent(MujocoMixin, GaussianPgAgent):
+    """:class:`~rlpyt.agents.pg.gaussian.GaussianPgAgent` with two perceptrons."""
+
+    def __init__(self, ModelCls: Any = MujocoFfModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class MujocoLstmAgent(MujocoMixin, RecurrentGaussianPgAgent):
+    """:class:`~rlpyt.agents.pg.gaussian.RecurrentGaussianPgAgent` with perceptron and LSTM."""
+
+    def __init__(self, ModelCls: Any = MujocoLstmModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class AlternatingMujocoLstmAgent(MujocoMixin, AlternatingRecurrentGaussianPgAgent):
+    """:class:`MujocoLstmAgent` for samplers which step halves of the environments in turn."""
+
+    def __init__(self, ModelCls: Any = MujocoLstmModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)

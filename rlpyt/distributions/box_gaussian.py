@@ -1,0 +1,141 @@
+"""The Gaussian distribution over the elements of a box: scaled to its bounds, and clipped there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rlpyt.distributions._clipped_likelihood import clipped_log_likelihood
+from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
+from rlpyt.utils.types import Nested
+
+
+class BoxGaussian(Gaussian):
+    """Diagonal Gaussian over arrays of any shape with a bound of its own for each entry.
+
+    Parameters are flat, ``[...,dim]`` with dim the number of entries, and in the units of the
+    action; :meth:`scaled` makes them of a network's outputs, for which every box is [-1, 1].
+
+    With ``clip_to_box`` an action is ``clamp(x, low, high)`` of the normal x, and likelihoods are
+    those of the clipped action: at a bound they are the probability of all that was cut off there
+    (mass, not density)::
+
+        log pi(a) = sum_i log N(a_i; m_i, s_i)        where low_i < a_i < high_i
+                          log Phi((low_i - m_i)/s_i)  where a_i = low_i
+                          log Phi((m_i - high_i)/s_i) where a_i = high_i
+
+    Gradients of it are unbiased for the environment which sees the clipped action, and of lower
+    variance than those of the density of x. Entropy and KL divergence are those of x.
+
+    Args:
+        low: lower bounds, an array of the shape of an action; -inf for none.
+        high: upper bounds, of the same shape; inf for none.
+        scale_to_box: whether :meth:`scaled` and :meth:`unscaled` follow the bounds, or leave
+            everything as it is.
+        clip_to_box: whether actions are clipped to the bounds.
+        **kwargs: ``std``, ``noise_clip``, ``min_std`` and ``max_std`` of
+            :class:`~rlpyt.distributions.gaussian.Gaussian`.
+
+    Raises:
+        ValueError: if a lower bound is above the upper one.
+
+    Source: likelihood: Fujita and Maeda 2018, arXiv:1802.07564.
+    """
+
+    def __init__(
+        self,
+        low: npt.ArrayLike,
+        high: npt.ArrayLike,
+        scale_to_box: bool = True,
+        clip_to_box: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        if low.shape != high.shape or not np.all(low <= high):
+            raise ValueError(f"low={low} must have the shape of high={high}, and not be above it")
+        super().__init__(dim=low.size, **kwargs)
+        self.shape = low.shape
+        low, high = low.reshape(-1), high.reshape(-1)
+        self.low, self.high = (torch.as_tensor(bound).float() for bound in (low, high))
+        self._is_clipped = clip_to_box and bool(np.isfinite(low).any() or np.isfinite(high).any())
+        # A bound on one side gives no unit of length, nor does a single point.
+        has_length = np.isfinite(low) & np.isfinite(high) & (low < high)
+        with np.errstate(invalid="ignore"):
+            center = np.where(has_length, (low + high) / 2, np.clip(0, low, high))
+            half = np.where(has_length, (high - low) / 2, 1)
+        self._is_scaled = scale_to_box and not (np.all(center == 0) and np.all(half == 1))
+        self._center, self._half = (torch.as_tensor(x).float() for x in (center, half))
+        self._log_half = torch.as_tensor(np.log(half)).float()
+
+    def scaled(self, mean: torch.Tensor, log_std: torch.Tensor) -> DistInfoStd:
+        """Parameters in the units of the action, of those in units of half a box.
+
+            mean' = (low + high)/2 + mean (high - low)/2
+            log_std' = log_std + log((high - low)/2)
+
+        Args:
+            mean: [...,dim] outputs of a network.
+            log_std: [...,dim]
+        """
+        if not self._is_scaled:
+            return DistInfoStd(mean=mean, log_std=log_std)
+        center, half, log_half = (x.to(mean) for x in (self._center, self._half, self._log_half))
+        return DistInfoStd(mean=center + half * mean, log_std=log_std + log_half)
+
+    def unscaled(self, action: torch.Tensor) -> torch.Tensor:
+        """Actions [...,*shape] in units of half a box, flat: [...,dim]; undoes :meth:`scaled`."""
+        action = self._flat(action).float()
+        if not self._is_scaled:
+            return action
+        return (action - self._center.to(action)) / self._half.to(action)
+
+    def sample(self, dist_info: Nested) -> torch.Tensor:
+        """Draw an action [...,*shape], clipped if configured."""
+        return self._to_action(super().sample(dist_info))
+
+    def mode(self, dist_info: Nested) -> torch.Tensor:
+        """The most likely x as an action [...,*shape], clipped if configured."""
+        return self._to_action(dist_info.mean)
+
+    def sample_loglikelihood(
+        self, dist_info: Nested, reparameterize: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Draw an action [...,*shape] and return it with its log-likelihood [...].
+
+        Args:
+            dist_info: [...,dim] parameters.
+            reparameterize: let gradients flow through the action.
+        """
+        action = self.sample(dist_info)
+        action = action if reparameterize else action.detach()
+        return action, self.log_likelihood(action, dist_info)
+
+    def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
+        """Logarithm of the density, and of probability at the bounds, of each datum.
+
+        Args:
+            x: [...,*shape] actions.
+            dist_info: [...,dim] parameters.
+
+        Returns:
+            [...] log-likelihoods.
+        """
+        x = self._flat(x)
+        if not self._is_clipped:
+            return super().log_likelihood(x, dist_info)
+        mean, log_std = dist_info.mean, self._log_std(dist_info)
+        if log_std.shape != mean.shape:  # A fixed deviation.
+            log_std = log_std.expand_as(mean)
+        return clipped_log_likelihood(x, mean, log_std, self.low.to(mean), self.high.to(mean))
+
+    def _to_action(self, x: torch.Tensor) -> torch.Tensor:
+        if self._is_clipped:
+            x = torch.clamp(x, self.low.to(x), self.high.to(x))
+        return x.reshape(x.shape[:-1] + self.shape)
+
+    def _flat(self, action: torch.Tensor) -> torch.Tensor:
+        n_lead = action.dim() - len(self.shape)
+        return action.reshape(action.shape[:n_lead] + (self.dim,))

@@ -1,0 +1,184 @@
+"""Encoders of observations, made for the space of an environment.
+
+An encoder turns an observation into features: images by convolutions, choices by one-hot vectors,
+other arrays as they are or normalised, and records by one branch for each field, whose features are
+joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Union
+
+import numpy as np
+import torch
+
+from rlpyt.models._conv_defaults import PG_CONV, ConvLayers
+from rlpyt.models._inputs import LeadingDims, fold, fold_images
+from rlpyt.models._obs_norm import NormalizedObservationModel
+from rlpyt.models._space_kinds import Box, Choices, Fields, Kind, observation_kind
+from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.utils.tensor import to_onehot
+from rlpyt.utils.types import NDArray, Nested
+
+# Images smaller than this (pixels, the shorter side) keep more of their resolution.
+SMALL_IMAGE = 36
+SMALL_CONV = ConvLayers([16, 32], [3, 3], [1, 2], [1, 1])
+
+
+class ChoiceEncoder(torch.nn.Module):
+    """One-hot vectors of the entries of an array of choices.
+
+    Args:
+        nvec: numbers of choices.
+    """
+
+    def __init__(self, nvec: NDArray) -> None:
+        super().__init__()
+        self._ndim, self._n = nvec.ndim, int(nvec.max())
+        self.output_size = int(nvec.size) * self._n
+
+    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Features [T*B,output_size], and the leading dimensions."""
+        folded, lead = fold(observation, self._ndim)
+        onehot = to_onehot(folded, self._n, dtype=torch.float)
+        return onehot.reshape(lead.T * lead.B, -1), lead
+
+    def update_obs_rms(self, observation: torch.Tensor) -> None:
+        """Choices have no statistics."""
+
+
+class VectorEncoder(NormalizedObservationModel):
+    """An array of numbers as a flat vector, normalised if asked for.
+
+    Integers between finite bounds are scaled to [0, 1], unless they are normalised.
+
+    Args:
+        box: bounds and shape.
+        normalize_observation: whether to normalise by running mean and variance.
+        norm_obs_clip: bound of normalised values.
+        norm_obs_var_clip: lower limit of the variance.
+    """
+
+    _low: torch.Tensor
+    _size: torch.Tensor
+
+    def __init__(
+        self,
+        box: Box,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
+    ) -> None:
+        super().__init__(box.low.shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
+        self.output_size = self._obs_size
+        is_finite = bool(np.isfinite(box.low).all() and np.isfinite(box.high).all())
+        self._is_scaled = box.is_integer and is_finite and not normalize_observation
+        if self._is_scaled:
+            low, size = box.low, np.maximum(box.high - box.low, 1)
+            self.register_buffer("_low", torch.as_tensor(low).float(), persistent=False)
+            self.register_buffer("_size", torch.as_tensor(size).float(), persistent=False)
+
+    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Features [T*B,output_size], and the leading dimensions."""
+        if self._is_scaled:
+            observation = (observation.float() - self._low) / self._size
+        return self.fold_observation(observation)
+
+
+class ImageEncoder(torch.nn.Module):
+    """Convolutions and hidden layers.
+
+    Args:
+        shape: (C, H, W) or (H, W, C): the smaller of the outer two is the number of channels.
+        fc_sizes: widths of the layers behind the convolutions.
+        **conv_settings: ``channels``, ``kernel_sizes``, ``strides`` and ``paddings``, for those of
+            :class:`~rlpyt.models.conv2d.Conv2dHeadModel` which shall not be the default for this
+            size of images.
+    """
+
+    def __init__(self, shape: Sequence[int], fc_sizes: Any = 256, **conv_settings: Any) -> None:
+        super().__init__()
+        self._channels_last = shape[2] < shape[0]
+        c, h, w = (shape[2], *shape[:2]) if self._channels_last else shape
+        layers = SMALL_CONV if min(h, w) < SMALL_IMAGE else PG_CONV
+        settings = {**layers._asdict(), **conv_settings}
+        self.conv = Conv2dHeadModel(image_shape=(c, h, w), hidden_sizes=fc_sizes, **settings)
+        self.output_size = self.conv.output_size
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Features [T*B,output_size], and the leading dimensions."""
+        if self._channels_last:
+            image = image.movedim(-1, -3)
+        images, lead = fold_images(image)
+        return self.conv(images), lead
+
+    def update_obs_rms(self, observation: torch.Tensor) -> None:
+        """Images are not normalised by statistics."""
+
+
+class RecordEncoder(torch.nn.Module):
+    """One branch for each field of a record; their features are joined.
+
+    Args:
+        names: of the fields.
+        encoders: of the fields, in the same order.
+    """
+
+    def __init__(self, names: Sequence[str], encoders: Sequence[Any]) -> None:
+        super().__init__()
+        # A prefix, since a module may not be named as a method, such as "keys".
+        pairs = {f"obs_{name}": encoder for name, encoder in zip(names, encoders)}
+        self.branches = torch.nn.ModuleDict(pairs)
+        self.output_size = sum(encoder.output_size for encoder in encoders)
+
+    def forward(self, observation: Nested) -> tuple[torch.Tensor, LeadingDims]:
+        """Features [T*B,output_size], and the leading dimensions."""
+        outputs = [branch(part) for branch, part in zip(self.branches.values(), observation)]
+        features, leads = zip(*outputs)
+        return torch.cat(features, dim=-1), leads[0]
+
+    def update_obs_rms(self, observation: Nested) -> None:
+        """Take observations into the statistics of the branches."""
+        for branch, part in zip(self.branches.values(), observation):
+            branch.update_obs_rms(part)  # type: ignore[operator]
+
+
+Encoder = Union[ChoiceEncoder, VectorEncoder, ImageEncoder, RecordEncoder]
+
+
+def make_encoder(
+    space: Any,
+    image_kwargs: dict[str, Any] | None = None,
+    **normalization: Any,
+) -> Encoder:
+    """Make the encoder of an observation space.
+
+    Arrays of integers with three dimensions are images. So are those of real numbers if one of the
+    outer dimensions has the 1, 3 or 4 channels of an image.
+
+    Args:
+        space: of observations.
+        image_kwargs: of :class:`ImageEncoder`.
+        **normalization: of :class:`VectorEncoder`.
+
+    Raises:
+        ValueError: if the space is of an unknown kind.
+    """
+    return _encoder(observation_kind(space), image_kwargs or {}, normalization)
+
+
+def _encoder(kind: Kind, image_kwargs: dict[str, Any], normalization: dict[str, Any]) -> Encoder:
+    if isinstance(kind, Fields):
+        encoders = [_encoder(part, image_kwargs, normalization) for part in kind.kinds]
+        return RecordEncoder(kind.names, encoders)
+    if isinstance(kind, Choices):
+        return ChoiceEncoder(kind.nvec)
+    if _is_image(kind):
+        return ImageEncoder(kind.low.shape, **image_kwargs)
+    return VectorEncoder(kind, **normalization)
+
+
+def _is_image(box: Box) -> bool:
+    shape = box.low.shape
+    return len(shape) == 3 and (box.is_integer or bool({shape[0], shape[2]} & {1, 3, 4}))

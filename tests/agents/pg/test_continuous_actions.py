@@ -1,0 +1,110 @@
+"""Bounds of continuous actions, and statistics of observations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.pg.gaussian import GaussianPgAgent
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.agents.pg.mujoco import MujocoFfAgent, MujocoLstmAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.float_box import FloatBox
+from tests.agents.pg.parts import AGENTS, inputs, make_agent
+
+OBSERVATION = FloatBox(-1, 1, (3,))
+
+
+class Fixed(torch.nn.Module):
+    """Mean 0.5 and deviation 1 everywhere, in units of the model."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.mean = torch.nn.Parameter(torch.full((n,), 0.5))
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        self.seen.append(prev_action)
+        mean = self.mean.expand(*observation.shape[:-1], -1) * 1
+        return mean, torch.zeros_like(mean), mean.sum(-1)
+
+
+def fixed_agent(action: FloatBox, **kwargs: Any) -> Any:
+    n = math.prod(action.shape)
+    agent = GaussianPgAgent(ModelCls=Fixed, model_kwargs={"n": n}, **kwargs)
+    agent.initialize(EnvSpaces(OBSERVATION, action))
+    agent.sample_mode(0)
+    return agent
+
+
+def test_each_dimension_in_its_own_units() -> None:
+    # A common bound, its negative below, was asserted; actions were not scaled to it.
+    agent = fixed_agent(FloatBox([-1.0, 0.0], [1.0, 10.0]))
+    data = inputs(agent.env_spaces, 4)
+    data.prev_action[:] = torch.tensor([1.0, 0.0])
+    info = agent.step(*data).agent_info.dist_info
+    assert info.mean.tolist() == [[0.5, 7.5]] * 4
+    torch.testing.assert_close(info.log_std[0], torch.tensor([0.0, math.log(5)]))
+    assert agent.model.seen[-1].tolist() == [[1, -1]] * 4
+
+
+def test_nothing_changes_for_plus_minus_one() -> None:
+    agent = fixed_agent(FloatBox(-1, 1, (2,)), clip_actions=False)
+    data = inputs(agent.env_spaces, 4)
+    info = agent.step(*data).agent_info.dist_info
+    assert info.mean.tolist() == [[0.5, 0.5]] * 4
+    assert torch.equal(agent.model.seen[-1], data.prev_action)
+
+
+def test_actions_are_clipped_unless_told_otherwise() -> None:
+    action = FloatBox([-1.0, 0.0], [1.0, 10.0])
+    for clip in (True, False):
+        agent = fixed_agent(action, clip_actions=clip)
+        drawn = agent.step(*inputs(agent.env_spaces, 500)).action.numpy()
+        inside = np.all((drawn >= action.low) & (drawn <= action.high))
+        assert inside == clip
+
+
+def test_scale_can_be_left_to_the_model() -> None:
+    agent = fixed_agent(FloatBox([-1.0, 0.0], [1.0, 10.0]), scale_actions=False)
+    assert agent.step(*inputs(agent.env_spaces, 4)).agent_info.dist_info.mean[0, 1] == 0.5
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("AgentCls", [MujocoFfAgent, GenericFfAgent])
+def test_actions_of_any_shape(AgentCls: Any, shape: tuple[int, ...]) -> None:
+    agent = AgentCls()
+    agent.initialize(EnvSpaces(OBSERVATION, FloatBox(-2, 2, shape)))
+    data = inputs(agent.env_spaces, 5, 4)
+    assert agent.step(*data).action.shape == (5, 4, *shape)
+    dist_info, _ = agent(*data)
+    assert agent.distribution.log_likelihood(data.prev_action, dist_info).shape == (5, 4)
+
+
+NORMALIZED = {"normalize_observation": True}
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if "atari" not in name])
+def test_statistics_of_observations(name: str) -> None:
+    plain, agent = make_agent(name), make_agent(name, NORMALIZED)
+    data = inputs(AGENTS[name][1], 20, 4)
+    plain.update_obs_rms(data.observation)
+    before = {key: value.clone() for key, value in agent.state_dict().items()}
+    agent.update_obs_rms(data.observation)
+    changed = [
+        key for key, value in agent.state_dict().items() if not torch.equal(value, before[key])
+    ]
+    assert {key.split(".")[-1] for key in changed} == {"mean", "var", "count"}
+    counts = [value for key, value in agent.state_dict().items() if key.endswith("count")]
+    assert [count.item() for count in counts] == [80]
+
+
+@pytest.mark.parametrize("AgentCls", [MujocoFfAgent, MujocoLstmAgent])
+def test_keywords_of_the_model(AgentCls: Any) -> None:
+    agent = AgentCls()
+    agent.initialize(EnvSpaces(OBSERVATION, FloatBox(-1, 1, (2,))))
+    assert agent.env_model_kwargs == {"observation_shape": (3,), "action_size": 2}

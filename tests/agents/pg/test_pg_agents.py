@@ -1,0 +1,224 @@
+"""What all policy gradient agents keep: shapes, gradients, state, modes, errors."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
+from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.agents.pg.gaussian import GaussianPgAgent, RecurrentGaussianPgAgent
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.agents.pg.mujoco import MujocoFfAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.utils.buffer import map_buffer
+from rlpyt.utils.collections import is_namedarraytuple
+from tests.agents.pg.parts import AGENTS, IMAGE, RECORD, RECURRENT, VECTOR, inputs, make_agent
+
+LEADING_DIMS = [(), (1,), (4,)]
+
+
+def leaves(buffer: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    map_buffer(found.append, buffer)
+    return found
+
+
+@pytest.mark.parametrize("lead", LEADING_DIMS)
+@pytest.mark.parametrize("name", AGENTS)
+def test_steps(name: str, lead: tuple[int, ...]) -> None:
+    agent, env_spaces = make_agent(name), AGENTS[name][1]
+    data = inputs(env_spaces, *lead)
+    step = agent.step(*data)
+    info = step.agent_info
+    assert type(info) is (AgentInfoRnn if agent.recurrent else AgentInfo)
+    assert info.value.shape == lead
+    shapes = [part.shape for part in leaves(step.action)]
+    assert shapes == [part.shape for part in leaves(data.prev_action)]
+    assert not any(part.requires_grad for part in leaves(step))
+    for part in leaves(info.dist_info):
+        assert part.shape[: len(lead)] == lead
+    single = step.action if not lead else step.action[0]
+    assert env_spaces.action.contains(map_buffer(lambda x: x.numpy(), single))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_training_sees_what_acted(name: str) -> None:
+    agent, data = make_agent(name), inputs(AGENTS[name][1], 5, 4)
+    steps, values = [], []
+    for t in range(5):
+        values.append(agent.value(*data[t]))
+        steps.append(agent.step(*data[t]))
+        if agent.alternating:
+            agent.toggle_alt()
+    agent.train_mode(1)
+    dist_info, value, *rnn_state = agent(*data, *([None] if agent.recurrent else []))
+    assert len(rnn_state) == agent.recurrent
+    assert value.requires_grad
+    assert is_namedarraytuple(dist_info)
+    for t, step in enumerate(steps):
+        torch.testing.assert_close(value[t], step.agent_info.value)
+        torch.testing.assert_close(values[t], step.agent_info.value)
+        recorded = leaves(step.agent_info.dist_info)
+        for trained, acted in zip(leaves(dist_info[t]), recorded, strict=True):
+            torch.testing.assert_close(trained, acted)
+    actions = [leaves(step.action) for step in steps]
+    action = torch.stack([parts[0] for parts in actions])
+    if len(actions[0]) == 1:
+        logli = agent.distribution.log_likelihood(action, dist_info)
+        assert logli.shape == (5, 4)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_everything_gets_a_gradient(name: str) -> None:
+    agent, data = make_agent(name), inputs(AGENTS[name][1], 5, 4)
+    dist_info, value, *_ = agent(*data, *([None] if agent.recurrent else []))
+    logli = agent.distribution.log_likelihood(data.prev_action, dist_info)
+    (logli.sum() + value.sum()).backward()
+    for parameter_name, parameter in agent.model.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        assert bool(torch.isfinite(parameter.grad).all()), parameter_name
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_state_makes_an_equal_agent(name: str) -> None:
+    agent = make_agent(name)
+    state = copy.deepcopy(agent.state_dict())
+    assert list(state) == list(agent.model.state_dict())
+    AgentCls, env_spaces, small = AGENTS[name]
+    other = AgentCls(model_kwargs=small, initial_model_state_dict=state)
+    other.initialize(env_spaces)
+    other.sample_mode(0)
+    data = inputs(env_spaces, 3)
+    torch.manual_seed(3)
+    first = leaves(agent.step(*data))
+    torch.manual_seed(3)
+    second = leaves(other.step(*data))
+    assert all(torch.equal(x, y) for x, y in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_can_be_sent_to_another_process(name: str) -> None:
+    agent, data = make_agent(name), inputs(AGENTS[name][1], 3)
+    model, policy = pickle.loads(pickle.dumps((agent.model, agent.policy)))
+    expected = agent.value(*data)
+    agent.model, agent.policy, agent.distribution = model, policy, policy.distribution
+    assert torch.equal(agent.value(*data), expected)
+    agent.step(*data)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+class TestRecurrentState:
+    def test_what_was_before_the_step_is_recorded(self, name: str) -> None:
+        agent, data = make_agent(name), inputs(AGENTS[name][1], 4)
+        first = agent.step(*data).agent_info.prev_rnn_state
+        assert first.h.shape == (4, 1, 8), "[B,N,H], the batch first"
+        assert first.h.abs().max() == 0, "zeros, where there was no state"
+        if agent.alternating:
+            agent.toggle_alt()
+        state = agent.prev_rnn_state
+        second = agent.step(*data).agent_info.prev_rnn_state
+        assert torch.equal(second.h, state.h.transpose(0, 1))
+        assert second.h.abs().max() > 0
+
+    def test_value_does_not_advance(self, name: str) -> None:
+        agent, data = make_agent(name), inputs(AGENTS[name][1], 4)
+        agent.value(*data)
+        assert agent.prev_rnn_state is None
+        agent.step(*data)
+        if agent.alternating:
+            agent.toggle_alt()
+        before = copy.deepcopy(agent.prev_rnn_state)
+        agent.value(*data)
+        assert torch.equal(agent.prev_rnn_state.h, before.h)
+
+    def test_one_environment_forgets(self, name: str) -> None:
+        agent, data = make_agent(name), inputs(AGENTS[name][1], 4)
+        agent.step(*data)
+        if agent.alternating:
+            agent.toggle_alt()
+        agent.reset_one(2)
+        recorded = agent.step(*data).agent_info.prev_rnn_state
+        assert [bool(h.abs().max() > 0) for h in recorded.h] == [True, True, False, True]
+
+    def test_training_starts_from_a_recorded_state(self, name: str) -> None:
+        agent, data = make_agent(name), inputs(AGENTS[name][1], 4, 3)
+        _, value, state = agent(*data, None)
+        _, head, middle = agent(*data[:2], None)
+        _, tail, end = agent(*data[2:], middle)
+        torch.testing.assert_close(torch.cat([head, tail]), value)
+        torch.testing.assert_close(end.h, state.h)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_evaluation_may_be_greedy(name: str) -> None:
+    agent, data = make_agent(name, greedy_eval=True), inputs(AGENTS[name][1], 200)
+    drawn = leaves(agent.step(*data).action)
+    agent.eval_mode(1)
+    greedy = []
+    for _ in range(2):
+        agent.reset()
+        greedy.append(leaves(agent.step(*data).action))
+    for once, again, random in zip(*greedy, drawn, strict=True):
+        assert torch.equal(once, again)
+        assert not torch.equal(once, random)
+
+
+def test_evaluation_draws_actions_unless_told_otherwise() -> None:
+    agent, data = make_agent("atari_ff"), inputs(IMAGE, 200)
+    agent.eval_mode(1)
+    assert not torch.equal(agent.step(*data).action, agent.step(*data).action)
+
+
+@pytest.mark.parametrize(
+    ("AgentCls", "env_spaces", "message"),
+    [
+        (AtariFfAgent, VECTOR, "AtariFfAgent needs one discrete action.*FloatBox"),
+        (AtariLstmAgent, VECTOR, "AtariLstmAgent needs one discrete action.*FloatBox"),
+        (CategoricalPgAgent, RECORD, "CategoricalPgAgent needs one discrete action"),
+        (MujocoFfAgent, IMAGE, "MujocoFfAgent needs continuous actions.*IntBox"),
+        (GaussianPgAgent, RECORD, "GaussianPgAgent needs continuous actions.*GenericFfAgent"),
+        (RecurrentGaussianPgAgent, IMAGE, "RecurrentGaussianPgAgent needs continuous actions"),
+        (GenericFfAgent, EnvSpaces(IMAGE.observation, object()), "cannot read the space"),
+    ],
+)
+def test_actions_of_another_kind_are_refused(AgentCls: Any, env_spaces: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AgentCls().initialize(env_spaces)
+
+
+def test_models_see_one_hot_actions() -> None:
+    seen: list[Any] = []
+
+    class Model(torch.nn.Module):
+        def __init__(self, image_shape: Any, output_size: int) -> None:
+            super().__init__()
+            self.pi = torch.nn.Linear(image_shape[2], output_size)
+
+        def forward(self, image: Any, prev_action: Any, prev_reward: Any) -> Any:
+            seen.append(prev_action)
+            pi = self.pi(image[..., 0, 0, :].float() / 255).softmax(-1)
+            return pi, pi.sum(-1)
+
+    agent = AtariFfAgent(ModelCls=Model)
+    agent.initialize(IMAGE)
+    agent.step(inputs(IMAGE, 2).observation, torch.tensor([2, 0]), torch.zeros(2))
+    assert seen[0].tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", AGENTS)
+def test_on_a_gpu(name: str) -> None:
+    agent, data = make_agent(name), inputs(AGENTS[name][1], 5, 4)
+    agent.to_device(0)
+    step = agent.step(*data[0])
+    assert all(part.device.type == "cpu" for part in leaves(step))
+    dist_info, value, *rnn_state = agent(*data, *([None] if agent.recurrent else []))
+    assert all(part.device.type == "cpu" for part in leaves((dist_info, value)))
+    assert all(part.device.type == "cuda" for part in leaves(tuple(rnn_state)))
+    assert agent.value(*data[0]).device.type == "cpu"

@@ -1,0 +1,242 @@
+"""What research code changed in A2C and PPO by copying them: each is one small method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.base import OptInfo
+from rlpyt.algos.pg.ppo import PPO, LossInputs
+from rlpyt.core.records import AgentInputs
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.misc import iterate_mb_idxs
+from rlpyt.utils.quick_args import save__init__args
+from tests.algos.pg.parts import Setup, lstm_agent
+
+Extended = namedarraytuple("Extended", (*LossInputs._fields, "bonus"))
+
+
+def square_sum(setup: Setup) -> float:
+    return sum(x * x for x in setup.parameters())
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+def test_extra_loss_term(AlgoCls: Any) -> None:
+    class Regularised(AlgoCls):  # type: ignore[misc, valid-type]
+        def combine_losses(self, *args: Any) -> Any:
+            loss, *infos = super().combine_losses(*args)
+            squares = sum(p.square().sum() for p in self.agent.parameters())
+            return (loss + 1000 * squares, *infos)
+
+    found = []
+    for Cls in (AlgoCls, Regularised):
+        torch.manual_seed(0)
+        setup = Setup(Cls())
+        setup.train(0, 5)
+        found.append(square_sum(setup))
+    assert found[1] < found[0]
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+def test_extra_infos(AlgoCls: Any) -> None:
+    class Informed(AlgoCls):  # type: ignore[misc, valid-type]
+        opt_info_fields = (*OptInfo._fields, "piLoss", "valueLoss", "mine")
+
+        def _get_loss_values(self, *args: Any) -> dict[str, Any]:
+            return {**super()._get_loss_values(*args), "mine": torch.ones(())}
+
+    (info,) = Setup(Informed(entropy_loss_coeff=0.0)).train()
+    assert info._fields == (*OptInfo._fields, "piLoss", "valueLoss", "mine")
+    loss, pi_loss, value_loss, mine = (
+        torch.tensor(x).reshape(-1) for x in (info.loss, info.piLoss, info.valueLoss, info.mine)
+    )
+    coeff = 0.5 if AlgoCls is A2C else 1.0
+    assert torch.allclose(loss, pi_loss + coeff * value_loss)
+    assert mine.tolist() == [1] * len(loss)
+
+
+@pytest.mark.parametrize("agent", [None, lstm_agent])
+def test_extra_field_of_the_minibatches(agent: Any) -> None:
+    class WithBonus(PPO):
+        def loss_input_from_samples(self, samples: Any) -> Any:
+            bonus = samples.agent.action + 10
+            return Extended(*super().loss_input_from_samples(samples), bonus=bonus)
+
+        def loss(self, *args: Any, bonus: Any = None, **kwargs: Any) -> Any:
+            assert torch.equal(bonus, args[1] + 10)
+            return super().loss(*args, **kwargs)
+
+    Setup(WithBonus(minibatches=2), agent and agent()).train()
+
+
+@pytest.mark.parametrize("agent", [None, lstm_agent])
+def test_loss_of_one_record(agent: Any) -> None:
+    class OfRecord(PPO):
+        def loss_input_from_samples(self, samples: Any) -> Any:
+            bonus = torch.ones_like(samples.env.reward)
+            return Extended(*super().loss_input_from_samples(samples), bonus=bonus)
+
+        def loss(self, loss_inputs: Any, init_rnn_state: Any = None) -> Any:
+            assert loss_inputs.bonus.shape == loss_inputs.return_.shape
+            assert (init_rnn_state is not None) == self.agent.recurrent
+            return super().loss(loss_inputs, init_rnn_state)
+
+    found = []
+    for Cls in (PPO, OfRecord):
+        torch.manual_seed(0)
+        (info,) = Setup(Cls(minibatches=2, value_clip=None), agent and agent()).train()
+        found.append(len(info.loss))
+    assert found == [8, 8]
+
+
+def test_clipped_values_reach_the_loss_of_one_record() -> None:
+    class OfRecord(PPO):
+        def loss(self, loss_inputs: Any, init_rnn_state: Any = None) -> Any:
+            return super().loss(loss_inputs, init_rnn_state)
+
+    setup = Setup(OfRecord(minibatches=1, epochs=1, value_clip=1e-6))
+    samples = setup.sample()
+    loss_inputs = setup.algo.loss_input_from_samples(samples)
+    assert torch.equal(loss_inputs.old_value, samples.agent.agent_info.value)
+    given = [x + 5 for x in (loss_inputs.old_value, loss_inputs.return_)]
+    far = loss_inputs._replace(old_value=given[0])
+    assert setup.algo.loss(far)[0] != setup.algo.loss(loss_inputs)[0]
+
+
+def test_own_returns() -> None:
+    class Zero(A2C):
+        def process_returns(self, samples: Any) -> Any:
+            return_, advantage, valid = super().process_returns(samples)
+            return 0 * return_, 0 * advantage, valid
+
+    (info,) = Setup(Zero(value_loss_coeff=0.0, entropy_loss_coeff=0.0)).train()
+    assert info.loss == 0
+    assert info.gradNorm == 0
+
+
+def test_another_gradient_clip() -> None:
+    class Frozen(PPO):
+        def clip_gradients(self, parameters: Any) -> Any:
+            norm = super().clip_gradients(parameters)
+            torch.nn.utils.clip_grad_value_(parameters, 0.0)
+            return norm
+
+    setup = Setup(Frozen(OptimCls=torch.optim.SGD, learning_rate=1.0))
+    before = setup.parameters()
+    (info,) = setup.train()
+    assert setup.parameters() == before
+    assert min(info.gradNorm) > 0
+
+
+class ByHand(PPO):
+    """As most forks have it: the loop of the published code with a few changed lines."""
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+        agent_inputs = AgentInputs(
+            samples.env.observation, samples.agent.prev_action, samples.env.prev_reward
+        )
+        return_, advantage, valid = self.process_returns(samples)
+        inputs = LossInputs(
+            agent_inputs=agent_inputs,
+            action=samples.agent.action,
+            return_=return_,
+            advantage=advantage,
+            valid=valid,
+            old_dist_info=samples.agent.agent_info.dist_info,
+        )
+        T, B = samples.env.reward.shape
+        recurrent = self.agent.recurrent
+        state = samples.agent.agent_info.prev_rnn_state[0] if recurrent else None
+        info = OptInfo(*([] for _ in range(len(OptInfo._fields))))
+        size = B if recurrent else T * B
+        for _ in range(self.epochs):
+            for idxs in iterate_mb_idxs(size, size // self.minibatches, shuffle=True):
+                at_T = slice(None) if recurrent else idxs % T
+                at_B = idxs if recurrent else idxs // T
+                self.optimizer.zero_grad()
+                given = state[at_B] if recurrent else None
+                loss, entropy, perplexity = self.loss(*inputs[at_T, at_B], given)
+                loss.backward()
+                norm = torch.nn.utils.clip_grad_norm_(self.agent.parameters(), self.clip_grad_norm)
+                self.optimizer.step()
+                info.loss.append(loss.item())
+                info.gradNorm.append(float(norm))
+                info.entropy.append(entropy.item())
+                info.perplexity.append(perplexity.item())
+                self.update_counter += 1
+        if self.linear_lr_schedule:
+            self.lr_scheduler.step()  # type: ignore[union-attr]
+            self.ratio_clip = self._ratio_clip * (self.n_itr - itr) / self.n_itr
+        return info
+
+
+@pytest.mark.parametrize("agent", [None, lstm_agent])
+def test_optimize_agent_written_by_hand(agent: Any) -> None:
+    found = []
+    for Cls in (PPO, ByHand):
+        torch.manual_seed(0)
+        setup = Setup(Cls(minibatches=1, epochs=3), agent and agent())
+        found.append([x for info in setup.train(0, 1) for x in info.loss])
+        assert setup.algo.update_counter == 3
+        assert setup.algo.optimizer.param_groups[0]["lr"] == pytest.approx(9e-4)
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+# --- Constructors in the three orders which programs use ----------------------------------------
+
+
+class After(PPO):
+    def __init__(self, mine: int = 7, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        save__init__args(locals())
+
+
+class Before(PPO):
+    def __init__(self, mine: int = 7, minibatches: int = 3, **kwargs: Any) -> None:
+        save__init__args(locals())
+        super().__init__(**kwargs)
+
+
+class Instead(PPO):
+    def __init__(
+        self,
+        mine: int = 7,
+        discount: float = 0.99,
+        learning_rate: float = 0.001,
+        value_loss_coeff: float = 1.0,
+        entropy_loss_coeff: float = 0.01,
+        OptimCls: Any = torch.optim.Adam,
+        optim_kwargs: Any = None,
+        clip_grad_norm: float = 1.0,
+        initial_optim_state_dict: Any = None,
+        gae_lambda: float = 1,
+        minibatches: int = 3,
+        epochs: int = 4,
+        ratio_clip: float = 0.1,
+        linear_lr_schedule: bool = True,
+        normalize_advantage: bool = False,
+    ) -> None:
+        if optim_kwargs is None:
+            optim_kwargs = {}
+        save__init__args(locals())
+
+
+@pytest.mark.parametrize("AlgoCls", [After, Before, Instead])
+def test_arguments_are_saved_in_any_order(AlgoCls: Any) -> None:
+    settings = {"minibatches": 3} if AlgoCls is After else {}
+    setup = Setup(AlgoCls(**settings))
+    (info,) = setup.train()
+    assert (setup.algo.mine, len(info.loss)) == (7, 12)
+    assert setup.algo.bootstrap_timelimit is True
+    assert setup.algo.value_clip is None
+
+
+def test_options_stand_after_the_original_parameters() -> None:
+    algo = PPO(0.9, 1e-2, 0.5, 0.0, torch.optim.SGD, {}, 2.0, None, 0.8, 2, 3, 0.3, False, True)
+    assert (algo.minibatches, algo.epochs, algo.ratio_clip) == (2, 3, 0.3)
+    assert algo.normalize_advantage is True
+    (info,) = Setup(algo).train()
+    assert len(info.loss) == 6

@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.agents.pg.mujoco import MujocoFfAgent, MujocoLstmAgent
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.base import OptInfo
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs import gym
+from rlpyt.envs.toy import Counter
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from tests.algos.pg.parts import LSTM, Setup, lstm_agent
+from tests.reference.policy_gradient import mean, normalized, returns, surrogate
+
+PENDULUM = {"EnvCls": gym.make, "env_kwargs": {"id": "Pendulum-v1"}}
+COLLECTORS = [CpuResetCollector, CpuWaitResetCollector]
+AGENTS = [lambda: None, lstm_agent]
+
+
+# --- The loss -----------------------------------------------------------------------------------
+
+
+def naive_loss(setup: Setup, samples: Any, ratio_clip: float | None) -> float:
+    """Of a whole batch of an agent with discrete actions, without GAE; lives in plain numbers."""
+    algo, agent = setup.algo, setup.agent
+    inputs = (samples.env.observation, samples.agent.prev_action, samples.env.prev_reward)
+    if agent.recurrent:
+        state = samples.agent.agent_info.prev_rnn_state
+        state = type(state)(*(x[0].transpose(0, 1).contiguous() for x in state))
+        dist_info, value, _ = agent(*inputs, state)
+    else:
+        dist_info, value = agent(*inputs)
+    T, B = samples.env.reward.shape
+    pi, squares, entropies, valids, advantages, ratios, loglis = [], [], [], [], [], [], []
+    for b in range(B):
+        cut = [None] * T
+        return_ = returns(
+            samples.env.reward[:, b].tolist(),
+            samples.env.done[:, b].tolist(),
+            samples.agent.bootstrap_value[0, b].item(),
+            algo.discount,
+            cut,
+        )
+        is_over = False
+        for t in range(T):
+            prob, old = dist_info.prob[t, b], samples.agent.agent_info.dist_info.prob[t, b]
+            a = samples.agent.action[t, b]
+            valids.append(0.0 if is_over else 1.0)
+            advantages.append(return_[t] - samples.agent.agent_info.value[t, b].item())
+            ratios.append((prob[a] / old[a]).item())
+            loglis.append(prob[a].log().item())
+            squares.append((value[t, b].item() - return_[t]) ** 2 / 2)
+            entropies.append(-(prob * prob.log()).sum().item())
+            masked = agent.recurrent or not setup.sampler.mid_batch_reset
+            is_over = is_over or (masked and bool(samples.env.done[t, b]))
+    if algo.normalize_advantage:
+        among = [x for x, v in zip(advantages, valids, strict=True) if v]
+        advantages = normalized(advantages, among)
+    for ratio, logli, advantage in zip(ratios, loglis, advantages, strict=True):
+        plain = -logli * advantage
+        pi.append(plain if ratio_clip is None else surrogate(ratio, advantage, ratio_clip))
+    return (
+        mean(pi, valids)
+        + algo.value_loss_coeff * mean(squares, valids)
+        - algo.entropy_loss_coeff * mean(entropies, valids)
+    )
+
+
+def disturb(agent: Any) -> None:
+    """Change the policy a little, so that ratios are not 1."""
+    with torch.no_grad():
+        for parameter in agent.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("CollectorCls", COLLECTORS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a2c_like_its_naive_twin(agent: Any, CollectorCls: Any, normalize: bool) -> None:
+    algo = A2C(normalize_advantage=normalize, bootstrap_timelimit=False, discount=0.9)
+    setup = Setup(algo, agent(), T=12, B=4, CollectorCls=CollectorCls)
+    samples = setup.sample()
+    loss, entropy, perplexity = algo.loss(samples)
+    assert loss.item() == pytest.approx(naive_loss(setup, samples, None), rel=1e-4)
+    assert not perplexity.requires_grad
+    assert perplexity.item() >= 1
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("CollectorCls", COLLECTORS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_ppo_like_its_naive_twin(agent: Any, CollectorCls: Any, normalize: bool) -> None:
+    algo = PPO(normalize_advantage=normalize, bootstrap_timelimit=False, minibatches=1, epochs=1)
+    setup = Setup(algo, agent(), T=12, B=4, CollectorCls=CollectorCls)
+    samples = setup.sample()
+    disturb(setup.agent)
+    expected = naive_loss(setup, samples, 0.1)
+    (loss,) = algo.optimize_agent(0, samples).loss
+    assert loss == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+def test_gae_between_its_limits(AlgoCls: Any) -> None:
+    setup = Setup(AlgoCls(gae_lambda=0.0, discount=0.9))
+    samples = setup.sample()
+    _, advantage, _ = setup.algo.process_returns(samples)
+    value = samples.agent.agent_info.value
+    delta = samples.env.reward[0] + 0.9 * value[1] * ~samples.env.done[0] - value[0]
+    assert torch.allclose(advantage[0], delta, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("AgentCls", "kwargs"), [(MujocoFfAgent, {}), (MujocoLstmAgent, LSTM)], ids=["ff", "lstm"]
+)
+def test_first_ratio_is_one_while_observations_are_normalised(AgentCls: Any, kwargs: Any) -> None:
+    # Statistics were updated between acting and training: the policy had changed before.
+    settings = {"normalize_observation": True, **kwargs.get("model_kwargs", {})}
+    ratios: list[torch.Tensor] = []
+
+    class Watched(PPO):
+        def pi_loss(self, action: Any, advantage: Any, valid: Any, *infos: Any) -> Any:
+            new, old = infos
+            ratios.append(self.agent.distribution.likelihood_ratio(action, old, new).detach())
+            return super().pi_loss(action, advantage, valid, *infos)
+
+    setup = Setup(Watched(minibatches=2), AgentCls(model_kwargs=settings), **PENDULUM, T=8, B=4)
+    for itr in range(3):
+        del ratios[:]
+        before = setup.agent.model.obs_rms.count.item()
+        setup.train(itr, itr + 1)
+        assert torch.allclose(ratios[0], torch.ones(()), atol=1e-4)
+        assert not torch.allclose(ratios[-1], torch.ones(()), atol=1e-4)
+        assert setup.agent.model.obs_rms.count.item() == before + 32
+
+
+def test_blank_rows_are_no_observations() -> None:
+    env = {"EnvCls": gym.make, "env_kwargs": {"id": "Pendulum-v1", "max_episode_steps": 3}}
+    agent = MujocoFfAgent(model_kwargs={"normalize_observation": True})
+    setup = Setup(A2C(), agent, **env, T=8, B=4, CollectorCls=CpuWaitResetCollector)
+    setup.train()
+    assert agent.model.obs_rms.count.item() == 3 * 4
+
+
+# --- Minibatches --------------------------------------------------------------------------------
+
+
+class Recorder(PPO):
+    """Keeps the minibatches."""
+
+    def _get_loss_values(self, loss_inputs: Any, init_rnn_state: Any) -> dict[str, Any]:
+        self.seen = [*getattr(self, "seen", []), (loss_inputs, init_rnn_state)]
+        return super()._get_loss_values(loss_inputs, init_rnn_state)
+
+
+def test_every_sample_once_per_epoch() -> None:
+    # The remainder of an uneven division was dropped.
+    setup = Setup(Recorder(minibatches=4, epochs=2), T=5, B=3)
+    samples = setup.sample()
+    return_, _, _ = setup.algo.process_returns(samples)
+    expected = sorted(return_.flatten().tolist())
+    info = setup.algo.optimize_agent(0, samples)
+    assert len(info.loss) == setup.algo.update_counter == 8
+    for epoch in (setup.algo.seen[:4], setup.algo.seen[4:]):
+        found = [inputs.return_ for inputs, _ in epoch]
+        assert [len(x) for x in found] == [4, 4, 4, 3]
+        assert sorted(torch.cat(found).tolist()) == expected
+    first, second = (setup.algo.seen[i][0].return_.tolist() for i in (0, 4))
+    assert first != second
+
+
+def test_fields_of_a_minibatch_belong_together() -> None:
+    setup = Setup(Recorder(minibatches=3), EnvCls=Counter, T=6, B=2)
+    setup.train()
+    for inputs, state in setup.algo.seen:
+        assert state is None
+        dist_info, value = setup.agent(*inputs.agent_inputs)
+        assert inputs.agent_inputs.observation.shape == (4, 1)
+        assert dist_info.prob.shape == inputs.old_dist_info.prob.shape == (4, 2)
+
+
+def test_recurrent_agents_train_on_whole_environments() -> None:
+    setup = Setup(Recorder(minibatches=2, epochs=1), lstm_agent(), T=5, B=3)
+    samples = setup.sample()
+    setup.algo.optimize_agent(0, samples)
+    (first, first_state), (second, second_state) = setup.algo.seen
+    assert first.return_.shape == (5, 2)
+    assert second.return_.shape == (5, 1)
+    assert first_state.h.shape == (2, 1, 4)
+    assert second_state.h.shape == (1, 1, 4)
+    found = torch.cat([first.action, second.action], dim=1).T.tolist()
+    assert sorted(found) == sorted(samples.agent.action.T.tolist())
+
+
+def test_minibatches_without_a_valid_sample_cannot_be() -> None:
+    # Their mean was NaN.
+    env = {"EnvCls": Counter, "env_kwargs": {"length": 1}}
+    setup = Setup(Recorder(minibatches=8), **env, T=8, B=2, CollectorCls=CpuWaitResetCollector)
+    (info,) = setup.train()
+    assert len(info.loss) == 32
+    assert all(inputs.valid.tolist() == [1] for inputs, _ in setup.algo.seen)
+
+
+# --- Options ------------------------------------------------------------------------------------
+
+
+def test_value_clip() -> None:
+    setup = Setup(Recorder(minibatches=2, value_clip=0.01, learning_rate=0.1))
+    setup.train()
+    for inputs, _ in setup.algo.seen:
+        assert inputs._fields[-1] == "old_value"
+    inputs, _ = setup.algo.seen[-1]
+    _, value = setup.agent(*inputs.agent_inputs)
+    assert ((value - inputs.old_value).abs() > 0.01).any()
+    limited = setup.algo.value_loss(value, inputs.return_, None, inputs.old_value)
+    assert limited > setup.algo.value_loss(value, inputs.return_, None)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_returns_are_computed_anew(agent: Any) -> None:
+    setup = Setup(
+        Recorder(
+            minibatches=1, epochs=2, recompute_returns=True, learning_rate=0.05, gae_lambda=0.9
+        ),
+        agent(),
+    )
+    samples = setup.sample()
+    expected, _, _ = setup.algo.process_returns(samples)
+    setup.algo.optimize_agent(0, samples)
+    (first, _), (second, _) = setup.algo.seen
+    assert sorted(first.return_.flatten().tolist()) == sorted(expected.flatten().tolist())
+    assert sorted(second.return_.flatten().tolist()) != sorted(expected.flatten().tolist())
+    assert not second.return_.requires_grad
+
+
+def test_returns_in_units_of_their_deviation() -> None:
+    class Scaled(Counter):
+        def step(self, action: Any) -> Any:
+            step = super().step(action)
+            return step._replace(reward=step.reward * 1000)
+
+    setup = Setup(A2C(normalize_return=True), EnvCls=Scaled, T=40, B=2)
+    samples = setup.sample()
+    return_, _, _ = setup.algo.process_returns(samples)
+    assert return_.std(unbiased=False).item() == pytest.approx(1, rel=1e-3)
+    # Now values of 1 mean the deviation of all returns so far.
+    unit = setup.algo._return_std.std
+    samples.agent.agent_info.value[:] = samples.agent.bootstrap_value[:] = 1
+    raw, _ = setup.algo.compute_returns(samples, samples.env.done.float())
+    assert torch.allclose(raw[-1], samples.env.reward[-1] + 0.99 * unit * ~samples.env.done[-1])
+
+
+# --- Schedule and state -------------------------------------------------------------------------
+
+
+def test_learning_rate_and_clip_fall_together() -> None:
+    # The clip was one iteration behind.
+    setup = Setup(PPO(learning_rate=0.1, ratio_clip=0.2), n_itr=4)
+    found = []
+    for itr in range(4):
+        found.append((setup.algo.optimizer.param_groups[0]["lr"], setup.algo.ratio_clip))
+        setup.train(itr, itr + 1)
+    learning_rates, ratio_clips = zip(*found, strict=True)
+    assert learning_rates == pytest.approx([0.1, 0.075, 0.05, 0.025])
+    assert ratio_clips == pytest.approx([0.2, 0.15, 0.1, 0.05])
+    assert setup.algo._ratio_clip == 0.2
+
+
+def test_without_a_schedule() -> None:
+    setup = Setup(PPO(learning_rate=0.1, linear_lr_schedule=False), n_itr=2)
+    setup.train(0, 2)
+    assert setup.algo.lr_scheduler is None
+    assert setup.algo.optimizer.param_groups[0]["lr"] == 0.1
+    assert setup.algo.ratio_clip == 0.1
+    assert "schedule_itr" not in setup.algo.optim_state_dict()
+
+
+def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
+    # The schedule was no part of it, and began anew.
+    setup = Setup(PPO(learning_rate=0.1), n_itr=4)
+    setup.train(0, 2)
+    state = copy.deepcopy(setup.algo.optim_state_dict())
+    other = Setup(PPO(learning_rate=0.1), n_itr=4)
+    other.algo.load_optim_state_dict(state)
+    assert other.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
+    assert other.algo.ratio_clip == pytest.approx(0.05)
+    other.train(2, 3)
+    assert other.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.025)
+
+
+def test_a_new_run_from_an_old_optimizer_has_its_own_schedule() -> None:
+    setup = Setup(PPO(learning_rate=0.1), n_itr=2)
+    setup.train(0, 2)
+    state = copy.deepcopy(setup.algo.optim_state_dict())
+    assert state["param_groups"][0]["lr"] == 0
+    other = Setup(PPO(learning_rate=0.1, initial_optim_state_dict=state), n_itr=4)
+    assert other.algo.optimizer.param_groups[0]["lr"] == 0.1
+    assert other.algo.ratio_clip == 0.1
+    moments = next(iter(other.algo.optimizer.state.values()))
+    assert moments["step"].item() == 32, "the rest of the state is taken over"
+
+
+def test_state_of_an_optimizer_alone_is_accepted() -> None:
+    setup = Setup(PPO(), n_itr=4)
+    state = torch.optim.Adam(setup.agent.parameters(), lr=0.5).state_dict()
+    setup.algo.load_optim_state_dict(state)
+    setup.train()
+    assert setup.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.375)
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_goes_on_from_its_state(AlgoCls: Any, agent: Any) -> None:
+    settings = {"normalize_return": True}
+    if AlgoCls is PPO:
+        settings["minibatches"] = 2
+    setup = Setup(AlgoCls(**settings), agent())
+    setup.train(0, 2)
+    algo_state = copy.deepcopy(setup.algo.state_dict())
+    agent_state = copy.deepcopy(setup.agent.state_dict())
+    samples = setup.sample()
+    info = setup.algo.optimize_agent(2, samples)
+    other = Setup(AlgoCls(**settings), agent())
+    other.agent.load_state_dict(agent_state)
+    other.algo.load_state_dict(algo_state)
+    assert other.algo.optimize_agent(2, samples) == info
+    assert other.parameters() == setup.parameters()
+    assert other.algo.update_counter == setup.algo.update_counter
+
+
+# --- What is reported, and errors ---------------------------------------------------------------
+
+
+def test_what_is_reported() -> None:
+    (info,) = Setup(A2C()).train()
+    assert info._fields == OptInfo._fields
+    assert all(isinstance(value, float) for value in info)
+    (info,) = Setup(PPO(epochs=2, minibatches=3)).train()
+    assert info._fields == OptInfo._fields
+    assert all(len(values) == 6 and isinstance(values[0], float) for values in info)
+
+
+def test_batch_sizes() -> None:
+    assert Setup(A2C(), T=5, B=3).algo.batch_size == 15
+    assert Setup(PPO(minibatches=3), T=5, B=3).algo.batch_size == 5
+
+
+def test_no_entropy_bonus_is_still_reported() -> None:
+    (info,) = Setup(A2C(entropy_loss_coeff=0)).train()
+    assert info.entropy > 0
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+def test_losses_which_are_not_finite_change_nothing(AlgoCls: Any) -> None:
+    setup = Setup(AlgoCls() if AlgoCls is A2C else PPO(minibatches=1))
+    setup.train()
+    before = setup.parameters()
+    samples = setup.sample()
+    samples.env.reward[0, 0] = float("nan")
+    with pytest.raises(FloatingPointError, match=rf"loss of {AlgoCls.__name__} is nan"):
+        setup.algo.optimize_agent(1, samples)
+    assert setup.parameters() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "agent", "message"),
+    [
+        (
+            {"minibatches": 4},
+            lstm_agent,
+            r"minibatches is 4.*batch_B is 3: choose minibatches <= 3",
+        ),
+        ({"minibatches": 16}, None, "minibatches is 16, more than the 15 samples"),
+        ({"minibatches": 0}, None, "minibatches is 0"),
+        ({"epochs": 0}, None, "epochs is 0"),
+        ({"ratio_clip": 0}, None, "ratio_clip is 0"),
+        ({"value_clip": -1.0}, None, "value_clip is -1"),
+        ({"discount": 1.5}, None, "discount is 1.5"),
+        ({"gae_lambda": 95}, None, "gae_lambda is 95"),
+    ],
+)
+def test_settings_which_cannot_work(settings: Any, agent: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Setup(PPO(**settings), agent and agent())
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+def test_agents_which_record_too_little(AlgoCls: Any) -> None:
+    setup = Setup(AlgoCls())
+    agent_info = setup.sample().agent.agent_info[0, 0]
+    given = {"agent": setup.agent, "n_itr": 1, "batch_spec": setup.sampler.batch_spec}
+    setup.agent.recurrent = True  # type: ignore[misc]
+    with pytest.raises(ValueError, match=r"trained on \['prev_rnn_state'\]"):
+        AlgoCls().initialize(**given, examples={"agent_info": agent_info})
+    with pytest.raises(ValueError, match="use a policy gradient agent"):
+        AlgoCls().initialize(**given, examples={"agent_info": None})

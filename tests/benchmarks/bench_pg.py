@@ -1,0 +1,277 @@
+"""A2C and PPO: the whole training loop against its floor, measured in turn within one run.
+
+    python tests/benchmarks/bench_pg.py [WORKLOAD ...] [--rounds 5] [--json FILE]
+
+The floor of one iteration is what no arrangement of code can avoid, each piece run alone on the
+same machine in the same minutes: the bare simulator's steps, the network's forward passes for
+acting, and the updates written out by hand (forward, loss, backward, clip, fused Adam) on batches
+which lie ready. Everything above the floor is the library's overhead. All samplers are serial.
+
+    a2c_pong          T=5, B=16, one update per batch
+    a2c_pong_32       the same with B=32
+    ppo_pong          T=128, B=16, 4 epochs of 4 minibatches
+    ppo_halfcheetah   T=2048, B=1, 10 epochs of 32 minibatches
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ale_py
+import gymnasium
+import mujoco
+import numpy as np
+import torch
+
+from rlpyt.agents.pg.atari import AtariFfAgent
+from rlpyt.agents.pg.mujoco import MujocoFfAgent
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs import gym
+from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
+from rlpyt.runners.callbacks import Callback
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging import logger
+
+FRAME_SKIP, IMAGE, N_OBSERVED = 4, (4, 104, 80), 17
+PONG = {"EnvCls": AtariEnv, "env_kwargs": {"game": "pong"}, "TrajInfoCls": AtariTrajInfo}
+CHEETAH = {"EnvCls": gym.make, "env_kwargs": {"id": "HalfCheetah-v5"}}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One line of the table."""
+
+    make_algo: Callable[[], Any]
+    make_agent: Callable[[], Any]
+    env: dict[str, Any]
+    T: int
+    B: int
+    n_updates: int
+    batch_size: int
+    itrs_per_round: int
+
+    @property
+    def is_pong(self) -> bool:
+        return self.env is PONG
+
+
+def ppo_pong() -> PPO:
+    return PPO(gae_lambda=0.95, minibatches=4, epochs=4)
+
+
+def ppo_halfcheetah() -> PPO:
+    return PPO(
+        learning_rate=3e-4,
+        clip_grad_norm=1e6,
+        entropy_loss_coeff=0.0,
+        gae_lambda=0.95,
+        minibatches=32,
+        epochs=10,
+        ratio_clip=0.2,
+        normalize_advantage=True,
+    )
+
+
+WORKLOADS = {
+    "a2c_pong": Workload(A2C, AtariFfAgent, PONG, 5, 16, 1, 80, 20),
+    "a2c_pong_32": Workload(A2C, AtariFfAgent, PONG, 5, 32, 1, 160, 10),
+    "ppo_pong": Workload(ppo_pong, AtariFfAgent, PONG, 128, 16, 16, 512, 1),
+    "ppo_halfcheetah": Workload(ppo_halfcheetah, MujocoFfAgent, CHEETAH, 2048, 1, 320, 64, 1),
+}
+
+
+def seconds_per_call(function: Callable[[], object], n: int) -> float:
+    start = time.perf_counter()
+    for _ in range(n):
+        function()
+    return (time.perf_counter() - start) / n
+
+
+class Floor:
+    """The unavoidable pieces of one iteration, with a network and a simulator of their own."""
+
+    def __init__(self, workload: Workload, agent: Any) -> None:
+        self.workload = workload
+        self.model = copy.deepcopy(agent.model)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5, fused=True)
+        self.rng = np.random.default_rng(0)
+        if workload.is_pong:
+            self.ale = ale_py.ALEInterface()
+            self.ale.loadROM(ale_py.roms.get_rom_path("pong"))
+            self.actions = self.ale.getMinimalActionSet()
+            self.env_step: Callable[[], None] = self._step_pong
+        else:
+            self.simulator = gymnasium.make("HalfCheetah-v5").unwrapped
+            self.simulator.reset(seed=0)
+            self.env_step = self._step_cheetah
+        self.acting = self._inputs(workload.B)
+        self.batch = self._inputs(workload.batch_size)
+        n = workload.batch_size
+        self.advantage, self.return_ = torch.randn(n), torch.randn(n)
+        with torch.no_grad():
+            *self.old_parameters, _ = self.model(*self.batch)
+        self.action = self._random_actions(n)
+
+    def _inputs(self, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        if self.workload.is_pong:
+            images = self.rng.integers(0, 256, (n, *IMAGE), dtype=np.uint8)
+            return torch.from_numpy(images), torch.zeros(n, 6), torch.zeros(n)
+        return torch.randn(n, N_OBSERVED), torch.zeros(n, 6), torch.zeros(n)
+
+    def _random_actions(self, n: int) -> torch.Tensor:
+        return torch.randint(6, (n, 1)) if self.workload.is_pong else torch.randn(n, 6)
+
+    def _step_pong(self) -> None:
+        """One agent step of the bare emulator: its frames, no screen."""
+        action = self.actions[self.rng.integers(len(self.actions))]
+        for _ in range(FRAME_SKIP):
+            self.ale.act(action)
+        if self.ale.game_over():
+            self.ale.reset_game()
+
+    def _step_cheetah(self) -> None:
+        """One agent step of the bare physics."""
+        self.simulator.data.ctrl[:] = self.rng.uniform(-1, 1, 6)
+        mujoco.mj_step(self.simulator.model, self.simulator.data, nstep=5)
+
+    @torch.no_grad()
+    def forward(self) -> None:
+        """One forward pass, batch B, as for acting."""
+        self.model(*self.acting)
+
+    def update(self) -> None:
+        """One update, of the clipped surrogate or for A2C the plain one."""
+        self.optimizer.zero_grad(set_to_none=True)
+        *parameters, value = self.model(*self.batch)
+        logli, entropy = self._logli_and_entropy(parameters)
+        if self.workload.n_updates > 1:
+            with torch.no_grad():
+                old_logli, _ = self._logli_and_entropy(self.old_parameters)
+            ratio = torch.exp(logli - old_logli)
+            clipped = ratio.clamp(0.9, 1.1)
+            pi_loss = -torch.min(ratio * self.advantage, clipped * self.advantage).mean()
+        else:
+            pi_loss = -(logli * self.advantage).mean()
+        value_loss = 0.5 * ((value - self.return_) ** 2).mean()
+        (pi_loss + value_loss - 0.01 * entropy).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+    def _logli_and_entropy(self, parameters: list[torch.Tensor]) -> tuple[Any, Any]:
+        if self.workload.is_pong:
+            log_p = torch.log(parameters[0] + 1e-8)
+            entropy = -(parameters[0] * log_p).sum(-1).mean()
+            return log_p.gather(1, self.action)[:, 0], entropy
+        mean, log_std = parameters
+        z = (self.action - mean) / torch.exp(log_std)
+        logli = -(log_std + 0.5 * z**2).sum(-1) - 3 * math.log(2 * math.pi)
+        return logli, log_std.sum(-1).mean()
+
+    def measure(self) -> dict[str, float]:
+        """Seconds of each piece, and of one iteration made of nothing else."""
+        workload = self.workload
+        pieces = {
+            "env_step": seconds_per_call(self.env_step, 200),
+            "forward": seconds_per_call(self.forward, 20 if workload.is_pong else 300),
+            "update": seconds_per_call(self.update, 4 if workload.is_pong else 100),
+        }
+        acting = workload.T * (workload.B * pieces["env_step"] + pieces["forward"])
+        return {**pieces, "floor": acting + workload.n_updates * pieces["update"]}
+
+
+class Alternate(Callback):
+    """Times the loop in rounds, and its floor between them; ends the run after the last."""
+
+    def __init__(self, workload: Workload, rounds: int) -> None:
+        self.workload, self.rounds = workload, rounds
+        self.results: list[dict[str, float]] = []
+
+    def on_start(self, runner: MinibatchRl) -> None:
+        self.floor = Floor(self.workload, runner.agent)
+        self.n_itrs = -1  # The first iteration does not count.
+
+    def on_itr(self, runner: MinibatchRl, itr: int, traj_infos: object, opt_info: object) -> None:
+        self.n_itrs += 1
+        if self.n_itrs % self.workload.itrs_per_round:
+            return
+        if self.n_itrs:
+            seconds = (time.perf_counter() - self.round_start) / self.workload.itrs_per_round
+            self.results.append({**self.floor.measure(), "iteration": seconds})
+        if len(self.results) == self.rounds:
+            runner.stop()
+        self.round_start = time.perf_counter()
+
+
+def run(name: str, rounds: int, threads: int) -> dict[str, Any]:
+    workload = WORKLOADS[name]
+    alternate = Alternate(workload, rounds)
+    runner = MinibatchRl(
+        algo=workload.make_algo(),
+        agent=workload.make_agent(),
+        sampler=SerialSampler(
+            **workload.env, batch_T=workload.T, batch_B=workload.B, max_decorrelation_steps=0
+        ),
+        n_steps=1e9,
+        log_interval_steps=1e9,
+        seed=0,
+        affinity={"master_torch_threads": threads},
+        callbacks=[alternate],
+    )
+    logger.disable()
+    runner.train()
+    logger.enable()
+    names = alternate.results[0]
+    medians = {n: statistics.median(r[n] for r in alternate.results) for n in names}
+    ratios = [r["floor"] / r["iteration"] for r in alternate.results]
+    return {
+        "seconds": medians,
+        "floor_share": statistics.median(ratios),
+        "floor_share_min_max": [min(ratios), max(ratios)],
+        "updates_per_second": workload.n_updates / medians["iteration"],
+        "steps_per_second": workload.T * workload.B / medians["iteration"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="all, if none is named")
+    parser.add_argument("--rounds", type=int, default=5, help="of loop and floor, in turn")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads")
+    parser.add_argument("--json", help="also write the result to this file")
+    args = parser.parse_args()
+    machine = f"{platform.processor() or platform.machine()}, torch {torch.__version__}"
+    print(f"{machine}, {args.threads} torch thread(s), medians of {args.rounds} rounds")
+    heads = ("env us", "forward us", "update ms", "floor ms", "loop ms", "share", "steps/s")
+    print(f"{'':<16}" + "".join(f"{head:>12}" for head in heads))
+    results = {}
+    for name in args.workloads or WORKLOADS:
+        results[name] = result = run(name, args.rounds, args.threads)
+        seconds = result["seconds"]
+        row = (
+            1e6 * seconds["env_step"],
+            1e6 * seconds["forward"],
+            1e3 * seconds["update"],
+            1e3 * seconds["floor"],
+            1e3 * seconds["iteration"],
+            100 * result["floor_share"],
+            result["steps_per_second"],
+        )
+        print(f"{name:<16}" + "".join(f"{value:>12.2f}" for value in row), flush=True)
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"machine": machine, "threads": args.threads, **results}, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

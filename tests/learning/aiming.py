@@ -1,0 +1,45 @@
+"""A gymnasium environment whose actions have bounds of very different size and place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+LOW = np.array([-0.5, 0.0], np.float32)
+HIGH = np.array([0.5, 20.0], np.float32)
+
+
+class Aiming(gymnasium.Env[Any, Any]):
+    """The observation says where to aim, in a box inside the bounds; an episode has 5 steps.
+
+        reward = 1 - 2 sqrt(mean_i ((action_i - aim_i) / half_range_i)^2)
+
+    An agent which reaches only [-1, 1], or whose noise is as large in one dimension as in the
+    other, finds the aim of one at most.
+    """
+
+    def __init__(self, horizon: int = 5) -> None:
+        self.observation_space = spaces.Box(-1, 1, (2,))
+        self.action_space = spaces.Box(LOW, HIGH)
+        self._horizon = horizon
+        self._n_steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._n_steps = 0
+        return self._aim(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(np.asarray(action, np.float32)):
+            raise ValueError(f"{action} is not in {self.action_space}")
+        unit = (action - (LOW + HIGH) / 2) / ((HIGH - LOW) / 2)
+        distance = np.sqrt(np.mean((unit - 0.8 * self._direction) ** 2))
+        self._n_steps += 1
+        return self._aim(), float(1 - 2 * distance), self._n_steps == self._horizon, False, {}
+
+    def _aim(self) -> Any:
+        self._direction = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self._direction

@@ -1,0 +1,80 @@
+"""DDPG, TD3 and D4PG swing up a pendulum, and use the bounds of each dimension of actions.
+
+One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
+tests/learning``.
+"""
+
+import pytest
+
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.algos.qpg.d4pg import D4PG
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.envs import gym
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.learning.aiming import Aiming
+from tests.learning.test_dqn import SEEDS, best_return
+from tests.learning.test_dqn import _quiet as _quiet
+
+SETTINGS = {
+    "learning_rate": 1e-3,
+    "q_learning_rate": 2e-3,
+    "batch_size": 64,
+    "min_steps_learn": 1e3,
+    "replay_size": 20e3,
+    "replay_ratio": 64,
+    "target_update_tau": 0.01,
+    "discount": 0.98,
+}
+SMALL = {"model_kwargs": {"hidden_sizes": [64, 64]}, "q_model_kwargs": {"hidden_sizes": [64, 64]}}
+
+
+def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
+    return SerialSampler(
+        EnvCls=EnvCls,
+        env_kwargs=env_kwargs,
+        batch_T=1,
+        batch_B=batch_B,
+        max_decorrelation_steps=0,
+        eval_n_envs=10,
+        eval_max_steps=10 * eval_steps,
+        eval_max_trajectories=n_trajs,
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "settings"),
+    [
+        (DDPG, DdpgAgent, {}),
+        (TD3, Td3Agent, {"target_update_tau": 0.02}),
+        (D4PG, D4pgAgent, {"V_min": -600, "V_max": 0, "n_step_return": 3}),
+        (
+            D4PG,
+            D4pgAgent,
+            {"V_min": -600, "V_max": 0, "n_step_return": 3, "prioritized_replay": True},
+        ),
+    ],
+    ids=["ddpg", "td3", "d4pg", "d4pg-prioritized"],
+)
+def test_pendulum(AlgoCls, AgentCls, settings, seed):
+    """Torques are bounded by -2 and 2."""
+    sampler = make_sampler(gym.make, 200, 10, id="Pendulum-v1")
+    algo, agent = AlgoCls(**{**SETTINGS, **settings}), AgentCls(action_std=0.2, **SMALL)
+    best = best_return(algo, agent, sampler, n_steps=15e3, threshold=-200, seed=seed)
+    assert best >= -200, "random torques reach -1200"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls"), [(DDPG, DdpgAgent), (TD3, Td3Agent)], ids=["ddpg", "td3"]
+)
+def test_bounds_which_differ_from_dimension_to_dimension(AlgoCls, AgentCls, seed):
+    sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
+    algo = AlgoCls(**{**SETTINGS, "discount": 0.5})
+    agent = AgentCls(action_std=0.3, **SMALL)
+    best = best_return(algo, agent, sampler, n_steps=20e3, threshold=4, seed=seed)
+    assert best >= 4, "of 5; the middle of the bounds reaches 0.6, and the nearest in [-1, 1] -2"

@@ -1,0 +1,63 @@
+"""SAC and SAC_V swing up a pendulum, and use the bounds of each dimension of actions.
+
+One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
+tests/learning``.
+"""
+
+import pytest
+
+from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.envs import gym
+from rlpyt.envs.gym import GymEnvWrapper
+from tests.learning.aiming import Aiming
+from tests.learning.test_ddpg import make_sampler
+from tests.learning.test_dqn import SEEDS, best_return
+from tests.learning.test_dqn import _quiet as _quiet
+
+SETTINGS = {
+    "learning_rate": 1e-3,
+    "batch_size": 128,
+    "min_steps_learn": 500,
+    "replay_size": 20e3,
+    "replay_ratio": 128,
+    "target_update_tau": 0.01,
+}
+NET = {"hidden_sizes": [64, 64]}
+SMALL = {"model_kwargs": NET, "q_model_kwargs": NET, "v_model_kwargs": NET}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "settings"),
+    [
+        (SAC, sac_agent.SacAgent, {}),
+        (SAC, sac_agent.SacAgent, {"fixed_alpha": 0.2}),
+        (SAC_V, sac_v_agent.SacAgent, {}),
+    ],
+    ids=["sac", "sac-fixed", "sac_v"],
+)
+def test_pendulum(AlgoCls, AgentCls, settings, seed):
+    """Torques are bounded by -2 and 2."""
+    sampler = make_sampler(gym.make, 200, 10, id="Pendulum-v1")
+    algo = AlgoCls(**{**SETTINGS, **settings})
+    best = best_return(algo, AgentCls(**SMALL), sampler, n_steps=15e3, threshold=-200, seed=seed)
+    assert best >= -200, "random torques reach -1200"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "settings"),
+    [
+        (SAC, sac_agent.SacAgent, {}),
+        (SAC_V, sac_v_agent.SacAgent, {"reward_scale": 5}),
+        (SAC_V, sac_v_agent.SacAgent, {"reward_scale": 5, "reparameterize": False}),
+    ],
+    ids=["sac", "sac_v", "sac_v-score"],
+)
+def test_bounds_which_differ_from_dimension_to_dimension(AlgoCls, AgentCls, settings, seed):
+    sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
+    algo = AlgoCls(**{**SETTINGS, "discount": 0.5, **settings})
+    best = best_return(algo, AgentCls(**SMALL), sampler, n_steps=20e3, threshold=4, seed=seed)
+    assert best >= 4, "of 5; the middle of the bounds reaches 0.6, and the nearest in [-1, 1] -2"
