@@ -38,6 +38,16 @@ def check_fraction(algo: Any, name: str) -> None:
         raise ValueError(f"{name} is {value}: choose a number in [0, 1]")
 
 
+def check_resets_at_once(algo: Any) -> None:
+    """Raise ``ValueError`` if batches hold steps after the end of an episode."""
+    if not algo.mid_batch_reset:
+        raise ValueError(
+            f"mid_batch_reset is False, but {type(algo).__name__} trains on every step of a "
+            "batch: use a sampler whose collector resets environments at once, such as "
+            "CpuResetCollector"
+        )
+
+
 def check_replay_size(algo: Any, n_samplers: int) -> None:
     """Compare the storage of a replay algorithm with what has to fit in.
 

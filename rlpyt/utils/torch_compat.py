@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -44,6 +44,20 @@ def _can_fuse(
         p.is_floating_point() and torch_version() >= since.get(p.device.type, (9999, 0))
         for p in parameters
     )
+
+
+def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Euclidean norm of all numbers in all ``tensors``, on the device of the first; 0 of none."""
+    if not tensors:
+        return torch.zeros(())
+    if hasattr(torch, "_foreach_norm"):  # Since 1.13.
+        norms = list(torch._foreach_norm(list(tensors)))
+    else:
+        norms = [torch.linalg.vector_norm(tensor) for tensor in tensors]
+    total: torch.Tensor = torch.linalg.vector_norm(
+        torch.stack([norm.to(norms[0].device) for norm in norms])
+    )
+    return total
 
 
 def load(file: Any, map_location: Any = None, trusted: bool = False) -> Any:

@@ -29,6 +29,7 @@ SETTINGS = {
     "target_update_tau": 0.01,
     "discount": 0.98,
 }
+RETURNS = {"V_min": -600, "V_max": 0, "n_step_return": 3, "learning_rate": 5e-4}
 SMALL = {"model_kwargs": {"hidden_sizes": [64, 64]}, "q_model_kwargs": {"hidden_sizes": [64, 64]}}
 
 
@@ -51,12 +52,8 @@ def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
     [
         (DDPG, DdpgAgent, {}),
         (TD3, Td3Agent, {"target_update_tau": 0.02}),
-        (D4PG, D4pgAgent, {"V_min": -600, "V_max": 0, "n_step_return": 3}),
-        (
-            D4PG,
-            D4pgAgent,
-            {"V_min": -600, "V_max": 0, "n_step_return": 3, "prioritized_replay": True},
-        ),
+        (D4PG, D4pgAgent, RETURNS),
+        (D4PG, D4pgAgent, {**RETURNS, "prioritized_replay": True}),
     ],
     ids=["ddpg", "td3", "d4pg", "d4pg-prioritized"],
 )

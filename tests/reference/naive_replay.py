@@ -84,6 +84,8 @@ class NaiveReplay:
         log = self.logs[b]
         steps = log[g : g + T + self.n_step]
         before = log[g - 1 : g + T + self.n_step - 1]
+        if before[0].done:
+            before[0] = before[0]._replace(action=0, reward=0.0)
         own = [self.transition(i, b) for i in range(g, g + T)]
         names = ("return_", "done", "done_n", "timeout", "timeout_n", "note")
         return {

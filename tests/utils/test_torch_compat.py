@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.utils.torch_compat import adam_kwargs, load, torch_version
+from rlpyt.utils.torch_compat import adam_kwargs, load, torch_version, total_norm
 
 cpu_fused = pytest.mark.skipif(torch_version() < (2, 4), reason="fused on CPU came with torch 2.4")
 
@@ -91,3 +91,12 @@ def test_load_runs_no_code() -> None:
     file.seek(0)
     with pytest.raises(pickle.UnpicklingError):
         load(file)
+
+
+@pytest.mark.parametrize("has_foreach", [True, False])
+def test_total_norm(has_foreach: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_foreach:
+        monkeypatch.delattr(torch, "_foreach_norm", raising=False)
+    assert total_norm([]).item() == 0
+    assert total_norm([torch.tensor([3.0, 0.0]), torch.tensor(4.0)]).item() == 5
+    assert total_norm([torch.zeros(2), torch.tensor(float("nan"))]).isnan()

@@ -1,0 +1,85 @@
+"""The agent of distributional DDPG: the critic gives a distribution over returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.models.qpg.mlp import CatQofMuMlpModel
+from rlpyt.utils.types import Nested
+
+
+class D4pgAgent(DdpgAgent):
+    """Has a critic whose value is the expectation of a distribution over P atoms.
+
+        Q(s, a) = sum_i z_i p_i(s, a)
+
+    Args:
+        n_atoms: P, number of the returns to which a probability is given, at least 2.
+        QModelCls: of the critic; takes ``n_atoms``, returns probabilities [B,P].
+        action_std: standard deviation of the noise, a scalar or [A], for actions in [-1, 1].
+        **kwargs: of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`.
+
+    Raises:
+        ValueError: if there are fewer atoms.
+
+    Source: Barth-Maron et al. 2018, arXiv:1804.08617.
+    """
+
+    z: torch.Tensor
+    V_min: float
+    V_max: float
+
+    def __init__(
+        self,
+        n_atoms: int = 51,
+        QModelCls: Any = CatQofMuMlpModel,
+        action_std: Any = 0.3,
+        **kwargs: Any,
+    ) -> None:
+        if n_atoms < 2:
+            raise ValueError(f"n_atoms is {n_atoms}: a range of returns needs at least 2")
+        super().__init__(QModelCls=QModelCls, action_std=action_std, **kwargs)
+        self.n_atoms = n_atoms
+        self.q_model_kwargs = {**self.q_model_kwargs, "n_atoms": n_atoms}
+        self.z = torch.linspace(-1, 1, n_atoms)  # Until the algorithm gives the range of returns.
+
+    def give_V_min_max(self, V_min: float, V_max: float) -> None:
+        """Learn the range of returns from the algorithm.
+
+        Args:
+            V_min: return of the first atom.
+            V_max: return of the last atom.
+        """
+        self.V_min, self.V_max = V_min, V_max
+        self.z = torch.linspace(V_min, V_max, self.n_atoms, device=self.device)
+
+    def to_device(self, cuda_idx: int | None = None) -> None:
+        super().to_device(cuda_idx)
+        self.z = self.z.to(self.device)
+
+    def to_values(self, output: Any) -> torch.Tensor:
+        """Values [B] from probabilities [B,P]."""
+        return torch.matmul(output, self.z)
+
+    def p(
+        self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
+    ) -> torch.Tensor:
+        """Probabilities [B,P] of the returns of actions [B,A], with gradients, on the CPU."""
+        p: torch.Tensor = self.to_cpu(
+            self.forward_network("q_model", observation, prev_action, prev_reward, action)
+        )
+        return p
+
+    @torch.no_grad()
+    def target_p_at_mu(
+        self, observation: Nested, prev_action: Nested, prev_reward: Nested
+    ) -> torch.Tensor:
+        """Probabilities [B,P] of the returns of the target policy's actions, without gradients."""
+        inputs = self.to_model_device(observation, prev_action, prev_reward)
+        target_p: torch.Tensor = self.to_cpu(
+            self.target_q_model(*inputs, self.target_model(*inputs))
+        )
+        return target_p

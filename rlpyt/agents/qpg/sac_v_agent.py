@@ -1,0 +1,105 @@
+"""The first soft actor-critic agent, with a network of state values; for ``SAC_V``."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import torch
+
+from rlpyt.agents.qpg._soft import MAX_LOG_STD as MAX_LOG_STD
+from rlpyt.agents.qpg._soft import MIN_LOG_STD as MIN_LOG_STD
+from rlpyt.agents.qpg._soft import AgentInfo as AgentInfo
+from rlpyt.agents.qpg._soft import SoftActorCriticAgent, default_hidden_sizes
+from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel, VMlpModel
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.types import Nested
+
+Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
+
+
+class SacAgent(SoftActorCriticAgent):
+    """Acts by a squashed Gaussian policy; only the network of state values has a target copy.
+
+    Args:
+        ModelCls: of the policy; returns mean and log standard deviation, [B,A] each.
+        QModelCls: of both critics; called with observation, previous action, previous reward and
+            action, returns values [B].
+        VModelCls: of state values; returns [B].
+        model_kwargs: of ``ModelCls``; None for two hidden layers of 256.
+        q_model_kwargs: of ``QModelCls``; None for the same.
+        v_model_kwargs: of ``VModelCls``; None for the same.
+        initial_model_state_dict: of all networks, of the form of :meth:`state_dict`.
+        action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
+            replaces them by ``-action_squash`` and ``action_squash``.
+        pretrain_std: standard deviation before tanh, until training starts.
+
+    Raises:
+        ValueError: if ``pretrain_std`` is negative.
+
+    Source: Haarnoja et al. 2018, arXiv:1801.01290.
+    """
+
+    network_names = ("model", "q1_model", "q2_model", "v_model")
+    target_names = ("v_model",)
+
+    VModelCls: Any
+    v_model_kwargs: dict[str, Any]
+    v_model: Any
+    target_v_model: Any
+
+    def __init__(
+        self,
+        ModelCls: Any = PiMlpModel,
+        QModelCls: Any = QofMuMlpModel,
+        VModelCls: Any = VMlpModel,
+        model_kwargs: dict[str, Any] | None = None,
+        q_model_kwargs: dict[str, Any] | None = None,
+        v_model_kwargs: dict[str, Any] | None = None,
+        initial_model_state_dict: Any = None,
+        action_squash: Any = 1.0,
+        pretrain_std: float = 0.75,
+    ) -> None:
+        if v_model_kwargs is None:
+            v_model_kwargs = default_hidden_sizes()
+        super().__init__(
+            ModelCls,
+            QModelCls,
+            model_kwargs,
+            q_model_kwargs,
+            initial_model_state_dict,
+            action_squash,
+            pretrain_std,
+        )
+        save__init__args(locals())
+
+    def build_network(self, name: str) -> Any:
+        if name == "v_model":
+            return self.build_model(self.VModelCls, self.v_model_kwargs)
+        return super().build_network(name)
+
+    def v(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
+        """Values [B] of observations, with gradients, on the CPU."""
+        v: torch.Tensor = self.to_cpu(
+            self.forward_network("v_model", observation, prev_action, prev_reward)
+        )
+        return v
+
+    @torch.no_grad()
+    def target_v(
+        self, observation: Nested, prev_action: Nested, prev_reward: Nested
+    ) -> torch.Tensor:
+        """Values [B] of observations by the target copy, without gradients, on the CPU."""
+        v: torch.Tensor = self.to_cpu(
+            self.forward_network("target_v_model", observation, prev_action, prev_reward)
+        )
+        return v
+
+    def v_parameters(self) -> Any:
+        """Of the network of state values."""
+        return self.v_model.parameters()
+
+    @property
+    def models(self) -> Any:
+        """The networks which are trained."""
+        return Models(pi=self.model, q1=self.q1_model, q2=self.q2_model, v=self.v_model)

@@ -1,0 +1,137 @@
+"""Distributional DDPG: the critic learns the distribution of n-step returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpyt.algos._settings import check_fraction
+from rlpyt.algos.dqn._losses import categorical_projection, categorical_td_loss
+from rlpyt.algos.dqn.dqn import REPLAY_CLASSES
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.core.records import BatchSpec
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.types import Nested
+
+
+class D4PG(DDPG):
+    """DDPG with a categorical critic, n-step returns and, as an option, prioritized replay.
+
+    Returns have P (``agent.n_atoms``) possible values z, evenly spaced from V_min to V_max.
+
+        loss_Z  = mean of cross-entropy(projection of R_n + (1 - done_n) discount^n z, with the
+                  probabilities p_target(s', mu_target(s')), to z; p(s, a))
+        loss_mu = mean of -sum_i z_i p_i(s, mu(s))
+
+    The defaults are those of the paper, but for target networks, which follow slowly here and are
+    copied every 100 updates there.
+
+    Args:
+        V_min: smallest return.
+        V_max: largest return.
+        batch_size: B, samples in one update.
+        replay_ratio: trained samples per sampled one.
+        q_learning_rate: of the critic's optimizer.
+        n_step_return: n.
+        prioritized_replay: draw samples by their last Kullback-Leibler divergence.
+        pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
+        pri_beta: exponent of importance weights, in [0, 1]; 1 undoes the bias of the draws.
+        **kwargs: of :class:`~rlpyt.algos.qpg.ddpg.DDPG`, without ``q_target_clip``.
+
+    Source: Barth-Maron et al. 2018, arXiv:1804.08617, algorithm 1.
+    """
+
+    V_min: float
+    V_max: float
+    prioritized_replay: bool
+    pri_alpha: float
+    pri_beta: float
+
+    def __init__(
+        self,
+        V_min: float,
+        V_max: float,
+        batch_size: int = 256,
+        replay_ratio: float = 256,
+        q_learning_rate: float = 1e-4,
+        n_step_return: int = 5,
+        prioritized_replay: bool = False,
+        pri_alpha: float = 0.6,
+        pri_beta: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("q_target_clip") is not None:
+            raise ValueError("q_target_clip has no effect here: V_min and V_max bound the targets")
+        super().__init__(
+            batch_size=batch_size,
+            replay_ratio=replay_ratio,
+            q_learning_rate=q_learning_rate,
+            n_step_return=n_step_return,
+            **{**kwargs, "q_target_clip": None},
+        )
+        del batch_size
+        save__init__args(locals())
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_fraction(self, "pri_alpha")
+        check_fraction(self, "pri_beta")
+        if not self.V_min < self.V_max:
+            raise ValueError(
+                f"V_min is {self.V_min} and V_max is {self.V_max}: make V_max the greater"
+            )
+
+    def _check_agent(self) -> None:
+        if not hasattr(self.agent, "give_V_min_max"):
+            raise ValueError(
+                f"{type(self).__name__} needs an agent which gives distributions of returns and "
+                f"has give_V_min_max(), but the agent is {type(self.agent).__name__}: use one such "
+                "as D4pgAgent, or DDPG"
+            )
+
+    def _configure_agent(self) -> None:
+        super()._configure_agent()
+        self.agent.give_V_min_max(self.V_min, self.V_max)
+
+    def _select_replay_class(self, example: Nested, async_: bool) -> Any:
+        uniform_class = super()._select_replay_class(example, async_)  # It may also warn.
+        if not self.prioritized_replay:
+            return uniform_class
+        own, shared = REPLAY_CLASSES["timeout" in example._fields, False, True]
+        return shared if async_ else own
+
+    def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
+        kwargs = super()._replay_kwargs(example, batch_spec)
+        if self.prioritized_replay:
+            kwargs.update(alpha=self.pri_alpha, beta=self.pri_beta)
+        return kwargs
+
+    # --- Losses ------------------------------------------------------------------------------
+
+    def q_loss(self, samples: Nested, valid: torch.Tensor) -> torch.Tensor:
+        """The critic's loss.
+
+        Args:
+            samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
+                Kullback-Leibler divergence is the priority.
+            valid: [B] 1 for samples to train on, 0 for others.
+        """
+        p = self.agent.p(*samples.agent_inputs, samples.action)
+        losses, kl_div = categorical_td_loss(p, self.target_p(samples))
+        self.remember_priorities(samples, valid, kl_div)
+        return self.weighted_mean(losses, samples, valid)
+
+    @torch.no_grad()
+    def target_p(self, samples: Nested) -> torch.Tensor:
+        """The target distributions [B,P]."""
+        return categorical_projection(
+            samples.return_,
+            samples.done_n,
+            self.agent.target_p_at_mu(*samples.target_inputs),
+            torch.linspace(self.V_min, self.V_max, self.agent.n_atoms),
+            self.discount,
+            self.n_step_return,
+        )

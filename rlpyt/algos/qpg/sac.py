@@ -1,0 +1,271 @@
+"""Soft actor-critic, with a learned or a fixed temperature."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from rlpyt.algos._optim import load_optimizer_state
+from rlpyt.algos._settings import check_positive
+from rlpyt.algos.qpg._actor_critic import SamplesToBufferTl as SamplesToBufferTl
+from rlpyt.algos.qpg._actor_critic import masked_mean
+from rlpyt.algos.qpg._soft import SoftActorCriticAlgorithm
+from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.types import Nested
+
+OptInfo = namedtuple(
+    "OptInfo",
+    [
+        "q1Loss",
+        "q2Loss",
+        "piLoss",
+        "q1GradNorm",
+        "q2GradNorm",
+        "piGradNorm",
+        "q1",
+        "q2",
+        "piMu",
+        "piLogStd",
+        "qMeanDiff",
+        "alpha",
+    ],
+)
+
+
+class Losses(NamedTuple):
+    """What each optimizer minimises; ``alpha`` is None where the temperature is not learned."""
+
+    q1: torch.Tensor
+    q2: torch.Tensor
+    pi: torch.Tensor
+    alpha: torch.Tensor | None
+
+
+class SAC(SoftActorCriticAlgorithm):
+    """Maximises the return and the entropy of the policy together.
+
+        y        = reward_scale * R_n
+                   + (1 - done_n) discount^n (min_i Q_target_i(s', a') - alpha log pi(a'|s'))
+        loss_Qi  = mean of (y - Q_i(s, a))^2 / 2
+        loss_pi  = mean of alpha log pi(u|s) - min_i Q_i(s, u) - log prior(u)
+        loss_a   = mean of -log alpha (log pi(u|s) + target_entropy)
+
+    with a' and u drawn from the policy. All four losses are of the networks before the update; the
+    steps are then taken in the order alpha, pi, Q_1, Q_2.
+
+    Args:
+        discount: per step, in [0, 1].
+        batch_size: B, samples in one update.
+        min_steps_learn: environment steps, over all processes, before training starts.
+        replay_size: environment steps stored in each process; each environment has an equal share.
+        replay_ratio: trained samples per sampled one.
+        target_update_tau: fraction of the way which target networks move; 1 copies.
+        target_update_interval: updates between those.
+        learning_rate: of all optimizers.
+        fixed_alpha: the temperature; None to learn it, starting from 1.
+        OptimCls: class of the optimizers.
+        optim_kwargs: of ``OptimCls``.
+        initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
+        action_prior: "uniform", or "gaussian".
+        reward_scale: factor of rewards.
+        target_entropy: which the learned temperature aims at, in nats; "auto" for -A with actions
+            in [-1, 1], and for others so much more or less as their ranges are wider or narrower.
+            None does not train the temperature.
+        reparameterize: must be True; ``SAC_V`` can do without.
+        clip_grad_norm: largest norm of the gradient of each network; None does not clip.
+        n_step_return: n.
+        updates_per_sync: updates between two publications of parameters, in asynchronous mode.
+        bootstrap_timelimit: do not train on returns which a time limit cut.
+        ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
+
+    Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1.
+    """
+
+    opt_info_fields = tuple(OptInfo._fields)
+
+    fixed_alpha: float | None
+    target_entropy: Any
+    alpha_optimizer: Any
+    _log_alpha: torch.nn.Parameter
+    _alpha: torch.Tensor
+
+    def __init__(
+        self,
+        discount: float = 0.99,
+        batch_size: int = 256,
+        min_steps_learn: float = int(1e4),
+        replay_size: float = int(1e6),
+        replay_ratio: float = 256,
+        target_update_tau: float = 0.005,
+        target_update_interval: int = 1,
+        learning_rate: float = 3e-4,
+        fixed_alpha: float | None = None,
+        OptimCls: Any = torch.optim.Adam,
+        optim_kwargs: dict[str, Any] | None = None,
+        initial_optim_state_dict: Any = None,
+        action_prior: str = "uniform",
+        reward_scale: float = 1,
+        target_entropy: Any = "auto",
+        reparameterize: bool = True,
+        clip_grad_norm: float | None = 1e9,
+        n_step_return: int = 1,
+        updates_per_sync: int = 1,
+        bootstrap_timelimit: bool = True,
+        ReplayBufferCls: Any = None,
+    ) -> None:
+        self._store_batch_size(batch_size)
+        del batch_size
+        save__init__args(locals())
+        self._fill_in_defaults()
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if not self.reparameterize:
+            raise NotImplementedError("SAC needs reparameterize=True: use SAC_V without it")
+        check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
+
+    def _configure_agent(self) -> None:
+        super()._configure_agent()
+        if self.target_entropy == "auto":
+            half_range = self.agent.action_bounds.half_range
+            # By that sum log pi is less than it would be of the same actions in [-1, 1].
+            self.target_entropy = float(np.log(half_range).sum() - half_range.size)
+
+    def make_optimizers(self) -> None:
+        super().make_optimizers()
+        is_learned = self.fixed_alpha is None
+        log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
+        self._log_alpha = torch.nn.Parameter(torch.tensor([log_alpha]), requires_grad=is_learned)
+        self.alpha_optimizer = self.make_optimizer([self._log_alpha]) if is_learned else None
+        self._refresh_alpha()
+
+    def _refresh_alpha(self) -> None:
+        self._alpha = self._log_alpha.detach().exp()
+
+    # --- Losses ------------------------------------------------------------------------------
+
+    def loss(self, samples: Nested) -> tuple[Any, Any]:
+        """Compute all losses of one batch.
+
+        Args:
+            samples: ``SamplesFromReplay`` [B,...], with ``timeout_n`` [B] if known.
+
+        Returns:
+            :class:`Losses`, and the values of both critics [B], mean and log standard deviation of
+            the policy [B,A], without gradient.
+        """
+        valid = self.valid(samples)
+        inputs = self.agent.to_model_device(*samples.agent_inputs)
+        q1, q2 = self.agent.q(*inputs, samples.action)
+        y = self.q_target(samples)
+        action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs)
+        losses = Losses(
+            q1=self.q_loss(q1, y, valid),
+            q2=self.q_loss(q2, y, valid),
+            pi=self.pi_loss(inputs, action, log_pi, valid),
+            alpha=self.alpha_loss(log_pi, valid),
+        )
+        return losses, tuple(value.detach() for value in (q1, q2, pi_mean, pi_log_std))
+
+    @torch.no_grad()
+    def q_target(self, samples: Nested) -> torch.Tensor:
+        """The targets y [B] of both critics."""
+        inputs = self.agent.to_model_device(*samples.target_inputs)
+        action, log_pi, _ = self.agent.pi(*inputs)
+        next_value = torch.min(*self.agent.target_q(*inputs, action)) - self._alpha * log_pi
+        return self.q_target_of(samples, next_value)
+
+    def q_loss(self, q: torch.Tensor, y: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
+        """Loss of one critic, for values and targets [B] where ``valid`` [B] is 1."""
+        return masked_mean(0.5 * (y - q) ** 2, valid)
+
+    def pi_loss(
+        self,
+        inputs: Nested,
+        action: torch.Tensor,
+        log_pi: torch.Tensor,
+        valid: torch.Tensor,
+    ) -> torch.Tensor:
+        """Loss of the policy, whose gradients go through the critics but not to them.
+
+        Args:
+            inputs: of the agent, [B,...].
+            action: [B,A] from the policy, with gradient.
+            log_pi: [B] their log-likelihoods, with gradient.
+            valid: [B].
+        """
+        prior = self.get_action_prior(action)
+        losses = self._alpha * log_pi - self.min_q(inputs, action) - prior
+        return masked_mean(losses, valid)
+
+    def alpha_loss(self, log_pi: torch.Tensor, valid: torch.Tensor) -> torch.Tensor | None:
+        """Loss of the temperature; None where it is not learned."""
+        if self.fixed_alpha is not None or self.target_entropy is None:
+            return None
+        return -self._log_alpha * masked_mean(log_pi.detach() + self.target_entropy, valid)
+
+    # --- One update --------------------------------------------------------------------------
+
+    def step_optimizers(self, losses: Any) -> Any:
+        """Step alpha, the policy and both critics; returns the gradient norms q1, q2, pi."""
+        q1_loss, q2_loss, pi_loss, alpha_loss = losses
+        if alpha_loss is not None:
+            self._step_alpha(alpha_loss)
+        norms = self.minimize_each(pi=pi_loss, q1=q1_loss, q2=q2_loss)
+        return norms["q1"], norms["q2"], norms["pi"]
+
+    def _step_alpha(self, alpha_loss: torch.Tensor) -> None:
+        self._log_alpha.grad = None
+        alpha_loss.backward()
+        if self.world_size > 1:  # Else each process would go on with a temperature of its own.
+            gradient = cast(torch.Tensor, self._log_alpha.grad)
+            total = gradient.to(self.agent.device)  # NCCL sums on GPUs only.
+            torch.distributed.all_reduce(total)
+            gradient.copy_(total / self.world_size)
+        self.alpha_optimizer.step()
+        self._refresh_alpha()
+
+    def append_opt_info_(
+        self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
+    ) -> None:
+        """Add one update to the lists of ``opt_info``.
+
+        Args:
+            opt_info: record of lists.
+            losses: of :meth:`loss`.
+            grad_norms: of :meth:`step_optimizers`.
+            values: of :meth:`loss`; every ``opt_info_stride``-th number of them is kept.
+        """
+        q1, q2 = values[:2]
+        q_mean_diff = (q1 - q2).abs().mean()
+        record = OptInfo._make([*losses[:3], *grad_norms, *values, q_mean_diff, self._alpha])
+        self.record_opt_info(opt_info, record._asdict())
+
+    # --- State -------------------------------------------------------------------------------
+
+    def optim_state_dict(self) -> dict[str, Any]:
+        """States of the optimizers (None for a fixed temperature), and log alpha as a number."""
+        alpha_state = self.alpha_optimizer and self.alpha_optimizer.state_dict()
+        return {
+            **super().optim_state_dict(),
+            "alpha_optimizer": alpha_state,
+            "log_alpha": self._log_alpha.item(),
+        }
+
+    def load_optim_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        super().load_optim_state_dict(state_dict)
+        if self.fixed_alpha is not None:
+            return  # It prevails over what another run had learned.
+        if state_dict["alpha_optimizer"] is not None:
+            load_optimizer_state(self.alpha_optimizer, state_dict["alpha_optimizer"])
+        with torch.no_grad():
+            self._log_alpha.fill_(state_dict["log_alpha"])
+        self._refresh_alpha()

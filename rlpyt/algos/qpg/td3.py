@@ -1,0 +1,94 @@
+"""Twin delayed DDPG: the lesser of two critics, a smoothed target and fewer policy updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.types import Nested
+
+
+class TD3(DDPG):
+    """Trains two critics on the lesser of their target values, at a noisy target action.
+
+        a'      = clamp(mu_target(s') + clamp(noise, +-c)),  the agent's
+        y       = clip(R_n + (1 - done_n) discount^n min_i Q_target_i(s', a'), +-q_target_clip)
+        loss_Q  = mean of sum_i (y - Q_i(s, a))^2 / 2
+        loss_mu = mean of -Q_1(s, mu(s))
+
+    Args:
+        batch_size: B, samples in one update.
+        replay_ratio: trained samples per sampled one.
+        target_update_tau: fraction of the way which target networks move; 1 copies.
+        target_update_interval: updates between those.
+        policy_update_interval: updates of the critics for one of the policy.
+        mu_learning_rate: of the policy's optimizer; ``learning_rate`` is another name of it.
+        q_learning_rate: of the critics' optimizer.
+        **kwargs: of :class:`~rlpyt.algos.qpg.ddpg.DDPG`.
+
+    Raises:
+        ValueError: if two learning rates of the policy are given.
+
+    Source: Fujimoto et al. 2018, arXiv:1802.09477, algorithm 1.
+    """
+
+    mu_learning_rate: float
+
+    def __init__(
+        self,
+        batch_size: int = 100,
+        replay_ratio: float = 100,
+        target_update_tau: float = 0.005,
+        target_update_interval: int = 2,
+        policy_update_interval: int = 2,
+        mu_learning_rate: float = 1e-3,
+        q_learning_rate: float = 1e-3,
+        **kwargs: Any,
+    ) -> None:
+        learning_rate = kwargs.pop("learning_rate", mu_learning_rate)
+        if mu_learning_rate not in (1e-3, learning_rate):
+            raise ValueError(
+                f"mu_learning_rate is {mu_learning_rate} and learning_rate {learning_rate}: both "
+                "are of the policy, give one of them"
+            )
+        mu_learning_rate = learning_rate
+        super().__init__(
+            batch_size=batch_size,
+            replay_ratio=replay_ratio,
+            target_update_tau=target_update_tau,
+            target_update_interval=target_update_interval,
+            policy_update_interval=policy_update_interval,
+            learning_rate=learning_rate,
+            q_learning_rate=q_learning_rate,
+            **kwargs,
+        )
+        del batch_size
+        save__init__args(locals())
+
+    def _check_agent(self) -> None:
+        if not hasattr(self.agent, "q2_model"):
+            raise ValueError(
+                f"{type(self).__name__} needs an agent with two critics, but the agent is "
+                f"{type(self.agent).__name__}: use one such as Td3Agent, or DDPG"
+            )
+
+    def q_loss(self, samples: Nested, valid: torch.Tensor) -> torch.Tensor:
+        """The sum of the losses of both critics.
+
+        Args:
+            samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
+                mean of both absolute temporal differences is the priority.
+            valid: [B] 1 for samples to train on, 0 for others.
+        """
+        q1, q2 = self.agent.q(*samples.agent_inputs, samples.action)
+        y = self.q_target(samples)
+        td_errors1, td_errors2 = y - q1, y - q2
+        self.remember_priorities(samples, valid, td_errors1, td_errors2)
+        return self.weighted_mean(0.5 * (td_errors1**2 + td_errors2**2), samples, valid)
+
+    def next_value(self, target_inputs: Nested) -> torch.Tensor:
+        lesser: torch.Tensor = torch.min(*self.agent.target_q_at_mu(*target_inputs))
+        return lesser

@@ -1,0 +1,34 @@
+"""Small soft actor-critic agents, and boxes of actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.float_box import FloatBox
+
+LOW, HIGH = np.array([-1.0, 0.0, -3.0]), np.array([1.0, 10.0, -2.5])
+OBSERVATION = FloatBox(-1, 1, (4,))
+UNIT = EnvSpaces(observation=OBSERVATION, action=FloatBox(-1, 1, (3,)))
+BOX = EnvSpaces(observation=OBSERVATION, action=FloatBox(LOW, HIGH))
+SMALL = {"hidden_sizes": [16]}
+
+
+def make_agent(AgentCls: Any = sac_agent.SacAgent, spaces: Any = UNIT, **kwargs: Any) -> Any:
+    """An initialized agent with small networks."""
+    nets = {"model_kwargs": SMALL, "q_model_kwargs": SMALL, "v_model_kwargs": SMALL}
+    agent = AgentCls(**{**nets, **kwargs})
+    agent.initialize(spaces)
+    return agent
+
+
+def inputs(B: int = 5) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Observation, previous action and previous reward."""
+    return torch.randn(B, 4), torch.zeros(B, 3), torch.zeros(B)
+
+
+AGENTS = [sac_agent.SacAgent, sac_v_agent.SacAgent]

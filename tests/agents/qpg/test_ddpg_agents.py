@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.qpg import ddpg_agent
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.models.autocast import Autocast
+from rlpyt.models.qpg.mlp import CatQofMuMlpModel, MuMlpModel, QofMuMlpModel
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+from tests.agents.qpg.ddpg_parts import (
+    AGENTS,
+    HIGH,
+    LOW,
+    NET,
+    SPACES,
+    UNIT_SPACES,
+    inputs,
+    made,
+    small,
+)
+
+HALF_RANGE = torch.tensor([1.0, 2.0, 5.0])
+MID = torch.tensor([0.0, 0.0, 5.0])
+
+
+def equal(first: Any, second: Any) -> bool:
+    first, second = first.state_dict(), second.state_dict()
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+def reseeded(agent: Any) -> Any:
+    """Another agent of the class, with other parameters."""
+    torch.manual_seed(1234)
+    return made(type(agent))
+
+
+class TestNetworks:
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    def test_targets_start_equal(self, AgentCls: Any) -> None:
+        # The target policy started from parameters of its own.
+        agent = made(AgentCls)
+        for name in agent.network_names:
+            assert equal(getattr(agent, name), getattr(agent, f"target_{name}"))
+
+    def test_default_sizes(self) -> None:
+        agent = Td3Agent()
+        agent.initialize(SPACES)
+        shapes = [tuple(p.shape) for p in agent.model.parameters()]
+        assert shapes == [(400, 2), (400,), (300, 400), (300,), (3, 300), (3,)]
+        shapes = [tuple(p.shape) for p in agent.q2_model.parameters()]
+        assert shapes == [(400, 5), (400,), (300, 400), (300,), (1, 300), (1,)]
+
+    def test_state_layout(self) -> None:
+        assert set(made().state_dict()) == {"model", "q_model", "target_model", "target_q_model"}
+        td3 = made(Td3Agent).state_dict()
+        assert set(td3) == {*made().state_dict(), "q2_model", "target_q2_model"}
+        # The bounds belong to the environment.
+        assert all(key.startswith("mlp.model.") for key in td3["model"])
+
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    def test_state_round_trip(self, AgentCls: Any) -> None:
+        agent, other = made(AgentCls), reseeded(made(AgentCls))
+        other.load_state_dict(copy.deepcopy(agent.state_dict()))
+        for name in agent._state_names():
+            assert equal(getattr(agent, name), getattr(other, name))
+
+    def test_initial_states_of_each_network(self) -> None:
+        source = made(Td3Agent)
+        state = copy.deepcopy(source.state_dict())
+        agent = made(
+            Td3Agent,
+            initial_model_state_dict=state["model"],
+            initial_q_model_state_dict=state["q_model"],
+            initial_q2_model_state_dict=state["q2_model"],
+        )
+        for name in agent.network_names:
+            assert equal(getattr(agent, name), getattr(source, name))
+            # The copies of what was loaded kept the parameters from before.
+            assert equal(getattr(agent, f"target_{name}"), getattr(source, name))
+
+    def test_initial_state_of_all_networks(self) -> None:
+        source = made()
+        source.target_model = reseeded(source).model
+        state = copy.deepcopy(source.state_dict())
+        agent = made(initial_model_state_dict=state)
+        assert equal(agent.target_model, source.target_model)
+        assert equal(agent.q_model, source.q_model)
+        with pytest.raises(ValueError, match=r"\['initial_q_model_state_dict'\] again"):
+            made(initial_model_state_dict=state, initial_q_model_state_dict=state["q_model"])
+
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    def test_update_target(self, AgentCls: Any) -> None:
+        agent = made(AgentCls)
+        before = copy.deepcopy(agent.state_dict())
+        with torch.no_grad():
+            for name in agent.network_names:
+                for p in getattr(agent, name).parameters():
+                    p.add_(1.0)
+        agent.update_target(0.25)
+        for name in agent.network_names:
+            for key, old in before[f"target_{name}"].items():
+                new = getattr(agent, f"target_{name}").state_dict()[key]
+                torch.testing.assert_close(new, old + 0.25)
+
+    def test_parameters(self) -> None:
+        agent = made(Td3Agent)
+        ids = [id(p) for p in agent.q_parameters()]
+        expected = [*agent.q_model.parameters(), *agent.q2_model.parameters()]
+        assert ids == [id(p) for p in expected]
+        assert [id(p) for p in agent.mu_parameters()] == [id(p) for p in agent.model.parameters()]
+
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    def test_modes(self, AgentCls: Any) -> None:
+        agent = made(AgentCls)
+        for mode, is_training in [("eval", False), ("train", True), ("eval", False)]:
+            getattr(agent, f"{mode}_mode")(0)
+            assert agent._mode == mode
+            for name in agent.network_names:
+                assert getattr(agent, name).training == is_training
+        agent.train_mode(0)
+        agent.sample_mode(0)
+        assert not agent.model.training
+
+
+class TestForward:
+    def test_values(self) -> None:
+        agent = made()
+        agent.target_model, agent.target_q_model = (
+            reseeded(agent).model,
+            reseeded(agent).q_model,
+        )
+        x, action = inputs(4), torch.rand(4, 3)
+        torch.testing.assert_close(agent.q(*x, action), agent.q_model(*x, action))
+        torch.testing.assert_close(agent.q_at_mu(*x), agent.q_model(*x, agent.model(*x)))
+        expected = agent.target_q_model(*x, agent.target_model(*x))
+        torch.testing.assert_close(agent.target_q_at_mu(*x), expected)
+        assert agent.q_at_mu(*x).requires_grad
+        assert not agent.target_q_at_mu(*x).requires_grad
+
+    def test_two_critics(self) -> None:
+        agent = made(Td3Agent)
+        x, action = inputs(4), torch.rand(4, 3)
+        q1, q2 = agent.q(*x, action)
+        torch.testing.assert_close(q1, agent.q_model(*x, action))
+        torch.testing.assert_close(q2, agent.q2_model(*x, action))
+        assert not torch.allclose(q1, q2)
+        torch.testing.assert_close(agent.q_at_mu(*x), agent.q_model(*x, agent.model(*x)))
+
+    def test_target_noise_per_dimension(self) -> None:
+        # Noise and clip were the same in every dimension, and only [-h, h] was kept, with the h
+        # of the first.
+        agent = made(Td3Agent, target_noise_std=0.2, target_noise_clip=0.3)
+        seen = []
+        agent.target_q_model = agent.target_q2_model = lambda o, a, r, u: seen.append(u) or u[:, 0]
+        x = tuple(part.expand(20000, *part.shape) for part in inputs())
+        agent.target_q_at_mu(*x)
+        assert torch.equal(seen[0], seen[1])  # Both critics judge the same action.
+        noise = (seen[0] - agent.target_model(*x)) / HALF_RANGE
+        torch.testing.assert_close(noise.abs().amax(0), torch.full((3,), 0.3))
+        # Of a standard deviation of 0.2 clipped at 1.5 of them.
+        torch.testing.assert_close(noise.std(0), torch.full((3,), 0.2 * 0.8824), rtol=0.05, atol=0)
+        assert (seen[0] >= torch.tensor(LOW)).all()
+        assert (seen[0] <= torch.tensor(HIGH)).all()
+
+    def test_set_target_noise(self) -> None:
+        agent = made(Td3Agent)
+        agent.set_target_noise(0.0)
+        x = inputs(4)
+        expected = agent.target_q_model(*x, agent.target_model(*x))
+        torch.testing.assert_close(agent.target_q_at_mu(*x)[0], expected)
+        agent.set_target_noise(0.4, noise_clip=0.1)
+        torch.testing.assert_close(agent.target_distribution.std, 0.4 * HALF_RANGE)
+        torch.testing.assert_close(agent.target_distribution.noise_clip, 0.1 * HALF_RANGE)
+
+    def test_distributions_of_returns(self) -> None:
+        agent = made(D4pgAgent, n_atoms=5)
+        agent.give_V_min_max(-2, 6)
+        x, action = inputs(4), torch.rand(4, 3)
+        p = agent.p(*x, action)
+        assert p.shape == (4, 5)
+        torch.testing.assert_close(p.sum(-1), torch.ones(4))
+        z = torch.tensor([-2.0, 0.0, 2.0, 4.0, 6.0])
+        torch.testing.assert_close(agent.q(*x, action), (p * z).sum(-1))
+        torch.testing.assert_close(agent.q_at_mu(*x), agent.q(*x, agent.model(*x)))
+        target_p = agent.target_p_at_mu(*x)
+        torch.testing.assert_close(agent.target_q_at_mu(*x), (target_p * z).sum(-1))
+        assert not target_p.requires_grad
+
+
+class TestActions:
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    @pytest.mark.parametrize("leading_dims", [(), (4,)])
+    def test_step(self, AgentCls: Any, leading_dims: tuple[int, ...]) -> None:
+        agent = made(AgentCls)
+        agent.sample_mode(0)
+        action, agent_info = agent.step(*inputs(*leading_dims))
+        assert action.shape == agent_info.mu.shape == (*leading_dims, 3)
+        assert not action.requires_grad
+        assert not torch.equal(action, agent_info.mu)
+
+    def test_mu_spans_the_bounds(self) -> None:
+        # The network gave [-1, 1], whatever the environment took.
+        agent = made()
+        output = agent.model.mlp.model[-1]
+        for bias, expected in [(-20.0, LOW), (0.0, MID.tolist()), (20.0, HIGH)]:
+            with torch.no_grad():
+                output.weight.zero_()
+                output.bias.fill_(bias)
+            assert agent.model(*inputs()).tolist() == expected
+
+    @pytest.mark.parametrize(
+        "ModelCls",
+        [
+            Autocast(MuMlpModel),
+            partial(MuMlpModel),
+            type(
+                "Mine",
+                (MuMlpModel,),
+                {"__init__": lambda self, *a, **k: MuMlpModel.__init__(self, *a, **k)},
+            ),
+        ],
+    )
+    def test_every_kind_of_mu_model_is_told_the_bounds(self, ModelCls: Any) -> None:
+        agent = made(ModelCls=ModelCls)
+        assert agent.model._output_half_range.tolist() == HALF_RANGE.tolist()
+        assert agent.target_model._output_mid.tolist() == MID.tolist()
+
+    def test_output_max_of_the_user_prevails(self) -> None:
+        agent = made(model_kwargs={**NET, "output_max": 0.5})
+        assert agent.model._output_half_range.tolist() == [0.5] * 3
+        assert made(spaces=UNIT_SPACES).model._output_half_range is None
+
+    def test_other_models_give_actions_themselves(self) -> None:
+        class Constant(torch.nn.Module):
+            def __init__(self, observation_shape: Any, action_size: int) -> None:
+                super().__init__()
+                self.action = torch.nn.Parameter(torch.tensor([0.5, -1.5, 9.0]))
+
+            def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+                return self.action.expand(*observation.shape[:-1], 3)
+
+        agent = made(ModelCls=Constant, model_kwargs={})
+        agent.eval_mode(0)
+        assert agent.step(*inputs()).action.tolist() == [0.5, -1.5, 9.0]
+
+    @pytest.mark.parametrize("spaces", [SPACES, UNIT_SPACES])
+    def test_noise_per_dimension(self, spaces: EnvSpaces) -> None:
+        half_range = torch.ones(3) if spaces is UNIT_SPACES else HALF_RANGE
+        agent = made(spaces=spaces, action_std=0.1, action_noise_clip=0.15)
+        agent.sample_mode(0)
+        x = tuple(part.expand(20000, *part.shape) for part in inputs())
+        action, info = agent.step(*x)
+        noise = (action - info.mu) / half_range
+        torch.testing.assert_close(noise.abs().amax(0), torch.full((3,), 0.15))
+        torch.testing.assert_close(noise.std(0), torch.full((3,), 0.1 * 0.8824), rtol=0.05, atol=0)
+
+    def test_actions_stay_within_their_own_bounds(self) -> None:
+        # All were clipped to the bound of the first dimension.
+        agent = made(action_std=[3.0, 3.0, 3.0])
+        agent.sample_mode(0)
+        action = agent.step(*inputs(1000)).action
+        assert action.amin(0).tolist() == LOW
+        assert action.amax(0).tolist() == HIGH
+
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    def test_no_noise_in_evaluation(self, AgentCls: Any) -> None:
+        agent = made(AgentCls)
+        agent.eval_mode(0)
+        action, info = agent.step(*inputs(5))
+        torch.testing.assert_close(action, info.mu)
+
+    def test_noise_before_and_after_training_starts(self) -> None:
+        agent = made(Td3Agent, pretrain_std=0.5, action_std=0.1)
+        agent.give_min_itr_learn(10)
+        for itr, std in [(0, 0.5), (9, 0.5), (10, 0.1), (11, 0.1)]:
+            agent.sample_mode(itr)
+            torch.testing.assert_close(agent.distribution.std, std * HALF_RANGE)
+        agent.eval_mode(11)
+        assert agent.distribution.std.max() == 0
+        # DDPG has one noise for all times.
+        agent = made(action_std=np.array([0.1, 0.2, 0.3]))
+        agent.sample_mode(0)
+        torch.testing.assert_close(agent.distribution.std, torch.tensor([0.1, 0.4, 1.5]))
+
+
+class TestErrors:
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    @pytest.mark.parametrize("action", [IntBox(0, 4), FloatBox(-1, 1, (2, 2)), IntBox(0, 4, (3,))])
+    def test_other_action_spaces(self, AgentCls: Any, action: Any) -> None:
+        with pytest.raises(ValueError, match=f"{AgentCls.__name__} needs actions which are a vec"):
+            small(AgentCls).initialize(SPACES._replace(action=action))
+
+    @pytest.mark.parametrize("high", [np.inf, -1.0])
+    def test_bounds_which_cannot_be_scaled_to(self, high: float) -> None:
+        action = FloatBox(-1, 1, (3,))
+        action.high = np.array([1, 1, high], np.float32)
+        with pytest.raises(ValueError, match="give finite and different ones"):
+            small().initialize(SPACES._replace(action=action))
+
+    @pytest.mark.parametrize(
+        ("AgentCls", "name"),
+        [
+            (DdpgAgent, "action_std"),
+            (DdpgAgent, "action_noise_clip"),
+            (Td3Agent, "pretrain_std"),
+            (Td3Agent, "target_noise_std"),
+            (Td3Agent, "target_noise_clip"),
+        ],
+    )
+    def test_negative_noise(self, AgentCls: Any, name: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} is -0.1"):
+            AgentCls(**{name: -0.1})
+
+    def test_too_few_atoms(self) -> None:
+        with pytest.raises(ValueError, match="n_atoms is 1"):
+            D4pgAgent(n_atoms=1)
+
+
+class TestModels:
+    @pytest.mark.parametrize("leading_dims", [(), (3,), (2, 3)])
+    def test_distributional_critic(self, leading_dims: tuple[int, ...]) -> None:
+        model = CatQofMuMlpModel((2,), [8], 3, n_atoms=7)
+        p = model(*inputs(*leading_dims), torch.rand(*leading_dims, 3))
+        assert p.shape == (*leading_dims, 7)
+        torch.testing.assert_close(p.sum(-1), torch.ones(leading_dims))
+
+    def test_critic_of_images_is_flattened(self) -> None:
+        model = QofMuMlpModel((2, 2), [8], 3)
+        assert model(torch.rand(5, 2, 2), None, None, torch.rand(5, 3)).shape == (5,)
+
+    def test_keywords_are_not_shared_between_agents(self) -> None:
+        assert ddpg_agent.default_hidden_sizes() is not ddpg_agent.default_hidden_sizes()
+        q_model_kwargs: dict[str, Any] = {"hidden_sizes": [8]}
+        D4pgAgent(q_model_kwargs=q_model_kwargs)
+        assert q_model_kwargs == {"hidden_sizes": [8]}

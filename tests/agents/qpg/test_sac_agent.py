@@ -1,0 +1,304 @@
+"""Soft actor-critic agents: networks, bounds of actions, modes, state."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+from tests.agents.qpg.sac_parts import AGENTS, BOX, HIGH, LOW, OBSERVATION, UNIT, inputs, make_agent
+
+KEYS = {
+    sac_agent.SacAgent: [
+        "model",
+        "q1_model",
+        "q2_model",
+        "target_q1_model",
+        "target_q2_model",
+    ],
+    sac_v_agent.SacAgent: ["model", "q1_model", "q2_model", "v_model", "target_v_model"],
+}
+every_agent = pytest.mark.parametrize("AgentCls", AGENTS, ids=["sac", "sac_v"])
+
+
+def parameters_of(agent: Any) -> list[torch.Tensor]:
+    return [p for state in agent.state_dict().values() for p in state.values()]
+
+
+# --- Networks and state ---------------------------------------------------------------------------
+
+
+@every_agent
+def test_state_has_every_network_and_targets_start_equal(AgentCls: Any) -> None:
+    agent = make_agent(AgentCls)
+    state = agent.state_dict()
+    assert list(state) == KEYS[AgentCls]
+    assert list(state["model"]) == [
+        f"mlp.model.{i}.{n}" for i in (0, 2) for n in ("weight", "bias")
+    ]
+    for name in agent.target_names:
+        for p, q in zip(state[name].values(), state["target_" + name].values(), strict=True):
+            assert torch.equal(p, q)
+            assert p.data_ptr() != q.data_ptr()
+    assert not torch.equal(*(state[n]["mlp.model.0.weight"] for n in ("q1_model", "q2_model")))
+
+
+@every_agent
+def test_state_round_trip(AgentCls: Any) -> None:
+    first, second = make_agent(AgentCls), make_agent(AgentCls)
+    for p in parameters_of(first):
+        p.add_(torch.randn_like(p))  # So that targets differ, too.
+    second.load_state_dict(first.state_dict())
+    assert all(map(torch.equal, parameters_of(first), parameters_of(second)))
+    third = make_agent(AgentCls, initial_model_state_dict=first.state_dict())
+    assert all(map(torch.equal, parameters_of(first), parameters_of(third)))
+
+
+@every_agent
+def test_state_may_lack_targets_only(AgentCls: Any) -> None:
+    agent = make_agent(AgentCls)
+    state = make_agent(AgentCls).state_dict()
+    name = agent.target_names[-1]
+    del state["target_" + name]
+    agent.load_state_dict(state)
+    assert torch.equal(
+        agent.state_dict()["target_" + name]["mlp.model.0.weight"],
+        state[name]["mlp.model.0.weight"],
+    )
+    del state["q2_model"]
+    with pytest.raises(ValueError, match="q2_model"):
+        agent.load_state_dict(state)
+
+
+def test_models() -> None:
+    # Of the agent without state values this raised an error.
+    agent = make_agent()
+    assert agent.models == (agent.model, agent.q1_model, agent.q2_model, None)
+    agent = make_agent(sac_v_agent.SacAgent)
+    assert agent.models.v is agent.v_model
+
+
+@every_agent
+def test_update_target(AgentCls: Any) -> None:
+    agent = make_agent(AgentCls)
+    name = agent.target_names[0]
+    new = getattr(agent, name).mlp.model[0].weight
+    target = getattr(agent, "target_" + name).mlp.model[0].weight
+    with torch.no_grad():
+        new.add_(1)
+    old = target.detach().clone()
+    agent.update_target(0.25)
+    torch.testing.assert_close(target, old + 0.25)
+    agent.update_target()
+    assert torch.equal(target, new)
+
+
+def test_values() -> None:
+    agent, batch, action = make_agent(), inputs(), torch.rand(5, 3)
+    assert all(map(torch.equal, agent.q(*batch, action), agent.target_q(*batch, action)))
+    assert [q.shape for q in agent.q(*batch, action)] == [(5,), (5,)]
+    assert agent.q(*batch, action)[0].requires_grad
+    assert not agent.target_q(*batch, action)[0].requires_grad
+    agent = make_agent(sac_v_agent.SacAgent)
+    assert torch.equal(agent.v(*batch), agent.target_v(*batch))
+    assert agent.v(*batch).requires_grad
+    assert not agent.target_v(*batch).requires_grad
+
+
+# --- Bounds of actions ----------------------------------------------------------------------------
+
+
+@every_agent
+@pytest.mark.parametrize("lead", [(), (6,)])
+def test_step_in_bounds_of_each_dimension(AgentCls: Any, lead: tuple[int, ...]) -> None:
+    # Every action was in [-1, 1], whatever the space.
+    agent = make_agent(AgentCls, BOX, pretrain_std=20.0)
+    agent.give_min_itr_learn(10)
+    agent.sample_mode(0)
+    draws = []
+    for _ in range(200):
+        step = agent.step(torch.randn(*lead, 4), torch.zeros(*lead, 3), torch.zeros(lead))
+        assert step.action.shape == step.agent_info.dist_info.mean.shape == (*lead, 3)
+        assert BOX.action.contains(step.action.numpy().reshape(-1, 3)[0])
+        draws.append(step.action.reshape(-1, 3))
+    every = torch.cat(draws).double().numpy()
+    np.testing.assert_allclose(every.min(0), LOW, atol=1e-3)
+    np.testing.assert_allclose(every.max(0), HIGH, atol=1e-3)
+
+
+def reference_log_likelihood(dist_info: Any, action: torch.Tensor, bounds: Any) -> torch.Tensor:
+    """By torch's own transformations, in double precision, from the action itself."""
+    transforms = [
+        torch.distributions.TanhTransform(),
+        torch.distributions.AffineTransform(
+            torch.tensor(bounds.mid).double(), torch.tensor(bounds.half_range).double()
+        ),
+    ]
+    base = torch.distributions.Normal(dist_info.mean.double(), dist_info.log_std.double().exp())
+    return torch.distributions.TransformedDistribution(base, transforms).log_prob(action).sum(-1)
+
+
+@pytest.mark.parametrize("spaces", [UNIT, BOX], ids=["unit", "box"])
+def test_log_likelihood_is_that_of_the_scaled_action(spaces: Any) -> None:
+    agent = make_agent(spaces=spaces)
+    action, log_pi, dist_info = agent.pi(*inputs(50))
+    expected = reference_log_likelihood(dist_info, action.detach().double(), agent.action_bounds)
+    torch.testing.assert_close(log_pi.double(), expected, atol=1e-3, rtol=1e-3)
+
+
+def test_action_squash_replaces_the_bounds() -> None:
+    wide = EnvSpaces(observation=OBSERVATION, action=FloatBox(-9, 9, (3,)))
+    mean = torch.full((1, 3), 30.0)  # tanh of it is 1.
+    for squash, expected in ((1.0, [9.0] * 3), (2, [2.0] * 3), ([1, 2, 0.5], [1.0, 2.0, 0.5])):
+        agent = make_agent(spaces=wide, action_squash=squash)
+        agent.eval_mode(1)
+        agent.model = lambda *_: (mean, torch.zeros(1, 3))
+        assert agent.step(*inputs(1)).action[0].tolist() == expected
+
+
+def test_unit_bounds_are_the_plain_tanh() -> None:
+    agent = make_agent()
+    agent.eval_mode(1)
+    batch = inputs()
+    step = agent.step(*batch)
+    mean, log_std = agent.model(*batch)
+    assert torch.equal(step.action, torch.tanh(mean))
+    assert torch.equal(step.agent_info.dist_info.log_std, log_std)
+
+
+@every_agent
+@pytest.mark.parametrize(
+    "space",
+    [
+        IntBox(0, 4),
+        FloatBox(-1, 1, (2, 2)),
+        FloatBox(-np.inf, np.inf, (2,)),
+        FloatBox(np.array([0.0, 0.0]), np.array([1.0, 0.0])),
+    ],
+)
+def test_spaces_which_are_refused(AgentCls: Any, space: Any) -> None:
+    with pytest.raises(ValueError, match=f"{AgentCls.__name__}.*wrapper"):
+        make_agent(AgentCls, EnvSpaces(observation=OBSERVATION, action=space))
+
+
+def test_unbounded_space_with_a_squash_of_its_own() -> None:
+    space = EnvSpaces(observation=OBSERVATION, action=FloatBox(-np.inf, np.inf, (3,)))
+    agent = make_agent(spaces=space, action_squash=4)
+    assert agent.action_bounds.high.tolist() == [4, 4, 4]
+
+
+def test_negative_pretrain_std() -> None:
+    with pytest.raises(ValueError, match="pretrain_std is -1"):
+        make_agent(pretrain_std=-1)
+
+
+# --- Modes ----------------------------------------------------------------------------------------
+
+
+@every_agent
+def test_standard_deviation_by_mode(AgentCls: Any) -> None:
+    agent = make_agent(AgentCls)
+    agent.give_min_itr_learn(7)
+    agent.sample_mode(6)
+    assert agent.distribution.std == 0.75
+    agent.sample_mode(7)
+    assert agent.distribution.std is None
+    agent.eval_mode(7)
+    assert agent.distribution.std == 0
+    agent.train_mode(7)
+    assert agent.distribution.std is None
+    assert all(m.training for m in agent.models if m is not None)
+    agent.eval_mode(7)
+    assert not any(m.training for m in agent.models if m is not None)
+
+
+def test_training_has_the_std_of_the_policy_in_every_mode() -> None:
+    # After an evaluation it was 0, and log-likelihoods were infinite.
+    agent, batch = make_agent(), inputs(64)
+    for mode in (agent.eval_mode, agent.sample_mode, agent.train_mode):
+        agent.give_min_itr_learn(5)
+        mode(0)
+        acting_std = agent.distribution.std
+        torch.manual_seed(3)
+        action, log_pi, _ = agent.pi(*batch)
+        assert agent.distribution.std is acting_std or agent.distribution.std == acting_std
+        if mode == agent.eval_mode:
+            expected = action, log_pi
+            assert torch.isfinite(log_pi).all()
+            assert log_pi.requires_grad
+        assert torch.equal(action, expected[0])
+        assert torch.equal(log_pi, expected[1])
+
+
+def test_workers_which_run_already_learn_min_itr_learn() -> None:
+    # They kept 0, and never explored with pretrain_std.
+    agent = make_agent()
+    context = mp.get_context("fork")
+    given, queue = context.Event(), context.SimpleQueue()
+
+    def work() -> None:
+        given.wait(10)
+        agent.sample_mode(4)
+        queue.put(agent.distribution.std is None)
+
+    worker = context.Process(target=work)
+    worker.start()
+    agent.give_min_itr_learn(5)
+    given.set()
+    assert queue.get() is False
+    worker.join()
+
+
+def test_gradients_without_reparameterization() -> None:
+    """grad log pi(a) at a constant action: its mean over actions is 0."""
+    agent = make_agent(sac_v_agent.SacAgent)
+    action, log_pi, _ = agent.pi(*inputs(20_000), reparameterize=False)
+    assert not action.requires_grad
+    log_pi.mean().backward()
+    score = torch.cat([p.grad.reshape(-1) for p in agent.pi_parameters()])
+    assert score.abs().max() < 0.05
+    agent.model.zero_grad()
+    _, log_pi, _ = agent.pi(*inputs(20_000))
+    log_pi.mean().backward()
+    way_through = torch.cat([p.grad.reshape(-1) for p in agent.pi_parameters()])
+    assert way_through.abs().max() > 0.1
+
+
+# --- Several processes ----------------------------------------------------------------------------
+
+
+@every_agent
+def test_data_parallel(AgentCls: Any, tmp_path: Any) -> None:
+    # The method of the base was named, but not called.
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        agent, batch = make_agent(AgentCls), inputs()
+        before = agent.state_dict()
+        agent.data_parallel()
+        assert list(agent.state_dict()) == list(before)
+        assert list(agent.state_dict()["q1_model"]) == list(before["q1_model"])
+        for model in agent.models:
+            ddp = torch.nn.parallel.DistributedDataParallel
+            assert model is None or isinstance(model, ddp)
+        for _ in range(2):  # A forward pass without gradients must leave nothing to be awaited.
+            agent.q(*batch, torch.rand(5, 3))[0].sum().backward()
+            for p in agent.q1_parameters():
+                p.requires_grad_(False)
+            action, log_pi, _ = agent.pi(*batch)
+            q1 = agent.q(*batch, action)[0]
+            (log_pi - q1).sum().backward()
+            for p in agent.q1_parameters():
+                p.requires_grad_(True)
+        agent.load_state_dict(agent.state_dict())
+        agent.update_target(0.5)
+    finally:
+        torch.distributed.destroy_process_group()

@@ -1,0 +1,489 @@
+"""DDPG and TD3: losses, one whole update, what each step touches, seams, bad input."""
+
+from __future__ import annotations
+
+import copy
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.algos.qpg.d4pg import D4PG
+from rlpyt.algos.qpg.ddpg import DDPG, OptInfo, SamplesToBuffer
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer, TlUniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.utils.collections import namedarraytuple
+from tests.agents.qpg.ddpg_parts import HIGH, LOW, made
+from tests.algos.qpg.ddpg_parts import (
+    SETTINGS,
+    batch,
+    examples,
+    filled,
+    initialized,
+    make_algo,
+    run,
+)
+from tests.reference.deterministic_policy_gradient import NaiveTrainer
+
+BOTH = pytest.mark.parametrize("AlgoCls", [DDPG, TD3])
+ALL = pytest.mark.parametrize("AlgoCls", [DDPG, TD3, D4PG])
+
+
+def networks(agent: Any) -> dict[str, Any]:
+    """Copies of the parameters of every network."""
+    return copy.deepcopy(agent.state_dict())
+
+
+def changed(before: dict[str, Any], agent: Any) -> set[str]:
+    """The networks whose parameters are others now."""
+    after = agent.state_dict()
+    return {
+        name
+        for name, state in before.items()
+        if not all(torch.equal(state[key], after[name][key]) for key in state)
+    }
+
+
+class TestSettings:
+    def test_defaults(self) -> None:
+        algo = DDPG()
+        assert (algo.batch_size, algo.learning_rate, algo.q_learning_rate) == (64, 1e-4, 1e-3)
+        algo = TD3()
+        assert (algo.batch_size, algo.replay_ratio, algo.target_update_tau) == (100, 100, 0.005)
+        assert (algo.policy_update_interval, algo.target_update_interval) == (2, 2)
+
+    def test_policy_of_td3_has_its_own_learning_rate(self) -> None:
+        # mu_learning_rate was ignored, so that the policy learned at 1e-4.
+        for kwargs, expected in [
+            ({}, 1e-3),
+            ({"mu_learning_rate": 3e-4}, 3e-4),
+            ({"learning_rate": 3e-4}, 3e-4),
+            ({"learning_rate": 3e-4, "mu_learning_rate": 3e-4}, 3e-4),
+        ]:
+            algo = initialized(TD3(replay_size=1e3, min_steps_learn=100, **kwargs))
+            assert algo.mu_learning_rate == algo.learning_rate == expected
+            assert algo.mu_optimizer.defaults["lr"] == expected
+            assert algo.q_optimizer.defaults["lr"] == 1e-3
+        with pytest.raises(ValueError, match="mu_learning_rate is 0.0003 and learning_rate 0.01"):
+            TD3(mu_learning_rate=3e-4, learning_rate=0.01)
+
+    @ALL
+    def test_discount_of_the_returns(self, AlgoCls: Any) -> None:
+        # Returns of several steps were summed without discount.
+        algo = make_algo(AlgoCls, n_step_return=3)
+        assert algo.replay_buffer.discount == 0.9
+        assert algo.replay_buffer.n_step_return == 3
+
+    @ALL
+    def test_agent_learns_when_training_starts(self, AlgoCls: Any) -> None:
+        algo = make_algo(AlgoCls)
+        assert algo.min_itr_learn == algo.agent.min_itr_learn == 2
+        assert algo.updates_per_optimize == 4
+
+    def test_float_sizes(self) -> None:
+        assert make_algo(replay_size=1e3, min_steps_learn=1e2).min_itr_learn == 12
+
+
+class TestTimeLimits:
+    @pytest.mark.parametrize(
+        ("has_timeout", "bootstrap_timelimit", "BufferCls"),
+        [
+            (True, True, TlUniformReplayBuffer),
+            (True, False, UniformReplayBuffer),
+            (False, True, UniformReplayBuffer),
+            (False, False, UniformReplayBuffer),
+        ],
+    )
+    @BOTH
+    def test_class_of_buffer(
+        self, AlgoCls: Any, has_timeout: bool, bootstrap_timelimit: bool, BufferCls: Any
+    ) -> None:
+        # Without env_info.timeout the first update failed.
+        algo = AlgoCls(**{**SETTINGS, "bootstrap_timelimit": bootstrap_timelimit})
+        initialized(algo, examples=examples(has_timeout))
+        assert type(algo.replay_buffer) is BufferCls
+        for itr in range(4):
+            info = algo.optimize_agent(itr, batch(np.random.default_rng(itr), has_timeout))
+        assert len(info.qLoss) == 4
+
+    @ALL
+    def test_cut_returns_are_not_trained_on(self, AlgoCls: Any) -> None:
+        algo = filled(make_algo(AlgoCls))
+        samples = algo.replay_buffer.sample_batch(32)
+        cut = samples.timeout_n.bool()
+        assert 0 < cut.sum() < 32
+        if AlgoCls is TD3:
+            algo.agent.set_target_noise(0.0)
+        loss = algo.q_loss(samples, algo.valid(samples)).item()
+        mu_loss = algo.mu_loss(samples, algo.valid(samples)).item()
+        samples.return_[cut] += 1000
+        samples.agent_inputs.observation[cut] += 1
+        assert algo.q_loss(samples, algo.valid(samples)).item() == pytest.approx(loss)
+        assert algo.mu_loss(samples, algo.valid(samples)).item() == pytest.approx(mu_loss)
+
+    def test_fields_of_the_buffer(self) -> None:
+        assert SamplesToBuffer._fields == ("observation", "action", "reward", "done", "timeout")
+        entry = make_algo().samples_to_buffer(batch(np.random.default_rng(0)))
+        assert entry._fields == SamplesToBuffer._fields
+
+
+def table(done_n: bool = False) -> Any:
+    """Two samples, whose networks are the numbers in the tests."""
+    inputs = (torch.zeros(2, 2), torch.zeros(2, 3), torch.zeros(2))
+    return SimpleNamespace(
+        agent_inputs=inputs,
+        target_inputs=inputs,
+        action=torch.zeros(2, 3),
+        return_=torch.tensor([1.0, -3.0]),
+        done=torch.tensor([done_n, False]),
+        done_n=torch.tensor([done_n, False]),
+    )
+
+
+class TestTables:
+    @pytest.mark.parametrize(
+        ("done_n", "n_step", "clip", "valid", "expected"),
+        [
+            # y = 1 + 0.5 * 4 = 3 and -3 + 0.5 * 2 = -2; q = 2 and 1.
+            (False, 1, 1e6, [1, 1], (0.5 * 1 + 0.5 * 9) / 2),
+            (False, 2, 1e6, [1, 1], (0.5 * 0 + 0.5 * 3.5**2) / 2),  # y = 2 and -2.5
+            (True, 1, 1e6, [1, 1], (0.5 * 1 + 0.5 * 9) / 2),  # y = 1 and -2
+            (False, 1, 1.5, [1, 1], (0.5 * 0.25 + 0.5 * 6.25) / 2),  # y = 1.5 and -1.5
+            (False, 1, None, [0, 1], 0.5 * 9),
+            (False, 1, 1e6, [0, 0], 0.0),
+        ],
+    )
+    def test_critic(
+        self, done_n: bool, n_step: int, clip: Any, valid: list[int], expected: float
+    ) -> None:
+        algo = DDPG(discount=0.5, n_step_return=n_step, q_target_clip=clip)
+        algo.agent = SimpleNamespace(
+            q=lambda *inputs: torch.tensor([2.0, 1.0]),
+            target_q_at_mu=lambda *inputs: torch.tensor([4.0, 2.0]),
+        )
+        loss = algo.q_loss(table(done_n), torch.tensor(valid, dtype=torch.float))
+        assert loss.item() == pytest.approx(expected)
+
+    @pytest.mark.parametrize(
+        ("clip", "expected"),
+        [
+            # y = 1 + 0.5 * 4 = 3 and -3 + 0.5 * -6 = -6; q1 = 2, 1 and q2 = 3, 0.
+            (1e6, (0.5 * (1 + 0) + 0.5 * (49 + 36)) / 2),
+            # There was no clip: y = 3 and -4.
+            (4, (0.5 * (1 + 0) + 0.5 * (25 + 16)) / 2),
+        ],
+    )
+    def test_two_critics(self, clip: float, expected: float) -> None:
+        algo = TD3(discount=0.5, q_target_clip=clip)
+        algo.agent = SimpleNamespace(
+            q=lambda *inputs: (torch.tensor([2.0, 1.0]), torch.tensor([3.0, 0.0])),
+            target_q_at_mu=lambda *inputs: (torch.tensor([4.0, 2.0]), torch.tensor([5.0, -6.0])),
+        )
+        assert algo.q_loss(table(), torch.ones(2)).item() == pytest.approx(expected)
+
+    @BOTH
+    def test_policy(self, AlgoCls: Any) -> None:
+        algo = AlgoCls()
+        algo.agent = SimpleNamespace(
+            q_parameters=lambda: iter(()), q_at_mu=lambda *inputs: torch.tensor([2.0, 5.0])
+        )
+        assert algo.mu_loss(table(), torch.ones(2)).item() == -3.5
+        assert algo.mu_loss(table(), torch.tensor([1.0, 0.0])).item() == -2
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "settings"),
+    [
+        (DDPG, {}),
+        (DDPG, {"n_step_return": 3, "q_target_clip": 0.8}),
+        (DDPG, {"policy_update_interval": 3, "target_update_interval": 2}),
+        (TD3, {}),
+        (TD3, {"n_step_return": 2, "policy_update_interval": 1, "q_target_clip": 1.0}),
+    ],
+)
+def test_whole_updates_like_the_naive_twin(AlgoCls: Any, settings: dict[str, Any]) -> None:
+    algo = filled(make_algo(AlgoCls, **settings))
+    agent = algo.agent
+    is_td3 = AlgoCls is TD3
+    names = ("discount", "n_step_return", "learning_rate", "q_learning_rate", "q_target_clip")
+    names += ("policy_update_interval", "target_update_interval", "target_update_tau")
+    naive = NaiveTrainer(
+        agent.model.mlp,
+        [agent.q_model.mlp, agent.q2_model.mlp] if is_td3 else [agent.q_model.mlp],
+        LOW,
+        HIGH,
+        **{name: getattr(algo, name) for name in names},
+        target_noise_std=0.2,
+        target_noise_clip=0.5,
+    )
+    opt_info = algo._get_empty_optim_info()
+    for update in range(6):
+        samples = algo.sample_from_replay()
+        torch.manual_seed(update)
+        noises = torch.randn(8, 3) if is_td3 else None
+        q_loss, mu_loss = naive.update(samples, noises)
+        torch.manual_seed(update)
+        algo._apply_optimization(samples, opt_info)
+        assert opt_info.qLoss[-1] == pytest.approx(q_loss, rel=1e-3)
+        if not math.isnan(mu_loss):
+            assert opt_info.muLoss[-1] == pytest.approx(mu_loss, rel=1e-3, abs=1e-4)
+    assert len(opt_info.qLoss) == 6
+    assert len(opt_info.muLoss) == 6 // algo.policy_update_interval
+    pairs = [(agent.model, naive.policy), (agent.target_model, naive.target_policy)]
+    pairs += [(agent.q_model, naive.critics[0]), (agent.target_q_model, naive.target_critics[0])]
+    if is_td3:
+        pairs += [(agent.q2_model, naive.critics[1])]
+        pairs += [(agent.target_q2_model, naive.target_critics[1])]
+    for model, twin in pairs:
+        for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
+
+
+class TestGradients:
+    @ALL
+    def test_each_loss_reaches_its_own_networks(self, AlgoCls: Any) -> None:
+        algo = filled(make_algo(AlgoCls))
+        samples = algo.sample_from_replay()
+        valid = algo.valid(samples)
+        critics, policy = list(algo.agent.q_parameters()), list(algo.agent.mu_parameters())
+        targets = [
+            p
+            for name in algo.agent.target_names
+            for p in getattr(algo.agent, f"target_{name}").parameters()
+        ]
+        algo.q_loss(samples, valid).backward()
+        assert all(p.grad is not None for p in critics)
+        assert all(p.grad is None for p in [*policy, *targets])
+        for p in critics:
+            p.grad = None
+        # Gradients of the critics were computed for nothing.
+        algo.mu_loss(samples, valid).backward()
+        assert all(p.grad is not None for p in policy)
+        assert all(p.grad is None for p in [*critics, *targets])
+        assert all(p.requires_grad for p in [*critics, *policy])
+
+    def test_each_step_moves_its_own_networks(self) -> None:
+        algo = filled(make_algo(TD3, policy_update_interval=2, target_update_interval=3))
+        opt_info = algo._get_empty_optim_info()
+        critics = {"q_model", "q2_model"}
+        targets = {"target_model", "target_q_model", "target_q2_model"}
+        for expected in (critics, {*critics, "model"}, {*critics, *targets}):
+            before = networks(algo.agent)
+            algo._apply_optimization(algo.sample_from_replay(), opt_info)
+            assert changed(before, algo.agent) == expected
+
+    def test_policy_step_uses_the_new_critic(self) -> None:
+        algo = filled(make_algo(learning_rate=0.0, q_learning_rate=1.0))
+        samples = algo.sample_from_replay()
+        before = algo.mu_loss(samples, algo.valid(samples)).item()
+        opt_info = algo._get_empty_optim_info()
+        algo._apply_optimization(samples, opt_info)
+        after = algo.mu_loss(samples, algo.valid(samples)).item()
+        assert opt_info.muLoss == [pytest.approx(after)]
+        assert abs(after - before) > 0.1
+
+    def test_clipping(self) -> None:
+        algo = filled(make_algo(clip_grad_norm=1e-3))
+        norms = []
+        opt_info = algo._get_empty_optim_info()
+
+        def remember(*args: Any) -> None:
+            norms.append(
+                math.sqrt(
+                    sum(float(p.grad.square().sum()) for p in algo.agent.q_model.parameters())
+                )
+            )
+
+        algo.q_optimizer.step = remember
+        algo._apply_optimization(algo.sample_from_replay(), opt_info)
+        assert norms == [pytest.approx(1e-3, rel=1e-3)]
+        assert opt_info.qGradNorm[0] > 1e-2
+
+    @ALL
+    def test_loss_which_is_not_finite(self, AlgoCls: Any) -> None:
+        algo = make_algo(AlgoCls)
+        samples = batch(np.random.default_rng(0))
+        samples.env.observation[:] = math.nan
+        before = networks(algo.agent)
+        for itr in range(2):  # Before training starts.
+            algo.optimize_agent(itr, samples)
+        with pytest.raises(FloatingPointError, match=f"loss of {AlgoCls.__name__} is nan"):
+            algo.optimize_agent(2, samples)
+        assert not changed(before, algo.agent)
+
+
+class TestPriorities:
+    @pytest.mark.parametrize("has_timeout", [False, True])
+    @BOTH
+    def test_weights_and_new_priorities(self, AlgoCls: Any, has_timeout: bool) -> None:
+        # Such a buffer was sampled by priorities which never changed, without weights.
+        BufferCls = TlPrioritizedReplayBuffer if has_timeout else PrioritizedReplayBuffer
+        algo = AlgoCls(**SETTINGS, ReplayBufferCls=BufferCls)
+        initialized(algo, examples=examples(has_timeout))
+        given: list[Any] = []
+        for itr in range(2):
+            algo.optimize_agent(itr, batch(np.random.default_rng(itr), has_timeout))
+        update = algo.replay_buffer.update_batch_priorities
+        algo.replay_buffer.update_batch_priorities = lambda p: given.append(p) or update(p)
+        if AlgoCls is TD3:
+            algo.agent.set_target_noise(0.0)
+        samples = algo.sample_from_replay()._replace(is_weights=torch.linspace(0.1, 1, 8))
+        valid = algo.valid(samples)
+        qs = algo.agent.q(*samples.agent_inputs, samples.action)
+        errors = [algo.q_target(samples) - q for q in (qs if AlgoCls is TD3 else [qs])]
+        loss = sum(0.5 * e**2 for e in errors) * samples.is_weights * valid
+        opt_info = algo._get_empty_optim_info()
+        algo._apply_optimization(samples, opt_info)
+        assert opt_info.qLoss[0] == pytest.approx((loss.sum() / valid.sum()).item(), rel=1e-4)
+        expected = sum(e.abs() for e in errors) / len(errors) * valid
+        torch.testing.assert_close(given[0], expected.detach(), rtol=1e-3, atol=1e-4)
+        algo.optimize_agent(5, batch(np.random.default_rng(5), has_timeout))
+        assert len(given) == 5
+
+
+class TestState:
+    @ALL
+    def test_optimizers(self, AlgoCls: Any) -> None:
+        algo = make_algo(AlgoCls)
+        run(algo, 0, 4)
+        state = copy.deepcopy(algo.optim_state_dict())
+        assert set(state) == {"q", "mu"}
+        again = make_algo(AlgoCls, initial_optim_state_dict=state)
+        for name, optimizer in again.optimizers().items():
+            torch.testing.assert_close(optimizer.state_dict()["state"], state[name]["state"])
+        with pytest.raises(ValueError, match=r"lacks the entries \['mu'\]"):
+            again.load_optim_state_dict({"q": state["q"]})
+
+    @ALL
+    def test_goes_on_as_if_it_had_not_been_stopped(self, AlgoCls: Any) -> None:
+        whole = make_algo(AlgoCls, n_step_return=2)
+        run(whole, 0, 5)
+        state = copy.deepcopy((whole.state_dict(), whole.agent.state_dict()))
+        torch.manual_seed(7)
+        infos = run(whole, 5, 8)
+        resumed = make_algo(AlgoCls, n_step_return=2)
+        resumed.load_state_dict(state[0])
+        resumed.agent.load_state_dict(state[1])
+        torch.manual_seed(7)
+        assert run(resumed, 5, 8) == infos
+        assert not changed(networks(whole.agent), resumed.agent)
+
+
+class TestSeams:
+    @ALL
+    def test_extra_loss_term(self, AlgoCls: Any) -> None:
+        class Regularised(AlgoCls):
+            def q_loss(self, samples: Any, valid: Any) -> Any:
+                squares = sum(p.square().sum() for p in self.agent.q_parameters())
+                return super().q_loss(samples, valid) + 100 * squares
+
+            def mu_loss(self, samples: Any, valid: Any) -> Any:
+                squares = sum(p.square().sum() for p in self.agent.mu_parameters())
+                return super().mu_loss(samples, valid) + 100 * squares
+
+        def norms(Cls: Any) -> list[float]:
+            algo = make_algo(Cls)
+            run(algo, 0, 10)
+            agent = algo.agent
+            parts = (agent.q_parameters(), agent.mu_parameters())
+            return [float(sum(p.detach().square().sum() for p in part)) for part in parts]
+
+        assert all(a < b for a, b in zip(norms(Regularised), norms(AlgoCls)))
+
+    @ALL
+    def test_extra_info(self, AlgoCls: Any) -> None:
+        class Informed(AlgoCls):
+            opt_info_fields = (*OptInfo._fields, "meanReturn", "done")
+
+            def _get_loss_values(self, samples: Any) -> dict[str, Any]:
+                values = super()._get_loss_values(samples)
+                return {**values, "meanReturn": samples.return_.mean(), "done": samples.done}
+
+        info = run(make_algo(Informed), 0, 3)[-1]
+        assert info._fields == (*OptInfo._fields, "meanReturn", "done")
+        assert [len(field) for field in info[1:]] == [4, len(info.muGradNorm), 4, 4, 4]
+
+    @ALL
+    def test_extra_field_in_the_replay(self, AlgoCls: Any) -> None:
+        Mine = namedarraytuple("Mine", (*SamplesToBuffer._fields, "lives"))
+
+        class WithLives(AlgoCls):
+            def examples_to_buffer(self, examples: Any) -> Any:
+                return Mine(*super().examples_to_buffer(examples), lives=np.float32(0))
+
+            def samples_to_buffer(self, samples: Any) -> Any:
+                return Mine(*super().samples_to_buffer(samples), samples.agent.action[..., 0] + 10)
+
+            def q_loss(self, samples: Any, valid: Any) -> Any:
+                assert torch.equal(samples.lives, samples.action[:, 0] + 10)
+                return super().q_loss(samples, valid)
+
+        assert len(run(make_algo(WithLives), 0, 3)[-1].qLoss) == 4
+
+    def test_other_targets(self) -> None:
+        class Constant(TD3):
+            def next_value(self, target_inputs: Any) -> Any:
+                return torch.full((8,), 7.0)
+
+        algo = filled(make_algo(Constant))
+        samples = algo.sample_from_replay()
+        y = samples.return_ + 0.9 * 7 * (1 - samples.done_n.float())
+        torch.testing.assert_close(algo.q_target(samples), y)
+
+    def test_constructor_of_an_old_subclass(self) -> None:
+        class Old(DDPG):
+            def __init__(self, scale: float = 2, **kwargs: Any) -> None:
+                super().__init__(**kwargs)
+                self.scale = scale
+
+        assert make_algo(Old, scale=3).scale == 3
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("AlgoCls", "AgentCls", "remedy"),
+        [
+            (DDPG, Td3Agent, "use TD3"),
+            (DDPG, D4pgAgent, "use D4PG"),
+            (TD3, DdpgAgent, "Td3Agent, or DDPG"),
+            (TD3, D4pgAgent, "Td3Agent, or DDPG"),
+            (D4PG, DdpgAgent, "D4pgAgent, or DDPG"),
+        ],
+    )
+    def test_agent_of_another_algorithm(self, AlgoCls: Any, AgentCls: Any, remedy: str) -> None:
+        with pytest.raises(ValueError, match=remedy):
+            make_algo(AlgoCls, made(AgentCls))
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("policy_update_interval", 0),
+            ("target_update_interval", 0),
+            ("target_update_tau", 1.5),
+            ("q_target_clip", 0),
+            ("clip_grad_norm", -1),
+            ("discount", 1.1),
+            ("replay_ratio", 0),
+            ("n_step_return", 0),
+        ],
+    )
+    @BOTH
+    def test_settings(self, AlgoCls: Any, name: str, value: float) -> None:
+        with pytest.raises(ValueError, match=f"{name} is {value}"):
+            make_algo(AlgoCls, **{name: value})
+
+    def test_collector_which_waits(self) -> None:
+        with pytest.raises(ValueError, match="mid_batch_reset is False, but DDPG"):
+            initialized(DDPG(**SETTINGS), mid_batch_reset=False)
+
+    def test_missing_timeout_is_said(self, capsys: Any) -> None:
+        initialized(DDPG(**SETTINGS), examples=examples(has_timeout=False))
+        assert "the environment gives no env_info.timeout" in capsys.readouterr().out

@@ -1,0 +1,540 @@
+"""SAC and SAC_V: losses against tables and a naive twin, what each step changes, set-up, state."""
+
+from __future__ import annotations
+
+import copy
+import math
+import multiprocessing as mp
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.algos.qpg.sac import SAC, OptInfo
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.core.records import EnvSpaces
+from rlpyt.replays.non_sequence.time_limit import SamplesFromReplayTL, TlUniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.utils.collections import namedarraytuple
+from tests.agents.qpg.sac_parts import BOX, HIGH, LOW, UNIT, make_agent
+from tests.algos.qpg.sac_parts import CASES, SETTINGS, SPEC, batch, examples, make_algo, run
+from tests.reference.soft_actor_critic import NaiveSac
+
+both = pytest.mark.parametrize(("AlgoCls", "AgentCls"), CASES, ids=["sac", "sac_v"])
+
+
+def flat(module_or_parameters: Any) -> torch.Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in module_or_parameters])
+
+
+# --- Against the naive twin -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spaces", [UNIT, BOX], ids=["unit", "box"])
+@pytest.mark.parametrize("clip_grad_norm", [1e9, 0.5])
+def test_updates_are_those_of_the_naive_twin(spaces: Any, clip_grad_norm: float) -> None:
+    settings = {
+        **SETTINGS,
+        "discount": 0.9,
+        "n_step_return": 3,
+        "reward_scale": 2.0,
+        "target_entropy": -1.7,
+        "clip_grad_norm": clip_grad_norm,
+    }
+    algo = make_algo(spaces=spaces, **settings)
+    low, high = spaces.action.bounds
+    twin = NaiveSac(algo.agent.state_dict(), low, high, settings)
+    for itr in range(4):
+        algo.add_samples_to_buffer(itr, batch(itr, spaces=spaces, done=0.2))
+    seen = []
+    for i in range(4):
+        samples = algo.sample_from_replay()
+        seen.append((samples.timeout_n.sum().item(), samples.done_n.sum().item()))
+        torch.manual_seed(i)
+        next_noise, noise = torch.randn(8, 3), torch.randn(8, 3)
+        expected = twin.update(samples, next_noise, noise)
+        torch.manual_seed(i)
+        opt_info = algo._get_empty_optim_info()
+        algo._apply_optimization(samples, opt_info)
+        for name in ("q1Loss", "q2Loss", "piLoss", "q1GradNorm", "q2GradNorm", "piGradNorm"):
+            assert getattr(opt_info, name) == pytest.approx([expected[name]], rel=1e-3), name
+    assert any(0 < n_timeouts < n_ends < 8 for n_timeouts, n_ends in seen)
+    assert algo._log_alpha.item() == pytest.approx(twin.log_alpha.item(), rel=1e-4)
+    state = algo.agent.state_dict()
+    for name, net in twin.nets.items():
+        for found, weight in zip(state[name].values(), net.values(), strict=True):
+            torch.testing.assert_close(found.double(), weight.detach(), rtol=1e-3, atol=2e-5)
+
+
+# --- Tables ---------------------------------------------------------------------------------------
+
+
+class TableAgent(sac_agent.SacAgent):
+    """Critics are linear in the action, the policy always does the same."""
+
+    def pi(self, observation: Any, prev_action: Any, prev_reward: Any, **kwargs: Any) -> Any:
+        mean = torch.full((len(observation), 3), 0.5)
+        return mean, torch.full((len(observation),), -2.0), (mean, mean)
+
+    def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        return 2 * action.sum(-1), 3 * action.sum(-1)
+
+    def target_q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        return 10 * action.sum(-1), 8 * action.sum(-1)
+
+    def v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        return torch.full((len(observation),), 4.0)
+
+    def target_v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        return torch.full((len(observation),), 14.0)
+
+    def v_parameters(self) -> Any:
+        return self.q1_parameters()
+
+
+def table_samples() -> Any:
+    inputs = (torch.zeros(3, 4), torch.zeros(3, 3), torch.zeros(3))
+    done = torch.tensor([False, True, True])
+    timeout = torch.tensor([False, False, True])
+    return SamplesFromReplayTL(
+        agent_inputs=inputs,
+        target_inputs=inputs,
+        action=torch.tensor([[1.0, 0, 0], [0, 2, 0], [9, 9, 9]]),
+        return_=torch.tensor([1.0, 1, 100]),
+        done=done,
+        done_n=done,
+        timeout=timeout,
+        timeout_n=timeout,
+    )
+
+
+def table_algo(AlgoCls: Any, **settings: Any) -> Any:
+    return make_algo(AlgoCls, TableAgent, UNIT, n_step_return=2, discount=0.5, **settings)
+
+
+def test_table_of_sac() -> None:
+    algo = table_algo(SAC, fixed_alpha=0.25, reward_scale=3)
+    losses, _ = algo.loss(table_samples())
+    # y = 3 * 1 + 0.5^2 * (min(15, 12) + 0.25 * 2) = 6.125, and 3; the third sample does not count.
+    assert losses.q1.item() == pytest.approx(((6.125 - 2) ** 2 + (3 - 4) ** 2) / 4)
+    assert losses.q2.item() == pytest.approx(((6.125 - 3) ** 2 + (3 - 6) ** 2) / 4)
+    assert losses.pi.item() == pytest.approx(-0.25 * 2 - 3)
+    assert losses.alpha is None
+    algo = table_algo(SAC, target_entropy=-5)
+    losses, _ = algo.loss(table_samples())
+    assert losses.alpha.item() == 0  # Times log alpha, which is 0.
+    assert torch.autograd.grad(losses.alpha, algo._log_alpha)[0].item() == -(-2 - 5)
+    assert table_algo(SAC, target_entropy=None).loss(table_samples())[0].alpha is None
+
+
+def test_table_of_sac_v() -> None:
+    algo = table_algo(SAC_V)
+    losses, _ = algo.loss(table_samples())
+    # y = 1 + 0.5^2 * 14 = 4.5, and 1; y_V = 3 + 2 = 5.
+    assert losses.q1.item() == pytest.approx(((4.5 - 2) ** 2 + (1 - 4) ** 2) / 4)
+    assert losses.q2.item() == pytest.approx(((4.5 - 3) ** 2 + (1 - 6) ** 2) / 4)
+    assert losses.v.item() == pytest.approx((5 - 4) ** 2 / 2)
+    penalty = 0.001 * (0.5**2 + 0.5**2) / 2
+    assert losses.pi.item() == pytest.approx(-2 - 3 + penalty)
+    losses, _ = table_algo(SAC_V, reparameterize=False).loss(table_samples())
+    assert losses.pi.item() == pytest.approx(-2 * (4 - 5) + penalty)
+
+
+@both
+@pytest.mark.parametrize("spaces", [UNIT, BOX], ids=["unit", "box"])
+def test_gaussian_prior(AlgoCls: Any, AgentCls: Any, spaces: Any) -> None:
+    # SAC_V asked the space for an attribute that it does not have.
+    algo = make_algo(AlgoCls, AgentCls, spaces, action_prior="gaussian")
+    low, high = (torch.from_numpy(b) for b in spaces.action.bounds)
+    action = low + (high - low) * torch.rand(5, 3)
+    u = (action - (low + high) / 2) / ((high - low) / 2)
+    expected = -(u**2 / 2 + torch.log((high - low) / 2) + math.log(2 * math.pi) / 2).sum(-1)
+    torch.testing.assert_close(algo.get_action_prior(action), expected)
+    assert make_algo(AlgoCls, AgentCls).get_action_prior(action) == 0
+    with_prior = run(algo, 0, 4)[-1]
+    assert np.isfinite(with_prior.piLoss).all()
+
+
+# --- What each step changes -----------------------------------------------------------------------
+
+
+@both
+def test_each_loss_has_gradients_of_its_network_only(AlgoCls: Any, AgentCls: Any) -> None:
+    # That of the policy left gradients in the critics.
+    algo = make_algo(AlgoCls, AgentCls)
+    run(algo, 0, 3)
+    agent = algo.agent
+    networks = {"q1": agent.q1_model, "q2": agent.q2_model, "pi": agent.model}
+    if AlgoCls is SAC_V:
+        networks["v"] = agent.v_model
+    losses, _ = algo.loss(algo.sample_from_replay())
+    for name, loss in losses._asdict().items():
+        if name == "alpha":
+            continue
+        for p in agent.parameters():
+            p.grad = None
+        for network in networks.values():
+            network.zero_grad(set_to_none=True)
+        loss.backward()
+        for other, network in networks.items():
+            has_gradient = [p.grad is not None for p in network.parameters()]
+            assert all(has_gradient) if other == name else not any(has_gradient), (name, other)
+    assert all(p.requires_grad for network in networks.values() for p in network.parameters())
+
+
+@both
+def test_one_update_changes_every_network(AlgoCls: Any, AgentCls: Any) -> None:
+    algo = make_algo(AlgoCls, AgentCls)
+    run(algo, 0, 2)
+    before = {name: flat(state.values()) for name, state in algo.agent.state_dict().items()}
+    algo.updates_per_optimize = 1
+    run(algo, 2, 3)
+    for name, state in algo.agent.state_dict().items():
+        assert not torch.equal(before[name], flat(state.values())), name
+
+
+def test_target_update_interval() -> None:
+    algo = make_algo(target_update_interval=3)
+    targets = algo.agent.target_q1_model.parameters
+    run(algo, 0, 2)
+    algo.updates_per_optimize = 1
+    changed = []
+    for itr in range(2, 8):
+        before = flat(targets())
+        run(algo, itr, itr + 1)
+        changed.append(not torch.equal(before, flat(targets())))
+    assert changed == [False, False, True] * 2
+
+
+# --- The temperature ------------------------------------------------------------------------------
+
+
+def test_target_entropy_follows_the_ranges_of_actions() -> None:
+    assert make_algo(spaces=UNIT).target_entropy == -3
+    log_half_ranges = np.log((HIGH - LOW) / 2).sum()
+    assert make_algo(spaces=BOX).target_entropy == pytest.approx(-3 + log_half_ranges)
+    assert make_algo(spaces=BOX, target_entropy=-7).target_entropy == -7
+
+
+def test_ranges_of_actions_change_nothing_but_their_scale() -> None:
+    """The same data, with actions scaled: the same losses of the policy and temperature."""
+    infos = []
+    for spaces in (UNIT, EnvSpaces(UNIT.observation, FloatBox(LOW, HIGH))):
+        torch.manual_seed(0)
+        np.random.seed(0)
+        algo = make_algo(spaces=spaces, target_update_tau=1)
+        low, high = (torch.from_numpy(b) for b in spaces.action.bounds)
+
+        def scaled(
+            observation: Any, action: Any, low: Any = low, high: Any = high, **kwargs: Any
+        ) -> Any:
+            return ((action - (low + high) / 2) / ((high - low) / 2)).sum(-1) + observation.sum(-1)
+
+        agent = algo.agent
+        agent.q = lambda o, a, r, action, q=scaled: (q(o, action), q(o, action))
+        agent.target_q = agent.q
+        samples = None
+        for itr in range(3):
+            algo.add_samples_to_buffer(itr, batch(itr, spaces=spaces))
+        samples = algo.sample_from_replay()
+        torch.manual_seed(1)
+        losses, _ = algo.loss(samples)
+        volume = math.log(float(((high - low) / 2).prod()))
+        infos.append((losses.pi.item() + volume, losses.alpha.item()))
+    assert infos[0] == pytest.approx(infos[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("fixed_alpha", [None, 0.3])
+def test_alpha_is_learned_or_fixed(fixed_alpha: Any) -> None:
+    algo = make_algo(fixed_alpha=fixed_alpha)
+    info = run(algo, 0, 6)[-1]
+    if fixed_alpha is None:
+        assert len(set(info.alpha)) == len(info.alpha)
+        assert info.alpha[-1] == pytest.approx(math.exp(algo._log_alpha.item()))
+    else:
+        assert info.alpha == pytest.approx([0.3] * len(info.alpha))
+        assert algo.alpha_optimizer is None
+
+
+def test_fixed_alpha_prevails_over_a_loaded_one() -> None:
+    # It was overwritten by what another run had learned.
+    learned = make_algo()
+    run(learned, 0, 6)
+    fixed = make_algo(fixed_alpha=0.3, initial_optim_state_dict=learned.optim_state_dict())
+    assert fixed._alpha.item() == pytest.approx(0.3)
+    assert fixed.pi_optimizer.state_dict()["state"]
+    again = make_algo(initial_optim_state_dict=fixed.optim_state_dict())
+    assert again._alpha.item() == pytest.approx(0.3)
+    assert not again.alpha_optimizer.state_dict()["state"]
+    run(again, 0, 6)
+    assert again._alpha.item() != pytest.approx(0.3)
+
+
+def test_optimizer_state() -> None:
+    algo = make_algo()
+    run(algo, 0, 6)
+    state = algo.optim_state_dict()
+    names = ["pi_optimizer", "q1_optimizer", "q2_optimizer", "alpha_optimizer", "log_alpha"]
+    assert list(state) == names
+    assert isinstance(state["log_alpha"], float)
+    other = make_algo(initial_optim_state_dict=state)
+    assert torch.equal(other._alpha, algo._alpha)
+    del state["q2_optimizer"]
+    with pytest.raises(ValueError, match="q2_optimizer"):
+        make_algo(initial_optim_state_dict=state)
+    assert "v_optimizer" in make_algo(SAC_V, sac_v_agent.SacAgent).optim_state_dict()
+
+
+def train_one_of_two(rank: int, store: str, queue: Any) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=2
+    )
+    torch.manual_seed(0)
+    agent = make_agent(spaces=BOX)
+    agent.data_parallel()
+    algo = make_algo(agent=agent, world_size=2)
+    torch.manual_seed(rank)
+    for itr in range(2, 6):
+        algo.optimize_agent(itr, batch(itr + 100 * rank))
+    parameters = [flat(net.values()).tolist() for net in agent.state_dict().values()]
+    queue.put((algo._log_alpha.item(), parameters))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def test_processes_keep_one_temperature_and_one_policy(tmp_path: Any) -> None:
+    # Each process had a temperature of its own.
+    context = mp.get_context("fork")
+    queue = context.SimpleQueue()
+    args = [(rank, str(tmp_path / "store"), queue) for rank in range(2)]
+    workers = [context.Process(target=train_one_of_two, args=a) for a in args]
+    for worker in workers:
+        worker.start()
+    first, second = queue.get(), queue.get()
+    for worker in workers:
+        worker.join()
+    assert first == second
+    assert first[0] != 0
+
+
+# --- Set-up ---------------------------------------------------------------------------------------
+
+
+@both
+def test_environment_without_time_limit(AlgoCls: Any, AgentCls: Any, capsys: Any) -> None:
+    # There was an error about a missing attribute.
+    algo = make_algo(AlgoCls, AgentCls, has_timeout=False)
+    assert type(algo.replay_buffer) is UniformReplayBuffer
+    assert "env_info.timeout" in capsys.readouterr().out
+    info = run(algo, 0, 4, has_timeout=False)[-1]
+    assert np.isfinite(info.q1Loss).all()
+    make_algo(AlgoCls, AgentCls, has_timeout=False, bootstrap_timelimit=False)
+    assert "env_info.timeout" not in capsys.readouterr().out
+
+
+@both
+def test_replay_buffer(AlgoCls: Any, AgentCls: Any) -> None:
+    algo = make_algo(AlgoCls, AgentCls, n_step_return=3, discount=0.9)
+    assert type(algo.replay_buffer) is TlUniformReplayBuffer
+    # The sums within n steps had discount 1.
+    assert (algo.replay_buffer.discount, algo.replay_buffer.n_step_return) == (0.9, 3)
+    plain = make_algo(AlgoCls, AgentCls, bootstrap_timelimit=False)
+    assert type(plain.replay_buffer) is UniformReplayBuffer
+    assert "timeout" not in plain.replay_buffer.samples._fields
+    run(plain, 0, 4)
+    assert plain.valid(plain.sample_from_replay()).tolist() == [1] * 8
+
+
+def test_replay_buffer_which_does_not_tell_of_time_limits() -> None:
+    algo = make_algo(ReplayBufferCls=UniformReplayBuffer)
+    with pytest.raises(ValueError, match="timeout_n.*TlUniformReplayBuffer"):
+        run(algo, 0, 4)
+
+
+def test_shared_replay_buffer() -> None:
+    algo = SAC(**SETTINGS, updates_per_sync=2)
+    replay = algo.async_initialize(make_agent(spaces=BOX), 100, SPEC, True, examples())
+    assert type(replay).__name__ == "AsyncTlUniformReplayBuffer"
+    algo.optim_initialize()
+    for itr in range(4):
+        replay.append_samples(algo.samples_to_buffer(batch(itr)))
+    assert len(algo.optimize_agent(0, sampler_itr=3).q1Loss) == 2
+
+
+@both
+def test_agent_learns_when_training_starts(AlgoCls: Any, AgentCls: Any) -> None:
+    algo = make_algo(AlgoCls, AgentCls)
+    assert algo.agent.min_itr_learn == algo.min_itr_learn == 2
+    assert [len(info.piLoss) for info in run(algo, 0, 4)] == [0, 0, 4, 4]
+    assert algo.update_counter == 8
+
+
+def test_at_least_one_update(capsys: Any) -> None:
+    # There were none, without a word.
+    algo = make_algo(replay_ratio=0.1)
+    assert algo.updates_per_optimize == 1
+    assert "WARNING: the replay ratio" in capsys.readouterr().out
+
+
+class Recurrent(sac_agent.SacAgent):
+    recurrent = True
+
+
+@both
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"action_prior": "normal"}, "action_prior.*gaussian"),
+        ({"clip_grad_norm": 0}, "clip_grad_norm"),
+        ({"target_update_tau": 1.5}, "target_update_tau"),
+        ({"discount": 1.5}, "discount"),
+        ({"AgentCls": Recurrent}, "recurrent"),
+    ],
+)
+def test_bad_settings(AlgoCls: Any, AgentCls: Any, kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_algo(**{"AlgoCls": AlgoCls, "AgentCls": AgentCls, **kwargs})
+
+
+@both
+def test_resets_at_once_are_needed(AlgoCls: Any, AgentCls: Any) -> None:
+    with pytest.raises(ValueError, match="mid_batch_reset"):
+        AlgoCls(**SETTINGS).initialize(
+            make_agent(AgentCls), 100, SPEC, mid_batch_reset=False, examples=examples()
+        )
+
+
+def test_sac_needs_reparameterization() -> None:
+    with pytest.raises(NotImplementedError, match="SAC_V"):
+        make_algo(reparameterize=False)
+    with pytest.raises(ValueError, match="fixed_alpha is 0"):
+        make_algo(fixed_alpha=0)
+
+
+def test_loss_which_is_not_finite() -> None:
+    algo = make_algo()
+    run(algo, 0, 2)
+    with pytest.raises(FloatingPointError, match="loss of SAC"):
+        run(algo, 2, 6, scale=math.inf)
+
+
+def test_no_sample_counts() -> None:
+    algo = make_algo()
+    for itr in range(3):
+        samples = batch(itr)
+        samples.env.env_info.timeout[:] = True
+        samples.env.done[:] = True
+        info = algo.optimize_agent(itr, samples)
+    assert info.q1Loss == info.piLoss == [0] * 4
+
+
+def test_infos() -> None:
+    info = run(make_algo(), 0, 4)[-1]
+    assert info._fields == OptInfo._fields
+    lengths = {name: len(values) for name, values in info._asdict().items()}
+    # Every 10th number of 8 values, or of 8 x 3, in each of 4 updates.
+    assert [lengths[n] for n in ("q1", "q2", "piMu", "piLogStd")] == [4, 4, 12, 12]
+    assert {lengths[n] for n in OptInfo._fields if n not in ("piMu", "piLogStd")} == {4}
+    assert all(isinstance(value, float) for values in info for value in values)
+
+
+# --- State ----------------------------------------------------------------------------------------
+
+
+@both
+def test_state_round_trip_in_the_middle_of_training(AlgoCls: Any, AgentCls: Any) -> None:
+    def infos(algo: Any) -> Any:
+        torch.manual_seed(7)
+        return run(algo, 10, 14)
+
+    first = make_algo(AlgoCls, AgentCls, n_step_return=2)
+    run(first, 0, 10)
+    second = make_algo(AlgoCls, AgentCls, n_step_return=2)
+    second.agent.load_state_dict(first.agent.state_dict())
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    assert infos(first) == infos(second)
+    assert second.update_counter == first.update_counter
+
+
+# --- Extension points -----------------------------------------------------------------------------
+
+
+def test_extra_loss_term() -> None:
+    class Regularised(SAC):
+        def pi_loss(self, *args: Any) -> torch.Tensor:
+            penalty = sum(p.square().sum() for p in self.agent.pi_parameters())
+            return super().pi_loss(*args) + 1000 * penalty
+
+    def norm(AlgoCls: Any) -> float:
+        torch.manual_seed(0)
+        np.random.seed(0)
+        algo = make_algo(AlgoCls)
+        run(algo, 0, 12)
+        return float(flat(algo.agent.pi_parameters()).square().sum())
+
+    assert norm(Regularised) < 0.9 * norm(SAC)
+
+
+@both
+def test_extra_info(AlgoCls: Any, AgentCls: Any) -> None:
+    class ByEntry(AlgoCls):  # type: ignore[misc]
+        opt_info_fields = (*AlgoCls.opt_info_fields, "meanReturn")
+
+        def _get_loss_values(self, samples: Any) -> dict[str, Any]:
+            return {**super()._get_loss_values(samples), "meanReturn": samples.return_.mean()}
+
+    class ByHand(AlgoCls):  # type: ignore[misc]
+        opt_info_fields = (*AlgoCls.opt_info_fields, "mine")
+
+        def append_opt_info_(self, opt_info: Any, losses: Any, norms: Any, values: Any) -> None:
+            super().append_opt_info_(opt_info, losses, norms, values)
+            opt_info.mine.append(values[0].max().item() + losses[0].item() + norms[0])
+
+    info = run(make_algo(ByEntry, AgentCls), 0, 3)[-1]
+    assert len(info.meanReturn) == len(info.q1Loss) == 4
+    assert len(run(make_algo(ByHand, AgentCls), 0, 3)[-1].mine) == 4
+
+
+def test_extra_field_in_the_replay() -> None:
+    class WithLives(SAC):
+        def examples_to_buffer(self, examples: Any) -> Any:
+            return self.with_lives(super().examples_to_buffer(examples), np.int64(0))
+
+        def samples_to_buffer(self, samples: Any) -> Any:
+            lives = (100 * samples.env.reward).long()
+            return self.with_lives(super().samples_to_buffer(samples), lives)
+
+        def with_lives(self, entry: Any, lives: Any) -> Any:
+            return namedarraytuple("Mine", (*entry._fields, "lives"))(*entry, lives)
+
+        def loss(self, samples: Any) -> Any:
+            assert torch.equal(samples.lives, (100 * samples.return_).long())
+            return super().loss(samples)
+
+    assert len(run(make_algo(WithLives), 0, 3)[-1].q1Loss) == 4
+
+
+def test_loss_may_return_plain_tuples() -> None:
+    class Mine(SAC):
+        def loss(self, samples: Any) -> Any:
+            losses, values = super().loss(samples)
+            q1_loss, q2_loss, pi_loss, alpha_loss = losses
+            return (q1_loss, 2 * q2_loss, pi_loss, alpha_loss), values
+
+    assert len(run(make_algo(Mine), 0, 3)[-1].q2Loss) == 4
+
+
+@pytest.mark.gpu
+@both
+def test_on_a_gpu(AlgoCls: Any, AgentCls: Any) -> None:
+    agent = make_agent(AgentCls, BOX)
+    agent.to_device(0)
+    algo = make_algo(AlgoCls, agent=agent, action_prior="gaussian")
+    assert len(run(algo, 0, 5)[-1].piLoss) == 4
+    for network in (*agent.network_names, *("target_" + name for name in agent.target_names)):
+        assert next(getattr(agent, network).parameters()).is_cuda
+    assert not agent.step(torch.zeros(2, 4), torch.zeros(2, 3), torch.zeros(2)).action.is_cuda

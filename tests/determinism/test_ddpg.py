@@ -1,0 +1,61 @@
+"""Equal seeds give equal runs, and a run which was stopped goes on as if it had not been."""
+
+import pytest
+
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.algos.qpg.d4pg import D4PG
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.envs import gym
+from rlpyt.runners.callbacks import SaveState
+from rlpyt.runners.minibatch_rl import MinibatchRlEval
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.determinism.test_dqn import assert_equal_snapshots, run
+
+SETTINGS = {
+    "batch_size": 16,
+    "min_steps_learn": 24,
+    "replay_size": 120,  # Wraps within the run.
+    "replay_ratio": 8,
+    "n_step_return": 2,
+}
+SMALL = {"model_kwargs": {"hidden_sizes": [8]}, "q_model_kwargs": {"hidden_sizes": [8]}}
+ALGOS = {
+    "ddpg": (lambda: DDPG(**SETTINGS), DdpgAgent),
+    "td3": (lambda: TD3(**SETTINGS), Td3Agent),
+    "d4pg": (lambda: D4PG(-10, 0, prioritized_replay=True, **SETTINGS), D4pgAgent),
+}
+
+
+def pendulum(name):
+    make_algo, AgentCls = ALGOS[name]
+
+    def make(RunnerCls, **kwargs):
+        sampler = SerialSampler(
+            EnvCls=gym.make,
+            env_kwargs={"id": "Pendulum-v1", "max_episode_steps": 7},
+            batch_T=2,
+            batch_B=4,
+            max_decorrelation_steps=5,
+            eval_n_envs=2,
+            eval_max_steps=40,
+        )
+        return RunnerCls(algo=make_algo(), agent=AgentCls(**SMALL), sampler=sampler, **kwargs)
+
+    return make
+
+
+@pytest.mark.parametrize("name", ALGOS)
+def test_resumed_run_ends_with_the_parameters_of_the_whole_run(name, tmp_path):
+    make = pendulum(name)
+    whole = run(make, MinibatchRlEval, tmp_path / "whole")
+    save = [SaveState()]
+    run(make, MinibatchRlEval, tmp_path / "first", n_steps=160, callbacks=save)
+    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
+    second = run(make, MinibatchRlEval, tmp_path / "second", seed=77, resume_from=state_file)
+    assert_equal_snapshots(whole, second)
+    other = run(make, MinibatchRlEval, tmp_path / "other", seed=6)
+    with pytest.raises(AssertionError):
+        assert_equal_snapshots(whole, other)
