@@ -1,0 +1,89 @@
+"""DQN and CategoricalDQN on Atari games."""
+
+import torch
+
+from rlpyt.experiments.configs._changed import Config, changed
+
+configs: dict[str, Config] = {}
+
+configs["dqn"] = dict(
+    agent={},
+    algo=dict(
+        discount=0.99,
+        batch_size=128,
+        learning_rate=1e-4,
+        clip_grad_norm=10.0,
+        min_steps_learn=int(5e4),
+        replay_size=int(1e6),
+        n_step_return=1,
+        double_dqn=False,
+        prioritized_replay=False,
+    ),
+    env=dict(game="pong", episodic_lives=True),
+    eval_env=dict(game="pong", episodic_lives=False, horizon=int(27e3)),
+    model=dict(dueling=False),
+    optim={},
+    runner=dict(n_steps=50e6, log_interval_steps=1e6),
+    sampler=dict(
+        batch_T=2,
+        batch_B=16,
+        max_decorrelation_steps=1000,
+        eval_n_envs=4,
+        eval_max_steps=int(125e3),
+        eval_max_trajectories=100,
+    ),
+)
+
+# Extensions, one at a time and together.
+DOUBLE = dict(double_dqn=True)
+PRIORITIZED = dict(prioritized_replay=True)
+DUELING = dict(dueling=True)
+configs["double"] = changed(configs["dqn"], algo=DOUBLE)
+configs["prioritized"] = changed(configs["dqn"], algo=PRIORITIZED)
+configs["dueling"] = changed(configs["dqn"], model=DUELING)
+configs["double_pri_duel"] = changed(configs["dqn"], algo=DOUBLE | PRIORITIZED, model=DUELING)
+configs["catdqn"] = changed(configs["dqn"], algo=dict(learning_rate=2.5e-4))
+configs["ernbw"] = changed(
+    configs["catdqn"],
+    algo=DOUBLE | PRIORITIZED | dict(learning_rate=6.25e-5, n_step_return=3),
+    model=DUELING,
+)
+configs["rmsprop"] = changed(
+    configs["dqn"],
+    algo=dict(learning_rate=2.5e-4, OptimCls=torch.optim.RMSprop),
+    optim=dict(alpha=0.95, eps=1e-6),
+    runner=dict(n_steps=15e6),
+)
+
+# Shorter runs.
+configs["fast_log"] = changed(
+    configs["dqn"],
+    runner=dict(n_steps=15e6, log_interval_steps=1e5),
+    sampler=dict(eval_max_steps=int(70e3), eval_max_trajectories=50),
+)
+configs["short_run"] = changed(configs["dqn"], runner=dict(n_steps=15e6))
+configs["no_eval"] = changed(
+    configs["dqn"], runner=dict(log_interval_steps=1e5), sampler=dict(eval_n_envs=0)
+)
+
+# Shapes of the sampler's batch.
+configs["serial"] = changed(configs["dqn"], sampler=dict(batch_T=8, batch_B=2))
+configs["cpu"] = changed(configs["dqn"], sampler=dict(batch_T=4, batch_B=4))
+configs["async_big"] = changed(configs["dqn"], sampler=dict(batch_T=4, batch_B=256, eval_n_envs=4))
+
+# To see within minutes whether everything runs.
+configs["debug"] = changed(
+    configs["dqn"],
+    algo=dict(min_steps_learn=int(1e4), replay_size=int(1e4), eps_steps=int(2e4)),
+    runner=dict(n_steps=3e4, log_interval_steps=1e4),
+    sampler=dict(
+        batch_T=8,
+        batch_B=2,
+        max_decorrelation_steps=20,
+        eval_max_steps=int(8e3),
+        eval_max_trajectories=4,
+    ),
+)
+configs["debug_vec_eps"] = changed(
+    configs["debug"], agent=dict(eps_final_min=0.001), sampler=dict(batch_T=4, batch_B=4)
+)

@@ -1,0 +1,8 @@
+"""PPO with a recurrent network on Atari games."""
+
+from rlpyt.experiments.configs._changed import Config, changed
+from rlpyt.experiments.configs.atari.pg.atari_ff_ppo import configs as ff_configs
+
+configs: dict[str, Config] = {}
+
+configs["0"] = changed(ff_configs["0"], env=dict(num_img_obs=1))

@@ -1,0 +1,37 @@
+"""PPO on MuJoCo tasks."""
+
+from rlpyt.experiments.configs._changed import Config, changed
+
+configs: dict[str, Config] = {}
+
+configs["ppo_1M_serial"] = dict(
+    agent={},
+    algo=dict(
+        discount=0.99,
+        learning_rate=3e-4,
+        value_loss_coeff=1.0,
+        entropy_loss_coeff=0.0,
+        clip_grad_norm=1e6,
+        gae_lambda=0.95,
+        minibatches=32,
+        epochs=10,
+        ratio_clip=0.2,
+        normalize_advantage=True,
+        linear_lr_schedule=True,
+    ),
+    env=dict(id="Hopper-v5"),
+    model={},
+    optim={},
+    runner=dict(n_steps=1e6, log_interval_steps=2048 * 10),
+    sampler=dict(batch_T=2048, batch_B=1, max_decorrelation_steps=0),
+)
+configs["ppo_1M_cpu"] = changed(configs["ppo_1M_serial"], sampler=dict(batch_T=256, batch_B=8))
+configs["ppo_32ep_1mb"] = changed(configs["ppo_1M_cpu"], algo=dict(minibatches=1, epochs=32))
+
+# With what Andrychowicz et al. 2021 (arXiv:2006.05990) found to matter: observations and returns
+# normalised, small first actions around an unbounded mean, gradients clipped.
+configs["ppo_1M_normalized"] = changed(
+    configs["ppo_1M_serial"],
+    algo=dict(clip_grad_norm=0.5, normalize_return=True),
+    model=dict(normalize_observation=True, init_log_std=-0.5, mu_nonlinearity=None),
+)
