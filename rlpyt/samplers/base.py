@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union
 
 from rlpyt.core.records import BatchSpec, TrajInfo
 from rlpyt.utils.quick_args import save__init__args
+
+# Evaluation environments draw from other random streams than those trained in.
+EVAL_SEED_OFFSET = 1_000_000
+
+EnvKwargs = Union[
+    Mapping[str, Any], Sequence[Mapping[str, Any]], Callable[[int], Mapping[str, Any]]
+]
 
 
 class BaseSampler:
@@ -13,7 +21,8 @@ class BaseSampler:
 
     Args:
         EnvCls: makes an environment from ``env_kwargs``: a class or a function.
-        env_kwargs: of every training environment.
+        env_kwargs: of every training environment; or a list of such, one for each of the batch; or
+            a function which returns them for the index of an environment over all processes.
         batch_T: time steps of a batch.
         batch_B: environments, stepped in parallel or in turn.
         CollectorCls: steps the environments; its ``mid_batch_reset`` is read here.
@@ -21,34 +30,42 @@ class BaseSampler:
         TrajInfoCls: statistics of a trajectory.
         eval_n_envs: evaluation environments; 0 for none.
         eval_CollectorCls: steps the evaluation environments.
-        eval_env_kwargs: of every evaluation environment; those of training if None.
+        eval_env_kwargs: of every evaluation environment, likewise; ``env_kwargs`` if None, and if
+            these are a list, the first ones of it, again from the start if they are too few.
         eval_max_steps: environment steps of one evaluation, over all its environments.
-        eval_max_trajectories: of one evaluation; None for no such limit.
+        eval_max_trajectories: an evaluation ends after the time step at which so many were
+            completed, which favours short ones; None for no such limit.
         record_next_observation: also record what the environment returned for each action, as
             ``samples.env.next_observation`` [T,B,...], even where it was reset afterwards.
+        eval_n_episodes: an evaluation is exactly so many trajectories, spread evenly over its
+            environments before it starts, so that short ones are not favoured; then
+            ``eval_max_steps`` may be None.
 
     Raises:
-        ValueError: for sizes below 1.
+        ValueError: for sizes below 1, or settings which exclude each other.
     """
 
     alternating = False
 
     EnvCls: Any
-    env_kwargs: dict[str, Any]
+    env_kwargs: EnvKwargs
     CollectorCls: Any
     max_decorrelation_steps: int
     TrajInfoCls: Any
     eval_n_envs: int
     eval_CollectorCls: Any
-    eval_env_kwargs: dict[str, Any] | None
-    eval_max_steps: int
+    eval_env_kwargs: EnvKwargs | None
+    eval_max_steps: int | None
     eval_max_trajectories: int | None
+
+    # Subclasses may call this constructor with the positional arguments only, or not at all.
     record_next_observation = False
+    eval_n_episodes: int | None = None
 
     def __init__(
         self,
         EnvCls: Any,
-        env_kwargs: dict[str, Any],
+        env_kwargs: EnvKwargs,
         batch_T: int,
         batch_B: int,
         CollectorCls: Any,
@@ -56,11 +73,12 @@ class BaseSampler:
         TrajInfoCls: Any = TrajInfo,
         eval_n_envs: int = 0,
         eval_CollectorCls: Any = None,
-        eval_env_kwargs: dict[str, Any] | None = None,
+        eval_env_kwargs: EnvKwargs | None = None,
         eval_max_steps: float | None = None,
         eval_max_trajectories: float | None = None,
         *,
         record_next_observation: bool = False,
+        eval_n_episodes: float | None = None,
     ) -> None:
         eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
         eval_max_trajectories = (
@@ -68,19 +86,44 @@ class BaseSampler:
         )
         save__init__args(locals())
         self.record_next_observation = record_next_observation
+        self.eval_n_episodes = None if eval_n_episodes is None else int(eval_n_episodes)
         self.batch_spec = BatchSpec(batch_T, batch_B)
         self.mid_batch_reset: bool = CollectorCls.mid_batch_reset
         for name, size in (("batch_T", batch_T), ("batch_B", batch_B)):
             if size < 1:
                 raise ValueError(f"{name} is {size}: a sampler batch needs at least 1")
+        if isinstance(env_kwargs, (list, tuple)) and len(env_kwargs) != batch_B:
+            raise ValueError(
+                f"env_kwargs is a list of {len(env_kwargs)} with batch_B {batch_B}: give one for "
+                "each environment, or one dict for all"
+            )
 
-    def _check_eval_max_steps(self) -> None:
-        """For samplers which give every evaluation environment its share of ``eval_max_steps``."""
-        if self.eval_n_envs > 0 and (self.eval_max_steps or 0) < self.eval_n_envs:
+    def _check_evaluation(self) -> None:
+        """For samplers which give every evaluation environment its share of the limits."""
+        n_episodes = self.eval_n_episodes
+        if n_episodes is not None and (n_episodes < 1 or self.eval_max_trajectories is not None):
+            raise ValueError(
+                f"eval_n_episodes is {n_episodes} and eval_max_trajectories is "
+                f"{self.eval_max_trajectories}: give one of them, and at least 1"
+            )
+        if self.eval_n_envs < 1 or (n_episodes is not None and self.eval_max_steps is None):
+            return
+        if (self.eval_max_steps or 0) < self.eval_n_envs:
             raise ValueError(
                 f"eval_max_steps is {self.eval_max_steps} with eval_n_envs {self.eval_n_envs}: it "
                 "is the total over the evaluation environments, so give at least one step to each"
             )
+
+    def _eval_quota(self) -> list[int] | None:
+        """Trajectories of each evaluation environment, if their number is given."""
+        if self.eval_n_episodes is None:
+            return None
+        each, extra = divmod(self.eval_n_episodes, self.eval_n_envs)
+        return [each + (b < extra) for b in range(self.eval_n_envs)]
+
+    def _eval_time_limit(self) -> int | None:
+        """Time steps of one evaluation in each of its environments; None for no limit."""
+        return None if self.eval_max_steps is None else self.eval_max_steps // self.eval_n_envs
 
     def initialize(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Make environments and buffers, and initialize the agent; return the examples."""
@@ -112,3 +155,21 @@ class BaseSampler:
     def batch_size(self) -> int:
         """Environment steps in one batch, T * B."""
         return self.batch_spec.size
+
+
+def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) -> Any:
+    """Make one environment.
+
+    Args:
+        EnvCls: class or function.
+        env_kwargs: keyword arguments, in any of the three ways to give them.
+        index: in the batch.
+        global_index: over all processes.
+    """
+    if isinstance(env_kwargs, Mapping):
+        kwargs = env_kwargs
+    elif callable(env_kwargs):
+        kwargs = env_kwargs(global_index)
+    else:
+        kwargs = env_kwargs[index % len(env_kwargs)]
+    return EnvCls(**kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import traceback
 from typing import Any
 
@@ -17,6 +16,7 @@ from rlpyt.core.records import (
     EnvSamples,
     Samples,
 )
+from rlpyt.utils._processes import get_context, start_process
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.types import Nested
@@ -161,10 +161,10 @@ def _as_arrays(value: Nested) -> Nested:
 
 
 def _in_child(agent: Any, env: Any) -> dict[str, Any]:
-    context = multiprocessing.get_context("fork")
+    context = get_context("fork")  # Environment and agent need not pickle.
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send_examples, args=(sender, agent, env), daemon=True)
-    child.start()
+    start_process(child)
     sender.close()
     try:
         if not receiver.poll(EXAMPLE_TIMEOUT_S):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
+from rlpyt.utils._pool import LifeSign
 from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
@@ -25,7 +26,7 @@ class BaseCollector:
         batch_T: time steps of a batch.
         TrajInfoCls: of the trajectories.
         agent: if it acts in this process.
-        sync: semaphores and flags, in parallel samplers.
+        sync: AttrDict of semaphores and flags, in parallel samplers; ``life`` is the sign of life.
         step_buffer_np: [B,...] shared with an action server.
         global_B: environments over all processes.
         env_ranks: of ``envs`` among them.
@@ -39,6 +40,7 @@ class BaseCollector:
     batch_T: int
     TrajInfoCls: Any
     agent: Any
+    sync: Any
     step_buffer_np: Nested
     global_B: int
     env_ranks: Sequence[int] | None
@@ -94,7 +96,7 @@ class BaseEvalCollector:
         envs: evaluation environments.
         TrajInfoCls: of the trajectories.
         traj_infos_queue: to send completed ones to.
-        max_T: time steps of one evaluation.
+        max_T: time steps of one evaluation; None for no limit.
         agent: if it acts in this process.
         sync: semaphores and flags.
         step_buffer_np: [B,...] shared with an action server.
@@ -102,8 +104,11 @@ class BaseEvalCollector:
 
     envs: Sequence[Any]
     TrajInfoCls: Any
-    max_T: int
+    max_T: int | None
     agent: Any
+    sync: Any
+    step_buffer_np: Nested
+    traj_infos_queue: Any
 
     def __init__(
         self,
@@ -111,7 +116,7 @@ class BaseEvalCollector:
         envs: Sequence[Any],
         TrajInfoCls: Any,
         traj_infos_queue: Any,
-        max_T: int,
+        max_T: int | None,
         agent: Any = None,
         sync: Any = None,
         step_buffer_np: Nested = None,
@@ -121,6 +126,23 @@ class BaseEvalCollector:
     def collect_evaluation(self, itr: int) -> Any:
         """Run one evaluation."""
         raise NotImplementedError
+
+
+def signs_of(sync: Any) -> Any:
+    """The values of the life sign of this process, or a list in its place if nobody watches."""
+    return [0, 0, -1] if sync is None or "life" not in sync else sync["life"].values
+
+
+def reset_all(
+    envs: Sequence[Any], signs: Any, env_ranks: Sequence[int] | None = None
+) -> list[Nested]:
+    """Reset environments in turn, leaving signs of it; return their observations."""
+    observations = []
+    for b, env in enumerate(envs):
+        signs[LifeSign.PLACE] = b if env_ranks is None else env_ranks[b]
+        observations.append(env.reset())
+    signs[LifeSign.PLACE] = -1
+    return observations
 
 
 def null_inputs(envs: Sequence[Any], observations: Sequence[Nested]) -> AgentInputs:
@@ -159,7 +181,7 @@ class DecorrelatingStartCollector(BaseCollector):
         Returns:
             The agent's inputs as numpy buffers [B,...], and a list of B trajectory infos.
         """
-        inputs = null_inputs(self.envs, [env.reset() for env in self.envs])
+        inputs = null_inputs(self.envs, reset_all(self.envs, signs_of(self.sync), self.env_ranks))
         traj_infos = [self.TrajInfoCls() for _ in self.envs]
         if max_decorrelation_steps:
             if self.rank == 0:
@@ -176,13 +198,18 @@ class DecorrelatingStartCollector(BaseCollector):
     def _start_rng(self, b: int) -> np.random.Generator:
         if self.start_seed is None:
             return make_generator()
-        env_rank = b if self.env_ranks is None else self.env_ranks[b]
-        return np.random.default_rng([self.start_seed, env_rank])
+        return np.random.default_rng([self.start_seed, self._env_rank(b)])
+
+    def _env_rank(self, b: int) -> int:
+        return b if self.env_ranks is None else self.env_ranks[b]
 
     def _random_steps(self, b: int, n_steps: int, inputs: AgentInputs, traj_info: Any) -> Any:
         env = self.envs[b]
         null_action = env.action_space.null_value()
-        for _ in range(n_steps):
+        signs = signs_of(self.sync)
+        signs[LifeSign.PLACE] = self._env_rank(b)
+        for t in range(n_steps):
+            signs[LifeSign.STEPS] = t
             action = env.action_space.sample()
             observation, reward, done, env_info = env.step(action)
             traj_info.step(inputs.observation[b], action, reward, done, None, env_info)

@@ -3,12 +3,57 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import os
 import queue
 import socket
+import time
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 _FIRST_PORT, _LAST_PORT, _PORT_STEP = 29500, 65000, 100
+
+
+class PipeLock:
+    """A lock which may go to processes of any start method, and leaves no name in the system.
+
+    The lock is a byte in a pipe, and who reads it has it. Any process may give it back.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = mp.Pipe(duplex=False)
+        # Several may find it ready to be read, and only one of them gets the byte.
+        os.set_blocking(self._reader.fileno(), False)
+        self.release()
+
+    def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
+        """Take the lock; False if it was not free within ``timeout`` seconds, or now."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return len(os.read(self._reader.fileno(), 1)) == 1
+            except BlockingIOError:
+                if not block:
+                    return False
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            self._reader.poll(left)
+
+    def release(self) -> None:
+        """Give the lock back.
+
+        Raises:
+            ValueError: if nobody had it.
+        """
+        if self._reader.poll(0):
+            raise ValueError("released a lock that nobody had")
+        os.write(self._writer.fileno(), b".")
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *args: object) -> None:
+        self.release()
 
 
 class RWLock:
@@ -19,8 +64,8 @@ class RWLock:
     """
 
     def __init__(self) -> None:
-        self.write_lock = mp.Lock()
-        self._count_lock = mp.Lock()
+        self.write_lock = PipeLock()
+        self._count_lock = PipeLock()
         self._n_readers = RawValue("i", 0)
 
     def __enter__(self) -> None:

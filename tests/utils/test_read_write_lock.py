@@ -1,4 +1,4 @@
-"""The lock of shared replay buffers: who waits for whom, and what a death leaves behind."""
+"""The lock of what processes share: who waits for whom, and what a death leaves behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlpyt.replays._lock import ReadWriteLock
+from rlpyt.utils._read_write_lock import ReadWriteLock
 
 WAIT_S = 30.0
 PAUSE_S = 0.2  # For something that should not happen.

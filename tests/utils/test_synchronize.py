@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlpyt.utils import synchronize
-from rlpyt.utils.synchronize import RWLock, drain_queue, find_port
+from rlpyt.utils.synchronize import PipeLock, RWLock, drain_queue, find_port
 
 FORK = mp.get_context("fork")
 SOON, LATE = 0.05, 30
@@ -40,6 +40,35 @@ def write(lock: RWLock, entered: Any) -> None:
     lock.acquire_write()
     entered.release()
     lock.release_write()
+
+
+def count(lock: PipeLock, counter: Any, n: int) -> None:
+    for _ in range(n):
+        with lock:
+            counter.value += 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_lock_goes_to_processes_of_any_kind(method: str) -> None:
+    # A lock of multiprocessing that was made for fork cannot be handed to a spawned process.
+    lock, context = PipeLock(), mp.get_context(method)
+    counter = context.RawValue("l", 0)
+    process = context.Process(target=count, args=(lock, counter, 2000))
+    process.start()
+    count(lock, counter, 2000)
+    process.join(LATE)
+    assert counter.value == 4000
+
+
+def test_a_lock_is_had_by_one_and_given_back_once() -> None:
+    lock = PipeLock()
+    with lock:
+        assert not lock.acquire(block=False)
+        assert not lock.acquire(timeout=SOON)
+    assert lock.acquire(timeout=SOON)
+    lock.release()
+    with pytest.raises(ValueError, match="released a lock that nobody had"):
+        lock.release()
 
 
 def test_readers_overlap_and_keep_a_writer_out() -> None:

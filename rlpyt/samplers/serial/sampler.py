@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.base import EVAL_SEED_OFFSET as EVAL_SEED_OFFSET
+from rlpyt.samplers.base import BaseSampler, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import set_envs_seeds
-
-# Evaluation environments draw from other random streams than those trained in.
-EVAL_SEED_OFFSET = 1_000_000
+from rlpyt.utils.types import Nested
 
 
 class SerialSampler(BaseSampler):
@@ -36,7 +36,7 @@ class SerialSampler(BaseSampler):
     ) -> None:
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
-        self._check_eval_max_steps()
+        self._check_evaluation()
 
     @property
     def envs(self) -> list[Any]:
@@ -76,7 +76,7 @@ class SerialSampler(BaseSampler):
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
         self.agent = agent
-        envs = self._make_envs(B, self.env_kwargs, seed, first=env_ranks[0])
+        envs = self._make_envs(seed, env_ranks)
         agent.initialize(
             envs[0].spaces, share_memory=False, global_B=B * world_size, env_ranks=env_ranks
         )
@@ -92,23 +92,45 @@ class SerialSampler(BaseSampler):
         )
         for name, value in (traj_info_kwargs or {}).items():
             setattr(self.TrajInfoCls, "_" + name, value)
+        self._start(envs, self.samples_np, seed, rank, world_size)
+        logger.log("Serial Sampler initialized.")
+        return examples
+
+    def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
+        """The environments of training, seeded."""
+        envs = [make_env(self.EnvCls, self.env_kwargs, *pair) for pair in enumerate(env_ranks)]
+        set_envs_seeds(envs, None if seed is None else seed + env_ranks[0])
+        return envs
+
+    def _start(
+        self,
+        envs: Sequence[Any],
+        samples_np: Nested,
+        seed: int | None,
+        rank: int = 0,
+        world_size: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        """Make the collectors, ``kwargs`` being for that of training, and start agent and them."""
+        B = self.batch_spec.B
+        # Again, since the example step has drawn from the streams of the first environment.
+        set_envs_seeds(envs[:1], None if seed is None else seed + rank * B)
         self.collector = self.CollectorCls(
             rank=0,
             envs=envs,
-            samples_np=self.samples_np,
+            samples_np=samples_np,
             batch_T=self.batch_spec.T,
             TrajInfoCls=self.TrajInfoCls,
-            agent=agent,
+            agent=self.agent,
             global_B=B * world_size,
-            env_ranks=env_ranks,
+            env_ranks=list(range(rank * B, (rank + 1) * B)),
+            **kwargs,
         )
         self.collector.start_seed = seed
         if self.eval_n_envs > 0:
             self._make_evaluation(seed, rank)
         self.agent_inputs, self.traj_infos = self.collector.start_envs(self.max_decorrelation_steps)
         self.collector.start_agent()
-        logger.log("Serial Sampler initialized.")
-        return examples
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch; see :meth:`BaseSampler.obtain_samples`."""
@@ -170,21 +192,17 @@ class SerialSampler(BaseSampler):
         self.collector.load_state_dict(state["collector"])
         self.agent.load_sample_state_dict(state["agent"])
 
-    def _make_envs(
-        self, n: int, env_kwargs: dict[str, Any], seed: int | None, first: int
-    ) -> list[Any]:
-        envs = [self.EnvCls(**env_kwargs) for _ in range(n)]
-        set_envs_seeds(envs, None if seed is None else seed + first)
-        return envs
-
     def _make_evaluation(self, seed: int | None, rank: int) -> None:
         n = self.eval_n_envs
         env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
+        envs = [make_env(self.EnvCls, env_kwargs, b, rank * n + b) for b in range(n)]
+        set_envs_seeds(envs, None if seed is None else seed + EVAL_SEED_OFFSET + rank * n)
         CollectorCls = self.eval_CollectorCls or SerialEvalCollector
         self.eval_collector = CollectorCls(
-            envs=self._make_envs(n, env_kwargs, seed, first=EVAL_SEED_OFFSET + rank * n),
+            envs=envs,
             agent=self.agent,
             TrajInfoCls=self.TrajInfoCls,
-            max_T=self.eval_max_steps // n,
+            max_T=self._eval_time_limit(),
             max_trajectories=self.eval_max_trajectories,
         )
+        self.eval_collector.quota = self._eval_quota()

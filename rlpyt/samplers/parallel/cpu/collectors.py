@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from rlpyt.samplers._collect import HoldUntilBatchEnd, LocalActions, LoopCollector, ResetNow
+from typing import Any
+
+from rlpyt.samplers._collect import (
+    HoldUntilBatchEnd,
+    LocalActions,
+    LoopCollector,
+    LoopEvalCollector,
+    ResetNow,
+)
 
 
 class CpuResetCollector(LoopCollector):
@@ -17,3 +25,20 @@ class CpuWaitResetCollector(LoopCollector):
 
     mid_batch_reset = False
     actions, on_done = LocalActions, HoldUntilBatchEnd
+
+
+class CpuEvalCollector(LoopEvalCollector):
+    """Evaluates in a worker; trajectory infos go to the queue as soon as they are complete."""
+
+    actions = LocalActions
+
+    def collect_evaluation(self, itr: int) -> None:
+        """Run one evaluation, until ``max_T``, the quota, or ``sync.stop_eval``."""
+        self.run_evaluation(itr)
+        self.traj_infos_queue.put(None)
+
+    def is_enough(self, on_done: ResetNow) -> bool:
+        return bool(self.sync.stop_eval.value) or super().is_enough(on_done)
+
+    def report(self, place: tuple[int, int], traj_info: Any) -> None:
+        self.traj_infos_queue.put(traj_info, place)

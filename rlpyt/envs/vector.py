@@ -1,0 +1,370 @@
+"""Vector environments of gymnasium: B environments in one, stepped by one call.
+
+Row b of everything belongs to environment b. A step tells what its actions led to, and from where
+every environment goes on: where an episode ended that is the first observation of the next one. So
+there is a transition for every action and none for a reset, in each of gymnasium's modes:
+
+* ``SAME_STEP``: the environment has reset itself. What the actions led to is in its info.
+* ``NEXT_STEP``: the environment would reset itself instead of the next step, which then ignores its
+  action. Finished environments are reset here at once (``options["reset_mask"]``), before that.
+* ``DISABLED``: the environment waits for such a reset.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from rlpyt.envs._gym_state import layer_state, set_layer_states
+from rlpyt.envs._info import InfoLayout, infill_info
+from rlpyt.envs.base import EnvSpaces
+from rlpyt.envs.gym import Wrapper, _known_states, _layers
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.seed import make_generator
+from rlpyt.utils.types import BoolArray, NDArray, Nested
+
+SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
+# Those whose reset takes options["reset_mask"]; wrappers of gymnasium hand it on.
+_PARTIAL_RESET = frozenset(("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv"))
+_FINAL = ("final_obs", "final_info")
+
+
+class VectorStep(NamedTuple):
+    """What B environments return for one action each."""
+
+    observation: Nested  # [B,...] what the actions led to
+    reward: NDArray  # [B] float32
+    done: BoolArray  # [B] the episode of the learner ends here
+    env_info: Nested  # [B,...] with ``timeout``
+    next_inputs: Nested  # [B,...] ``observation``, but the first of the next episode after an end
+
+
+class VectorEnvWrapper(Wrapper):
+    """A vector environment with converted spaces, and its info as a record.
+
+    Construction resets the environment and does one step, to see which entries the info has; see
+    :class:`~rlpyt.envs.gym.GymEnvWrapper`, whose rules for the info hold here.
+
+    Args:
+        env: of gymnasium.
+        act_null_value: fills the null action.
+        obs_null_value: fills the null observation.
+        force_float32: turn float64 observations into float32.
+        autoreset_mode: of gymnasium, or its name; what ``env`` says if None.
+        partial_reset: whether ``env.reset`` takes ``options["reset_mask"]``; None to know by its
+            class.
+        info_example: entries which are not in every info, [B,...].
+
+    Attributes:
+        num_envs: B.
+        observation_space: of one environment.
+        action_space: of the first one; each has a generator of its own.
+
+    Raises:
+        ValueError: if the mode is unknown, or needs partial resets which ``env`` cannot do.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        act_null_value: Any = 0,
+        obs_null_value: Any = 0,
+        force_float32: bool = True,
+        autoreset_mode: Any = None,
+        partial_reset: bool | None = None,
+        info_example: Mapping[Any, Any] | None = None,
+    ) -> None:
+        super().__init__(env)
+        self.num_envs: int = env.num_envs
+        self.autoreset_mode = _mode_of(env, autoreset_mode)
+        if partial_reset is None:
+            partial_reset = type(env.unwrapped).__name__ in _PARTIAL_RESET
+        self.partial_reset = partial_reset
+        if self.autoreset_mode != SAME_STEP and not partial_reset:
+            raise ValueError(
+                f"{type(env.unwrapped).__name__} in the mode {self.autoreset_mode} has to be reset "
+                "one environment at a time, or resets would be taken for steps: make it with "
+                "autoreset_mode SAME_STEP, or as a SyncVectorEnv, or pass partial_reset=True if "
+                "its reset takes options['reset_mask']"
+            )
+        self._action_spaces = [
+            GymSpaceWrapper(copy.deepcopy(env.single_action_space), act_null_value, "act", False)
+            for _ in range(self.num_envs)
+        ]
+        self.action_space = self._action_spaces[0]
+        self.observation_space = GymSpaceWrapper(
+            env.single_observation_space, obs_null_value, "obs", force_float32
+        )
+        self._first_seed: int | None = int(make_generator().integers(2**31 - self.num_envs))
+        self._is_seed_due = True
+        self._info_layout = self._try_one_step(dict(info_example or {}))
+        self._needs_reset = True
+
+    def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
+        *wrappers, _ = _layers(self.env)
+        before = _known_states(wrappers)
+        self.reset()
+        info = self.env.step(self.action_space.revert(self.sample_actions()))[-1]
+        set_layer_states(before)
+        self._is_seed_due = True
+        example = infill_info(info_example, _without_masks(info))
+        zeros, no = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
+        return InfoLayout({**example, **self._learners_reward(zeros, no, no)[1]})
+
+    # --- Steps -----------------------------------------------------------------------------------
+
+    def step(self, action: Nested) -> VectorStep:
+        """Apply ``action`` [B,...] and start the next episode wherever one ended.
+
+        Raises:
+            RuntimeError: before the first reset.
+            ValueError: if an entry of the info changed its shape or type.
+        """
+        if self._needs_reset:
+            raise RuntimeError("step before reset: call reset() to start all episodes")
+        gym_action = self.action_space.revert(action)
+        observation, reward, terminated, truncated, info = self.env.step(gym_action)
+        done = np.logical_or(terminated, truncated)
+        any_done = bool(done.any())
+        observation = self.observation_space.convert(observation)
+        own_info = _without_masks(info)
+        next_inputs = observation
+        over = done
+        if any_done and self.autoreset_mode == SAME_STEP:
+            observation = self._with_final(observation, info, done)
+            own_info = _final_infos(own_info, info.get("final_info"), done)
+        timeout = np.logical_and(truncated, np.logical_not(terminated))
+        if any_done:
+            timeout |= done & np.asarray(own_info.get("timeout", False), dtype=bool)
+            over = self._is_over(done, truncated, own_info)
+            if self.autoreset_mode != SAME_STEP and over.any():
+                next_inputs = self.reset_some(over, observation)
+        reward, more_info = self._learners_reward(reward, over, timeout)
+        env_info = self._info_layout.read({**own_info, **more_info})
+        return VectorStep(observation, reward, done, env_info, next_inputs)
+
+    def _is_over(self, done: BoolArray, truncated: BoolArray, info: Mapping[str, Any]) -> BoolArray:
+        """[B], where the environment starts anew; elsewhere ``done`` is for the learner only."""
+        return done
+
+    def _learners_reward(
+        self, reward: NDArray, over: BoolArray, timeout: BoolArray
+    ) -> tuple[NDArray, dict[str, Any]]:
+        """The reward to learn from, float32, and what is added to the info."""
+        return np.asarray(reward, dtype=np.float32), {"timeout": timeout}
+
+    def _with_final(self, observation: Nested, info: Mapping[str, Any], over: BoolArray) -> Nested:
+        """A copy of ``observation`` with what the last actions of the episodes led to."""
+        final = info.get("final_obs", info.get("final_observation"))
+        if final is None:
+            raise ValueError(
+                f"{self.env} ended an episode in the mode SAME_STEP without final_obs in its info: "
+                "make it in another mode"
+            )
+        complete = _copy(observation)
+        for b in np.flatnonzero(over).tolist():
+            complete[b] = self.observation_space.convert(final[b])
+        return complete
+
+    # --- Resets and seeds ------------------------------------------------------------------------
+
+    def reset(self) -> Nested:
+        """Start an episode in all environments; return their first observations [B,...]."""
+        seed = self._first_seed if self._is_seed_due else None
+        self._is_seed_due = self._needs_reset = False
+        return self.observation_space.convert(self.env.reset(seed=seed)[0])
+
+    def reset_some(self, which: BoolArray, observation: Nested, seeded: bool = False) -> Nested:
+        """Start an episode in the environments ``which`` [B].
+
+        Args:
+            which: at least one.
+            observation: [B,...], present one of the others.
+            seeded: with the seeds of :meth:`seed`, as if it were the first one.
+
+        Returns:
+            A copy of ``observation`` with the first ones of these episodes.
+
+        Raises:
+            ValueError: if the environment can only be reset as a whole.
+        """
+        if not self.partial_reset:
+            raise ValueError(
+                f"{type(self.env.unwrapped).__name__} can only be reset as a whole: give the "
+                "sampler max_decorrelation_steps=0, or make it as a SyncVectorEnv"
+            )
+        seeds = self._seeds_of(which) if seeded else None
+        first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
+        first = self.observation_space.convert(first)
+        observation = _copy(observation)
+        observation[which] = first[which]
+        return observation
+
+    def _seeds_of(self, which: BoolArray) -> Any:
+        if self._first_seed is None:
+            return None
+        return [self._first_seed + b for b in range(self.num_envs)]
+
+    def seed(self, seed: int) -> None:
+        """Make environment b from its next reset on a function of ``seed + b``."""
+        self._first_seed, self._is_seed_due = int(seed), True
+        for b, space in enumerate(self._action_spaces):
+            space.seed(seed + b)
+        self.observation_space.seed(seed)
+
+    # --- Spaces ----------------------------------------------------------------------------------
+
+    @property
+    def spaces(self) -> EnvSpaces:
+        """Both spaces of one environment, converted."""
+        return EnvSpaces(observation=self.observation_space, action=self.action_space)
+
+    def sample_actions(self, which: BoolArray | None = None) -> Nested:
+        """Return random actions [B,...], each from the generator of its environment.
+
+        Args:
+            which: [B], environments which get one; the others get the null action. All if None.
+        """
+        null_action = self.action_space.null_value()
+        action = buffer_from_example(null_action, self.num_envs)
+        action[:] = null_action
+        for b, space in enumerate(self._action_spaces):
+            if which is None or which[b]:
+                action[b] = space.sample()
+        return action
+
+    # --- State -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to continue exactly from here, of a SyncVectorEnv.
+
+        Raises:
+            NotImplementedError: for environments which keep their state in threads or processes.
+        """
+        *wrappers, innermost = _layers(self.env)
+        return {
+            "wrappers": [layer_state(layer) for layer in wrappers],
+            "envs": [[layer_state(layer) for layer in _layers(e)] for e in _parts(innermost)],
+            "needs_reset": self._needs_reset,
+            "first_seed": self._first_seed,
+            "is_seed_due": self._is_seed_due,
+            "action_spaces": [space.state_dict() for space in self._action_spaces],
+            "observation_space": self.observation_space.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state``, which an environment with the same arguments gave."""
+        *wrappers, innermost = _layers(self.env)
+        parts = _parts(innermost)
+        if len(parts) != len(state["envs"]):
+            raise ValueError(
+                f"the saved vector environment had {len(state['envs'])} environments, this one has "
+                f"{len(parts)}: resume with the same number"
+            )
+        layers = [layer for part in parts for layer in _layers(part)]
+        set_layer_states(zip(wrappers, state["wrappers"]))
+        set_layer_states(zip(layers, [s for states in state["envs"] for s in states]))
+        # Every environment was left in the middle of an episode.
+        innermost._autoreset_envs[:] = False
+        self._needs_reset = state["needs_reset"]
+        self._first_seed, self._is_seed_due = state["first_seed"], state["is_seed_due"]
+        for space, space_state in zip(self._action_spaces, state["action_spaces"]):
+            space.load_state_dict(space_state)
+        self.observation_space.load_state_dict(state["observation_space"])
+
+    def close(self) -> None:
+        """Close all environments."""
+        self.env.close()
+
+
+def make(
+    id: str,
+    num_envs: int,
+    autoreset_mode: str = SAME_STEP,
+    vectorization_mode: str = "sync",
+    info_example: Mapping[Any, Any] | None = None,
+    vector_kwargs: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> VectorEnvWrapper:
+    """Make a vector environment by the id of its parts; an ``EnvCls`` of the vector sampler.
+
+    Args:
+        id: of gymnasium.
+        num_envs: how many; the sampler gives it.
+        autoreset_mode: ``"same_step"``, ``"next_step"`` or ``"disabled"``.
+        vectorization_mode: ``"sync"`` or ``"async"``, see ``gymnasium.make_vec``.
+        info_example: entries of the info which are not there in the first step, [B,...].
+        vector_kwargs: of the class of the vector environment.
+        kwargs: of the environments, or of ``gymnasium.make_vec``.
+    """
+    mode = gym.vector.AutoresetMode[autoreset_mode.upper()]
+    vector_kwargs = {"autoreset_mode": mode, **(vector_kwargs or {})}
+    env = gym.make_vec(
+        id,
+        num_envs=num_envs,
+        vectorization_mode=vectorization_mode,
+        vector_kwargs=vector_kwargs,
+        **kwargs,
+    )
+    return VectorEnvWrapper(env, info_example=info_example)
+
+
+def _mode_of(env: Any, given: Any) -> str:
+    mode = env.metadata.get("autoreset_mode") if given is None else given
+    name = getattr(mode, "name", str(mode)).lower().replace("-", "_")
+    known = {name.replace("_", ""): name for name in (SAME_STEP, NEXT_STEP, DISABLED)}
+    found = known.get(name.replace("_", ""))
+    if found is None:
+        raise ValueError(
+            f"autoreset_mode is {mode!r}, which is none of {', '.join(known.values())}: pass the "
+            "one of this environment (gymnasium since 1.1 tells it in metadata['autoreset_mode'])"
+        )
+    return found
+
+
+def _without_masks(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries without their masks, and without those of finished episodes."""
+    return {
+        key: _without_masks(value) if isinstance(value, Mapping) else value
+        for key, value in info.items()
+        if key not in _FINAL
+        and key != "TimeLimit.truncated"
+        and not (key[:1] == "_" and key[1:] in info)
+    }
+
+
+def _final_infos(info: dict[str, Any], final: Any, over: BoolArray) -> dict[str, Any]:
+    """``info``, with the entries of finished episodes where ``over``."""
+    if final is None:
+        return info
+    merged = dict(info)
+    for key, value in _without_masks(final).items():
+        mine = info.get(key)
+        if isinstance(value, Mapping):
+            merged[key] = _final_infos(dict(mine or {}), value, over)
+        elif mine is None:
+            merged[key] = value
+        else:
+            shape = (-1,) + (1,) * (np.ndim(value) - 1)
+            merged[key] = np.where(over.reshape(shape), value, mine)
+    return merged
+
+
+def _copy(buffer: Nested) -> Nested:
+    if isinstance(buffer, tuple):
+        return buffer._make([_copy(part) for part in buffer])  # type: ignore[attr-defined]
+    return buffer.copy()
+
+
+def _parts(vector_env: Any) -> list[Any]:
+    """The environments of a SyncVectorEnv."""
+    if not hasattr(vector_env, "envs"):
+        raise NotImplementedError(
+            f"{type(vector_env).__name__} cannot give its state: use a SyncVectorEnv to resume runs"
+        )
+    return list(vector_env.envs)

@@ -1,0 +1,154 @@
+"""What asynchronous samplers have in common: they start in two processes, and fill two batches.
+
+:meth:`AsyncSamplerMixin.async_initialize` runs in the process of the runner and makes all that is
+shared; ``initialize`` runs in the process of the sampler and starts environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from rlpyt.samplers.base import BaseSampler, make_env
+from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.utils._processes import can_be_pinned, get_context, pin_process, sharing_with
+from rlpyt.utils.allocator import tune_allocator
+from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import make_seed, set_seed
+from rlpyt.utils.types import Nested
+
+
+class AsyncSamplerMixin(BaseSampler):
+    """Makes the shared half of an asynchronous sampler; stands first among the bases.
+
+    Attributes:
+        double_buffer: two batches [T,B,...], numpy.
+        examples: see :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
+        seed: the environment of index i gets ``seed + i``.
+    """
+
+    start_method: str | None = None
+    example_subprocess: bool | None = None
+
+    agent: Any
+    seed: int
+    samples_np: Nested
+    double_buffer: tuple[Nested, Nested]
+    examples: dict[str, Any]
+
+    def async_initialize(
+        self,
+        agent: Any,
+        bootstrap_value: bool = False,
+        traj_info_kwargs: dict[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> tuple[tuple[Nested, Nested], dict[str, Any]]:
+        """Initialize the agent in shared memory, and make both batches; in the runner's process.
+
+        Args:
+            agent: is initialized with the spaces of the environments.
+            bootstrap_value: record the agent's value after the last step of a batch.
+            traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``, in all processes.
+            seed: of the environments; drawn if None.
+
+        Returns:
+            Both batches, and examples of what they hold.
+        """
+        self.agent = agent
+        self.seed = make_seed() if seed is None else seed
+        self._bootstrap_value = bootstrap_value
+        self._traj_info_kwargs = traj_info_kwargs or {}
+        for name, value in self._traj_info_kwargs.items():
+            setattr(self.TrajInfoCls, "_" + name, value)
+        B = self.batch_spec.B
+        start_method = get_context(self.start_method).get_start_method()
+        is_forked = start_method == "fork"
+        with sharing_with(start_method):
+            env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
+            agent.initialize(env.spaces, share_memory=True, global_B=B, env_ranks=list(range(B)))
+            examples: dict[str, Any] = {}
+            first, second = (
+                build_samples_buffer(
+                    agent,
+                    env,
+                    self.batch_spec,
+                    bootstrap_value,
+                    agent_shared=True,
+                    env_shared=True,
+                    subprocess=is_forked
+                    if self.example_subprocess is None
+                    else self.example_subprocess,
+                    examples=examples,
+                    next_observation=self.record_next_observation,
+                )[1]
+                for _ in range(2)
+            )
+            self._null_action = env.action_space.null_value()
+            env.close()
+        self.double_buffer, self.samples_np, self.examples = (first, second), first, examples
+        return self.double_buffer, examples
+
+
+class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
+    """Lets workers write into the batch that is free; stands first among the bases."""
+
+    samples_pyt: Nested = None  # Whoever reads the batches is in another process.
+
+    def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
+        """Fill one batch.
+
+        Args:
+            itr: iteration of the sampler.
+            db_idx: which of the two batches.
+
+        Returns:
+            The trajectory infos which were completed.
+        """
+        self.sync.db_idx.value = db_idx
+        _, traj_infos = super().obtain_samples(itr)
+        return traj_infos
+
+    def _agent_init(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is left to do."""
+
+    def _build_buffers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Nothing is left to do."""
+        return self.examples
+
+    def _build_parallel_ctrl(self, *args: Any, **kwargs: Any) -> None:
+        super()._build_parallel_ctrl(*args, **kwargs)
+        self.sync.db_idx = self._pool.context.RawValue("i", 0)
+
+    def _assemble_workers_kwargs(
+        self, affinity: Any, seed: int, n_envs_list: Sequence[int]
+    ) -> list[dict[str, Any]]:
+        workers_kwargs = super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
+        for spec, worker_kwargs in zip(self._worker_specs(n_envs_list), workers_kwargs):
+            worker_kwargs["samples_np"] = tuple(
+                samples_np[:, spec.columns] for samples_np in self.double_buffer
+            )
+            worker_kwargs["sync"].db_idx = self.sync.db_idx
+        return workers_kwargs
+
+
+def prepare_sampler_process(affinity: Mapping[str, Any], seed: int, name: str = "Sampler") -> None:
+    """Prepare a process which samples: CPUs, one torch thread, allocator, seed.
+
+    Args:
+        affinity: ``master_cpus`` (used unless ``set_affinity`` is False), optional.
+        seed: of the global random generators.
+        name: for the log.
+    """
+    cpus = affinity.get("master_cpus")
+    is_pinned = affinity.get("set_affinity", True) and can_be_pinned()
+    if cpus is not None and is_pinned:
+        pin_process(cpus)
+    torch.set_num_threads(1)
+    tune_allocator()
+    set_seed(seed)
+    logger.log(
+        f"{name} process initialized, CPU affinity {cpus if is_pinned and cpus else 'not set'}."
+    )

@@ -1,0 +1,50 @@
+"""Collectors which write into two batches in turn: one is filled while the other is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlpyt.samplers._collect import LoopCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
+
+
+class DoubleBufferCollectorMixin(LoopCollector):
+    """Takes a pair of batches as ``samples_np``; ``sync.db_idx`` says which one is filled.
+
+    It stands before the collector among the bases.
+
+    Args:
+        *args: of the collector.
+        **kwargs: of the collector.
+
+    Attributes:
+        double_buffer: both batches.
+        samples_np: the one which was filled last.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.double_buffer = self.samples_np
+        self.samples_np = self.double_buffer[0]
+
+    def collect_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """As of the collector, into the batch which is free."""
+        self.samples_np = self.double_buffer[self.sync.db_idx.value]
+        return super().collect_batch(*args, **kwargs)
+
+
+class DbCpuResetCollector(DoubleBufferCollectorMixin, CpuResetCollector):
+    """The agent acts in this process; a finished environment is reset at once."""
+
+
+class DbCpuWaitResetCollector(DoubleBufferCollectorMixin, CpuWaitResetCollector):
+    """The agent acts in this process; a finished environment waits for the end of the batch."""
+
+
+class DbGpuResetCollector(DoubleBufferCollectorMixin, GpuResetCollector):
+    """Actions are served; a finished environment is reset at once."""
+
+
+class DbGpuWaitResetCollector(DoubleBufferCollectorMixin, GpuWaitResetCollector):
+    """Actions are served; a finished environment waits for the end of the batch."""

@@ -1,0 +1,56 @@
+"""Workers in which agents act by themselves, apart from the process which trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
+from rlpyt.samplers.async_.collectors import DbCpuResetCollector
+from rlpyt.samplers.parallel.base import EVAL_TRAJ_CHECK as EVAL_TRAJ_CHECK
+from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
+
+
+class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
+    """Every worker has a copy of the agent, which shares the parameters of the sampler's.
+
+    Those change between batches only, when the ones which were published last are taken over.
+
+    Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = DbCpuResetCollector,
+        eval_CollectorCls: Any = CpuEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
+
+    def initialize(  # type: ignore[override]
+        self, affinity: Mapping[str, Any]
+    ) -> None:
+        """Start the workers, in the process of the sampler.
+
+        Args:
+            affinity: as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`, and
+                ``master_cpus`` of this process.
+        """
+        prepare_sampler_process(affinity, self.seed)
+        self.agent.async_cpu(share_memory=True)
+        super().initialize(
+            self.agent, affinity, self.seed, self._bootstrap_value, self._traj_info_kwargs
+        )
+
+    def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
+        """Fill one batch, acting by the parameters which were published last."""
+        self.agent.recv_shared_memory()
+        return super().obtain_samples(itr, db_idx)
+
+    def evaluate_agent(self, itr: int) -> list[Any]:
+        """Run one evaluation by the parameters which were published last."""
+        self.agent.recv_shared_memory()
+        return super().evaluate_agent(itr)

@@ -1,0 +1,81 @@
+"""Agent and environments in one process, apart from the process which trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlpyt.samplers.async_.base import AsyncSamplerMixin, prepare_sampler_process
+from rlpyt.samplers.async_.collectors import DbCpuResetCollector
+from rlpyt.samplers.serial.collectors import SerialEvalCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
+
+
+class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
+    """Steps the environments one after the other, in the process of the sampler.
+
+    Args:
+        *args: of :class:`~rlpyt.samplers.base.BaseSampler`.
+        start_method: of all processes of the run: "fork", "forkserver" or "spawn". None for the
+            environment variable ``RLPYT_START_METHOD``, or else "fork" on Linux and "spawn"
+            elsewhere.
+        **kwargs: of :class:`~rlpyt.samplers.base.BaseSampler`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = DbCpuResetCollector,
+        eval_CollectorCls: Any = SerialEvalCollector,
+        start_method: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
+        self.start_method = start_method
+
+    def initialize(  # type: ignore[override]
+        self, affinity: Mapping[str, Any]
+    ) -> None:
+        """Make and start the environments, in the process of the sampler.
+
+        Args:
+            affinity: ``master_cpus``, ``set_affinity`` and ``cuda_idx`` of the agent, all optional.
+        """
+        prepare_sampler_process(affinity, self.seed)
+        for name, value in self._traj_info_kwargs.items():
+            setattr(self.TrajInfoCls, "_" + name, value)
+        envs = self._make_envs(self.seed, range(self.batch_spec.B))
+        self.agent.to_device(affinity.get("cuda_idx"))
+        self.agent.async_cpu(share_memory=False)
+        # What is a shared value where there are workers.
+        self._sync: Any = AttrDict(db_idx=AttrDict(value=0))
+        self._start(envs, self.double_buffer, self.seed, sync=self._sync)
+        logger.log("Asynchronous serial sampler initialized.")
+
+    def obtain_samples(  # type: ignore[override]
+        self, itr: int, db_idx: int
+    ) -> list[Any]:
+        """Fill one batch, acting by the parameters which were published last.
+
+        Args:
+            itr: iteration of the sampler.
+            db_idx: which of the two batches.
+
+        Returns:
+            The trajectory infos which were completed.
+        """
+        self.agent.recv_shared_memory()
+        self._sync.db_idx.value = db_idx
+        self.agent_inputs, self.traj_infos, completed_infos = self.collector.collect_batch(
+            self.agent_inputs, self.traj_infos, itr
+        )
+        self.collector.reset_if_needed(self.agent_inputs)
+        return list(completed_infos)
+
+    def evaluate_agent(self, itr: int) -> list[Any]:
+        """Run one evaluation by the parameters which were published last."""
+        self.agent.recv_shared_memory()
+        return super().evaluate_agent(itr)

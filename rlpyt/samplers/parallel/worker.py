@@ -1,0 +1,230 @@
+"""What a worker process of a parallel sampler does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from rlpyt.samplers._collect import LoopCollector, LoopEvalCollector
+from rlpyt.samplers.base import EVAL_SEED_OFFSET, make_env
+from rlpyt.utils._pool import LifeSign
+from rlpyt.utils._processes import can_be_pinned, pin_process
+from rlpyt.utils.allocator import tune_allocator
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import rng_state, set_envs_seeds, set_rng_state, set_seed
+
+# What the sampler may ask for between batches, in ``ctrl.state_task``.
+NOTHING, GIVE_STATE, TAKE_STATE = 0, 1, 2
+
+
+def initialize_worker(
+    rank: int,
+    seed: int | None = None,
+    cpu: int | Sequence[int] | None = None,
+    torch_threads: int | None = None,
+) -> None:
+    """Prepare the process: CPUs, torch threads, allocator, seed.
+
+    Args:
+        rank: of the worker, for the log.
+        seed: of the global random generators; None to leave them.
+        cpu: one or several CPUs to run on; None for all.
+        torch_threads: None for 1 if there is ``cpu``, and otherwise for those of torch.
+    """
+    affinity = "not set"
+    if cpu is not None:
+        affinity = "not available on this system"
+        if can_be_pinned():
+            cpus = [cpu] if isinstance(cpu, int) else [int(c) for c in cpu]
+            pin_process(cpus)
+            affinity = str(cpus)
+    if torch_threads is not None or cpu is not None:
+        torch.set_num_threads(torch_threads or 1)
+    tune_allocator()
+    if seed is not None:
+        set_seed(seed)
+    logger.log(
+        f"Sampler worker {rank} initialized, CPU affinity {affinity}, "
+        f"torch threads {torch.get_num_threads()}, seed {seed}."
+    )
+
+
+def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any]) -> None:
+    """Make environments and collectors, and step them whenever the sampler says so.
+
+    Args:
+        common_kwargs: the same for all workers.
+        worker_kwargs: of this one.
+    """
+    with logger.using(logger.Logger()):  # Files and the like are the sampler's.
+        c, w = AttrDict(**common_kwargs), AttrDict(**worker_kwargs)
+        if c.is_quiet:
+            logger.disable()
+        initialize_worker(w.rank, w.seed, w.cpus, c.torch_threads)
+        worker = SamplingWorker(c, w)
+        try:
+            worker.start()
+            while worker.serve_once():
+                pass
+        finally:
+            worker.close()
+
+
+class SamplingWorker:
+    """Environments of one process, and what steps them.
+
+    Args:
+        common: settings of all workers.
+        own: settings of this worker.
+    """
+
+    def __init__(self, common: Any, own: Any) -> None:
+        self.common, self.own = common, own
+        self.envs: list[Any] = []
+        self.eval_envs: list[Any] = []
+        self.collector: Any = None
+        self.eval_collector: Any = None
+        self.agent_inputs: Any = None
+        self.traj_infos: list[Any] = []
+        self.life: LifeSign = own.sync.life
+
+    def start(self) -> None:
+        """Make everything, start all environments, and tell the sampler."""
+        c, w = self.common, self.own
+        for name, value in (c.traj_info_kwargs or {}).items():
+            setattr(c.TrajInfoCls, "_" + name, value)
+        self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks)
+        set_envs_seeds(self.envs, c.seed + w.env_ranks[0])
+        self.collector = c.CollectorCls(
+            rank=w.rank,
+            envs=self.envs,
+            samples_np=w.samples_np,
+            batch_T=c.batch_T,
+            TrajInfoCls=c.TrajInfoCls,
+            agent=c.get("agent", None),
+            sync=w.sync,
+            step_buffer_np=w.get("step_buffer_np", None),
+            global_B=c.global_B,
+            env_ranks=w.env_ranks,
+        )
+        self.collector.start_seed = c.seed
+        self.agent_inputs, self.traj_infos = self.collector.start_envs(c.max_decorrelation_steps)
+        self.collector.start_agent()
+        if w.n_eval_envs:
+            self._make_evaluation()
+        self._rest()
+        c.ctrl.barrier_out.wait()
+
+    def serve_once(self) -> bool:
+        """Do one task of the sampler; return False if that was to end."""
+        ctrl = self.common.ctrl
+        self.life.begin()
+        self.collector.reset_if_needed(self.agent_inputs)
+        self._rest()
+        ctrl.barrier_in.wait()
+        if ctrl.quit.value:
+            return False
+        self.life.begin()
+        if ctrl.state_task.value != NOTHING:
+            self._exchange_state(ctrl.state_task.value)
+        elif not ctrl.do_eval.value:
+            self._collect(ctrl.itr.value)
+        elif self.eval_collector is not None:
+            self.eval_collector.collect_evaluation(ctrl.itr.value)
+        self._rest()
+        ctrl.barrier_out.wait()
+        return True
+
+    def close(self) -> None:
+        """Close all environments."""
+        for env in (*self.envs, *self.eval_envs):
+            with suppress(Exception):
+                env.close()
+
+    def _rest(self) -> None:
+        self.life.end()
+
+    def _collect(self, itr: int) -> None:
+        self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
+            self.agent_inputs, self.traj_infos, itr
+        )
+        ranks = self.own.env_ranks
+        places = [(0, ranks[0])] * len(completed)  # Of a collector which does not know them.
+        if isinstance(self.collector, LoopCollector):
+            places = [(t, ranks[b]) for t, b in self.collector.completed_at]
+        for place, info in zip(places, completed):
+            self.common.traj_infos_queue.put(info, place)
+
+    def _make_envs(
+        self, envs: list[Any], env_kwargs: Any, first: int, env_ranks: Sequence[int]
+    ) -> None:
+        """Append environments one by one, so that those which were made are closed in any case."""
+        for index, env_rank in enumerate(env_ranks, start=first):
+            self.life.values[LifeSign.PLACE] = env_rank
+            envs.append(make_env(self.common.EnvCls, env_kwargs, index, env_rank))
+        self.life.values[LifeSign.PLACE] = -1
+
+    def _make_evaluation(self) -> None:
+        c, w = self.common, self.own
+        self._make_envs(self.eval_envs, c.eval_env_kwargs, w.first_eval_env, w.eval_env_ranks)
+        set_envs_seeds(self.eval_envs, c.seed + EVAL_SEED_OFFSET + w.eval_env_ranks[0])
+        self.eval_collector = c.eval_CollectorCls(
+            rank=w.rank,
+            envs=self.eval_envs,
+            TrajInfoCls=c.TrajInfoCls,
+            traj_infos_queue=c.eval_traj_infos_queue,
+            max_T=c.eval_max_T,
+            agent=c.get("agent", None),
+            sync=w.sync,
+            step_buffer_np=w.get("eval_step_buffer_np", None),
+        )
+        if isinstance(self.eval_collector, LoopEvalCollector):
+            self.eval_collector.env_ranks = w.eval_env_ranks
+            self.eval_collector.quota = w.eval_quota
+
+    # --- State -----------------------------------------------------------------------------------
+
+    def _exchange_state(self, task: int) -> None:
+        if task == GIVE_STATE:
+            self.own.state_pipe.send(self.state_dict())
+        else:
+            self.load_state_dict(self.own.state_pipe.recv())
+
+    def _inputs(self) -> Any:
+        """What the agent acts on next: in this process, or in the step buffer."""
+        step_buffer_np = self.own.get("step_buffer_np", None)
+        return self.agent_inputs if step_buffer_np is None else step_buffer_np
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all this worker needs to go on."""
+        agent = self.common.get("agent", None)
+        return {
+            "envs": [env.state_dict() for env in self.envs],
+            "eval_envs": [env.state_dict() for env in self.eval_envs],
+            "inputs": self._inputs()._asdict(),
+            "traj_infos": [dict(traj_info) for traj_info in self.traj_infos],
+            "collector": self.collector.state_dict(),
+            "agent": None if agent is None else agent.sample_state_dict(),
+            "rng": rng_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``."""
+        for envs, states in ((self.envs, state["envs"]), (self.eval_envs, state["eval_envs"])):
+            for env, env_state in zip(envs, states):
+                env.load_state_dict(env_state)
+        for buffer, saved in zip(self._inputs(), state["inputs"].values()):
+            if buffer is not None:
+                buffer[:] = saved
+        for traj_info, saved in zip(self.traj_infos, state["traj_infos"]):
+            traj_info.clear()
+            traj_info.update(saved)
+        self.collector.load_state_dict(state["collector"])
+        agent = self.common.get("agent", None)
+        if agent is not None:
+            agent.load_sample_state_dict(state["agent"])
+        set_rng_state(state["rng"])

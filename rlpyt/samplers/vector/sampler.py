@@ -1,0 +1,222 @@
+"""Agent and a vector environment in one process: one batched step of each per time step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlpyt.core.records import AgentInputs
+from rlpyt.samplers.base import EVAL_SEED_OFFSET, BaseSampler, EnvKwargs
+from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
+from rlpyt.samplers.vector._trajectories import Trajectories
+from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
+from rlpyt.utils.logging import logger
+
+
+class VectorSampler(BaseSampler):
+    """Steps all environments by one call, in the process of the runner.
+
+    Batches are the same as those of any other sampler: a row for every action, none for a reset.
+
+    Args as of :class:`~rlpyt.samplers.base.BaseSampler`, but ``EnvCls`` makes the vector
+    environment: it is called with ``num_envs`` and ``env_kwargs``, which is one mapping for all,
+    and returns what :class:`~rlpyt.envs.vector.VectorEnvWrapper` is, or what has the same methods:
+    ``rlpyt.envs.vector.make`` by the id of gymnasium, ``rlpyt.envs.atari.vector.AtariVector`` for
+    games. A finished episode is always followed by the next one; ``mid_batch_reset`` is True.
+
+    Raises:
+        TypeError: if ``env_kwargs`` or ``eval_env_kwargs`` is no mapping.
+    """
+
+    env: Any = None
+    eval_env: Any = None
+    agent_inputs: AgentInputs
+    trajectories: Trajectories
+    collector: Any = None
+    eval_collector: Any = None
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = VectorResetCollector,
+        eval_CollectorCls: Any = VectorEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
+        self._check_evaluation()
+        for name in ("env_kwargs", "eval_env_kwargs"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping) and not (name[:4] == "eval" and value is None):
+                raise TypeError(
+                    f"{name} is {value!r}: one vector environment takes one mapping for all of its "
+                    "parts; use another sampler for environments which differ"
+                )
+
+    def initialize(
+        self,
+        agent: Any,
+        affinity: Any = None,
+        seed: int | None = None,
+        bootstrap_value: bool = False,
+        traj_info_kwargs: dict[str, Any] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> dict[str, Any]:
+        """Make environments and buffers, initialize the agent, and start both.
+
+        Args:
+            agent: is initialized with the spaces of one environment.
+            affinity: unused; the runner sets that of its process.
+            seed: the environment of global index i gets ``seed + i``; evaluation is offset.
+            bootstrap_value: record the agent's value after the last step of a batch.
+            traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``.
+            rank: of this process among ``world_size``.
+            world_size: processes which sample the same way.
+
+        Returns:
+            Examples of what the buffers hold, see
+            :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
+        """
+        B = self.batch_spec.B
+        global_B, env_ranks = B * world_size, list(range(rank * B, (rank + 1) * B))
+        self.agent = agent
+        self.env = self._make_env(self.env_kwargs, B)
+        agent.initialize(
+            self.env.spaces, share_memory=False, global_B=global_B, env_ranks=env_ranks
+        )
+        examples: dict[str, Any] = {}
+        get_example_outputs(agent, _FirstOf(self.env), examples)
+        self.samples_pyt, self.samples_np, examples = build_samples_buffer(
+            agent,
+            self.env,
+            self.batch_spec,
+            bootstrap_value,
+            agent_shared=False,
+            env_shared=False,
+            subprocess=False,
+            examples=examples,
+            next_observation=self.record_next_observation,
+        )
+        for name, value in (traj_info_kwargs or {}).items():
+            setattr(self.TrajInfoCls, "_" + name, value)
+        if seed is not None:  # After the example step, which leaves no trace then.
+            self.env.seed(seed + env_ranks[0])
+        self.collector = self.CollectorCls(
+            rank=0,
+            envs=self.env,
+            samples_np=self.samples_np,
+            batch_T=self.batch_spec.T,
+            TrajInfoCls=self.TrajInfoCls,
+            agent=agent,
+            global_B=global_B,
+            env_ranks=env_ranks,
+        )
+        self.collector.start_seed = seed
+        if self.eval_n_envs > 0:
+            self._make_evaluation(seed, rank)
+        self.agent_inputs, self.trajectories = self.collector.start_envs(
+            self.max_decorrelation_steps
+        )
+        self.collector.start_agent()
+        logger.log("Vector Sampler initialized.")
+        return examples
+
+    def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
+        """Collect one batch; see :meth:`BaseSampler.obtain_samples`."""
+        _, _, completed = self.collector.collect_batch(self.agent_inputs, self.trajectories, itr)
+        return self.samples_pyt, completed
+
+    def evaluate_agent(self, itr: int) -> list[Any]:
+        """Run one evaluation and return its completed trajectory infos.
+
+        Raises:
+            ValueError: if the sampler has no evaluation environments.
+        """
+        if self.eval_collector is None:
+            raise ValueError(
+                f"eval_n_envs is {self.eval_n_envs}, so there is nothing to evaluate in: give the "
+                "sampler eval_n_envs >= 1, eval_env_kwargs and eval_max_steps"
+            )
+        infos: list[Any] = self.eval_collector.collect_evaluation(itr)
+        return infos
+
+    def shutdown(self) -> None:
+        """Close all environments."""
+        for env in (self.env, self.eval_env):
+            if env is not None:
+                env.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of environments, trajectories and acting agent."""
+        return {
+            "env": self.env.state_dict(),
+            "eval_env": None if self.eval_env is None else self.eval_env.state_dict(),
+            "agent_inputs": self.agent_inputs._asdict(),
+            "trajectories": self.trajectories.state_dict(),
+            "agent": self.agent.sample_state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``; the sampler must be initialized with the same sizes."""
+        if (state["eval_env"] is None) != (self.eval_env is None):
+            raise ValueError(
+                f"eval_n_envs is {self.eval_n_envs}, and the saved sampler had "
+                f"{'none' if state['eval_env'] is None else 'some'}: resume with the same number"
+            )
+        self.env.load_state_dict(state["env"])
+        if self.eval_env is not None:
+            self.eval_env.load_state_dict(state["eval_env"])
+        for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
+            buffer[:] = saved
+        self.trajectories.load_state_dict(state["trajectories"])
+        self.agent.load_sample_state_dict(state["agent"])
+
+    def _make_env(self, env_kwargs: EnvKwargs, n: int) -> Any:
+        assert isinstance(env_kwargs, Mapping), "checked by the constructor"
+        env = self.EnvCls(**{"num_envs": n, **env_kwargs})
+        if not hasattr(env, "sample_actions"):
+            raise TypeError(
+                f"EnvCls made {env!r}, which is no vector environment of this library: use "
+                "rlpyt.envs.vector.make or AtariVector, or wrap it in VectorEnvWrapper"
+            )
+        if env.num_envs != n:
+            raise ValueError(
+                f"the vector environment has num_envs {env.num_envs}, but the sampler needs {n} "
+                "(batch_B, or eval_n_envs): leave num_envs out of env_kwargs"
+            )
+        return env
+
+    def _make_evaluation(self, seed: int | None, rank: int) -> None:
+        n = self.eval_n_envs
+        kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
+        self.eval_env = self._make_env(kwargs, n)
+        if seed is not None:
+            self.eval_env.seed(seed + EVAL_SEED_OFFSET + rank * n)
+        CollectorCls = self.eval_CollectorCls or VectorEvalCollector
+        self.eval_collector = CollectorCls(
+            envs=self.eval_env,
+            agent=self.agent,
+            TrajInfoCls=self.TrajInfoCls,
+            max_T=self._eval_time_limit(),
+            max_trajectories=self.eval_max_trajectories,
+            quota=self._eval_quota(),
+        )
+
+
+class _FirstOf:
+    """The first part of a vector environment, for one example step."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self.action_space = env.action_space
+
+    def reset(self) -> Any:
+        return self._env.reset()[0]
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any]:
+        actions = self._env.sample_actions()
+        actions[0] = action
+        step = self._env.step(actions)
+        env_info = step.env_info[0] if step.env_info else step.env_info
+        return step.observation[0], step.reward[0], bool(step.done[0]), env_info

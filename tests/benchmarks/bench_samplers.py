@@ -1,0 +1,182 @@
+"""How fast each sampler samples, without learning: Pong (AtariFfAgent) and HalfCheetah (MujocoFf).
+
+Run it on a quiet machine; the samplers take turns, so that what disturbs one disturbs all, and each
+round gives ratios of its own. On a busy machine the CPU time of all processes together says more:
+the ceiling is what it allows, were all CPUs of the machine busy with nothing else:
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_samplers.py --json samplers.json
+
+``--step-loop`` measures instead what the serial loop costs above ``env.step`` and ``agent.step``
+called in turn, which is its floor: called in a row each of them is faster than that, since it finds
+its code and data in the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import psutil
+import torch
+
+from rlpyt.agents.pg.atari import AtariFfAgent
+from rlpyt.agents.pg.mujoco import MujocoFfAgent
+from rlpyt.envs import gym
+from rlpyt.envs.atari.atari_env import AtariEnv
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import (
+    AlternatingSampler,
+    NoOverlapAlternatingSampler,
+)
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.allocator import tune_allocator
+from rlpyt.utils.logging import logger
+
+N_CPUS = os.cpu_count() or 1
+
+
+class Workload(NamedTuple):
+    """What is sampled."""
+
+    EnvCls: Callable[..., Any]
+    env_kwargs: dict[str, Any]
+    AgentCls: Callable[[], Any]
+    batch_T: int
+    batch_B: int
+
+
+WORKLOADS = {
+    "pong": Workload(AtariEnv, {"game": "pong"}, AtariFfAgent, 5, 16),
+    "cheetah": Workload(gym.make, {"id": "HalfCheetah-v5"}, MujocoFfAgent, 50, 8),
+}
+
+# Sampler and number of workers, in the order of the table.
+SAMPLERS = {
+    "serial": (SerialSampler, 0),
+    "cpu, 2 workers": (CpuSampler, 2),
+    "gpu on cpu, 2 workers": (GpuSampler, 2),
+    "alternating, 4 workers": (AlternatingSampler, 4),
+    "no overlap, 4 workers": (NoOverlapAlternatingSampler, 4),
+}
+
+
+def start(workload: Workload, SamplerCls: Any, n_workers: int) -> Any:
+    EnvCls, env_kwargs, AgentCls, batch_T, batch_B = workload
+    sampler = SamplerCls(EnvCls, env_kwargs, batch_T, batch_B, max_decorrelation_steps=0)
+    workers_cpus = [i % N_CPUS for i in range(n_workers)]
+    sampler.initialize(AgentCls(), affinity={"workers_cpus": workers_cpus}, seed=0)
+    sampler.obtain_samples(0)
+    return sampler
+
+
+def cpu_seconds(sampler: Any) -> float:
+    """CPU time so far of this process and the workers."""
+    pids = [None, *(worker.pid for worker in getattr(sampler, "workers", ()))]
+    return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
+
+
+def measure(sampler: Any, seconds: float) -> tuple[float, float]:
+    """Steps per second, and CPU seconds per step."""
+    n_steps, begin, cpu_begin = 0, time.perf_counter(), cpu_seconds(sampler)
+    while time.perf_counter() - begin < seconds:
+        sampler.obtain_samples(1)
+        n_steps += sampler.batch_size
+    elapsed = time.perf_counter() - begin
+    return n_steps / elapsed, (cpu_seconds(sampler) - cpu_begin) / n_steps
+
+
+def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -> dict[str, Any]:
+    samplers = {name: start(workload, *SAMPLERS[name]) for name in names}
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name, sampler in samplers.items():
+            results[name].append(measure(sampler, seconds))
+    for sampler in samplers.values():
+        sampler.shutdown()
+    first = [speed for speed, _ in results[names[0]]]
+    table = {}
+    for name, pairs in results.items():
+        cpu = statistics.median(seconds for _, seconds in pairs)
+        table[name] = {
+            "steps_per_second": statistics.median(speed for speed, _ in pairs),
+            "ratio": statistics.median(speed / serial for (speed, _), serial in zip(pairs, first)),
+            "cpu_us_per_step": 1e6 * cpu,
+            "ceiling": (1 if name == "serial" else N_CPUS) / cpu,
+        }
+    return table
+
+
+def step_loop(workload: Workload, rounds: int, n_steps: int = 500) -> dict[str, Any]:
+    """CPU time of a step with one environment, of the loop and of its floor."""
+    sampler = start(workload._replace(batch_T=n_steps, batch_B=1), SerialSampler, 0)
+    env, agent = sampler.envs[0], sampler.agent
+    inputs = tuple(torch.as_tensor(x) for x in sampler.agent_inputs)
+
+    def floor() -> None:
+        for _ in range(n_steps):
+            if env.step(agent.step(*inputs).action.numpy()[0]).done:
+                env.reset()
+
+    def microseconds(work: Callable[[], Any]) -> float:
+        begin = time.process_time()
+        work()
+        return 1e6 * (time.process_time() - begin) / n_steps
+
+    pairs = [
+        (microseconds(lambda: sampler.obtain_samples(1)), microseconds(floor))
+        for _ in range(rounds)
+    ]
+    return {
+        "loop_us": statistics.median(loop for loop, _ in pairs),
+        "floor_us": statistics.median(bare for _, bare in pairs),
+        "overhead_us": statistics.median(loop - bare for loop, bare in pairs),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workloads", nargs="+", default=list(WORKLOADS), choices=WORKLOADS)
+    parser.add_argument("--samplers", nargs="+", default=list(SAMPLERS), choices=SAMPLERS)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per sampler and round")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads of the master")
+    parser.add_argument("--step-loop", action="store_true", help="measure the serial loop alone")
+    parser.add_argument("--json", help="also write the result to this file")
+    args = parser.parse_args()
+    torch.set_num_threads(1 if args.step_loop else args.threads)
+    tune_allocator()
+    logger.disable()
+    result: dict[str, Any] = {
+        "machine": f"{platform.processor() or platform.machine()}, {N_CPUS} CPUs",
+        "torch": torch.__version__,
+        "load": os.getloadavg()[0],
+    }
+    for name in args.workloads:
+        workload = WORKLOADS[name]
+        if args.step_loop:
+            result[name] = step_loop(workload, args.rounds)
+            print(f"\n{name}, serial step loop, B=1, CPU time per step")
+            for part, value in result[name].items():
+                print(f"  {part:<24} {value:9.1f}")
+            continue
+        result[name] = compare(args.samplers, workload, args.rounds, args.seconds)
+        print(f"\n{name}, T={workload.batch_T} B={workload.batch_B}, medians of rounds")
+        for sampler_name, row in result[name].items():
+            print(
+                f"  {sampler_name:<24} {row['steps_per_second']:8.0f} steps/s {row['ratio']:6.2f}"
+                f" {row['cpu_us_per_step']:8.0f} us CPU, ceiling {row['ceiling']:7.0f}"
+            )
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(result, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

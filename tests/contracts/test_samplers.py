@@ -1,0 +1,275 @@
+"""All samplers give the same: batches field by field, trajectories, evaluations, states.
+
+``SAMPLERS`` lists them with the numbers of workers to try. A further sampler is to be added here.
+"""
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_func
+from tests.samplers.parallel_parts import (
+    PARALLEL,
+    AlternatingRule,
+    CoinAgent,
+    RecurrentRule,
+    RuleAgent,
+    as_dict,
+    assert_equal,
+    start,
+)
+from tests.samplers.parts import CountEnv
+
+MAGIC = 77  # Shows in a cell which nobody writes.
+B = 6
+N_BATCHES = 3
+SAMPLERS = [
+    pytest.param(SamplerCls, n, id=f"{SamplerCls.__name__}-{n}")
+    for SamplerCls in PARALLEL
+    for n in ((2, 4) if SamplerCls.alternating else (1, 2, 3, 4))
+]
+ONE_OF_EACH = [pytest.param(SamplerCls, 2, id=SamplerCls.__name__) for SamplerCls in PARALLEL]
+EVALUATION = dict(eval_n_envs=4, eval_max_steps=4 * 30)
+LIMITS = {
+    "steps": {},
+    "trajectories": {"eval_max_trajectories": 5},
+    "more trajectories than there are": {"eval_max_trajectories": 999},
+    "episodes": {"eval_n_episodes": 7, "eval_max_steps": None},
+    "fewer episodes than environments": {"eval_n_episodes": 3, "eval_max_steps": None},
+    "episodes and steps": {"eval_n_episodes": 30},
+}
+
+
+@pytest.fixture(autouse=True)
+def _discount_of_one_afterwards():
+    yield
+    TrajInfo._discount = 1
+
+
+def make_agent(SamplerCls, is_recurrent):
+    if not is_recurrent:
+        return RuleAgent()
+    return AlternatingRule() if SamplerCls.alternating else RecurrentRule()
+
+
+def fill(buffer):
+    buffer_func(buffer, lambda x: x.fill(MAGIC))
+
+
+def batch(sampler, itr):
+    """Everything a batch gives, from a buffer in which all cells were spoilt before."""
+    fill(sampler.samples_np)
+    samples, infos = sampler.obtain_samples(itr)
+    return as_dict(samples), [dict(info) for info in infos]
+
+
+def assert_same_batch(actual, expected):
+    assert_equal(actual[0], expected[0])
+    assert actual[1] == expected[1]
+
+
+def run(SamplerCls, n_workers, is_recurrent, collector, **kwargs):
+    """Three batches, with an evaluation after the first."""
+    sampler, agent = start(
+        SamplerCls,
+        n_workers,
+        make_agent(SamplerCls, is_recurrent),
+        batch_B=B,
+        CollectorCls=collector,
+        record_next_observation=True,
+        env_kwargs=[{"offset": 100 * b} for b in range(B)],
+        **EVALUATION,
+        **kwargs,
+    )
+    batches = []
+    for itr in range(N_BATCHES):
+        agent.sample_mode(itr)
+        batches.append(batch(sampler, itr))
+        agent.train_mode(itr)
+        if itr == 0:
+            batches.append(({}, [dict(info) for info in sampler.evaluate_agent(itr)]))
+    sampler.shutdown()
+    return batches
+
+
+@cache
+def expected_run(is_recurrent, collector):
+    return run(SerialSampler, 0, is_recurrent, collector)
+
+
+@pytest.mark.parametrize("collector", ["reset", "wait"])
+@pytest.mark.parametrize("is_recurrent", [False, True], ids=["feed-forward", "recurrent"])
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), SAMPLERS)
+def test_batches_are_those_of_the_serial_sampler(SamplerCls, n_workers, is_recurrent, collector):
+    expected = expected_run(is_recurrent, collector)
+    actual = run(SamplerCls, n_workers, is_recurrent, collector)
+    for a, b in zip(actual, expected, strict=True):
+        assert_same_batch(a, b)
+
+
+def test_the_case_is_not_trivial():
+    """What is compared above has lost lives, resets, blanks, and all columns are different."""
+    fields = {**expected_run(True, "reset")[2][0]}
+    done, over = fields[".env.done"], fields[".env.env_info.traj_done"]
+    assert over.any()
+    assert (done & ~over).any()
+    assert (over & ~done).any()
+    assert np.unique(fields[".env.reward"], axis=1).shape[1] == B
+    assert len(np.unique(fields[".agent.action"])) == 4
+    assert fields[".agent.agent_info.prev_rnn_state"].max() > 7, "states survive the batch"
+    waiting = expected_run(True, "wait")[2][0]
+    ended = waiting[".env.done"] | waiting[".env.env_info.traj_done"]
+    blank = np.cumsum(ended, axis=0)[:-1] > 0
+    assert blank.any()
+    assert waiting[".env.done"][1:][blank].all()
+    for name in (".env.reward", ".env.env_info.draw", ".agent.action", ".env.observation.count"):
+        assert not waiting[name][1:][blank].any(), name
+    assert not any((array == MAGIC).any() for array in fields.values())
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), ONE_OF_EACH)
+@pytest.mark.slow
+def test_every_start_method_gives_the_same(SamplerCls, n_workers, method):
+    actual = run(SamplerCls, n_workers, True, "wait", start_method=method)
+    for a, b in zip(actual, expected_run(True, "wait"), strict=True):
+        assert_same_batch(a, b)
+
+
+# --- Evaluation -----------------------------------------------------------------------------------
+
+
+def evaluate(SamplerCls, n_workers, limits, is_recurrent=False):
+    sampler, agent = start(
+        SamplerCls, n_workers, make_agent(SamplerCls, is_recurrent), **{**EVALUATION, **limits}
+    )
+    results = []
+    for itr in range(2):  # The second shows whether the first left everything as it was.
+        agent.eval_mode(itr)
+        results.append([dict(info) for info in sampler.evaluate_agent(itr)])
+        agent.sample_mode(itr)
+        results.append(batch(sampler, itr)[1])
+    sampler.shutdown()
+    return results
+
+
+@cache
+def expected_evaluation(limit):
+    return evaluate(SerialSampler, 0, LIMITS[limit])
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), SAMPLERS)
+def test_evaluations_are_those_of_the_serial_sampler(SamplerCls, n_workers, limit):
+    # A limit of trajectories used to end in a TypeError (alternating), or to leave a semaphore
+    # raised, so that all later evaluations were out of step (without overlap).
+    actual = evaluate(SamplerCls, n_workers, LIMITS[limit])
+    first, batch_1, second, batch_2 = expected_evaluation(limit)
+    assert [actual[i] for i in (0, 1, 3)] == [first, batch_1, batch_2]
+    if limit == "trajectories":
+        # Workers which were ahead have drawn more from the streams of their environments.
+        assert len(actual[2]) >= LIMITS[limit]["eval_max_trajectories"]
+    else:
+        assert actual[2] == second
+
+
+def test_evaluations_end_as_their_limits_say():
+    n_trajs = {limit: len(expected_evaluation(limit)[0]) for limit in LIMITS}
+    assert 5 <= n_trajs["trajectories"] < n_trajs["steps"]
+    assert n_trajs["steps"] == n_trajs["more trajectories than there are"]
+    assert n_trajs["episodes"] == 7
+    assert n_trajs["fewer episodes than environments"] == 3
+    assert 7 < n_trajs["episodes and steps"] < 30
+
+
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), [(SerialSampler, 0), *ONE_OF_EACH])
+def test_exactly_n_episodes_do_not_favour_short_ones(SamplerCls, n_workers):
+    """Environment 0 of 2 has episodes ten times as long, and half of the trajectories are its."""
+    sampler, _ = start(
+        SamplerCls,
+        n_workers,
+        EnvCls=CountEnv,
+        env_kwargs={"episode_steps": 3},
+        eval_n_envs=2,
+        eval_env_kwargs=[{"episode_steps": 30}, {"episode_steps": 3}],
+        eval_n_episodes=4,
+    )
+    lengths = [info.Length for info in sampler.evaluate_agent(0)]
+    sampler.shutdown()
+    assert sorted(lengths) == [3, 3, 30, 30]
+
+
+# --- Every trajectory once ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), ONE_OF_EACH)
+def test_every_trajectory_is_counted_once_and_at_once(SamplerCls, n_workers):
+    # Infos which were still on their way used to be counted an iteration later, or never.
+    sampler, _ = start(SamplerCls, n_workers, RuleAgent(), batch_T=20)
+    for itr in range(25):
+        samples, infos = sampler.obtain_samples(itr)
+        assert len(infos) == int(samples.env.env_info.traj_done.sum())
+    sampler.shutdown()
+
+
+# --- Random actions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), ONE_OF_EACH)
+def test_random_actions_have_the_same_distribution(SamplerCls, n_workers):
+    sampler, _ = start(SamplerCls, n_workers, CoinAgent(), batch_T=400)
+    samples, _ = sampler.obtain_samples(0)
+    actions = samples.agent.action.numpy().copy()
+    sampler.shutdown()
+    shares = np.bincount(actions.ravel(), minlength=5)[1:] / actions.size
+    np.testing.assert_allclose(shares, 0.25, atol=0.045)  # Four deviations of the share.
+    for b in range(1, actions.shape[1]):
+        assert (actions[:, 0] == actions[:, b]).mean() < 0.4, "streams are different"
+
+
+# --- State ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("AgentCls", [None, CoinAgent], ids=["rule", "random"])
+@pytest.mark.parametrize("collector", ["reset", "wait"])
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), [(SerialSampler, 0), *ONE_OF_EACH])
+def test_goes_on_from_its_state(SamplerCls, n_workers, collector, AgentCls):
+    def begin(seed):
+        agent = AgentCls() if AgentCls else make_agent(SamplerCls, is_recurrent=True)
+        kwargs = dict(CollectorCls=collector, **EVALUATION)
+        return start(SamplerCls, n_workers, agent, seed=seed, **kwargs)
+
+    torch.manual_seed(1)
+    sampler, agent = begin(seed=3)
+    batch(sampler, 0)
+    agent.train_mode(0)
+    state, rng = copy.deepcopy(sampler.state_dict()), torch.get_rng_state()
+    agent.sample_mode(1)
+    expected = [batch(sampler, itr) for itr in (1, 2)]
+    sampler.shutdown()
+
+    other, agent = begin(seed=4)
+    batch(other, 0)
+    agent.train_mode(0)
+    other.load_state_dict(state)
+    torch.set_rng_state(rng)
+    agent.sample_mode(1)
+    actual = [batch(other, itr) for itr in (1, 2)]
+    other.shutdown()
+    for a, b in zip(actual, expected):
+        assert_same_batch(a, b)
+
+
+def test_a_state_of_other_sizes_is_refused():
+    sampler, _ = start(PARALLEL[0], 2)
+    state = sampler.state_dict()
+    sampler.shutdown()
+    other, _ = start(PARALLEL[0], 1)
+    with pytest.raises(ValueError, match="resume with the same sampler, sizes and number"):
+        other.load_state_dict(state)
+    other.shutdown()

@@ -1,0 +1,178 @@
+"""Vector environments: a transition for each action, none for a reset, in all modes."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+
+from rlpyt.envs.vector import VectorEnvWrapper, make
+from tests.envs.vector_parts import MODES, make_vector
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_step_tells_the_end_and_the_next_start(mode):
+    env = make_vector(2, mode)
+    first = env.reset()
+    assert first.steps.dtype == np.float32
+    for t, actions in enumerate(([0, 0], [0, 0], [2, 0], [0, 0])):  # The first one ends at once.
+        step = env.step(np.array(actions))
+        if t == 2:
+            assert step.done.tolist() == [True, False]
+            assert step.observation.steps[:, 0].tolist() == [3, 3]
+            assert step.next_inputs.steps[:, 0].tolist() == [0, 3]
+            assert step.env_info.double.tolist() == [6, 6]
+            assert step.env_info.inner.twice.tolist() == [6, 2]
+            assert not step.env_info.timeout.any()
+    # Dense: the step after the end is one of the next episode, in every mode.
+    assert step.observation.steps[:, 0].tolist() == [1, 4]
+    assert step.reward.tolist() == [-0.5, 2.5]
+    step = env.step(np.array([0, 0]))
+    assert step.done.tolist() == [False, True]
+    assert step.env_info.timeout.tolist() == [False, True]
+    assert step.observation.kind.tolist() == [2, 2]  # 1 + count % 3, counted from zero
+    assert step.next_inputs.kind.tolist() == [2, 0]
+
+
+def test_terminated_and_truncated_at_once_is_no_timeout():
+    env = make_vector(1)
+    env.reset()
+    for action in (0, 0, 0, 0, 2):
+        step = env.step(np.array([action]))
+    assert step.done.all()
+    assert not step.env_info.timeout.any()
+
+
+def test_info_has_the_fields_of_the_step_without_masks_and_texts():
+    env = make_vector(2)
+    env.reset()
+    info = env.step(np.array([0, 0])).env_info
+    assert info._fields == ("double", "inner", "timeout")
+    assert info.inner._fields == ("twice",)
+
+
+def test_next_step_mode_without_partial_resets_is_refused():
+    # Its resets would appear as transitions which ignore their actions.
+    with pytest.raises(ValueError, match="partial_reset"):
+        VectorEnvWrapper(CartPoleVectorEnv(2))
+
+
+def test_unknown_mode_is_refused():
+    env = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")])
+    with pytest.raises(ValueError, match="autoreset_mode is 'never'"):
+        VectorEnvWrapper(env, autoreset_mode="never")
+
+
+def test_whole_reset_only_says_so():
+    env = make_vector(2, partial_reset=False)
+    with pytest.raises(ValueError, match="max_decorrelation_steps=0"):
+        env.reset_some(np.array([True, False]), env.reset())
+
+
+def test_step_before_reset():
+    with pytest.raises(RuntimeError, match="reset"):
+        make_vector(1).step(np.zeros(1, dtype=int))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_seed_and_state_continue_identically(mode):
+    def steps(env, n):
+        rows = []
+        for _ in range(n):
+            step = env.step(env.sample_actions())
+            rows.append((step.observation.copy(), step.done.copy(), step.next_inputs.copy()))
+        return rows
+
+    envs = [make("CartPole-v1", 3, mode, max_episode_steps=9) for _ in range(2)]
+    for env in envs:
+        env.seed(5)
+        env.reset()
+    np.testing.assert_equal(steps(envs[0], 15), steps(envs[1], 15))
+    state = envs[0].state_dict()
+    rows = steps(envs[0], 15)
+    other = make("CartPole-v1", 3, mode, max_episode_steps=9)
+    other.load_state_dict(state)
+    np.testing.assert_equal(steps(other, 15), rows)
+
+
+def test_a_partial_reset_with_seeds_is_like_the_first_one():
+    env = make("CartPole-v1", 3)
+    env.seed(5)
+    first = env.reset()
+    for _ in range(3):
+        observation = env.step(env.sample_actions()).next_inputs
+    which = np.array([False, True, False])
+    again = env.reset_some(which, observation, seeded=True)
+    np.testing.assert_array_equal(again[1], first[1])
+    np.testing.assert_array_equal(again[[0, 2]], observation[[0, 2]])
+
+
+def test_asynchronous_environments_step_and_refuse_to_give_their_state():
+    env = make("CartPole-v1", 2, "next_step", vectorization_mode="async", max_episode_steps=4)
+    try:
+        env.seed(1)
+        env.reset()
+        for _ in range(4):
+            step = env.step(np.array([0, 1]))
+        assert step.done.all()
+        assert step.env_info.timeout.all()
+        assert (step.next_inputs != step.observation).any()
+        with pytest.raises(NotImplementedError, match="SyncVectorEnv"):
+            env.state_dict()
+    finally:
+        env.close()
+
+
+# --- Atari ----------------------------------------------------------------------------------------
+
+
+def atari(**kwargs):
+    pytest.importorskip("ale_py.vector_env")
+    from rlpyt.envs.atari.vector import AtariVector
+
+    return AtariVector(**{"game": "breakout", "num_envs": 3, "num_threads": 1, **kwargs})
+
+
+def play(env, n_steps):
+    env.seed(2)
+    env.reset()
+    rng = np.random.default_rng(0)
+    return [env.step(rng.integers(4, size=env.num_envs)) for _ in range(n_steps)]
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_atari_is_cut_at_its_horizon_and_goes_on_dense(mode):
+    steps = play(atari(episodic_lives=False, horizon=10, autoreset_mode=mode), 25)
+    dones = [t for t, step in enumerate(steps) if step.done.any()]
+    # Starts with random no-ops count, so games differ in length by some steps.
+    assert dones
+    assert all(step.env_info.timeout[step.done].all() for step in steps)
+    for step in steps:
+        changed = (step.next_inputs != step.observation).any(axis=(1, 2, 3))
+        assert changed.tolist() == step.done.tolist()
+
+
+def test_a_lost_life_ends_the_learners_episode_and_not_the_game():
+    steps = play(atari(clip_reward=True), 400)
+    done = np.stack([step.done for step in steps])
+    over = np.stack([step.env_info.traj_done for step in steps])
+    lives = np.stack([step.env_info.lives for step in steps])
+    assert over.any()
+    assert not (over & ~done).any()
+    assert (done & ~over).sum() >= 4 * over.sum()  # Five lives.
+    assert (lives[over] == 0).all()
+    assert (lives[done & ~over] > 0).all()
+    for step in steps:
+        changed = (step.next_inputs != step.observation).any(axis=(1, 2, 3))
+        assert not (changed & ~step.env_info.traj_done).any()
+
+
+def test_atari_reward_is_the_sign_of_the_score():
+    steps = play(atari(game="qbert", clip_reward=True), 150)
+    scores = np.stack([step.env_info.game_score for step in steps])
+    assert scores.max() > 1
+    np.testing.assert_array_equal(np.stack([step.reward for step in steps]), np.sign(scores))
+
+
+def test_atari_lives_need_the_mode_which_tells_them():
+    with pytest.raises(ValueError, match="episodic_lives"):
+        atari(autoreset_mode="same_step", episodic_lives=True)

@@ -1,0 +1,235 @@
+"""An environment with everything that may happen, and agents whose every number is exact."""
+
+import os
+import signal
+import time
+from collections import namedtuple
+
+import numpy as np
+import torch
+
+from rlpyt.agents.base import (
+    AgentStep,
+    AlternatingRecurrentAgentMixin,
+    BaseAgent,
+    RecurrentAgentMixin,
+)
+from rlpyt.core.records import EnvSpaces, EnvStep
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import (
+    AlternatingSampler,
+    NoOverlapAlternatingSampler,
+)
+from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.seed import generator_state, set_generator_state
+
+PARALLEL = [CpuSampler, GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
+COLLECTORS = {
+    "reset": (CpuResetCollector, GpuResetCollector),
+    "wait": (CpuWaitResetCollector, GpuWaitResetCollector),
+}
+
+Observation = namedarraytuple("Observation", ["count", "noise"])
+Info = namedtuple("Info", ["traj_done", "draw"])
+
+
+class DiceEnv:
+    """Throws dice: about the reward, whether a life is lost (``done``), and whether all are.
+
+    At times a trajectory ends without ``done``, as with a time limit which is no matter of the
+    learner.
+
+    The observation says the steps since the reset, the last throw and the last action.
+    """
+
+    def __init__(self, offset=0):
+        self.offset = offset
+        self.action_space = IntBox(1, 5)  # The null action is 1, not 0.
+        self.observation_space = IntBox(0, 1000, shape=(2,))
+        self.spaces = EnvSpaces(self.observation_space, self.action_space)
+        self.rng = np.random.default_rng(0)
+        self.count = None
+        self.n_envs_made = 1
+
+    def seed(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def _observe(self, action):
+        noise = self.rng.integers(100, size=2).astype("float32")
+        return Observation(np.float32(self.count + self.offset), noise + action / 8)
+
+    def reset(self):
+        self.count = 0
+        return self._observe(0)
+
+    def step(self, action):
+        assert self.count is not None, "stepped before the reset"
+        self.count += 1
+        draw = int(self.rng.integers(12))
+        over, life_lost = draw in (0, 11), draw < 3
+        if over:
+            observation, self.count = self._observe(action), None
+        else:
+            observation = self._observe(action)
+        reward = float(draw + 10 * action)
+        return EnvStep(observation, reward, life_lost, Info(over, draw))
+
+    def close(self):
+        pass
+
+    def state_dict(self):
+        return {"count": self.count, "rng": generator_state(self.rng)}
+
+    def load_state_dict(self, state):
+        self.count = state["count"]
+        set_generator_state(self.rng, state["rng"])
+
+
+AgentInfo = namedarraytuple("AgentInfo", ["prev_action", "prev_reward", "value"])
+RnnInfo = namedarraytuple("RnnInfo", [*AgentInfo._fields, "prev_rnn_state"])
+
+
+def act(observation, prev_action, prev_reward):
+    """A rule which depends on everything; whole numbers (and eighths), so sums are exact."""
+    if isinstance(observation, torch.Tensor):  # Of another environment.
+        observation = Observation(observation[..., 0], observation)
+    total = observation.count + observation.noise.sum(-1) + 3 * prev_action + prev_reward
+    return 1 + total.long() % 4, total
+
+
+class RuleAgent(BaseAgent):
+    """Acts by a rule, and reports what it was given."""
+
+    def initialize(self, env_spaces, share_memory=False, global_B=1, env_ranks=None):
+        self.env_spaces = env_spaces
+        self.model = torch.nn.Linear(1, 1)
+
+    def step(self, observation, prev_action, prev_reward):
+        action, total = act(observation, prev_action, prev_reward)
+        return AgentStep(action, AgentInfo(prev_action, prev_reward, total))
+
+    def value(self, observation, prev_action, prev_reward):
+        return act(observation, prev_action, prev_reward)[1]
+
+
+class RememberingRule(BaseAgent):
+    """The same with a state [1,B,2], which sums up the past of an episode."""
+
+    def initialize(self, env_spaces, share_memory=False, global_B=1, env_ranks=None):
+        self.env_spaces = env_spaces
+        self.model = torch.nn.Linear(1, 1)
+
+    def _totals(self, observation, prev_action, prev_reward):
+        total = act(observation, prev_action, prev_reward)[1]
+        before = self.prev_rnn_state
+        if before is None:
+            before = torch.zeros(1, *(total.shape or (1,)), 2)
+        return total + before[0, :, 0].reshape(total.shape), before
+
+    def step(self, observation, prev_action, prev_reward):
+        total, before = self._totals(observation, prev_action, prev_reward)
+        after = before + torch.tensor([1.0, 2.0])
+        self.advance_rnn_state(after)
+        info = RnnInfo(prev_action, prev_reward, total, before.transpose(0, 1))
+        return AgentStep(1 + total.long() % 4, info)
+
+    def value(self, observation, prev_action, prev_reward):
+        return self._totals(observation, prev_action, prev_reward)[0]
+
+
+class RecurrentRule(RecurrentAgentMixin, RememberingRule):
+    pass
+
+
+class AlternatingRule(AlternatingRecurrentAgentMixin, RememberingRule):
+    pass
+
+
+class CoinAgent(RuleAgent):
+    """Draws actions from torch's generator."""
+
+    def step(self, observation, prev_action, prev_reward):
+        action = torch.randint(1, 5, prev_reward.shape)
+        return AgentStep(action, AgentInfo(prev_action, prev_reward, prev_reward))
+
+
+class FaultyEnv(DiceEnv):
+    """Fails in the method ``where`` (init, reset, step) in the way ``how``."""
+
+    def __init__(self, how=None, where="step", after=0, **kwargs):
+        super().__init__(**kwargs)
+        self.how, self.where, self.left = how, where, after
+        self._maybe_fail("init")
+
+    def _maybe_fail(self, where):
+        if self.how is None or where != self.where:
+            return
+        self.left -= 1
+        if self.left >= 0:
+            return
+        if self.how == "raise":
+            raise KeyError("the error of the environment")
+        if self.how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.how == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self.how == "exit":
+            os._exit(0)
+        hang_here()
+
+    def reset(self):
+        self._maybe_fail("reset")
+        return super().reset()
+
+    def step(self, action):
+        self._maybe_fail("step")
+        return super().step(action)
+
+
+def hang_here():
+    while True:
+        time.sleep(100)
+
+
+def as_dict(record, prefix=""):
+    """Copies of the arrays of a record by the names of their fields."""
+    if isinstance(record, torch.Tensor):
+        return {prefix: record.numpy().copy()}
+    fields = {}
+    for name, part in zip(record._fields, record):
+        fields |= as_dict(part, f"{prefix}.{name}")
+    return fields
+
+
+def assert_equal(actual, expected):
+    """The same fields with the same numbers."""
+    assert actual.keys() == expected.keys()
+    for name, array in actual.items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name, strict=True)
+
+
+def start(SamplerCls, n_workers=2, agent=None, seed=3, bootstrap_value=True, **kwargs):
+    """An initialized sampler, and its agent."""
+    kwargs = {
+        "EnvCls": DiceEnv,
+        "env_kwargs": {},
+        "batch_T": 7,
+        "batch_B": 4,
+        "max_decorrelation_steps": 5,
+        **kwargs,
+    }
+    collectors = COLLECTORS.get(kwargs.get("CollectorCls"))
+    if collectors is not None:
+        kwargs["CollectorCls"] = collectors[hasattr(SamplerCls, "gpu")]
+    sampler = SamplerCls(**kwargs)
+    agent = agent or RuleAgent()
+    initialize = {"agent": agent, "seed": seed, "bootstrap_value": bootstrap_value}
+    if SamplerCls is not SerialSampler:
+        initialize["affinity"] = {"workers_cpus": n_workers}
+    sampler.initialize(**initialize, traj_info_kwargs={"discount": 0.5})
+    return sampler, agent

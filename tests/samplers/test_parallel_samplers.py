@@ -1,0 +1,578 @@
+"""Samplers with workers: settings, hooks, and parts as research code writes them."""
+
+import os
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.base import AgentInputs
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.core.records import EnvStep, TrajInfo
+from rlpyt.envs.toy import Catch
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
+from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import (
+    AlternatingSampler,
+    NoOverlapAlternatingSampler,
+)
+from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler, GpuSamplerBase, StepBuffer
+from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import numpify_buffer, torchify_buffer
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import set_envs_seeds
+from rlpyt.utils.synchronize import drain_queue
+from tests.samplers.parallel_parts import (
+    PARALLEL,
+    RecurrentRule,
+    RuleAgent,
+    as_dict,
+    assert_equal,
+    start,
+)
+from tests.samplers.parts import CountEnv, EchoAgent
+
+CPUS = sorted(os.sched_getaffinity(0))
+Place = namedtuple("Place", ["pid", "cpus", "threads", "name"])
+
+
+class TellingEnv(CountEnv):
+    """Its info says where it runs, and with which arguments it was made."""
+
+    def __init__(self, name=0, path=None):
+        super().__init__()
+        self.name, self.path = name, path
+
+    def step(self, action):
+        step = super().step(action)
+        cpus = sum(1 << cpu for cpu in os.sched_getaffinity(0))
+        info = Place(os.getpid(), cpus, torch.get_num_threads(), self.name)
+        if step.done:
+            self.reset()
+        return EnvStep(step.observation, step.reward, False, info)
+
+    def reset(self):
+        if self.path is not None:
+            with open(self.path, "a") as file:
+                file.write(f"{os.getpid()} ")
+        return super().reset()
+
+    def close(self):
+        if self.path is not None:
+            with open(self.path, "a") as file:
+                file.write("closed ")
+
+
+def told(SamplerCls=CpuSampler, affinity=None, rank=0, world_size=1, **kwargs):
+    """What the environments say in a batch, and the sampler, which is shut down."""
+    kwargs = {"env_kwargs": {}, "batch_T": 2, "batch_B": 4, **kwargs}
+    sampler = SamplerCls(EnvCls=TellingEnv, max_decorrelation_steps=0, **kwargs)
+    affinity = {"workers_cpus": 2} if affinity is None else affinity
+    agent = EchoAgent()
+    sampler.initialize(agent, affinity=affinity, seed=1, rank=rank, world_size=world_size)
+    sampler.agent = agent
+    samples, _ = sampler.obtain_samples(0)
+    info = samples.env.env_info[0]
+    told = Place(*(part.numpy().copy() for part in info))
+    sampler.shutdown()
+    return told
+
+
+# --- Processes and CPUs ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_environments_are_in_the_workers(SamplerCls):
+    info = told(SamplerCls)
+    assert info.pid[0] == info.pid[1] != info.pid[2] == info.pid[3]
+    assert os.getpid() not in info.pid
+
+
+def test_workers_are_pinned_and_have_one_thread():
+    cpus = [CPUS[0], CPUS[-1]]
+    info = told(affinity={"workers_cpus": cpus})
+    assert info.cpus.tolist() == [1 << cpus[0]] * 2 + [1 << cpus[1]] * 2
+    assert (info.threads == 1).all()
+
+
+def test_a_worker_may_have_several_cpus_and_threads():
+    info = told(affinity={"workers_cpus": [CPUS, [CPUS[0]]], "worker_torch_threads": 2})
+    assert info.cpus.tolist() == [sum(1 << cpu for cpu in CPUS)] * 2 + [1 << CPUS[0]] * 2
+    assert (info.threads == 2).all()
+
+
+@pytest.mark.parametrize(
+    "affinity", [{"workers_cpus": [CPUS[0]] * 2, "set_affinity": False}, {"workers_cpus": 2}]
+)
+def test_workers_need_not_be_pinned(affinity):
+    info = told(affinity=affinity)
+    assert (info.cpus == sum(1 << cpu for cpu in CPUS)).all()
+    assert len(set(info.pid)) == 2
+
+
+@pytest.mark.parametrize(
+    ("affinity", "message"),
+    [
+        ({"workers_cpus": [0, 4321]}, r"CPUs \[0, 4321\] are named in the affinity"),
+        ({"workers_cpus": [[0, 4321]]}, r"CPUs \[0, 4321\] are named in the affinity"),
+        ({"workers_cpus": []}, "the affinity has workers_cpus"),
+        ({"workers_cpus": 0}, "name at least one CPU"),
+        ({}, "the affinity has workers_cpus None: give a list"),
+    ],
+)
+def test_a_wrong_affinity_is_refused_before_anything_starts(affinity, message):
+    # A CPU that does not exist used to end the worker, and leave the sampler waiting.
+    class Unmakeable(CountEnv):
+        def __init__(self):
+            raise AssertionError("made")
+
+    sampler = CpuSampler(Unmakeable, {}, 2, 2)
+    with pytest.raises(ValueError, match=message):
+        sampler.initialize(EchoAgent(), affinity=affinity, seed=0)
+
+
+def test_no_more_workers_than_environments():
+    assert len(set(told(affinity={"workers_cpus": 7}, batch_B=3).pid)) == 3
+
+
+@pytest.mark.parametrize("in_subprocess", [True, False])
+def test_buffers_are_built_where_it_was_asked(tmp_path, in_subprocess):
+    path = tmp_path / "pids"
+    told(env_kwargs={"path": path}, example_subprocess=in_subprocess)
+    words = path.read_text().split()
+    assert (words[0] == str(os.getpid())) != in_subprocess
+    assert words.count("closed") == 1 + 4, "the example, and all environments at the shutdown"
+
+
+def test_shutdown_is_repeatable_and_the_sampler_too():
+    sampler, agent = start(CpuSampler)
+    sampler.obtain_samples(0)
+    sampler.shutdown()
+    sampler.shutdown()
+    with pytest.raises(ValueError, match="has been shut down: initialize it"):
+        sampler.obtain_samples(0)
+    sampler.initialize(agent, affinity={"workers_cpus": 2}, seed=3)
+    sampler.obtain_samples(0)
+    sampler.shutdown()
+    SerialSampler(CountEnv, {}, 1, 1).shutdown()
+    CpuSampler(CountEnv, {}, 1, 1).shutdown()
+
+
+# --- Arguments of each environment ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler, GpuSampler])
+@pytest.mark.parametrize(
+    ("env_kwargs", "names"),
+    [
+        ({"name": 5}, [5, 5, 5, 5]),
+        ([{"name": n} for n in (3, 1, 4, 1)], [3, 1, 4, 1]),
+        (lambda i: {"name": 10 * i}, [40, 50, 60, 70]),
+    ],
+    ids=["one", "list", "function"],
+)
+def test_environments_may_differ(SamplerCls, env_kwargs, names):
+    info = told(SamplerCls, env_kwargs=env_kwargs, rank=1, world_size=2)
+    assert info.name.tolist() == names
+
+
+def test_a_list_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="env_kwargs is a list of 3 with batch_B 4"):
+        SerialSampler(CountEnv, [{}] * 3, 5, 4)
+
+
+# --- What the agent is told afterwards ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_parameters_and_epsilon_reach_the_workers(method):
+    agent = MlpDqnAgent(eps_init=1.0, eps_final=0.0)
+    sampler = CpuSampler(Catch, {}, 20, 4, max_decorrelation_steps=0, start_method=method)
+    sampler.initialize(agent, affinity={"workers_cpus": 2}, seed=0)
+    agent.set_epsilon_itr_min_max(0, 1)
+    greedy = []
+    for itr in range(3):
+        samples, _ = sampler.obtain_samples(itr)
+        q = samples.agent.agent_info.q
+        greedy.append((samples.agent.action == q.argmax(-1)).float().mean().item())
+        expected = agent.model(samples.env.observation, None, None)
+        torch.testing.assert_close(q, expected.detach(), rtol=1e-4, atol=1e-5)
+        with torch.no_grad():
+            for parameter in agent.parameters():
+                parameter.add_(0.01)
+    sampler.shutdown()
+    assert greedy[0] < 0.6
+    assert greedy[1:] == [1.0, 1.0]
+
+
+# --- Alternating ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("SamplerCls", [AlternatingSampler, NoOverlapAlternatingSampler])
+def test_alternating_needs_even_numbers(SamplerCls):
+    with pytest.raises(ValueError, match="batch_B is 3: alternating sampling steps two halves"):
+        SamplerCls(CountEnv, {}, 2, 3)
+    with pytest.raises(ValueError, match="eval_n_envs is 1: alternating"):
+        SamplerCls(CountEnv, {}, 2, 4, eval_n_envs=1, eval_max_steps=10)
+    with pytest.raises(ValueError, match="3 workers do not divide into 2 halves"):
+        start(SamplerCls, 3, batch_B=6)
+    with pytest.raises(TypeError, match="RecurrentRule keeps one recurrent state"):
+        start(SamplerCls, 2, RecurrentRule())
+
+
+def test_alternating_pairs():
+    sampler, agent = start(AlternatingSampler, 4, batch_B=6, eval_n_envs=2, eval_max_steps=10)
+    assert agent.alternating
+    assert sampler.half_B == 3
+    first, second = sampler.obs_ready_pair
+    assert [*first, *second] == sampler.sync.obs_ready
+    assert [len(pair) for pair in (*sampler.act_ready_pair, *sampler.eval_act_ready_pair)] == [
+        2, 2, 1, 1
+    ]  # fmt: skip
+    assert all(len(step.reward) == 3 for step in sampler.step_buffer_np_pair)
+    for inputs, step in zip(sampler.agent_inputs_pair, sampler.step_buffer_np_pair):
+        assert np.shares_memory(inputs.prev_reward.numpy(), step.reward)
+    for half, value in enumerate(sampler.bootstrap_value_pair):
+        expected = sampler.samples_np.agent.bootstrap_value[0, 3 * half : 3 * half + 3]
+        assert np.shares_memory(value, expected)
+    sampler.shutdown()
+
+
+# --- Evaluation settings --------------------------------------------------------------------------
+
+
+def test_settings_of_evaluation_which_make_no_sense():
+    for kwargs in ({"eval_max_trajectories": 3}, {}):
+        with pytest.raises(ValueError, match="eval_n_episodes is"):
+            SerialSampler(CountEnv, {}, 2, 2, eval_n_envs=1, eval_n_episodes=0, **kwargs)
+    with pytest.raises(ValueError, match="eval_max_steps is None with eval_n_envs 1"):
+        CpuSampler(CountEnv, {}, 2, 2, eval_n_envs=1)
+    sampler, _ = start(GpuSampler)
+    with pytest.raises(ValueError, match="there is nothing to evaluate in"):
+        sampler.evaluate_agent(0)
+    sampler.shutdown()
+
+    class Own(BaseEvalCollector):
+        pass
+
+    with pytest.raises(ValueError, match=r"Own'> does not know how to count episodes"):
+        start(CpuSampler, eval_n_envs=1, eval_n_episodes=3, eval_CollectorCls=Own)
+
+
+# --- Collectors with a loop of their own ----------------------------------------------------------
+
+
+class OwnCpuCollector(DecorrelatingStartCollector):
+    """The loop of the original, for agents which act in the worker."""
+
+    mid_batch_reset = True
+
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
+        completed = []
+        observation, action, reward = agent_inputs
+        inputs = torchify_buffer(agent_inputs)
+        agent_buf.prev_action[0], env_buf.prev_reward[0] = action, reward
+        self.agent.sample_mode(itr)
+        for t in range(self.batch_T):
+            env_buf.observation[t] = observation
+            act_pyt, agent_info = self.agent.step(*inputs)
+            agent_buf.agent_info[t] = agent_info
+            agent_buf.action[t] = action[:] = numpify_buffer(act_pyt)
+            for b, env in enumerate(self.envs):
+                o, r, d, env_info = env.step(action[b])
+                traj_infos[b].step(observation[b], action[b], r, d, agent_info[b], env_info)
+                if env_info.traj_done:
+                    completed.append(traj_infos[b].terminate(o))
+                    traj_infos[b] = self.TrajInfoCls()
+                    o = env.reset()
+                observation[b], reward[b], env_buf.done[t, b] = o, r, d
+                env_buf.env_info[t, b] = env_info
+            env_buf.reward[t] = reward
+            for b in np.flatnonzero(env_buf.done[t]):
+                action[b], reward[b] = 1, 0
+                self.agent.reset_one(b)
+        if "bootstrap_value" in agent_buf:
+            agent_buf.bootstrap_value[:] = self.agent.value(*inputs)
+        return AgentInputs(observation, action, reward), traj_infos, completed
+
+
+class OwnGpuCollector(DecorrelatingStartCollector):
+    """The loop of the original, for actions which are served."""
+
+    mid_batch_reset = True
+
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        act_ready, obs_ready = self.sync.act_ready, self.sync.obs_ready
+        step, agent_buf, env_buf = self.step_buffer_np, self.samples_np.agent, self.samples_np.env
+        completed = []
+        agent_buf.prev_action[0], env_buf.prev_reward[0] = step.action, step.reward
+        obs_ready.release()
+        for t in range(self.batch_T):
+            env_buf.observation[t] = step.observation
+            act_ready.acquire()
+            for b, env in enumerate(self.envs):
+                o, r, d, env_info = env.step(step.action[b].copy())
+                traj_infos[b].step(step.observation[b], step.action[b], r, d, None, env_info)
+                if env_info.traj_done:
+                    completed.append(traj_infos[b].terminate(o))
+                    traj_infos[b] = self.TrajInfoCls()
+                    o = env.reset()
+                step.observation[b], step.reward[b], step.done[b] = o, r, d
+                env_buf.env_info[t, b] = env_info
+            agent_buf.action[t], agent_buf.agent_info[t] = step.action, step.agent_info
+            env_buf.reward[t], env_buf.done[t] = step.reward, step.done
+            obs_ready.release()
+        return None, traj_infos, completed
+
+
+class OwnActionServer:
+    """The server of the original."""
+
+    def serve_actions(self, itr):
+        obs_ready, act_ready = self.sync.obs_ready, self.sync.act_ready
+        step_np, agent_inputs = self.step_buffer_np, self.agent_inputs
+        for _ in range(self.batch_spec.T):
+            for semaphore in obs_ready:
+                semaphore.acquire()
+            if self.mid_batch_reset and np.any(step_np.done):
+                self._reset_done(step_np)
+            action, agent_info = self.agent.step(*agent_inputs)
+            agent_info = numpify_buffer(agent_info)
+            step_np.agent_info[:] = agent_info
+            step_np.action[:] = numpify_buffer(action)
+            for semaphore in act_ready:
+                semaphore.release()
+        for semaphore in obs_ready:
+            semaphore.acquire()
+            assert not semaphore.acquire(block=False)
+        self._reset_done(step_np)
+        if "bootstrap_value" in self.samples_np.agent:
+            self.samples_np.agent.bootstrap_value[:] = self.agent.value(*agent_inputs)
+
+    def _reset_done(self, step_np):
+        for b in np.where(step_np.done)[0]:
+            step_np.action[b], step_np.reward[b] = 1, 0
+            self.agent.reset_one(idx=b)
+
+
+class OwnSampler(OwnActionServer, GpuSamplerBase):
+    """Meets the workers by itself, as subclasses do."""
+
+    def obtain_samples(self, itr):
+        self.agent.sample_mode(itr)
+        self.ctrl.itr.value = itr
+        self.ctrl.barrier_in.wait()
+        self.serve_actions(itr)
+        self.ctrl.barrier_out.wait()
+        return self.samples_pyt, drain_queue(self.traj_infos_queue)
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "CollectorCls"),
+    [
+        (CpuSampler, OwnCpuCollector),
+        (GpuSampler, OwnGpuCollector),
+        (OwnSampler, OwnGpuCollector),
+        (OwnSampler, GpuResetCollector),
+        (AlternatingSampler, OwnGpuCollector),
+        (NoOverlapAlternatingSampler, OwnGpuCollector),
+    ],
+)
+def test_loops_of_research_code(SamplerCls, CollectorCls):
+    ours, _ = start(SerialSampler, 0, RuleAgent())
+    sampler, _ = start(SamplerCls, 2, RuleAgent(), CollectorCls=CollectorCls)
+    for itr in range(3):
+        samples, infos = sampler.obtain_samples(itr)
+        expected, expected_infos = ours.obtain_samples(itr)
+        assert_equal(as_dict(samples), as_dict(expected))
+        assert sorted(i.Return for i in infos) == sorted(i.Return for i in expected_infos)
+    sampler.shutdown()
+
+
+class OutOfStep(OwnGpuCollector):
+    def collect_batch(self, *args):
+        result = super().collect_batch(*args)
+        self.sync.obs_ready.release()
+        return result
+
+
+@pytest.mark.parametrize("SamplerCls", [GpuSampler, AlternatingSampler])
+def test_who_is_out_of_step_is_told(SamplerCls):
+    sampler, _ = start(SamplerCls, CollectorCls=OutOfStep)
+    with pytest.raises(RuntimeError, match="worker and the action server have lost step"):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
+class OwnEvaluation(BaseEvalCollector):
+    """The evaluation of the original, in the worker."""
+
+    def collect_evaluation(self, itr):
+        traj_infos = [self.TrajInfoCls() for _ in range(len(self.envs))]
+        observations = [env.reset() for env in self.envs]
+        self.agent.reset()
+        self.agent.eval_mode(itr)
+        for _ in range(self.max_T):
+            for b, env in enumerate(self.envs):
+                o, r, d, env_info = env.step(np.array(2))
+                traj_infos[b].step(observations[b], 2, r, d, None, env_info)
+                if env_info.traj_done:
+                    self.traj_infos_queue.put(traj_infos[b].terminate(o))
+                    traj_infos[b] = self.TrajInfoCls()
+                    env.reset()
+            if self.sync.stop_eval.value:
+                break
+        self.traj_infos_queue.put(None)
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_evaluation_of_research_code(limit):
+    evaluation = dict(eval_n_envs=2, eval_max_steps=40, eval_max_trajectories=limit)
+    sampler, _ = start(CpuSampler, EnvCls=CountEnv, eval_CollectorCls=OwnEvaluation, **evaluation)
+    for itr in range(3):
+        infos = sampler.evaluate_agent(itr)
+        assert {info.Return for info in infos} == {10}
+        assert len(infos) == 10 if limit is None else 3 <= len(infos) <= 10
+        sampler.obtain_samples(itr)
+    sampler.shutdown()
+
+
+# --- Worker processes and hooks -------------------------------------------------------------------
+
+
+def own_process(common_kwargs, worker_kwargs):
+    """The worker of the original."""
+    c, w = AttrDict(**common_kwargs), AttrDict(**worker_kwargs)
+    initialize_worker(w.rank, w.seed, w.cpus, c.torch_threads)
+    envs = [c.EnvCls(**c.env_kwargs) for _ in range(w.n_envs)]
+    set_envs_seeds(envs, w.seed)
+    collector = c.CollectorCls(
+        rank=w.rank,
+        envs=envs,
+        samples_np=w.samples_np,
+        batch_T=c.batch_T,
+        TrajInfoCls=c.TrajInfoCls,
+        agent=c.get("agent", None),
+        sync=w.get("sync", None),
+        step_buffer_np=w.get("step_buffer_np", None),
+        global_B=c.get("global_B", 1),
+        env_ranks=w.get("env_ranks", None),
+    )
+    agent_inputs, traj_infos = collector.start_envs(c.max_decorrelation_steps)
+    collector.start_agent()
+    ctrl = c.ctrl
+    ctrl.barrier_out.wait()
+    while True:
+        collector.reset_if_needed(agent_inputs)
+        ctrl.barrier_in.wait()
+        if ctrl.quit.value:
+            break
+        agent_inputs, traj_infos, completed_infos = collector.collect_batch(
+            agent_inputs, traj_infos, ctrl.itr.value
+        )
+        for info in completed_infos:
+            c.traj_infos_queue.put(info)
+        ctrl.barrier_out.wait()
+    for env in envs:
+        env.close()
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_worker_process_of_research_code(SamplerCls):
+    sampler = SamplerCls(CountEnv, {}, 6, 4, max_decorrelation_steps=0)
+    affinity = {"workers_cpus": 2}
+    sampler.initialize(EchoAgent(), affinity=affinity, seed=1, worker_process=own_process)
+    for itr in range(3):
+        samples, infos = sampler.obtain_samples(itr)
+        assert samples.env.env_info.count[:, 3].tolist() == [
+            (6 * itr + t) % 4 + 1 for t in range(6)
+        ]
+        assert len(infos) == int(samples.env.env_info.traj_done.sum())
+    sampler.shutdown()
+
+
+class HookedSampler(GpuSampler):
+    """Overrides every hook, as subclasses do: with its arguments handed on, or by keyword."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.called = []
+
+    def _get_n_envs_list(self, affinity=None, n_worker=None, B=None):
+        self.called.append("n_envs_list")
+        return [1, 3]
+
+    def _agent_init(self, agent, env, global_B=1, env_ranks=None):
+        self.called.append("agent")
+        super()._agent_init(agent, env, global_B=global_B, env_ranks=env_ranks)
+
+    def _build_buffers(self, *args, **kwargs):
+        self.called.append("buffers")
+        return super()._build_buffers(*args, **kwargs)
+
+    def _build_parallel_ctrl(self, n_worker):
+        self.called.append("ctrl")
+        super()._build_parallel_ctrl(n_worker)
+        self.sync.own = self.ctrl.barrier_in
+
+    def _assemble_common_kwargs(self, *args, **kwargs):
+        self.called.append("common")
+        return {**super()._assemble_common_kwargs(*args, **kwargs), "own": 7}
+
+    def _assemble_workers_kwargs(self, affinity, seed, n_envs_list):
+        self.called.append("workers")
+        return super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
+
+
+def test_every_hook_is_used_in_order():
+    sampler, _ = start(HookedSampler)
+    assert sampler.called == ["n_envs_list", "agent", "buffers", "ctrl", "common", "workers"]
+    assert sampler.n_worker == len(sampler.workers) == 2
+    expected, _ = start(SerialSampler, 0)
+    for itr in range(2):
+        samples, _ = sampler.obtain_samples(itr)
+        other, _ = expected.obtain_samples(itr)
+        assert torch.equal(samples.env.reward, other.env.reward)
+    sampler.shutdown()
+
+
+def test_base_constructor_with_twelve_positional_arguments():
+    class Own(CpuSampler):
+        def __init__(self, EnvCls, env_kwargs, batch_T, batch_B):
+            evaluation = (2, CpuEvalCollector, None, 20, None)
+            BaseSampler.__init__(
+                self, EnvCls, env_kwargs, batch_T, batch_B, CpuResetCollector, 0, TrajInfo,
+                *evaluation,
+            )  # fmt: skip
+
+    sampler = Own(CountEnv, {}, 3, 2)
+    sampler.initialize(EchoAgent(), affinity={"workers_cpus": 2}, seed=1)
+    assert sampler.obtain_samples(0)[0].env.reward[:, 0].tolist() == [1, 2, 3]
+    assert len(sampler.evaluate_agent(0)) == 4
+    sampler.shutdown()
+
+
+def test_names_which_programs_use():
+    sampler, _ = start(GpuSampler)
+    assert sampler.step_buffer_np._fields == StepBuffer._fields
+    assert sampler.ctrl.barrier_in.parties == 3
+    assert not sampler.ctrl.quit.value
+    assert not sampler.ctrl.do_eval.value
+    assert sampler.gpu
+    assert not sampler.alternating
+    assert sampling_process.__module__ == "rlpyt.samplers.parallel.worker"
+    sampler.shutdown()
+
+
+def test_a_quiet_log_is_quiet_in_the_workers(capfd):
+    logger.disable()
+    start(CpuSampler)[0].shutdown()
+    logger.enable()
+    assert "Sampler worker" not in capfd.readouterr().out

@@ -1,0 +1,44 @@
+"""Which worker steps which environments."""
+
+import pytest
+
+from rlpyt.samplers._split import WorkerSpec, split_envs
+
+
+@pytest.mark.parametrize(
+    ("B", "n_workers", "n_groups", "sizes"),
+    [
+        (6, 1, 1, [6]),
+        (6, 2, 1, [3, 3]),
+        (7, 3, 1, [3, 2, 2]),
+        (2, 3, 1, [1, 1, 0]),
+        (6, 4, 2, [2, 1, 2, 1]),  # A pair, w and w + 2, has the same number.
+        (8, 2, 2, [4, 4]),
+        (2, 4, 2, [1, 0, 1, 0]),
+    ],
+)
+def test_shares_by_hand(B, n_workers, n_groups, sizes):
+    specs = split_envs(B, n_workers, n_groups)
+    assert [spec.n_envs for spec in specs] == sizes
+    assert [spec.rank for spec in specs] == list(range(n_workers))
+    assert [i for spec in specs for i in range(B)[spec.columns]] == list(range(B))
+    half = n_workers // n_groups
+    assert [spec.group for spec in specs] == [rank // half for rank in range(n_workers)]
+
+
+def test_specs_do_not_change():
+    with pytest.raises(AttributeError):
+        WorkerSpec(0, 0, 0, 1).rank = 2
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((5, 2, 2), "5 environments do not divide into 2 halves"),
+        ((6, 3, 2), "3 workers do not divide into 2 halves"),
+        ((6, 0), "name at least one CPU in workers_cpus"),
+    ],
+)
+def test_what_does_not_divide_is_refused(args, message):
+    with pytest.raises(ValueError, match=message):
+        split_envs(*args)

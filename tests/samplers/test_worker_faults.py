@@ -1,0 +1,235 @@
+"""Whatever happens to a worker, the run ends soon, says why, and leaves nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs.toy import Counter
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.utils._pool import WorkerError
+from rlpyt.utils.logging.context import logger_context
+from tests.samplers.parallel_parts import PARALLEL, FaultyEnv, start
+
+ROOT = Path(__file__).resolve().parents[2]
+AT_ONCE = 10.0  # Seconds in which a run has to end, on a busy machine too.
+MESSAGES = {
+    "raise": r"ended with code 1:\nTraceback(.|\n)*KeyError: 'the error of the environment'",
+    "kill": "was ended by SIGKILL, as the system does when memory is short",
+    "crash": r"was ended by SIGSEGV:\nFatal Python error(.|\n)*in _maybe_fail",
+    "exit": "ended with code 0 without a traceback",
+    "hang": r"gave no sign of life for 1 s(.|\n)*worker_timeout_s(.|\n)*in hang_here",
+}
+
+
+def start_faulty(SamplerCls, how, where, **kwargs):
+    """The last of four environments, which is the second of the second worker, fails."""
+    env_kwargs = [{}, {}, {}, {"how": how, "where": where}]
+    kwargs = {"EnvCls": FaultyEnv, "env_kwargs": env_kwargs, "max_decorrelation_steps": 0, **kwargs}
+    if how == "hang":
+        kwargs["worker_timeout_s"] = 1.0
+    return start(SamplerCls, 2, **kwargs)[0]
+
+
+def own_children():
+    return [p for p in psutil.Process().children(recursive=True) if p.status() != "zombie"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    before = own_children()
+    yield
+    assert own_children() == before
+
+
+def assert_fails(run, how):
+    begin = time.monotonic()
+    with pytest.raises(WorkerError) as info:
+        run()
+    assert time.monotonic() - begin < AT_ONCE
+    who = r"worker 1 \(environments 2 to 3\), process \d+, busy with environment 3, "
+    assert re.match(who + MESSAGES[how], str(info.value)), str(info.value)
+
+
+@pytest.mark.parametrize("how", MESSAGES)
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_fault_in_a_step(SamplerCls, how):
+    sampler = start_faulty(SamplerCls, how, "step")
+    assert_fails(lambda: sampler.obtain_samples(0), how)
+    with pytest.raises(WorkerError, match="have been shut down"):
+        sampler.obtain_samples(1)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("where", ["init", "reset"])
+@pytest.mark.parametrize("how", MESSAGES)
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_fault_at_the_start(SamplerCls, how, where):
+    assert_fails(lambda: start_faulty(SamplerCls, how, where), how)
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_fault_in_an_evaluation(SamplerCls):
+    evaluation = dict(eval_n_envs=4, eval_max_steps=80, eval_max_trajectories=50)
+    faults = [{}, {}, {}, {"how": "raise", "after": 5}]
+    sampler, _ = start(SamplerCls, 2, EnvCls=FaultyEnv, eval_env_kwargs=faults, **evaluation)
+    sampler.obtain_samples(0)
+    assert_fails(lambda: sampler.evaluate_agent(0), "raise")
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_a_worker_killed_between_batches(SamplerCls):
+    sampler, _ = start(SamplerCls)
+    sampler.obtain_samples(0)
+    os.kill(sampler.workers[1].pid, signal.SIGKILL)
+    sampler.workers[1].join()
+    with pytest.raises(WorkerError, match="worker 1 .* was ended by SIGKILL"):
+        sampler.obtain_samples(1)
+    sampler.shutdown()
+
+
+def test_a_long_pause_of_the_sampler_is_no_silence_of_the_workers():
+    sampler, _ = start(CpuSampler, worker_timeout_s=0.5)
+    sampler.obtain_samples(0)
+    time.sleep(1.0)
+    sampler.obtain_samples(1)
+    sampler.shutdown()
+
+
+class SlowEnv(FaultyEnv):
+    def step(self, action):
+        time.sleep(0.1)
+        return super().step(action)
+
+
+def test_a_long_batch_of_short_steps_is_no_silence():
+    sampler, _ = start(CpuSampler, EnvCls=SlowEnv, worker_timeout_s=1.0, max_decorrelation_steps=0)
+    sampler.obtain_samples(0)  # 7 * 2 * 0.1 s.
+    sampler.shutdown()
+
+
+def test_the_log_and_the_state_survive(tmp_path):
+    class Broken(Counter):
+        left = 60
+
+        def step(self, action):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyError("the error of the environment")
+            return super().step(action)
+
+    runner = MinibatchRl(
+        algo=DQN(replay_size=100, min_steps_learn=20),
+        agent=MlpDqnAgent(),
+        sampler=CpuSampler(Broken, {}, 5, 2, max_decorrelation_steps=0),
+        n_steps=1000,
+        log_interval_steps=20,
+        affinity={"workers_cpus": 2},
+        seed=0,
+    )
+    log = logger_context(tmp_path, 0, "run", snapshot_mode="last", override_prefix=True)
+    with pytest.raises(WorkerError, match="the error of the environment"), log:
+        runner.train()
+    (progress,) = tmp_path.rglob("progress.csv")
+    assert len(progress.read_text().splitlines()) > 3
+    assert list(tmp_path.rglob("params.pkl"))
+
+
+# --- The end of the sampler's own process ---------------------------------------------------------
+
+SCRIPT = """
+    import sys, time
+    from tests.samplers.parallel_parts import *
+
+    if __name__ == "__main__":
+        SamplerCls, method = PARALLEL[int(sys.argv[1])], sys.argv[2]
+        sampler, _ = start(SamplerCls, 2, start_method=method, batch_T=20)
+        print("started", *[worker.pid for worker in sampler.workers], flush=True)
+        for itr in range(10**9):
+            sampler.obtain_samples(itr)
+            if sys.argv[3] == "end" and itr == 3:
+                break  # Without shutdown.
+"""
+
+
+def named_shared_memory(pid):
+    """What would be left behind if nobody removed its name."""
+    paths = {m.path for m in psutil.Process(pid).memory_maps(grouped=False)}
+    return {path for path in paths if path.startswith("/dev/shm/") and os.path.exists(path)}
+
+
+def run_script(tmp_path, index, method, how):
+    """Start the script in a process group of its own, and wait until it samples."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(index), method, how],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    output = []
+    for line in process.stdout:
+        output.append(line)
+        if line.startswith("started"):
+            return process, [int(pid) for pid in line.split()[1:]]
+    raise AssertionError("".join(output))
+
+
+def assert_all_are_gone(process, workers, shared):
+    deadline = time.monotonic() + AT_ONCE
+    process.wait(AT_ONCE)
+    while any(psutil.pid_exists(pid) for pid in workers):
+        assert time.monotonic() < deadline, "orphans"
+        time.sleep(0.05)
+    while any(os.path.exists(path) for path in shared):
+        assert time.monotonic() < deadline, "shared memory was left behind"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", ["interrupt", "kill", "end"])
+@pytest.mark.parametrize(
+    ("index", "method"),
+    [(index, "fork") for index in range(len(PARALLEL))] + [(0, "spawn"), (1, "forkserver")],
+)
+def test_the_workers_end_with_the_sampler(tmp_path, index, how, method):
+    process, workers = run_script(tmp_path, index, method, how)
+    try:
+        time.sleep(0.3)
+        pids = [process.pid, *workers]
+        shared = set()
+        if how != "end":
+            shared = set().union(*map(named_shared_memory, pids))
+            assert bool(shared) == (method != "fork"), "names exist only where they are needed"
+            assert all(map(psutil.pid_exists, pids))
+        if how == "interrupt":
+            os.killpg(process.pid, signal.SIGINT)
+        elif how == "kill":
+            process.kill()
+        output = process.stdout.read() if how != "kill" else ""
+        assert_all_are_gone(process, workers, shared)
+    finally:
+        process.stdout.close()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if how == "interrupt":
+        # One traceback, that of the sampler: workers are quiet.
+        assert output.count("KeyboardInterrupt") == 1, output
+        assert process.returncode != 0
+    if how == "end":
+        assert process.returncode == 0, output

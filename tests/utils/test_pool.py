@@ -1,0 +1,204 @@
+"""Processes which are watched, and where they wait for each other."""
+
+import queue
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from rlpyt.utils import _processes
+from rlpyt.utils._pool import ProcessPool, WorkerError
+from rlpyt.utils._processes import START_METHOD_VARIABLE, check_cpus, get_context, pin_process
+from rlpyt.utils._rendezvous import CountedQueue, Rendezvous, Signal
+from rlpyt.utils.synchronize import drain_queue
+
+METHODS = ["fork", "spawn", "forkserver"]
+
+
+@pytest.fixture
+def pool():
+    pool = ProcessPool("fork", time_limit_s=1.0)
+    yield pool
+    pool.terminate()
+
+
+def count_and_meet(meeting, counts, rank, n):
+    for i in range(n):
+        counts[rank] += 1
+        meeting.wait()
+        assert set(counts) == {i + 1}, list(counts)
+        meeting.wait()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nobody_passes_a_meeting_early(method):
+    n, parties = 300, 4
+    pool = ProcessPool(method)
+    meeting, counts = Rendezvous(pool, parties), pool.context.RawArray("l", parties)
+    for rank in range(1, parties):
+        kwargs = dict(meeting=meeting, counts=counts, rank=rank, n=n)
+        pool.start(count_and_meet, kwargs, f"counter {rank}")
+    count_and_meet(meeting, counts, 0, n)
+    assert (meeting.n_meetings, meeting.n_waiting) == (2 * n, 0)
+    pool.join()
+    assert [member.process.exitcode for member in pool.members] == [0] * 3
+
+
+def put_all(items, meeting, rank):
+    for i in range(100):
+        items.put((rank, i, bytes(2000)))
+    meeting.wait()
+
+
+def test_what_was_put_before_a_meeting_is_there_after_it(pool):
+    items, meeting = CountedQueue(pool), Rendezvous(pool, 3)
+    for rank in range(2):
+        pool.start(put_all, dict(items=items, meeting=meeting, rank=rank), f"{rank}")
+    meeting.wait()
+    received = [item[:2] for item in drain_queue(items)]
+    with pytest.raises(queue.Empty):
+        items.get(block=False)
+    assert sorted(received) == [(rank, i) for rank in range(2) for i in range(100)]
+    assert (items.n_put, items.n_got) == (200, 200)
+
+
+def answer(question, reply, n):
+    for _ in range(n):
+        question.acquire()
+        reply.release()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_signals(method):
+    pool = ProcessPool(method)
+    question, reply = Signal(pool), Signal(pool, suspect=0)
+    pool.start(answer, dict(question=question, reply=reply, n=3), "echo")
+    for _ in range(3):
+        assert not reply.acquire(block=False)
+        question.release()
+        reply.acquire()
+    pool.join()
+
+
+def fail(how):
+    if how == "raise":
+        raise ArithmeticError("of the process")
+    if how == "end":
+        return
+    while True:
+        time.sleep(100)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("raise", r"a helper, process \d+ ended with code 1:\n(.|\n)*ArithmeticError: of the proc"),
+        ("end", r"a helper, process \d+ ended with code 0 without a traceback"),
+        ("hang", r"a helper, process \d+ gave no sign of life for 1 s(.|\n)*in fail"),
+    ],
+)
+@pytest.mark.parametrize("place", ["signal", "meeting", "queue"])
+def test_whoever_waits_learns_of_a_failure(pool, how, message, place):
+    signal_, meeting, items = Signal(pool, suspect=0), Rendezvous(pool, 2), CountedQueue(pool)
+    waits = {"signal": signal_.acquire, "meeting": meeting.wait, "queue": items.get}
+    pool.start(fail, dict(how=how), "a helper")
+    with pytest.raises(WorkerError, match=message):
+        waits[place]()
+    assert not any(member.process.is_alive() for member in pool.members)
+    with pytest.raises(WorkerError, match="have been shut down"):
+        pool.check()
+
+
+def stubborn(ready):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ready.release()
+    fail("hang")
+
+
+def test_who_does_not_end_when_asked_is_killed(pool):
+    ready = Signal(pool)
+    process = pool.start(stubborn, dict(ready=ready), "stubborn")
+    ready.acquire()
+    begin = time.monotonic()
+    pool.terminate()
+    assert time.monotonic() - begin < 8
+    assert process.exitcode == -signal.SIGKILL
+
+
+def sleep_with_open_file(ready, path):
+    try:
+        ready.release()
+        fail("hang")
+    finally:
+        with open(path, "w") as file:
+            file.write("closed")
+
+
+def test_processes_clean_up_when_they_are_ended(pool, tmp_path):
+    ready, path = Signal(pool), tmp_path / "trace"
+    pool.start(sleep_with_open_file, dict(ready=ready, path=path), "tidy")
+    ready.acquire()
+    pool.terminate()
+    assert path.read_text() == "closed"
+
+
+def test_a_time_limit_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="give more than 0, or None"):
+        ProcessPool(time_limit_s=0)
+
+
+# --- Start methods and CPUs -----------------------------------------------------------------------
+
+
+def test_the_environment_chooses_the_start_method(monkeypatch):
+    assert get_context().get_start_method() == "fork"
+    monkeypatch.setenv(START_METHOD_VARIABLE, "forkserver")
+    assert get_context().get_start_method() == "forkserver"
+    assert get_context("spawn").get_start_method() == "spawn"
+    monkeypatch.setenv(START_METHOD_VARIABLE, "thread")
+    with pytest.raises(ValueError, match=r"environment variable RLPYT_START_METHOD is 'thread'"):
+        get_context()
+    with pytest.raises(ValueError, match=r"start_method is 'thread': this system has \['fork'"):
+        get_context("thread")
+
+
+def test_the_default_of_the_interpreter_plays_no_part():
+    code = """if True:
+        import multiprocessing as mp
+        mp.set_start_method("spawn")
+        from rlpyt.utils._processes import get_context
+        print(get_context().get_start_method())
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "fork\n"
+
+
+def test_cpus_are_checked_without_being_used():
+    before = psutil.Process().cpu_affinity()
+    check_cpus(before[:1])
+    check_cpus([])
+    assert psutil.Process().cpu_affinity() == before
+    with pytest.raises(ValueError, match=r"CPUs \[0, 4321\] are named .* may not use all of them"):
+        check_cpus([4321, 0])
+    assert psutil.Process().cpu_affinity() == before
+
+
+def test_cpus_of_others_may_be_named():
+    """A sampler which is pinned itself may have workers elsewhere."""
+    before = psutil.Process().cpu_affinity()
+    if len(before) < 2:
+        pytest.skip("there is one CPU only")
+    try:
+        pin_process(before[:1])
+        check_cpus(before[1:2])
+        assert psutil.Process().cpu_affinity() == before[:1]
+    finally:
+        psutil.Process().cpu_affinity(before)
+
+
+def test_without_affinity_there_is_nothing_to_check(monkeypatch):
+    monkeypatch.setattr(_processes, "can_be_pinned", lambda: False)
+    check_cpus([4321])
