@@ -2,14 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psutil
 import torch
 
+from rlpyt.utils._processes import can_be_pinned, check_cpus, pin_process
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
+
+# Where the processes of a run find the CPUs they shall use.
+_CPUS = ("cpus", "master_cpus", "workers_cpus")
+
+
+def check_affinity(affinity: Any) -> None:
+    """Refuse an affinity which cannot be kept, before anything of a run is started.
+
+    Args:
+        affinity: of any runner: one mapping, a list of them, or one with the halves ``optimizer``
+            and ``sampler``. Where ``set_affinity`` is False its CPUs are not looked at.
+
+    Raises:
+        ValueError: if a CPU does not exist or may not be used; names all of them, and where.
+    """
+    wrong = []
+    for place, cpus in _named_cpus(affinity, "affinity"):
+        for cpu in dict.fromkeys(cpus):
+            try:
+                check_cpus([cpu])
+            except ValueError:
+                wrong.append(f"CPU {cpu} in {place}")
+    if wrong:
+        raise ValueError(
+            f"{', '.join(wrong)}: there is no such CPU, or this process may not use it; now it "
+            f"uses {psutil.Process().cpu_affinity()}. Name others, or pass set_affinity=False"
+        )
+
+
+def _named_cpus(affinity: Any, place: str) -> Iterator[tuple[str, list[int]]]:
+    """Every list of CPUs in an affinity, with the path which leads there."""
+    if isinstance(affinity, (list, tuple)):
+        for i, one in enumerate(affinity):
+            yield from _named_cpus(one, f"{place}[{i}]")
+        return
+    for half in ("optimizer", "sampler"):
+        if affinity.get(half) is not None:
+            yield from _named_cpus(affinity[half], f"{place}[{half!r}]")
+    if not affinity.get("set_affinity", True):
+        return
+    for key in _CPUS:
+        cpus = affinity.get(key)
+        if cpus is not None and not (key == "workers_cpus" and isinstance(cpus, int)):
+            yield f"{place}[{key!r}]", list(_flat(cpus))
+
+
+def _flat(cpus: Any) -> Iterator[int]:
+    """The CPUs in a number, None, or nested lists of these."""
+    if isinstance(cpus, (list, tuple)):
+        for part in cpus:
+            yield from _flat(part)
+    elif cpus is not None:
+        yield int(cpus)
 
 
 def prepare_process(affinity: Mapping[str, Any]) -> None:
@@ -17,31 +71,23 @@ def prepare_process(affinity: Mapping[str, Any]) -> None:
 
     Args:
         affinity: ``master_cpus`` (used unless ``set_affinity`` is False) and
-            ``master_torch_threads``, each optional.
+            ``master_torch_threads``, each optional. Without the latter torch gets no more threads
+            than there are ``master_cpus``.
 
     Raises:
-        ValueError: if a CPU does not exist or may not be used by this process.
+        ValueError: as :func:`check_affinity` does.
     """
+    check_affinity(affinity)
     cpus = affinity.get("master_cpus")
-    if cpus is not None and affinity.get("set_affinity", True):
-        _pin(sorted({int(cpu) for cpu in cpus}))
     threads = affinity.get("master_torch_threads")
+    if cpus and affinity.get("set_affinity", True):
+        if can_be_pinned():
+            pin_process(cpus)
+            logger.log(f"Runner master CPU affinity: {sorted(cpus)}.")
+        else:
+            logger.log("Runner master CPU affinity: not available on this system.")
+        threads = min(torch.get_num_threads(), len(set(cpus))) if threads is None else threads
     if threads is not None:
         torch.set_num_threads(int(threads))
     logger.log(f"Runner master Torch threads: {torch.get_num_threads()}.")
     tune_allocator()
-
-
-def _pin(cpus: list[int]) -> None:
-    process = psutil.Process()
-    if not hasattr(process, "cpu_affinity"):
-        logger.log("Runner master CPU affinity: not available on this system.")
-        return
-    allowed = process.cpu_affinity()
-    if not set(cpus) <= set(allowed):
-        raise ValueError(
-            f"affinity master_cpus is {cpus}, but this process may use only {sorted(allowed)}: "
-            "name CPUs among these, or pass set_affinity=False"
-        )
-    process.cpu_affinity(cpus)
-    logger.log(f"Runner master CPU affinity: {cpus}.")

@@ -143,7 +143,7 @@ class MinibatchRlBase(BaseRunner):
         n_itr = self.get_n_itr()
         self.agent.to_device(self.affinity.get("cuda_idx", None))
         if self.world_size > 1:
-            self.agent.data_parallel()
+            self._make_data_parallel()
         self.algo.initialize(
             agent=self.agent,
             n_itr=n_itr,
@@ -158,6 +158,10 @@ class MinibatchRlBase(BaseRunner):
             self._resume(self._resume_state)
         self._notify("on_start")
         return n_itr
+
+    def _make_data_parallel(self) -> None:
+        """Let the agent train together with those of other processes."""
+        self.agent.data_parallel()
 
     def shutdown(self) -> None:
         """Close the progress bar and the sampler."""

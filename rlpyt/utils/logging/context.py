@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from typing import Any
 
+from rlpyt.utils._processes import launched_place
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging._logger import Logger, timestamp
 from rlpyt.utils.logging._params import write_params
@@ -51,6 +52,8 @@ def logger_context(
     leaves its traceback in debug.log. A context inside of another one has its own csv and
     tensorboard files, while its text goes to both.
 
+    In a process which ``torchrun`` started with a rank above 0 nothing is logged: rank 0 does.
+
     Args:
         log_dir: directory of the experiment.
         run_ID: distinguishes its runs.
@@ -67,6 +70,11 @@ def logger_context(
         ImportError: if tensorboard is asked for and not installed.
         ValueError: for an unknown snapshot mode, or a run to resume in a directory not yet there.
     """
+    place = launched_place()
+    if place is not None and place.rank > 0:
+        with logger.using(Logger(sinks=[])):
+            yield
+        return
     exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
     with ExitStack() as stack:
         run = stack.enter_context(closing(logger.current().derive()))

@@ -1,0 +1,105 @@
+"""What the processes of an asynchronous run tell each other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rlpyt.utils._pool import ProcessPool
+from rlpyt.utils._rendezvous import Rendezvous, Signal
+from rlpyt.utils.collections import AttrDict
+
+# Batches which the sampler may be ahead of what the optimizer needs next: those of its two buffers.
+LEAD_ITRS = 2
+
+
+def make_control(pool: ProcessPool, world_size: int, is_throttled: bool) -> AttrDict:
+    """Make the semaphores and values which all processes share.
+
+    Args:
+        pool: of the run.
+        world_size: number of optimizers.
+        is_throttled: whether the sampler waits for the optimizer.
+
+    Returns:
+        ``quit``: everything is sampled and copied; ``stop``: the sampler shall end early; ``end``:
+        raised once for each process, which then ends. ``sample_ready``, ``sample_copied``: of each
+        batch, when it was filled and may be filled again. ``copy_turn``: raised for the copier
+        whose batch follows in the sampler's order. ``batch_copied``: raised for every batch that
+        reached the replay buffer, and at the end. ``sampler_itr``: the last one that was sampled.
+        ``may_sample``: raised for every batch that the sampler may fill, None if it never waits.
+        ``eval_time``: in seconds, so far. ``quit_opt``, ``opt_itr``, ``opt_throttle``: for
+        optimizers of other ranks: whether to end, the iteration of the sampler which the next
+        update is counted by, and where all meet before it.
+    """
+    context = pool.context
+    ctrl = AttrDict(
+        quit=context.RawValue("b", False),
+        stop=context.RawValue("b", False),
+        end=Signal(pool),
+        sample_ready=[Signal(pool), Signal(pool)],
+        sample_copied=[Signal(pool), Signal(pool)],
+        copy_turn=[Signal(pool), Signal(pool)],
+        batch_copied=context.Semaphore(0),
+        sampler_itr=context.RawValue("l", -1),
+        may_sample=Signal(pool) if is_throttled else None,
+        eval_time=context.RawValue("d", 0.0),
+        quit_opt=context.RawValue("b", False),
+        opt_itr=context.RawValue("l", 0),
+        opt_throttle=Rendezvous(pool, world_size) if world_size > 1 else None,
+    )
+    for signal in (*ctrl.sample_copied, ctrl.copy_turn[0]):
+        signal.release()
+    return ctrl
+
+
+class Throttle:
+    """Keeps optimizer and sampler in step: so many trained samples for every sampled one.
+
+    Counts in batches of the sampler. The optimizer's n-th iteration (from 0) begins when
+    ``first + n * delta`` batches are in the replay buffer. The sampler may be ``LEAD_ITRS`` ahead.
+
+    Args:
+        ctrl: of :func:`make_control`.
+        first: batches needed before training starts.
+        delta: batches for each iteration of the optimizer.
+
+    Attributes:
+        itr: batches needed for the next iteration, maybe a fraction.
+        n_copied: batches which are in the replay buffer.
+    """
+
+    def __init__(self, ctrl: Any, first: float, delta: float) -> None:
+        self.itr = float(first)
+        self.delta = delta
+        self.n_copied = 0
+        self._ctrl = ctrl
+        self._n_allowed = 0
+        self._allow()
+
+    def advance(self) -> None:
+        """An iteration begins."""
+        self.itr += self.delta
+        self._allow()
+
+    def is_due(self) -> bool:
+        """Whether there are batches enough for the next iteration."""
+        return self.n_copied >= self.itr
+
+    def wait_for_batch(self, block: bool, timeout: float | None) -> bool:
+        """Count one more batch, waiting for it at most ``timeout`` seconds; False if none came."""
+        if not self._ctrl.batch_copied.acquire(block, timeout):
+            return False
+        # At the end the semaphore is raised without a batch, to wake the optimizer.
+        self.n_copied = min(self.n_copied + 1, self._ctrl.sampler_itr.value + 1)
+        return True
+
+    def _allow(self) -> None:
+        """Let the sampler fill what is needed next, and its lead."""
+        may_sample = self._ctrl.may_sample
+        if may_sample is None:
+            return
+        n_allowed = math.ceil(self.itr) + LEAD_ITRS
+        for _ in range(n_allowed - self._n_allowed):
+            may_sample.release()
+        self._n_allowed = n_allowed

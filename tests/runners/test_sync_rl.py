@@ -1,0 +1,470 @@
+"""Synchronous runs of several processes: what they compute, log, share and do when one fails."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.core.records import TrajInfo
+from rlpyt.envs import gym
+from rlpyt.envs.toy import TMaze
+from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils._pool import WorkerError
+from tests.determinism import test_ddpg, test_dqn, test_pg, test_r2d1, test_sac
+from tests.determinism.test_dqn import assert_equal_snapshots, run
+from tests.runners.parts import make_runner
+from tests.runners.sync_parts import ColumnsSampler, FailingAlgo, ParallelQuietAgent, Telling
+from tests.runners.test_minibatch_rl import train, values
+
+CARTPOLE = {"EnvCls": gym.make, "env_kwargs": {"id": "CartPole-v1"}}
+STARTS_A_PROCESS_OFTEN = {"start_method": "fork", "rank_timeout_s": 60}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind():
+    yield
+    TrajInfo._discount = 1
+    assert not torch.distributed.is_initialized()
+    left = [p for p in psutil.Process().children(recursive=True) if p.status() != "zombie"]
+    left = [p for p in left if not {"forkserver", "resource_tracker"} & set(_words(p))]
+    assert left == []
+
+
+def _words(process):
+    words = " ".join(process.cmdline())
+    return [word for word in ("forkserver", "resource_tracker") if word in words]
+
+
+def ranks(RunnerCls, n=2, **settings):
+    """Makes a runner of ``n`` processes, of the same arguments as one of a single process."""
+    settings = {**STARTS_A_PROCESS_OFTEN, **settings}
+    return lambda **kwargs: RunnerCls(affinity=[{}] * n, **settings, **kwargs)
+
+
+def told(directory, rank, itr):
+    return torch.load(directory / f"rank_{rank}_itr_{itr}.pt", weights_only=False)
+
+
+# --- Two processes compute what one does --------------------------------------------------------
+
+
+class FixedDraws(DQN):
+    """Draws the same transitions in all, whichever process holds them."""
+
+    def sample_from_replay(self):
+        generator = torch.Generator().manual_seed(self.update_counter)
+        ages = torch.randint(1, 8, (8,), generator=generator)
+        columns = torch.arange(8) % 4
+        B = self.replay_buffer.B
+        mine = (columns >= self.rank * B) & (columns < (self.rank + 1) * B)
+        T_idxs = (self.replay_buffer.t - 1 - ages[mine]) % self.replay_buffer.T
+        B_idxs = columns[mine] - self.rank * B
+        return self.replay_buffer.extract_batch(T_idxs.numpy(), B_idxs.numpy())
+
+
+def columns(algo, agent, **env):
+    sizes = {"batch_T": 8, "batch_B": 4, "max_decorrelation_steps": 0}
+
+    def make(RunnerCls, **kwargs):
+        sampler = ColumnsSampler(**env, **sizes, eval_n_envs=1, eval_max_steps=10)
+        return RunnerCls(algo=algo(), agent=agent(), sampler=sampler, **kwargs)
+
+    return make
+
+
+def small_lstm():
+    return GenericLstmAgent(model_kwargs={"hidden_sizes": [8], "lstm_size": 8})
+
+
+MAZE = {"EnvCls": TMaze, "env_kwargs": {}}
+JOINED = {
+    "A2C": columns(lambda: A2C(normalize_advantage=True), GenericFfAgent, **CARTPOLE),
+    "A2C recurrent": columns(A2C, small_lstm, **MAZE),
+    "PPO": columns(lambda: PPO(minibatches=1, epochs=2), GenericFfAgent, **CARTPOLE),
+    "PPO recurrent": columns(lambda: PPO(minibatches=1, epochs=2), small_lstm, **MAZE),
+}
+
+
+def assert_close_snapshots(a, b):
+    state_a, state_b = a["agent_state_dict"], b["agent_state_dict"]
+    for name in state_a if "model" not in state_a else ("model", "target"):
+        torch.testing.assert_close(state_a[name], state_b[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_two_ranks_equal_one_with_the_joined_batch(name, tmp_path):
+    one = run(JOINED[name], MinibatchRl, tmp_path / "one", n_steps=320)
+    two = run(JOINED[name], ranks(SyncRl), tmp_path / "two", n_steps=320)
+    assert one["itr"] == two["itr"] == 9
+    assert one["cum_steps"] == two["cum_steps"] == 320
+    assert_close_snapshots(one, two)
+
+
+def test_two_ranks_equal_one_with_the_joined_draws(tmp_path):
+    settings = {"min_steps_learn": 64, "replay_size": 400, "target_update_interval": 3}
+    settings["optim_kwargs"] = {"eps": 0.001}  # By default it depends on the batch size.
+
+    def dqn(n_ranks):
+        return columns(
+            lambda: FixedDraws(batch_size=8 // n_ranks, replay_ratio=1, **settings),
+            lambda: MlpDqnAgent(eps_init=0.0, eps_final=0.0),
+            **CARTPOLE,
+        )
+
+    one = run(dqn(1), MinibatchRl, tmp_path / "one", n_steps=320)
+    assert_close_snapshots(one, run(dqn(2), ranks(SyncRl), tmp_path / "two", n_steps=320))
+
+
+# --- What each process is -----------------------------------------------------------------------
+
+
+class TellingDqn(Telling, DQN):
+    pass
+
+
+def telling_dqn(directory, **settings):
+    def make(RunnerCls, **kwargs):
+        algo = TellingDqn(
+            **{**test_dqn.SETTINGS, "min_steps_learn": 32, "target_update_interval": 1000},
+            **settings,
+        )
+        algo.directory = directory
+        agent = MlpDqnAgent(eps_final=0.1, eps_final_min=0.01)
+        sampler = SerialSampler(**CARTPOLE, **test_dqn.BATCH, eval_n_envs=1, eval_max_steps=20)
+        return RunnerCls(algo=algo, agent=agent, sampler=sampler, **kwargs)
+
+    return make
+
+
+def test_ranks_differ_in_seeds_and_environments_and_agree_in_parameters(tmp_path):
+    run(telling_dqn(tmp_path), ranks(SyncRl, n=3), tmp_path / "log", n_steps=240)
+    for itr in (0, 3, 9):
+        of = [told(tmp_path, rank, itr) for rank in range(3)]
+        assert [t["seed"] for t in of] == [5, 105, 205]
+        assert len({t["pid"] for t in of}) == 3
+        for other in of[1:]:
+            # The target copies too: those of rank 1 and up used to be their own random networks
+            # until the first update.
+            for network in ("model", "target"):
+                mine, others = of[0]["agent"][network], other["agent"][network]
+                assert all(torch.equal(mine[name], others[name]) for name in mine)
+            assert not torch.equal(of[0]["observations"], other["observations"])
+        ladder = torch.cat([torch.as_tensor(t["eps_final"]) for t in of])
+        expected = torch.logspace(-2, -1, 12, dtype=ladder.dtype)
+        torch.testing.assert_close(ladder, expected, rtol=1e-3, atol=1e-5)
+        # Steps of all processes count: 24 of them in an iteration.
+        assert [t["min_itr_learn"] for t in of] == [32 // 24] * 3
+        assert [t["eps_itrs"] for t in of] == [[32 // 24, 200 // 24]] * 3
+    start, end = told(tmp_path, 0, 0)["agent"]["model"], told(tmp_path, 0, 9)["agent"]["model"]
+    assert any(not torch.equal(start[name], end[name]) for name in start)
+
+
+def quiet(algo=None, RunnerCls=SyncRl, n=2, **kwargs):
+    """Batches of 20 steps in each process, of environments which count."""
+    runner = make_runner(ranks(RunnerCls, n), algo=algo, **kwargs)
+    runner.agent = ParallelQuietAgent()
+    return runner
+
+
+def test_rank_0_logs_for_all(tmp_path):
+    one = train(make_runner(n_steps=120, log_interval_steps=40), tmp_path / "one")
+    two = train(quiet(n_steps=240, log_interval_steps=80), tmp_path / "two")
+    assert values(two, "Diagnostics/CumSteps") == [80, 160, 240]
+    assert values(two, "Diagnostics/Iteration") == [1, 3, 5]
+    for key in ("CumCompletedTrajs", "NewCompletedTrajs", "StepsInTrajWindow"):
+        key = "Diagnostics/" + key
+        assert values(two, key) == [2 * value for value in values(one, key)]
+    assert values(two, "ReturnAverage") == values(one, "ReturnAverage")
+    assert values(two, "Diagnostics/ReplayRatio") == values(one, "Diagnostics/ReplayRatio")
+
+
+def test_steps_and_iterations_of_the_original(tmp_path):
+    rows = train(quiet(n_steps=80 * 2, log_interval_steps=40 * 2), tmp_path)
+    assert values(rows, "Diagnostics/CumSteps") == [80, 160]
+
+
+def test_rank_0_evaluates_and_the_others_wait(tmp_path):
+    rows = train(quiet(RunnerCls=SyncRlEval, n_steps=160, log_interval_steps=80), tmp_path)
+    assert values(rows, "Diagnostics/CumSteps") == [0, 80, 160]
+    alone = train(make_runner(MinibatchRlEval, n_steps=80), tmp_path / "alone")
+    assert values(rows, "Diagnostics/TrajsInEval") == values(alone, "Diagnostics/TrajsInEval")
+
+
+class SlowEvaluation(Callback):
+    def on_eval(self, runner, itr, traj_infos):
+        time.sleep(2.5)
+
+
+def test_evaluation_may_take_longer_than_the_time_limit(tmp_path):
+    runner = quiet(RunnerCls=SyncRlEval, n_steps=80, callbacks=[SlowEvaluation()])
+    runner.rank_timeout_s = 2.0
+    assert len(train(runner, tmp_path)) == 3
+
+
+class StopAt(Callback):
+    def __init__(self, event, itr):
+        self.event, self.itr = event, itr
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        if self.event == "itr" and itr == self.itr:
+            runner.stop()
+
+    def on_log(self, runner, itr, traj_infos):
+        if self.event == "log" and itr == self.itr:
+            runner.stop()
+
+
+@pytest.mark.parametrize(("event", "itr", "last"), [("log", 3, 3), ("itr", 4, 5)])
+def test_stop_ends_all_processes(event, itr, last, tmp_path):
+    runner = quiet(n_steps=800, log_interval_steps=160, callbacks=[StopAt(event, itr)])
+    rows = train(runner, tmp_path)
+    assert values(rows, "Diagnostics/Iteration")[-1] == last
+
+
+def test_list_of_one_is_a_run_of_one_process(tmp_path):
+    one = run(test_pg.cartpole, ranks(SyncRl, n=1), tmp_path / "one")
+    assert_equal_snapshots(one, run(test_pg.cartpole, MinibatchRl, tmp_path / "plain"))
+
+
+@pytest.mark.parametrize(
+    ("affinity", "message"),
+    [
+        (None, "give a list"),
+        ({"cuda_idx": 0}, "give a list"),
+        ([], "empty"),
+        ([{"cuda_idx": 0}, {}], "a GPU of its own"),
+        ([{"cuda_idx": 0}, {"cuda_idx": 0}], "a GPU of its own"),
+    ],
+)
+def test_affinity_is_checked(affinity, message):
+    with pytest.raises(ValueError, match=message):
+        make_runner(SyncRl, affinity=affinity)
+
+
+def test_time_limit_is_checked():
+    with pytest.raises(ValueError, match="rank_timeout_s"):
+        make_runner(SyncRl, affinity=[{}], rank_timeout_s=0)
+
+
+# --- Every family of algorithms, samplers, start methods ---------------------------------------
+
+
+def c51(RunnerCls, **kwargs):
+    runner = test_dqn.catch(RunnerCls, **kwargs)
+    runner.algo.min_steps_learn = 80
+    return runner
+
+
+def r2d1(RunnerCls, **kwargs):
+    runner = test_r2d1.maze(test_r2d1.CpuWaitResetCollector)(RunnerCls, **kwargs)
+    runner.algo.min_steps_learn = 120
+    return runner
+
+
+FAMILIES = {
+    "a2c lstm": (test_pg.maze_a2c, SyncRlEval),
+    "ppo lstm": (test_pg.maze_ppo, SyncRl),
+    "ppo normalized": (test_pg.pendulum, SyncRlEval),
+    "dqn": (test_dqn.cartpole, SyncRl),
+    "c51": (c51, SyncRlEval),
+    "r2d1": (r2d1, SyncRlEval),
+    "ddpg": (test_ddpg.pendulum("ddpg"), SyncRl),
+    "td3": (test_ddpg.pendulum("td3"), SyncRlEval),
+    "sac": (test_sac.learned, SyncRlEval),
+    "sac_v": (test_sac.sac_v, SyncRl),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_train(name, tmp_path):
+    make, RunnerCls = FAMILIES[name]
+    snapshot = run(make, ranks(RunnerCls), tmp_path, n_steps=240)
+    assert snapshot["cum_steps"] >= 240
+
+
+def with_workers(make, RunnerCls, tmp_path):
+    def on_cpu_sampler(**kwargs):
+        serial = kwargs["sampler"]
+        kwargs["sampler"] = CpuSampler(
+            serial.EnvCls,
+            serial.env_kwargs,
+            batch_T=serial.batch_spec.T,
+            batch_B=serial.batch_spec.B,
+            max_decorrelation_steps=0,
+            eval_n_envs=2,
+            eval_max_steps=40,
+        )
+        affinity = [{"workers_cpus": 2, "set_affinity": False}] * 2
+        return RunnerCls(affinity=affinity, **STARTS_A_PROCESS_OFTEN, **kwargs)
+
+    return run(make, on_cpu_sampler, tmp_path, n_steps=240)
+
+
+@pytest.mark.parametrize("name", ["ppo lstm", "r2d1", "sac"])
+def test_samplers_with_workers(name, tmp_path):
+    make, RunnerCls = FAMILIES[name]
+    assert with_workers(make, RunnerCls, tmp_path)["cum_steps"] >= 240
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_start_methods(start_method, tmp_path):
+    forked = run(test_pg.cartpole, ranks(SyncRl), tmp_path / "fork", n_steps=160)
+    make = ranks(SyncRl, start_method=start_method)
+    started = run(test_pg.cartpole, make, tmp_path / "other", n_steps=160)
+    assert_equal_snapshots(forked, started)
+
+
+@pytest.mark.parametrize(("make", "itr"), [(test_pg.maze_ppo, 5), (test_sac.learned, 9)])
+def test_resumed_run_ends_with_the_parameters_of_the_whole_run(make, itr, tmp_path):
+    two = ranks(SyncRl)
+    whole = run(make, two, tmp_path / "whole")
+    run(make, two, tmp_path / "first", callbacks=[SaveState(), StopAt("log", itr)])
+    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
+    second = run(make, two, tmp_path / "second", seed=77, resume_from=state_file)
+    assert_equal_snapshots(whole, second)
+
+
+def test_states_of_another_number_of_processes_are_refused(tmp_path):
+    run(test_pg.cartpole, ranks(SyncRl), tmp_path, n_steps=160, callbacks=[SaveState()])
+    state = load_run_state(tmp_path / "run_0" / "run_state.pkl")
+    with pytest.raises(ValueError, match="run of 2 processes, and this one has 3"):
+        test_pg.cartpole(ranks(SyncRl, n=3), n_steps=160).load_state_dict(state)
+
+
+# --- Failures -----------------------------------------------------------------------------------
+
+LIMIT_S = 3.0
+
+
+def fails(how, rank, n, directory, error, match):
+    runner = quiet(FailingAlgo(how, rank, at=5), n=n, n_steps=4000, log_interval_steps=40 * n)
+    runner.rank_timeout_s = LIMIT_S
+    start = time.monotonic()
+    with pytest.raises(error, match=match) as raised:
+        train(runner, directory)
+    assert time.monotonic() - start < 10 + 2 * n  # The start takes time, too.
+    log = (directory / "run_0" / "debug.log").read_text()
+    assert str(raised.value).splitlines()[-1].strip() in log
+    assert (directory / "run_0" / "progress.csv").read_text().count("\n") == 3
+    assert torch.load(directory / "run_0" / "params.pkl", weights_only=False)["itr"] == 3
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_rank_which_raises(n, tmp_path):
+    text = fails("raise", 1, n, tmp_path, WorkerError, "rank 1, process")
+    assert "ZeroDivisionError: a bug of the user" in text
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_rank_which_is_killed(n, tmp_path):
+    fails("kill", n - 1, n, tmp_path, WorkerError, f"rank {n - 1}, process .* SIGKILL")
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_rank_which_hangs(n, tmp_path):
+    text = fails("hang", 1, n, tmp_path, WorkerError, "rank 1 did not answer for 3 s")
+    assert "in fail" in text
+    assert "rank 2, process" not in text
+
+
+def test_rank_0_raises(tmp_path):
+    fails("raise", 0, 2, tmp_path, ZeroDivisionError, "a bug of the user")
+
+
+def test_rank_0_hangs(tmp_path):
+    fails("hang", 0, 2, tmp_path, WorkerError, "rank 1, process .* ended with code 1")
+
+
+class FailsToStart(ColumnsSampler):
+    def initialize(self, agent, rank=0, **kwargs):
+        if rank == 1:
+            raise ZeroDivisionError("a bug at the start")
+        return super().initialize(agent, rank=rank, **kwargs)
+
+
+def test_rank_fails_to_start(tmp_path):
+    def make(RunnerCls, **kwargs):
+        sampler = FailsToStart(**CARTPOLE, batch_T=8, batch_B=4)
+        return RunnerCls(algo=A2C(), agent=GenericFfAgent(), sampler=sampler, **kwargs)
+
+    with pytest.raises(WorkerError, match="(?s)rank 1.*a bug at the start"):
+        run(make, ranks(SyncRl), tmp_path)
+
+
+# --- Whole programs -----------------------------------------------------------------------------
+
+SCRIPT = Path(__file__).parent / "sync_script.py"
+
+
+def start_script(*args, launcher=()):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parents[2])}
+    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def test_under_torchrun(tmp_path):
+    process = start_script("train", tmp_path / "launched", launcher=TORCHRUN)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    of = [told(tmp_path / "launched", rank, 7) for rank in range(2)]
+    assert [t["seed"] for t in of] == [5, 105]
+    run_dir = tmp_path / "launched" / "run_0"
+    assert json.loads((run_dir / "params.json").read_text())["name"] == "test"
+    assert (run_dir / "progress.csv").read_text().count("\n") == 3
+    process = start_script("train", tmp_path / "alone")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    for rank in range(2):
+        alone = told(tmp_path / "alone", rank, 7)["agent"]
+        assert all(torch.equal(alone[name], of[rank]["agent"][name]) for name in alone)
+
+
+def test_rank_which_raises_under_torchrun(tmp_path):
+    process = start_script("raise", tmp_path, launcher=TORCHRUN)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "ZeroDivisionError: a bug of the user" in output
+
+
+def await_iteration(directory, itr, process):
+    deadline = time.monotonic() + 60
+    while not (directory / f"rank_1_itr_{itr}.pt").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_end_of_rank_0_is_the_end_of_all(number, tmp_path):
+    process = start_script("long", tmp_path)
+    await_iteration(tmp_path, 3, process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 3  # Another rank, and a worker of each.
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert number != signal.SIGINT or "KeyboardInterrupt" in output
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
