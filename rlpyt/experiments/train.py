@@ -54,6 +54,8 @@ from rlpyt.experiments.configs.mujoco.qpg import (
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.launching.affinity import affinity_from_code
+from rlpyt.utils.launching.variant import load_variant, update_config
 from rlpyt.utils.logging.context import logger_context
 
 
@@ -164,8 +166,6 @@ def train(
     """
     callbacks = [SaveState(interval_logs=save_state)] if save_state else []
     runner = FAMILIES[family].build_runner(config, affinity or {}, seed, callbacks=callbacks)
-    if resume:
-        runner.load_state_dict(load_run_state(Path(log_dir) / f"run_{run_ID}" / "run_state.pkl"))
     env = config["env"]
     name = f"{family}_{env.get('game', env.get('id'))}"
     with logger_context(
@@ -176,7 +176,38 @@ def train(
         snapshot_mode="last",
         resume=resume,
     ):
+        if resume:
+            state_file = Path(log_dir) / f"run_{run_ID}" / "run_state.pkl"
+            runner.load_state_dict(load_run_state(state_file))
         runner.train()
+
+
+def build_and_train(
+    slot_affinity_code: str, log_dir: str, run_ID: int | str, family: str, config_key: str
+) -> None:
+    """Train one run of a sweep, as :mod:`rlpyt.utils.launching.exp_launcher` starts it.
+
+    Its seed is ``run_ID``.
+
+    Args:
+        slot_affinity_code: which part of the machine the run has.
+        log_dir: where the launcher put the variant, which changes the entry of the table.
+        run_ID: of the log.
+        family: of the table.
+        config_key: entry of the table.
+
+    Raises:
+        ValueError: if the affinity is one for several processes.
+        KeyError: if the variant names a setting which the entry does not have.
+    """
+    affinity = affinity_from_code(slot_affinity_code)
+    if isinstance(affinity, list) or "optimizer" in affinity:
+        raise ValueError(
+            f"affinity code {slot_affinity_code!r} is for a run of several learning processes, but "
+            "those here have one: leave out gpu_per_run and async_sample"
+        )
+    config = update_config(get_config(family, config_key), load_variant(log_dir))
+    train(family, config, log_dir, run_ID, affinity, seed=int(run_ID))
 
 
 def parse_change(text: str) -> tuple[str, str, Any]:

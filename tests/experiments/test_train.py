@@ -82,6 +82,13 @@ def test_command_line_trains_and_goes_on(tmp_path):
     assert steps == [64, 128, 192, 256]
 
 
+def test_a_run_to_go_on_with_is_named_by_its_whole_path():
+    # A relative path was looked for in the working directory, although logs are elsewhere.
+    args = ["mujoco_ppo", "ppo_1M_serial", "--set", "env.id=InvertedPendulum-v5"]
+    with pytest.raises(ValueError, match="pass an absolute path"):
+        train.main([*args, "--resume", "--log_dir", "mine"])
+
+
 @pytest.mark.parametrize(
     ("text", "change"),
     [

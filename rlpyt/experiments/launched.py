@@ -1,0 +1,11 @@
+"""The script of a sweep over the configuration tables: pass its path to ``run_experiments``.
+
+The arguments are those of :func:`rlpyt.experiments.train.build_and_train`.
+"""
+
+import sys
+
+from rlpyt.experiments.train import build_and_train
+
+if __name__ == "__main__":
+    build_and_train(*sys.argv[1:])

@@ -1,0 +1,71 @@
+"""One run of a sweep: the affinity and the variant of its launcher are what it trains with."""
+
+import csv
+import json
+
+import pytest
+
+from rlpyt.experiments import launched
+from rlpyt.experiments.train import build_and_train
+from rlpyt.utils.launching.affinity import encode_affinity
+from rlpyt.utils.launching.exp_launcher import SweepError, run_experiments
+from rlpyt.utils.launching.variant import save_variant
+
+CODE = encode_affinity(
+    n_cpu_core=1, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False
+)
+TINY = {
+    "algo": {"learning_rate": 0.01, "minibatches": 2, "epochs": 1},
+    "env": {"id": "Pendulum-v1"},
+    "runner": {"n_steps": 256, "log_interval_steps": 128},
+    "sampler": {"batch_T": 128},
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_data(tmp_path, monkeypatch):
+    monkeypatch.setattr("rlpyt.utils.logging.context.LOG_DIR", str(tmp_path))
+
+
+def test_variant_changes_the_entry_and_run_id_is_the_seed(tmp_path):
+    log_dir = tmp_path / "x"
+    save_variant(TINY, log_dir)
+    build_and_train("0slt_" + CODE, str(log_dir), "7", "mujoco_ppo", "ppo_1M_serial")
+    params = json.loads((log_dir / "run_7" / "params.json").read_text())
+    assert params["seed"] == 7
+    assert params["algo"]["learning_rate"] == 0.01
+    assert params["algo"]["gae_lambda"] == 0.95
+    assert params["env"]["id"] == "Pendulum-v1"
+    with (log_dir / "run_7" / "progress.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["Diagnostics/CumSteps"]) for row in rows] == [128, 256]
+
+
+def test_misspelt_setting_is_refused(tmp_path):
+    save_variant({"algo": {"learning_rat": 1}}, tmp_path / "x")
+    with pytest.raises(KeyError, match="learning_rat"):
+        build_and_train("0slt_" + CODE, str(tmp_path / "x"), 0, "mujoco_ppo", "ppo_1M_serial")
+
+
+def test_affinity_of_several_learners_is_refused(tmp_path):
+    code = "0slt_" + encode_affinity(
+        n_cpu_core=2, cpu_per_run=2, hyperthread_offset=0, n_socket=1, async_sample=True
+    )
+    with pytest.raises(ValueError, match="several learning processes"):
+        build_and_train(code, str(tmp_path / "x"), 0, "mujoco_ppo", "ppo_1M_serial")
+
+
+def test_the_launcher_starts_it(tmp_path):
+    with pytest.raises(SweepError, match="1 of 2 runs failed") as error:
+        run_experiments(
+            launched.__file__,
+            CODE,
+            str(tmp_path / "sweep"),
+            1,
+            [TINY, {"env": {"id": "NoSuchTask-v0"}}],
+            ["good", "bad"],
+            ("mujoco_ppo", "ppo_1M_serial"),
+        )
+    assert error.value.failed[0].log_dir.endswith("bad")
+    assert "NoSuchTask-v0" in (tmp_path / "sweep" / "bad" / "launch_0.log").read_text()
+    assert (tmp_path / "sweep" / "good" / "run_0" / "progress.csv").exists()
