@@ -3,9 +3,9 @@
     python examples/example_4.py --game pong --algo ppo
     python examples/example_4.py --game pong --mid_batch_reset
 
-What happens when a game ends within a batch matters to a recurrent agent, which is trained on the
-steps before. Without ``--mid_batch_reset`` the environment waits for the next batch. With it, a new
-game starts at once, so that the next batch goes on in the middle of it.
+When a game ends within a batch, its environment waits for the next batch, and the rest of this one
+is blank. With ``--mid_batch_reset`` a new game starts at once: there the agent remembers nothing,
+in training as in acting, and every step is trained on.
 """
 
 import argparse

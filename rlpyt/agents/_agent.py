@@ -11,16 +11,22 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.models.utils import fitting_state_dict
+from rlpyt.utils._read_write_lock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.synchronize import RWLock
 from rlpyt.utils.types import Nested
 
 
 def without_ddp(model: Any) -> Any:
     """Return the module inside a ``DistributedDataParallel`` wrapper, or ``model`` itself."""
     return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+def switch_training(model: Any, is_training: bool) -> None:
+    """``model.train(is_training)``, if it is not so already: every module of it is visited."""
+    if model.training != is_training:
+        model.train(is_training)
 
 
 class BaseAgent:
@@ -69,7 +75,7 @@ class BaseAgent:
         self._mode: str | None = None
         if self.model_kwargs is None:
             self.model_kwargs = {}
-        self._rw_lock = RWLock()
+        self._rw_lock = ReadWriteLock()
         # A raw value: written by the optimizer's process only, read by samplers.
         self._send_count = mp.RawValue("l", 0)
         self._recv_count = 0
@@ -253,17 +259,17 @@ class BaseAgent:
 
     def train_mode(self, itr: int) -> None:
         """Prepare to be trained in iteration ``itr``."""
-        self.model.train()
+        switch_training(self.model, True)
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
         """Prepare to act, exploring, in iteration ``itr``."""
-        self.model.eval()
+        switch_training(self.model, False)
         self._mode = "sample"
 
     def eval_mode(self, itr: int) -> None:
         """Prepare to act for evaluation in iteration ``itr``."""
-        self.model.eval()
+        switch_training(self.model, False)
         self._mode = "eval"
 
     # --- Parameters and state ----------------------------------------------------------------

@@ -22,3 +22,23 @@ def check_one_discrete_action(agent_name: str, space: Any) -> None:
             f"space is {space}: make it one in a wrapper (of several discrete actions, a number "
             "for every combination), or use an agent for such actions"
         )
+
+
+def array_shape(agent_name: str, space: Any) -> tuple[int, ...]:
+    """The shape of an observation which is one array.
+
+    Args:
+        agent_name: for the error.
+        space: of observations.
+
+    Raises:
+        ValueError: if an observation is a record of several arrays.
+    """
+    if any(isinstance(size, tuple) for size in space.shape):
+        raise ValueError(
+            f"{agent_name} needs observations which are one array, but the observation space is "
+            f"{space}, with arrays of shapes {space.shape}: join them in a wrapper of the "
+            "environment, or use GenericFfAgent, which takes any"
+        )
+    shape: tuple[int, ...] = space.shape
+    return shape

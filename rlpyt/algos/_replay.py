@@ -136,7 +136,9 @@ class ReplayAlgorithm(GradientUpdates):
         """Raise ``ValueError`` for settings with which training fails later, or never starts."""
         check_at_least_one(self, "batch_size", "n_step_return", "target_update_interval")
         check_positive(self, "replay_ratio", "that allows no updates, make it positive")
+        check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_fraction(self, "discount")
+        check_fraction(self, "target_update_tau")
         check_replay_size(self, self._n_samplers)
 
     def _configure_agent(self) -> None:
@@ -169,6 +171,7 @@ class ReplayAlgorithm(GradientUpdates):
 
         Raises:
             TypeError: if ``ReplayBufferCls`` does not take the keywords.
+            ValueError: if it makes a buffer of one process where several use it.
         """
         example = self.examples_to_buffer(examples)
         ReplayCls = self.ReplayBufferCls
@@ -187,6 +190,12 @@ class ReplayAlgorithm(GradientUpdates):
                 f"({error}): pass a class which takes them, for prioritized_replay=True one such "
                 "as PrioritizedReplayBuffer"
             ) from error
+        if async_ and not getattr(self.replay_buffer, "async_", True):
+            raise ValueError(
+                f"ReplayBufferCls={ReplayCls} makes a buffer of one process, into which no other "
+                "can write: in asynchronous mode pass one such as AsyncUniformReplayBuffer, which "
+                "has AsyncReplayBufferMixin first among its bases"
+            )
         logger.log(self._describe_replay(example))
 
     def _describe_replay(self, example: Nested) -> str:

@@ -48,6 +48,28 @@ def check_resets_at_once(algo: Any) -> None:
         )
 
 
+def check_range_of_returns(algo: Any) -> None:
+    """Raise ``ValueError`` unless ``V_min`` is less than ``V_max``."""
+    if not algo.V_min < algo.V_max:
+        raise ValueError(f"V_min is {algo.V_min} and V_max is {algo.V_max}: make V_max the greater")
+
+
+def check_gives_distributions(algo: Any, AgentCls: str, AlgoCls: str) -> None:
+    """Raise ``ValueError`` unless the agent gives distributions of returns.
+
+    Args:
+        algo: the algorithm.
+        AgentCls: an agent which does.
+        AlgoCls: an algorithm which needs none.
+    """
+    if not hasattr(algo.agent, "give_V_min_max"):
+        raise ValueError(
+            f"{type(algo).__name__} needs an agent which gives distributions of returns and has "
+            f"give_V_min_max(), but the agent is {type(algo.agent).__name__}: use one such as "
+            f"{AgentCls}, or {AlgoCls}"
+        )
+
+
 def check_replay_size(algo: Any, n_samplers: int) -> None:
     """Compare the storage of a replay algorithm with what has to fit in.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.replays._extract import extended
+from rlpyt.core.records import extended
 from rlpyt.utils.types import Nested
 
 

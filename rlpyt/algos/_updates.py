@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._optim import optimized_parameters
+from rlpyt.algos._optim import optimized_parameters, take_step
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.utils import torch_compat
 
@@ -56,7 +56,7 @@ class GradientUpdates(RlAlgorithm):
         # On a GPU these two are the only values waited for.
         loss_value, grad_norm = loss.item(), float(norm)
         self._check_finite(loss=loss_value, gradNorm=grad_norm)
-        optimizer.step()
+        take_step(optimizer)
         return loss_value, grad_norm
 
     def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlpyt.utils.collections import AttrDict, record
+from rlpyt.utils.collections import AttrDict, record, record_class
 from rlpyt.utils.types import Array, Nested
 
 # --- One step of an environment (numpy) ---------------------------------------------------------
@@ -196,3 +196,28 @@ class SamplesFromReplay(NamedTuple):
     done: Array  # [B] d_t
     done_n: Array  # [B] any done within the n steps
     target_inputs: Nested  # AgentInputs [B,...] at t + n
+
+
+# --- Records with more fields ------------------------------------------------------------------
+
+
+def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
+    """The record class ``cls`` with more fields, which come last; the same class for every call.
+
+    Args:
+        cls: a record class.
+        names: of the fields.
+        suffix: of the name of the class.
+
+    Raises:
+        ValueError: if a name is taken.
+    """
+    if not names:
+        return cls
+    taken = sorted(set(names) & set(cls._fields))
+    if taken:
+        raise ValueError(
+            f"the names {taken} are those of fields which {cls.__name__} has already, "
+            f"{cls._fields}: give the new fields other names"
+        )
+    return record_class(cls.__name__ + suffix, cls._fields + names)

@@ -40,10 +40,10 @@ class ClippedLogLikelihood(torch.autograd.Function):
         """Compute [...] of x, mean and log_std [...,dim] and the bounds [dim]."""
         inverse_std = torch.exp(-log_std)
         z = (x - mean) * inverse_std
-        is_low, is_inside = x <= low, (x > low) & (x < high)
-        u = torch.where(is_low, z, -z)
-        log_phi = -0.5 * z**2 - HALF_LOG_2PI
-        log_tail = torch.special.log_ndtr(u)
+        is_low = x <= low
+        is_inside = (x > low).logical_and_(x < high)
+        log_phi = z.square().mul_(-0.5).sub_(HALF_LOG_2PI)
+        log_tail = torch.special.log_ndtr(torch.where(is_low, z, -z))
         ctx.save_for_backward(inverse_std, z, is_low, is_inside, log_phi, log_tail)
         return torch.where(is_inside, log_phi - log_std, log_tail).sum(dim=-1)
 
@@ -52,11 +52,11 @@ class ClippedLogLikelihood(torch.autograd.Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Gradients of x (inside the bounds), mean and log_std."""
         inverse_std, z, is_low, is_inside, log_phi, log_tail = ctx.saved_tensors
-        h = torch.exp(log_phi - log_tail)
+        h = (log_phi - log_tail).exp_()
         g = torch.where(is_inside, z, torch.where(is_low, -h, h))
         grad_output = grad_output.unsqueeze(-1)
-        grad_mean = grad_output * g * inverse_std
-        grad_log_std = grad_output * (z * g - is_inside.to(z.dtype))
+        grad_mean = (grad_output * g).mul_(inverse_std)
+        grad_log_std = (z * g).sub_(is_inside.to(z.dtype)).mul_(grad_output)
         grad_x = -grad_mean * is_inside if ctx.needs_input_grad[0] else None
         return grad_x, grad_mean, grad_log_std, None, None
 

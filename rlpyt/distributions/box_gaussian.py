@@ -134,8 +134,10 @@ class BoxGaussian(Gaussian):
     def _to_action(self, x: torch.Tensor) -> torch.Tensor:
         if self._is_clipped:
             x = torch.clamp(x, self.low.to(x), self.high.to(x))
-        return x.reshape(x.shape[:-1] + self.shape)
+        return x if len(self.shape) == 1 else x.reshape(x.shape[:-1] + self.shape)
 
     def _flat(self, action: torch.Tensor) -> torch.Tensor:
+        if len(self.shape) == 1:
+            return action
         n_lead = action.dim() - len(self.shape)
         return action.reshape(action.shape[:n_lead] + (self.dim,))

@@ -167,13 +167,12 @@ class Gaussian(Distribution):
     def _log_density(self, x: torch.Tensor, z: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
         terms = log_std + 0.5 * z**2
         constant = 0.5 * self.dim * math.log(2 * math.pi)
-        if self.squash is None:
-            return -torch.sum(terms, dim=-1) - constant
-        # With the logarithm of the slope of tanh, but for its summand 2 log 2.
-        terms = terms - 2 * (x + torch.nn.functional.softplus(-2 * x))
-        return -torch.sum(terms, dim=-1) - (
-            constant + self._log_volume + self.dim * 2 * math.log(2)
-        )
+        if self.squash is not None:
+            # The logarithm of the slope of tanh, where softplus(-2 x) = -2 softplus(x, beta=-2).
+            half_slope = torch.add(x, torch.nn.functional.softplus(x, beta=-2), alpha=-2)
+            terms = torch.sub(terms, half_slope, alpha=2)
+            constant += self._log_volume + self.dim * 2 * math.log(2)
+        return -constant - torch.sum(terms, dim=-1)
 
     def likelihood_ratio(
         self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
@@ -259,7 +258,7 @@ class Gaussian(Distribution):
 
     def _tensor(self, name: str, value: Any, may_be_rows: bool = False) -> torch.Tensor:
         if not isinstance(value, torch.Tensor):
-            value = torch.tensor(np.asarray(value))
+            value = torch.tensor(value if isinstance(value, float) else np.asarray(value))
         tensor: torch.Tensor = value.float()
         if may_be_rows and tensor.shape == (2, self.dim):
             return tensor

@@ -32,7 +32,8 @@ def fold(x: torch.Tensor, n_dim: int) -> tuple[torch.Tensor, LeadingDims]:
         ValueError: If the number of leading dimensions is not 0, 1 or 2.
     """
     n_lead, T, B, shape = infer_leading_dims(x, n_dim)
-    return x.reshape(T * B, *shape), LeadingDims(n_lead, T, B)
+    folded = x if n_lead == 1 else x.reshape(T * B, *shape)
+    return folded, LeadingDims(n_lead, T, B)
 
 
 def fold_images(images: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
@@ -55,7 +56,8 @@ def fold_images(images: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
 def fold_vectors(observation: torch.Tensor, n_dim: int) -> tuple[torch.Tensor, LeadingDims]:
     """Make one batch of flat float vectors of observations with ``n_dim`` dimensions."""
     folded, lead = fold(observation, n_dim)
-    return _floating(folded.reshape(lead.T * lead.B, -1)), lead
+    flat = folded if n_dim == 1 else folded.reshape(lead.T * lead.B, -1)
+    return _floating(flat), lead
 
 
 def _floating(x: torch.Tensor) -> torch.Tensor:

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from rlpyt.models._sizes import Sizes, as_list
+from rlpyt.utils import torch_compat
+
+
+def run_layers(layers: Iterable[Any], x: torch.Tensor) -> torch.Tensor:
+    """What ``torch.nn.Sequential`` of ``layers`` makes of ``x``, at less cost.
+
+    For small batches, calling modules costs as much as what they compute. The plain linear layers
+    and rectifiers among them are computed here; the rectifiers overwrite what a linear layer gave,
+    which nothing else refers to.
+    """
+    is_own = False  # Whether ``x`` may be overwritten.
+    for layer in layers:
+        kind = type(layer)
+        if kind is torch.nn.Linear and not torch_compat.has_hooks(layer):
+            parameters = layer._parameters  # Attributes of modules take longer.
+            x = F.linear(x, parameters["weight"], parameters["bias"])
+            is_own = True
+        elif kind is torch.nn.ReLU and is_own and not torch_compat.has_hooks(layer):
+            x = F.relu_(x)
+        else:
+            x = layer(x)
+            is_own = False
+    return x
 
 
 class MlpModel(torch.nn.Module):
@@ -45,8 +70,7 @@ class MlpModel(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map features [B,input_size] to [B,output_size]; any leading dimensions are kept."""
-        output: torch.Tensor = self.model(input)
-        return output
+        return run_layers(self.model, input)
 
     @property
     def output_size(self) -> int:

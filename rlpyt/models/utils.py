@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Union
 
 import torch
+
+from rlpyt.utils import torch_compat
 
 StateDict = Mapping[str, Any]
 Size = Union[int, "tuple[int, ...]"]  # one number for both dimensions of an image, or (h, w)
@@ -92,16 +94,73 @@ def update_state_dict(
 
 
 def _move_towards(own: StateDict, new: StateDict, tau: float) -> None:
+    _require_same_names(own, new)
+    floating = [name for name, value in own.items() if value.is_floating_point()]
+    ends = [new[name].to(own[name]) for name in floating]
+    torch_compat.lerp_([own[name] for name in floating], ends, tau)
+    for name in own.keys() - set(floating):
+        own[name].copy_(new[name])
+
+
+def _require_same_names(own: StateDict, new: StateDict) -> None:
     if own.keys() != new.keys():
         raise ValueError(
             "state_dict has other entries than the model, give one of the same model: "
             f"{sorted(own.keys() ^ new.keys())} are in only one of them."
         )
-    for name, value in own.items():
-        if value.is_floating_point():
-            value.lerp_(new[name].to(value), tau)
-        else:
-            value.copy_(new[name])
+
+
+class TargetNetwork:
+    """A network which follows another one of the same layout, in many steps.
+
+    It moves as by :func:`update_state_dict`, but its parameters and buffers are looked for once.
+    They may be replaced afterwards, as when a network changes its device, but not the modules which
+    hold them.
+
+    Args:
+        target: The network which is changed.
+        model: The one which it follows, on the same device.
+
+    Raises:
+        ValueError: If the layouts differ.
+    """
+
+    def __init__(self, target: torch.nn.Module, model: torch.nn.Module) -> None:
+        own = target.state_dict()
+        _require_same_names(own, model.state_dict())
+        self.target, self.model = target, model
+        floating = [name for name, value in own.items() if value.is_floating_point()]
+        others = [name for name in own if name not in floating]
+        self._floating = _places(target, floating), _places(model, floating)
+        self._others = _places(target, others), _places(model, others)
+
+    @torch.no_grad()
+    def move(self, tau: float) -> None:
+        """Take one step.
+
+        Args:
+            tau: In [0, 1]; 1 copies everything, 0 changes nothing.
+
+        Raises:
+            ValueError: If ``tau`` is out of range.
+        """
+        if not 0 < tau < 1:
+            update_state_dict(self.target, self.model.state_dict(), tau, strip_ddp=False)
+            return
+        own_place, new_place = self._floating
+        torch_compat.lerp_(_tensors_at(own_place), _tensors_at(new_place), tau)
+        for own, new in zip(*map(_tensors_at, self._others)):
+            own.copy_(new)
+
+
+def _places(network: torch.nn.Module, names: Iterable[str]) -> list[tuple[torch.nn.Module, str]]:
+    """The module and attribute of each of ``names``, which are those of a state."""
+    paths = (name.rpartition(".") for name in names)
+    return [(network.get_submodule(path), attribute) for path, _, attribute in paths]
+
+
+def _tensors_at(places: Iterable[tuple[torch.nn.Module, str]]) -> list[torch.Tensor]:
+    return [getattr(module, attribute) for module, attribute in places]
 
 
 def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDict:

@@ -65,20 +65,3 @@ def blank(buffer: Nested, mask: BoolArray) -> None:
 
     if mask.any():
         map_buffer(zero, buffer)
-
-
-def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
-    """The record class ``cls`` with more fields; the same class for every call.
-
-    Raises:
-        ValueError: if a name is taken.
-    """
-    if not names:
-        return cls
-    taken = sorted(set(names) & set(cls._fields))
-    if taken:
-        raise ValueError(
-            f"fields {taken} of the stored samples are the names of fields of {cls.__name__}: give "
-            "them other names"
-        )
-    return record_class(cls.__name__ + suffix, cls._fields + names)

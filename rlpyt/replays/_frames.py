@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rlpyt.replays._extract import Empty
-from rlpyt.replays._memory import Allocate
-from rlpyt.replays._stream import LINE, finish_stream, stream_copy
+from rlpyt.replays._memory import LINE, Allocate
+from rlpyt.replays._stream import finish_stream, stream_copy
 from rlpyt.replays._window import Window, runs
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import BoolArray, IntArray, NDArray

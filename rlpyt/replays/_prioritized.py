@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.replays._extract import extended
+from rlpyt.core.records import extended
 from rlpyt.replays._ring import as_numpy
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.sum_tree import SumTree

@@ -14,10 +14,9 @@ from numba import types
 from numba.core import cgutils as numba_cgutils
 from numba.extending import intrinsic
 
+from rlpyt.replays._memory import LINE
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import NDArray
-
-LINE = 64  # Bytes which a processor moves at once, on all common ones.
 
 _cgutils: Any = numba_cgutils  # Partly annotated in some versions.
 _ir: Any = _cgutils.ir

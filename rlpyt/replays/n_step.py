@@ -7,8 +7,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays._extract import extended
+from rlpyt.core.records import SamplesToBuffer, extended
 from rlpyt.replays._ring import Ring, check_rows, filled_rows
 from rlpyt.replays._window import Window
 from rlpyt.replays.base import BaseReplayBuffer

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from rlpyt.replays import _memory
-from rlpyt.replays._cursor import SharedCursor
 from rlpyt.replays._input_priorities import InputPriorities
 from rlpyt.replays._ring import as_numpy
 from rlpyt.replays._tree import LeafTree
-from rlpyt.replays._window import Window, runs
+from rlpyt.replays._window import SharedCursor, Window, runs
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
@@ -30,10 +29,12 @@ class SumTree:
         off_forward: rows from the cursor on which lost their past.
         default_value: priority of a row that is switched on, if none was given with it.
         enable_input_priorities: accept ``priorities`` in :meth:`advance`.
-        input_priority_shift: rows by which these belong to earlier rows than those appended.
+        input_priority_shift: rows by which these belong to earlier rows than those appended, at
+            most ``off_backward``.
 
     Raises:
-        ValueError: if no row could ever be on, or ``default_value`` is no positive number.
+        ValueError: if no row could ever be on, ``default_value`` is no positive number, or
+            priorities would come after their row is switched on.
 
     Attributes:
         tree: float64 nodes; the root ``tree[0]`` is the sum of all priorities.
@@ -57,10 +58,12 @@ class SumTree:
     ) -> None:
         if not 0 < default_value < np.inf:
             raise ValueError(f"default_value is {default_value}: it must be positive and finite")
-        if input_priority_shift < 0:
+        if not 0 <= input_priority_shift <= off_backward:
             raise ValueError(
                 f"input_priority_shift is {input_priority_shift}: priorities can belong to earlier "
-                "rows only (0 or more)"
+                f"entries only (0 or more), and come too late for those which can be drawn (at "
+                f"most {off_backward}); for sequences give the warm-up steps divided by "
+                "rnn_state_interval"
             )
         self.T = T
         self.B = B

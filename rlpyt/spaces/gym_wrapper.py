@@ -124,12 +124,14 @@ class GymSpaceWrapper:
     def revert(self, value: Nested) -> Any:
         """Turn an element, in any form of record, into what the environment takes.
 
+        So are many elements of one shape [B,...], for a vector environment.
+
         Raises:
             ValueError: if a field is missing.
         """
         if self._kind == "Box":
             return value
-        if self._kind == "Discrete":
+        if self._kind == "Discrete" and np.ndim(value) == 0:
             return int(value) + int(self._start)
         if self._kind not in _NESTS:
             return np.asarray(value) + self._start
@@ -194,8 +196,9 @@ class GymSpaceWrapper:
 
     @property
     def n(self) -> Any:
-        """How many elements a Discrete space has."""
-        return self._gym_space.n
+        """How many elements a Discrete space has; of a MultiBinary space, its shape."""
+        n = self._gym_space.n
+        return int(n) if np.ndim(n) == 0 else n
 
     def seed(self, seed: int | None = None) -> Any:
         """Seed the space, or each part of a Dict or Tuple differently (then returns a list)."""

@@ -11,6 +11,9 @@ import torch
 _IMPLEMENTATIONS = {"fused", "foreach", "differentiable"}
 
 
+_HAS_BACKWARD_PRE_HOOKS = hasattr(torch.nn.Module(), "_backward_pre_hooks")  # Since 2.0.
+
+
 def torch_version() -> tuple[int, int]:
     """Major and minor version of torch."""
     major, minor = torch.__version__.split(".")[:2]
@@ -44,6 +47,27 @@ def _can_fuse(
         p.is_floating_point() and torch_version() >= since.get(p.device.type, (9999, 0))
         for p in parameters
     )
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether a call of ``module`` does more than its ``forward``; hooks of all modules aside."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or (_HAS_BACKWARD_PRE_HOOKS and module._backward_pre_hooks)
+    )
+
+
+def lerp_(tensors: Sequence[torch.Tensor], ends: Sequence[torch.Tensor], weight: float) -> None:
+    """``tensor <- tensor + weight (end - tensor)`` of every pair of tensors, in place."""
+    if not tensors:
+        return
+    if hasattr(torch, "_foreach_lerp_"):  # Since 2.0.
+        torch._foreach_lerp_(list(tensors), list(ends), weight)
+        return
+    for tensor, end in zip(tensors, ends, strict=True):
+        tensor.lerp_(end, weight)
 
 
 def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

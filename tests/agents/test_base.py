@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import multiprocessing as mp
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +178,55 @@ def test_asynchronous_sampler_copies_once_per_publication() -> None:
     assert weights(sampler) == received
 
 
+def hold(side: Any, entered: Any, leave: Any) -> None:
+    with side:
+        entered.set()
+        leave.wait(60)
+
+
+def holder_of(side: Any) -> tuple[Any, Any]:
+    """A process in the midst of reading or writing shared parameters, and what ends it."""
+    context = mp.get_context("fork")
+    entered, leave = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(side, entered, leave))
+    process.start()
+    assert entered.wait(60)
+    return process, leave
+
+
 def test_publication_waits_for_readers() -> None:
     agent = linear(share_memory=True)
-    with agent._rw_lock:
-        assert not agent._rw_lock.write_lock.acquire(block=False)
+    reader, leave = holder_of(agent._rw_lock)
+    publication = threading.Thread(target=agent.send_shared_memory)
+    publication.start()
+    publication.join(0.2)
+    assert publication.is_alive()
+    assert agent._send_count.value == 0
+    leave.set()
+    publication.join(60)
+    assert agent._send_count.value == 1
+    reader.join()
+
+
+def test_publication_does_not_wait_for_a_reader_which_was_killed() -> None:
+    """A sampler that was killed while it read kept the optimizer waiting for ever."""
+    agent = linear(share_memory=True)
+    reader, _ = holder_of(agent._rw_lock)
+    reader.kill()
+    reader.join()
     agent.send_shared_memory()
-    assert agent._rw_lock.write_lock.acquire(block=False), "the lock was given back"
+    assert agent._send_count.value == 1
+
+
+def test_half_published_parameters_are_refused() -> None:
+    """An optimizer that was killed while it wrote kept the samplers waiting for ever."""
+    agent = linear(share_memory=True)
+    sampler = sampler_of(agent)
+    writer, _ = holder_of(agent._rw_lock.write_lock)
+    writer.kill()
+    writer.join()
+    with pytest.raises(RuntimeError, match=f"process {writer.pid} ended or failed while it wrote"):
+        sampler.recv_shared_memory()
 
 
 def test_async_cpu_needs_a_shared_model() -> None:
@@ -209,10 +253,9 @@ def report(agent: Any, published: Any, results: Any) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_process_gets_an_agent_and_sees_later_changes(
-    method: str, monkeypatch: pytest.MonkeyPatch
+    method: str,
 ) -> None:
     context = mp.get_context(method)
-    monkeypatch.setattr(mp, "Lock", context.Lock)
     agent = made(VectorDqnAgent(eps_itr_min=1000, eps_itr_max=2000), share_memory=True)
     sampler = sampler_of(agent)
     published, results = context.Event(), context.Queue()

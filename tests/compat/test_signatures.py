@@ -48,7 +48,12 @@ SPELLED_OUT = (
     "rlpyt/algos/qpg/td3.py:TD3.async_initialize",
     "rlpyt/replays/sum_tree.py:AsyncSumTree.__init__",
     "rlpyt/replays/sum_tree.py:AsyncSumTree.advance",
+    "rlpyt/runners/sync_rl.py:SyncRlEval.log_diagnostics",
+    "rlpyt/runners/sync_rl.py:SyncWorkerEval.evaluate_agent",
+    "rlpyt/runners/sync_rl.py:SyncWorkerEval.store_diagnostics",
     "rlpyt/samplers/parallel/cpu/collectors.py:CpuWaitResetCollector.__init__",
+    "rlpyt/samplers/parallel/gpu/collectors.py:GpuWaitResetCollector.__init__",
+    "rlpyt/samplers/parallel/gpu/sampler.py:GpuSamplerBase._build_buffers",
     "rlpyt/utils/collections.py:NamedArrayTupleSchema.__init__",
 )
 ENTRIES = [entry for entry in read_signatures() if not is_inside(entry)]

@@ -1,8 +1,9 @@
 """The shared records and what is computed in them."""
 
 import numpy as np
+import pytest
 
-from rlpyt.core.records import TrajInfo
+from rlpyt.core.records import SamplesToBuffer, TrajInfo, extended
 
 
 def test_returns_of_long_episodes_keep_their_digits():
@@ -19,3 +20,13 @@ def test_rewards_may_be_vectors():
         traj_info.step(None, None, np.array([1.0, 0.0]), False, None, None)
     assert traj_info.Return.tolist() == [2, 0]
     assert traj_info.NonzeroRewards.tolist() == [2, 0]
+
+
+def test_records_with_more_fields():
+    cls = extended(SamplesToBuffer, ("lives", "level"), "Lives")
+    assert cls.__name__ == "SamplesToBufferLives"
+    assert cls._fields == (*SamplesToBuffer._fields, "lives", "level")
+    assert extended(SamplesToBuffer, ("lives", "level"), "Lives") is cls
+    assert extended(SamplesToBuffer, ()) is SamplesToBuffer
+    with pytest.raises(ValueError, match=r"names \['done'\] .* SamplesToBuffer has already"):
+        extended(SamplesToBuffer, ("done",))

@@ -80,9 +80,10 @@ def maze_a2c():
     [
         (maze_ppo, 16, CpuResetCollector),
         (maze_ppo, 16, CpuWaitResetCollector),
+        (maze_a2c, 8, CpuResetCollector),
         (maze_a2c, 8, CpuWaitResetCollector),
     ],
-    ids=["ppo-reset", "ppo-wait", "a2c-wait"],
+    ids=["ppo-reset", "ppo-wait", "a2c-reset", "a2c-wait"],
 )
 def test_maze_with_memory(algo, batch_B, CollectorCls, seed):
     agent = GenericLstmAgent(model_kwargs={"hidden_sizes": None, "lstm_size": 32})
@@ -109,7 +110,6 @@ def make_instruments(actions):
     ("AgentCls", "sizes"), [(GenericFfAgent, {}), (GenericLstmAgent, {"lstm_size": 32})]
 )
 def test_observations_and_actions_of_several_parts(AgentCls, sizes, actions, seed):
-    # Batches of one episode: nothing of them is lost to a recurrent agent.
     sampler = make_sampler(make_instruments, 8, 32, 16, 20, actions=actions)
     model_kwargs = {"normalize_observation": True, "image_kwargs": {"fc_sizes": 32}, **sizes}
     agent = AgentCls(model_kwargs=model_kwargs, greedy_eval=True)

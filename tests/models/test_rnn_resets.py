@@ -11,6 +11,11 @@ from rlpyt.models._rnn import RnnState
 from rlpyt.models._rnn_resets import run_lstm_with_resets
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
+from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
+from rlpyt.models.pg.generic_model import GenericLstmModel
+from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
 
 B, F, H = 5, 3, 4
 
@@ -65,6 +70,9 @@ CONV = {"channels": [2], "kernel_sizes": [4], "strides": [4], "paddings": [0]}
 MODELS = [
     (MlpR2d1Model((F,), 3, (8, 8), lstm_size=H), (F,)),
     (AtariR2d1Model((2, 12, 8), 3, 8, H, 8, **CONV), (2, 12, 8)),
+    (AtariLstmModel((2, 12, 8), 3, 8, H, **CONV), (2, 12, 8)),
+    (MujocoLstmModel((F,), 3, 8, H), (F,)),
+    (GenericLstmModel(FloatBox(-1, 1, (F,)), IntBox(0, 3), 8, H), (F,)),
 ]
 
 
@@ -74,12 +82,13 @@ def test_episode_within_a_sequence_is_as_if_it_was_alone(model: Any, shape: Any)
     reset = torch.zeros(7, B, dtype=torch.bool)
     reset[4, 2] = True
     state = RnnState(*random_state(1))
-    q, after = model(*inputs, state, reset=reset)
-    without, _ = model(*inputs, state)
-    alone, alone_after = model(*(part[4:, 2:3] for part in inputs), None)
-    assert torch.allclose(q[4:, 2:3], alone, atol=1e-6)
-    assert torch.allclose(after.h[:, 2:3], alone_after.h, atol=1e-6)
+    *outputs, after = model(*inputs, state, reset=reset)
+    *all_without, _ = model(*inputs, state)
+    *all_alone, alone_after = model(*(part[4:, 2:3] for part in inputs), None)
     others = [0, 1, 3, 4]
-    assert torch.allclose(q[:, others], without[:, others], atol=1e-6)
-    assert torch.allclose(q[:4, 2], without[:4, 2], atol=1e-6)
+    for output, without, alone in zip(outputs, all_without, all_alone, strict=True):
+        assert torch.allclose(output[4:, 2:3], alone, atol=1e-6)
+        assert torch.allclose(output[:, others], without[:, others], atol=1e-6)
+        assert torch.allclose(output[:4, 2], without[:4, 2], atol=1e-6)
+    assert torch.allclose(after.h[:, 2:3], alone_after.h, atol=1e-6)
     assert isinstance(after, RnnState)

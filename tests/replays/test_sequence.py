@@ -67,13 +67,24 @@ def on(buffer):
 
 
 @pytest.mark.parametrize("interval", [0, 1, 4])
+def test_nothing_precedes_a_sequence_which_begins_with_an_episode(interval):
+    """It began with the last action and reward of the episode before."""
+    buffer = make(interval=interval, batch_T=3, n_step_return=2)
+    buffer.append_samples(samples(20, done=(7, 10)))
+    batch = buffer.extract_batch([8, 12], [0, 0], 3)
+    assert batch.all_action.T.tolist() == [[0, 8, 9, 10, 11], [11, 12, 13, 14, 15]]
+    assert batch.all_reward.T.tolist() == [[0, 8, 9, 10, 11], [11, 12, 13, 14, 15]]
+    assert buffer.samples.action[7, 0] == 7, "only the copy is blanked"
+
+
+@pytest.mark.parametrize("interval", [0, 1, 4])
 def test_sequence_by_hand(interval):
     buffer = make(interval=interval, batch_T=3, n_step_return=2)
     buffer.append_samples(samples(20, done=(9,)))
     batch = buffer.extract_batch([8, 12], [0, 0], 3)
     assert type(batch) is SamplesFromReplay
     assert batch.all_observation[:, 0, 0].tolist() == [8, 9, 10, 11, 12]
-    # Nothing is blanked at the end of an episode: these are also the actions which follow.
+    # Not blanked at the end of an episode: these are also the actions which follow.
     assert batch.all_action[:, 0].tolist() == [7, 8, 9, 10, 11]
     assert batch.all_reward[:, 0].tolist() == [7, 8, 9, 10, 11]
     assert batch.return_.T.tolist() == [[8 + 4.5, 9, 10 + 5.5], [12 + 6.5, 13 + 7, 14 + 7.5]]

@@ -58,7 +58,7 @@ def test_advance_by_nothing_does_nothing():
 
 def random_pair(rng):
     b, f = int(rng.integers(0, 4)), int(rng.integers(0, 4))
-    T, B, shift = b + f + int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(0, 5))
+    T, B, shift = b + f + int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(b + 1))
     enable = bool(rng.integers(2))
     tree = SumTree(T, B, b, f, 1.5, enable_input_priorities=enable, input_priority_shift=shift)
     return tree, NaiveTree(T, B, b, f, 1.5, shift), enable
@@ -278,9 +278,11 @@ def test_default_value_must_be_a_weight(default_value):
         SumTree(8, 2, 1, 1, default_value=default_value)
 
 
-def test_negative_shift_is_refused():
-    with pytest.raises(ValueError, match="input_priority_shift is -1"):
-        SumTree(8, 2, 1, 1, input_priority_shift=-1)
+@pytest.mark.parametrize("shift", [-1, 2])
+def test_priorities_of_later_rows_or_too_late_are_refused(shift):
+    # Those too late were left out without a word.
+    with pytest.raises(ValueError, match=rf"input_priority_shift is {shift}: .*at most 1"):
+        SumTree(8, 2, 1, 1, input_priority_shift=shift)
 
 
 def test_reset_starts_again():

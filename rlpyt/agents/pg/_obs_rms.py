@@ -10,12 +10,14 @@ class ObsRmsMixin(BaseAgent):
     """Hands observations to the running statistics of the model; stands first among the bases."""
 
     def update_obs_rms(self, observation: Nested) -> None:
-        """Take a batch into account; does nothing unless the model normalises observations.
+        """Take a batch into account, if the model has ``update_obs_rms`` and normalises.
 
-        Algorithms call it once with each new batch, before the loss.
+        Algorithms call it once with each batch, after the updates on it: what is trained is what
+        acted.
 
         Args:
             observation: [T,B,...], torch on any device.
         """
-        (observation,) = self.to_model_device(observation)
-        self.acting_model.update_obs_rms(observation)
+        if hasattr(self.acting_model, "update_obs_rms"):
+            (observation,) = self.to_model_device(observation)
+            self.acting_model.update_obs_rms(observation)

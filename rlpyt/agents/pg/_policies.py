@@ -100,7 +100,7 @@ class CompositePolicy(Policy):
         return record_class("Action", self._names)(*parts)
 
 
-def gaussian_policy(agent_name: str, space: Any, scale: bool, clip: bool) -> GaussianPolicy:
+def gaussian_policy(agent_name: str, space: Any, scale: bool, clip: bool) -> Policy:
     """Make the policy for an array of real numbers.
 
     Args:
@@ -118,7 +118,7 @@ def gaussian_policy(agent_name: str, space: Any, scale: bool, clip: bool) -> Gau
             f"{agent_name} needs continuous actions, an array of real numbers, but the action "
             f"space is {space}: use a categorical agent, or GenericFfAgent, which takes any"
         )
-    return GaussianPolicy(BoxGaussian(kind.low, kind.high, scale_to_box=scale, clip_to_box=clip))
+    return _policy(kind, scale, clip)
 
 
 def make_policy(space: Any, scale: bool, clip: bool) -> Policy:

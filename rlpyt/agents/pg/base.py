@@ -119,8 +119,9 @@ class RecurrentPgAgent(PolicyAgent):
     """Acts on all past observations; base of the recurrent agents.
 
     The model is called with observation, encoded previous action, previous reward and recurrent
-    state, and returns the new state last. One of the two mixins, which stands before this class
-    among the bases, keeps the state.
+    state, and returns the new state last. If it also takes ``reset`` [T,B], where states are zero
+    before a step, the agent is trained on sequences in which episodes end. One of the two mixins,
+    which stands before this class among the bases, keeps the state.
     """
 
     prev_rnn_state: Nested
@@ -132,6 +133,7 @@ class RecurrentPgAgent(PolicyAgent):
         prev_action: Nested,
         prev_reward: Nested,
         init_rnn_state: Nested = None,
+        reset: torch.Tensor | None = None,
     ) -> tuple[Nested, torch.Tensor, Nested]:
         """Policy and value for training, with gradients.
 
@@ -140,13 +142,16 @@ class RecurrentPgAgent(PolicyAgent):
             prev_action: [T,B,...]
             prev_reward: [T,B]
             init_rnn_state: [N,B,H] before the first step; None is zeros.
+            reset: [T,B] bool on the CPU, True where an episode begins: the state before that step
+                is zero; None is nowhere. Only for models which take it.
 
         Returns:
             Parameters of the distribution, [T,B,dim] each, and values [T,B], on the CPU; and the
             recurrent state [N,B,H] after the last step, on the device of the model.
         """
         inputs = self._model_inputs(observation, prev_action, prev_reward, init_rnn_state)
-        *outputs, rnn_state = self.model(*inputs)
+        resets = {} if reset is None or not reset.any() else {"reset": reset}
+        *outputs, rnn_state = self.model(*inputs, **resets)
         return (*self._read(*outputs), rnn_state)
 
     @torch.no_grad()

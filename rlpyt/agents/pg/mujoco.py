@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rlpyt.agents._spaces import array_shape
 from rlpyt.agents.pg._obs_rms import ObsRmsMixin
 from rlpyt.agents.pg.gaussian import (
     AlternatingRecurrentGaussianPgAgent as AlternatingRecurrentGaussianPgAgent,
@@ -25,7 +26,7 @@ class MujocoMixin(ObsRmsMixin):
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Keywords ``observation_shape`` and ``action_size``, the entries of an action."""
         return {
-            "observation_shape": env_spaces.observation.shape,
+            "observation_shape": array_shape(type(self).__name__, env_spaces.observation),
             "action_size": math.prod(env_spaces.action.shape),
         }
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from rlpyt.agents._agent import without_ddp
+from rlpyt.agents._agent import switch_training, without_ddp
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.qpg._bounds import ActionBounds, continuous_action_bounds
 from rlpyt.core.records import EnvSpaces
-from rlpyt.models.utils import fitting_state_dict, update_state_dict
+from rlpyt.models.utils import TargetNetwork, fitting_state_dict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
@@ -41,6 +41,7 @@ class ActorCriticAgent(BaseAgent):
         super().__init__(*args, **kwargs)
         # The algorithm sets it after the workers of the sampler were started.
         self._min_itr_learn = mp.RawValue("l", 0)
+        self._target_networks: dict[str, TargetNetwork] = {}
 
     # --- Set-up ------------------------------------------------------------------------------
 
@@ -155,9 +156,7 @@ class ActorCriticAgent(BaseAgent):
 
     def _let_critics_train(self, is_training: bool) -> None:
         for name in self.network_names[1:]:
-            critic = getattr(self, name)
-            if critic.training != is_training:
-                critic.train(is_training)
+            switch_training(getattr(self, name), is_training)
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target copies towards their originals.
@@ -168,8 +167,15 @@ class ActorCriticAgent(BaseAgent):
             tau: in (0, 1]; 1 copies.
         """
         for name in self.target_names:
-            target = getattr(self, "target_" + name)
-            update_state_dict(target, self._network(name).state_dict(), tau, strip_ddp=False)
+            self._target_network(name).move(tau)
+
+    def _target_network(self, name: str) -> TargetNetwork:
+        """What moves the target copy of ``name``; made anew where a network is another one."""
+        target, model = getattr(self, "target_" + name), self._network(name)
+        known = self._target_networks.get(name)
+        if known is None or known.target is not target or known.model is not model:
+            known = self._target_networks[name] = TargetNetwork(target, model)
+        return known
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters and buffers of every network, by the names of their attributes."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.algos._settings import check_gives_distributions, check_range_of_returns
 from rlpyt.algos.dqn._losses import EPS as EPS
 from rlpyt.algos.dqn._losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.dqn.dqn import DQN
@@ -38,18 +39,10 @@ class CategoricalDQN(DQN):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not self.V_min < self.V_max:
-            raise ValueError(
-                f"V_min is {self.V_min} and V_max is {self.V_max}: make V_max the greater"
-            )
+        check_range_of_returns(self)
 
     def _check_agent(self) -> None:
-        if not hasattr(self.agent, "give_V_min_max"):
-            raise ValueError(
-                f"{type(self).__name__} needs an agent which gives distributions of returns and "
-                f"has give_V_min_max(), but the agent is {type(self.agent).__name__}: use one such "
-                "as CatDqnAgent, or DQN"
-            )
+        check_gives_distributions(self, "CatDqnAgent", "DQN")
 
     def _configure_agent(self) -> None:
         super()._configure_agent()

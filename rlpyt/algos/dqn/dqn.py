@@ -11,46 +11,16 @@ import torch
 
 from rlpyt.algos._optim import accepts
 from rlpyt.algos._replay import ReplayAlgorithm
+from rlpyt.algos._replay_classes import TRANSITIONS, ReplayClasses, select
 from rlpyt.algos._settings import check_fraction, check_positive, check_resets_at_once
 from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
 from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
 from rlpyt.core.records import BatchSpec
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
-from rlpyt.replays.non_sequence import frame, prioritized, time_limit, uniform
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
-
-# By (time limits are known, frames are stored once, prioritized): for one process, and for many.
-REPLAY_CLASSES: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {
-    (False, False, False): (uniform.UniformReplayBuffer, uniform.AsyncUniformReplayBuffer),
-    (False, False, True): (
-        prioritized.PrioritizedReplayBuffer,
-        prioritized.AsyncPrioritizedReplayBuffer,
-    ),
-    (False, True, False): (frame.UniformReplayFrameBuffer, frame.AsyncUniformReplayFrameBuffer),
-    (False, True, True): (
-        frame.PrioritizedReplayFrameBuffer,
-        frame.AsyncPrioritizedReplayFrameBuffer,
-    ),
-    (True, False, False): (
-        time_limit.TlUniformReplayBuffer,
-        time_limit.AsyncTlUniformReplayBuffer,
-    ),
-    (True, False, True): (
-        time_limit.TlPrioritizedReplayBuffer,
-        time_limit.AsyncTlPrioritizedReplayBuffer,
-    ),
-    (True, True, False): (
-        time_limit.TlUniformReplayFrameBuffer,
-        time_limit.AsyncTlUniformReplayFrameBuffer,
-    ),
-    (True, True, True): (
-        time_limit.TlPrioritizedReplayFrameBuffer,
-        time_limit.AsyncTlPrioritizedReplayFrameBuffer,
-    ),
-}
 
 # What an agent has whose outputs are others than values, what these are, and what trains on them.
 OTHER_OUTPUTS = {
@@ -114,7 +84,7 @@ class DQN(ReplayAlgorithm):
     """
 
     opt_info_fields = tuple(OptInfo._fields)
-    replay_classes = REPLAY_CLASSES
+    replay_classes: ReplayClasses = TRANSITIONS
 
     delta_clip: float | None
     eps_steps: float
@@ -177,16 +147,17 @@ class DQN(ReplayAlgorithm):
         return {"eps": 0.01 / batch_size}
 
     def _check_settings(self) -> None:
+        self._check_agent()
         super()._check_settings()
         check_positive(self, "delta_clip", "make it positive, or None")
         if self.prioritized_replay:
-            check_fraction(self, "pri_alpha")
+            for name in ("pri_alpha", "pri_beta_init", "pri_beta_final"):
+                check_fraction(self, name)
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
         if not self.agent.recurrent:
             check_resets_at_once(self)
 
     def _configure_agent(self) -> None:
-        self._check_agent()
         eps_itr_max = max(1, int(self.eps_steps // self.steps_per_itr))
         self.agent.set_epsilon_itr_min_max(self.min_itr_learn, eps_itr_max)
 
@@ -213,12 +184,13 @@ class DQN(ReplayAlgorithm):
             self.pri_beta_itr = max(1, int(self.pri_beta_steps // self.steps_per_itr))
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        own, shared = self.replay_classes[
-            bool(self.bootstrap_timelimit),
-            is_image(example.observation),
-            bool(self.prioritized_replay),
-        ]
-        return shared if async_ else own
+        return select(
+            self.replay_classes,
+            async_,
+            time_limits=bool(self.bootstrap_timelimit),
+            frames=is_image(example.observation),
+            prioritized=bool(self.prioritized_replay),
+        )
 
     def examples_to_buffer(self, examples: Nested) -> Nested:
         entry = super().examples_to_buffer(examples)

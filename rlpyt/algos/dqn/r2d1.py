@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import namedtuple
 from collections.abc import Mapping
 from typing import Any
@@ -11,24 +10,23 @@ import numpy as np
 import torch
 
 from rlpyt.algos._optim import accepts
-from rlpyt.algos._settings import check_at_least_one, check_fraction
+from rlpyt.algos._replay_classes import SEQUENCES
+from rlpyt.algos._settings import check_fraction
 from rlpyt.algos._time_limit import masked_mean, not_timed_out
 from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
-from rlpyt.algos.dqn._sequence_losses import (
-    inv_value_scale,
-    sequence_priorities,
-    value_scale,
+from rlpyt.algos.dqn._sequence_losses import inv_value_scale, sequence_priorities, value_scale
+from rlpyt.algos.dqn._sequence_settings import (
+    check_agent_info,
+    check_first_sequences,
+    check_lengths,
+    check_sequences_fit,
 )
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.core.records import BatchSpec, SamplesToBuffer
-from rlpyt.replays._extract import extended
-from rlpyt.replays._ring import leaves_of
-from rlpyt.replays.sequence import frame, prioritized, time_limit, uniform
+from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import NDArray, Nested
 from rlpyt.utils.unroll import takes, unroll
@@ -36,42 +34,6 @@ from rlpyt.utils.unroll import takes, unroll
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
 SamplesToBufferRnn = extended(SamplesToBuffer, ("prev_rnn_state",), "Rnn")
 PrioritiesSamplesToBuffer = namedarraytuple("PrioritiesSamplesToBuffer", ["priorities", "samples"])
-
-# By (time limits are known, frames are stored once, prioritized): for one process and for many.
-REPLAY_CLASSES: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {
-    (False, False, False): (
-        uniform.UniformSequenceReplayBuffer,
-        uniform.AsyncUniformSequenceReplayBuffer,
-    ),
-    (False, False, True): (
-        prioritized.PrioritizedSequenceReplayBuffer,
-        prioritized.AsyncPrioritizedSequenceReplayBuffer,
-    ),
-    (False, True, False): (
-        frame.UniformSequenceReplayFrameBuffer,
-        frame.AsyncUniformSequenceReplayFrameBuffer,
-    ),
-    (False, True, True): (
-        frame.PrioritizedSequenceReplayFrameBuffer,
-        frame.AsyncPrioritizedSequenceReplayFrameBuffer,
-    ),
-    (True, False, False): (
-        time_limit.TlUniformSequenceReplayBuffer,
-        time_limit.AsyncTlUniformSequenceReplayBuffer,
-    ),
-    (True, False, True): (
-        time_limit.TlPrioritizedSequenceReplayBuffer,
-        time_limit.AsyncTlPrioritizedSequenceReplayBuffer,
-    ),
-    (True, True, False): (
-        time_limit.TlUniformSequenceReplayFrameBuffer,
-        time_limit.AsyncTlUniformSequenceReplayFrameBuffer,
-    ),
-    (True, True, True): (
-        time_limit.TlPrioritizedSequenceReplayFrameBuffer,
-        time_limit.AsyncTlPrioritizedSequenceReplayFrameBuffer,
-    ),
-}
 
 
 class R2D1(DQN):
@@ -135,7 +97,7 @@ class R2D1(DQN):
     """
 
     opt_info_fields = tuple(OptInfo._fields)
-    replay_classes = REPLAY_CLASSES
+    replay_classes = SEQUENCES
 
     batch_T: int
     batch_B: int
@@ -189,17 +151,11 @@ class R2D1(DQN):
     def _fill_in_defaults(self) -> None:
         for name in ("batch_T", "batch_B", "warmup_T", "store_rnn_state_interval"):
             setattr(self, name, int(getattr(self, name)))
-        self._check_sequences()
+        check_lengths(self)
         self._store_batch_size((self.warmup_T + self.batch_T) * self.batch_B)
         super()._fill_in_defaults()
         if self.input_priority_shift is None:
             self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
-
-    def _check_sequences(self) -> None:
-        check_at_least_one(self, "batch_T", "batch_B")
-        for name in ("warmup_T", "store_rnn_state_interval"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: make it 0 or more steps")
 
     def _default_optim_kwargs(self) -> dict[str, Any]:
         return {"eps": 1e-3} if accepts(self.OptimCls, "eps") else {}
@@ -210,30 +166,11 @@ class R2D1(DQN):
         return self.warmup_T + self.batch_T
 
     def _check_settings(self) -> None:
-        self._check_agent()
         super()._check_settings()
         check_fraction(self, "pri_eta")
         if self.value_scale_eps < 0:
             raise ValueError(f"value_scale_eps is {self.value_scale_eps}: make it 0 or more")
-        if self.input_priorities_are_used and self.input_priority_shift < 0:
-            raise ValueError(
-                f"input_priority_shift is {self.input_priority_shift}: make it 0 or more, or None"
-            )
-        n_rows = math.ceil(self.replay_size / self.batch_spec.B)
-        needed = self.sequence_T + self.n_step_return + 1
-        if n_rows < needed:
-            raise ValueError(
-                f"replay_size {self.replay_size:g} is {n_rows} steps of each of "
-                f"B={self.batch_spec.B} environments, but one sequence needs warmup_T + batch_T + "
-                f"n_step_return + 1 = {needed}: make replay_size several times "
-                f"{needed * self.batch_spec.B}, or sequences shorter"
-            )
-        if self.store_rnn_state_interval > self.batch_T:
-            logger.log(
-                f"WARNING: sequences begin every store_rnn_state_interval="
-                f"{self.store_rnn_state_interval} steps and train on batch_T={self.batch_T} of "
-                "them: the others are never trained on. Make the interval at most batch_T."
-            )
+        check_sequences_fit(self)
 
     def _check_agent(self) -> None:
         if not self.agent.recurrent:
@@ -260,30 +197,13 @@ class R2D1(DQN):
         self, examples: Nested, batch_spec: BatchSpec, async_: bool = False
     ) -> None:
         super().initialize_replay_buffer(examples, batch_spec, async_)
-        self._check_first_sequences()
-
-    def _check_first_sequences(self) -> None:
-        """Raise ``ValueError`` if training would start before there is a sequence to train on."""
-        interval = max(1, self.store_rnn_state_interval)
-        first = math.ceil(getattr(self.replay_buffer, "off_forward", 1) / interval) * interval
-        n_rows = self.sequence_T + self.n_step_return + 1
-        if self.prioritized_replay:  # Which counts in whole intervals.
-            n_rows = math.ceil(n_rows / interval) * interval + 1
-        needed = (first + n_rows) * self.batch_spec.B * self._n_samplers
-        first_steps = (self.min_itr_learn + 1) * self.steps_per_itr
-        if first_steps < needed:
-            raise ValueError(
-                f"min_steps_learn is {self.min_steps_learn:g}, but the first sequence of warmup_T="
-                f"{self.warmup_T} and batch_T={self.batch_T} steps is complete after {needed} "
-                f"steps of all environments: make min_steps_learn at least {needed}, or sequences "
-                "shorter"
-            )
+        check_first_sequences(self)
 
     # --- What is stored ----------------------------------------------------------------------
 
     def examples_to_buffer(self, examples: Nested) -> Nested:
         agent_info = examples["agent_info"]
-        self._check_agent_info(agent_info)
+        check_agent_info(self, agent_info)
         return self._to_entry(super().examples_to_buffer(examples), agent_info, valid=True)
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
@@ -308,17 +228,6 @@ class R2D1(DQN):
         if self.mid_batch_reset:
             return entry
         return extended(type(entry), ("valid",), "Valid")(*entry, valid)
-
-    def _check_agent_info(self, agent_info: Nested) -> None:
-        needed = {"prev_rnn_state"} if self.store_rnn_state_interval > 0 else set()
-        needed |= {"q"} if self.input_priorities_are_used else set()
-        missing = sorted(needed - set(getattr(agent_info, "_fields", ())))
-        if missing:
-            raise ValueError(
-                f"agent_info of {type(self.agent).__name__} has no {missing}: let its step() "
-                "return them, or set store_rnn_state_interval=0 (prev_rnn_state) and "
-                "input_priorities=False (q)"
-            )
 
     @torch.no_grad()
     def compute_input_priorities(self, samples: Nested) -> NDArray:
@@ -442,15 +351,13 @@ class R2D1(DQN):
         Returns:
             Observation, previous action and previous reward [T,B,...] with
             T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and
-            where [T,B] an episode begins. What ends behind the steps of the loss is not known and
-            does not matter: no bootstrap value crosses it.
+            where [T,B] an episode begins behind that, whose inputs are such as they were when
+            acting. What ends behind the steps of the loss is not known and does not matter: no
+            bootstrap value crosses it.
         """
         done = samples.done.bool()
         reset = torch.zeros(samples.all_reward.shape, dtype=torch.bool)
         reset[1 : len(done) + 1] = done
-        for part in leaves_of(samples.init_rnn_state):
-            # Only where an episode begins is the state exactly zero.
-            reset[0] = (part == 0).flatten(1).all(1)
         prev_action = samples.all_action.masked_fill(reset, 0)
         prev_reward = samples.all_reward.masked_fill(reset, 0)
         inputs = self._moved_once((samples.all_observation, prev_action, prev_reward))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -58,6 +60,8 @@ class RunningStd:
     Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm, eq. 2.1.
     """
 
+    _is_held = False
+
     def __init__(self) -> None:
         self.count = self.mean = self.squares = 0.0
 
@@ -74,6 +78,8 @@ class RunningStd:
         device: torch.device | None = None,
     ) -> None:
         """Take a batch into account; arguments as of :func:`moments`."""
+        if self._is_held:
+            return
         count, mean, squares = moments(x, valid, device)
         total = self.count + count
         if not total:
@@ -83,9 +89,18 @@ class RunningStd:
         self.squares += squares + delta**2 * self.count * count / total
         self.count = total
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it, batches are not taken into account: those of before come again."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+
     def state_dict(self) -> dict[str, Any]:
         """The three numbers."""
-        return dict(vars(self))
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from ``state``."""

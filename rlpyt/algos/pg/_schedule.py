@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
 class LinearDecay:
     """Lets the learning rates of an optimizer fall to zero in equal steps.
 
-        lr(itr) = lr(0) * factor,      factor = max(0, 1 - itr / n_itr)
+        lr(itr) = lr(0) * max(0, 1 - itr / n_itr)
+
+    It has the methods of torch's schedulers which algorithms use; one of those can take its place.
 
     Args:
         optimizer: whose parameter groups keep lr(0) as "initial_lr".
         n_itr: iterations of the whole run.
-        itr: to begin with.
     """
 
-    def __init__(self, optimizer: Any, n_itr: int, itr: int = 0) -> None:
+    def __init__(self, optimizer: Any, n_itr: int) -> None:
         self.optimizer = optimizer
         self.n_itr = n_itr
-        for group in optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
-        self.set_itr(itr)
-
-    @property
-    def factor(self) -> float:
-        """Of the present iteration, in [0, 1]."""
-        return max(0.0, (self.n_itr - self.itr) / self.n_itr)
-
-    def set_itr(self, itr: int) -> None:
-        """Use the learning rates of iteration ``itr``."""
-        self.itr = itr
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * self.factor
+        self._set_itr(0)
 
     def step(self) -> None:
         """Go on to the next iteration."""
-        self.set_itr(self.itr + 1)
+        self._set_itr(self.itr + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The iteration."""
+        return {"itr": self.itr}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``, with the first learning rates which the optimizer knows."""
+        self._set_itr(state["itr"])
+
+    def _set_itr(self, itr: int) -> None:
+        self.itr = itr
+        for group in self.optimizer.param_groups:
+            first = group.setdefault("initial_lr", group["lr"])
+            group["lr"] = first * max(0.0, (self.n_itr - itr) / self.n_itr)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.algos.pg._resets import inputs_when_acting
 from rlpyt.core.records import AgentInputs
 from rlpyt.utils.buffer import buffer_method, map_buffer
 from rlpyt.utils.types import Nested
@@ -48,11 +49,7 @@ def values_of_cut_episodes(
         prev_reward=samples.env.reward[at],
     )
     if agent.recurrent:
-        before = AgentInputs(
-            observation=samples.env.observation[at],
-            prev_action=samples.agent.prev_action[at],
-            prev_reward=samples.env.prev_reward[at],
-        )
+        before = inputs_when_acting(agent, samples)[at]
         state = to_model_state(samples.agent.agent_info.prev_rnn_state[at])
         found = agent(*_stack(before, last), state)[1][1]
     else:

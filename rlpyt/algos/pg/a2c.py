@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos.pg._losses import policy_gradient_loss
+from rlpyt.algos.pg._resets import resets
 from rlpyt.algos.pg.base import OptInfo as OptInfo
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.utils.quick_args import save__init__args
@@ -71,17 +72,6 @@ class A2C(PolicyGradientAlgo):
         self.update_obs_rms(samples)
         return opt_info._make(x[0] if len(x) == 1 else x for x in opt_info)
 
-    def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
-        """Compute what is minimised and what is logged, of one batch.
-
-        Returns:
-            Values by the names of ``opt_info_fields``; of names that are not among them ("piLoss",
-            "valueLoss"), nothing is logged. The entry "loss" is minimised.
-        """
-        loss, entropy, perplexity = self.loss(samples)
-        values = {"loss": loss, "entropy": entropy, "perplexity": perplexity}
-        return {**self._loss_parts, **values}
-
     def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Compute the loss of one batch of the sampler.
 
@@ -91,10 +81,11 @@ class A2C(PolicyGradientAlgo):
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
         """
-        dist_info, value = self.agent_outputs(
-            self.agent_inputs(samples), self.init_rnn_state(samples)
-        )
+        samples = self.with_resets(samples)
         return_, advantage, valid = self.process_returns(samples)
+        dist_info, value = self.agent_outputs(
+            self.agent_inputs(samples), self.init_rnn_state(samples), resets(samples)
+        )
         pi_loss = self.pi_loss(samples.agent.action, advantage, valid, dist_info)
         value_loss = self.value_loss(value, return_, valid)
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from rlpyt.algos._optim import optimized_parameters
-from rlpyt.algos._settings import check_fraction
+from rlpyt.algos._settings import check_fraction, check_positive
 from rlpyt.algos._updates import GradientUpdates
 from rlpyt.algos.pg._losses import squared_value_loss
 from rlpyt.algos.pg._moments import RunningStd, normalize
+from rlpyt.algos.pg._resets import inputs_when_acting, resets, with_resets
+from rlpyt.algos.pg._returns import returns_and_advantages
 from rlpyt.algos.pg._time_limits import timeouts, to_model_state, values_of_cut_episodes
-from rlpyt.core.records import AgentInputs, BatchSpec
-from rlpyt.returns.advantages import (
-    discount_return,
-    discount_return_tl,
-    generalized_advantage_estimation,
-    generalized_advantage_estimation_tl,
-)
+from rlpyt.core.records import BatchSpec
 from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import namedarraytuple
@@ -39,6 +36,10 @@ class PolicyGradientAlgo(GradientUpdates):
     :meth:`value_loss`, :meth:`combine_losses`), what is logged (:meth:`_get_loss_values`), how
     gradients are clipped (:meth:`clip_gradients`), and what one update is
     (:meth:`_apply_optimization`).
+
+    **Recurrent agents.** Where an episode ends within a batch and another begins, the recurrent
+    state is zero, as when acting, and all steps are trained on, if the agent and its model take
+    ``reset``. Otherwise only the steps up to the first end in each environment count.
 
     **Time limits.** Where ``env_info.timeout`` says that an episode was cut by its time limit, the
     return goes on with a value instead of ending (``bootstrap_timelimit``). If the sampler records
@@ -61,6 +62,11 @@ class PolicyGradientAlgo(GradientUpdates):
     normalize_advantage: bool
     bootstrap_timelimit: bool
     normalize_return: bool
+    loss: Any
+
+    _told_of_stand_in = False
+    # Parts of the last loss, which are logged if ``opt_info_fields`` names them.
+    _loss_parts: Mapping[str, torch.Tensor] = {}
 
     # --- Set-up ------------------------------------------------------------------------------
 
@@ -87,7 +93,6 @@ class PolicyGradientAlgo(GradientUpdates):
         self._fill_in_defaults()
         self._check_settings(examples)
         self._return_std = RunningStd()
-        self._told_of_stand_in = False
         self.optim_initialize(rank)
 
     def _fill_in_defaults(self) -> None:
@@ -99,6 +104,7 @@ class PolicyGradientAlgo(GradientUpdates):
         """Raise ``ValueError`` for what fails later: a setting, or what the agent records."""
         check_fraction(self, "discount")
         check_fraction(self, "gae_lambda")
+        check_positive(self, "clip_grad_norm", "make it positive, or None")
         if not examples:
             return
         names = getattr(examples["agent_info"], "_fields", ())
@@ -115,32 +121,41 @@ class PolicyGradientAlgo(GradientUpdates):
 
     def agent_inputs(self, samples: Nested) -> Nested:
         """What the agent is called with for training, [T,B,...] on its device."""
-        inputs = AgentInputs(
-            observation=samples.env.observation,
-            prev_action=samples.agent.prev_action,
-            prev_reward=samples.env.prev_reward,
-        )
-        return buffer_to(inputs, device=self.agent.device)
+        return buffer_to(inputs_when_acting(self.agent, samples), device=self.agent.device)
 
-    def agent_outputs(self, agent_inputs: Nested, init_rnn_state: Nested = None) -> Any:
+    def agent_outputs(
+        self,
+        agent_inputs: Nested,
+        init_rnn_state: Nested = None,
+        reset: torch.Tensor | None = None,
+    ) -> Any:
         """The agent's distributions and values, with gradients.
 
         Args:
             agent_inputs: [T,B,...] or [B,...].
             init_rnn_state: [B,N,H] as recorded, before the first step; None for agents without.
+            reset: [T,B] where the recurrent state is zero before a step; None is nowhere.
 
         Returns:
             ``dist_info`` and ``value``, a pair.
         """
         if init_rnn_state is None:
-            outputs = self.agent(*agent_inputs)
-        else:
-            outputs = self.agent(*agent_inputs, to_model_state(init_rnn_state))
-        return outputs[:2]
+            return self.agent(*agent_inputs)[:2]
+        kwargs = {} if reset is None else {"reset": reset}
+        return self.agent(*agent_inputs, to_model_state(init_rnn_state), **kwargs)[:2]
 
     def init_rnn_state(self, samples: Nested) -> Nested:
         """The recorded state [B,N,H] before the first step; None if the agent has none."""
         return samples.agent.agent_info.prev_rnn_state[0] if self.agent.recurrent else None
+
+    def with_resets(self, samples: Nested) -> Nested:
+        """``samples``, with ``env.reset`` [T,B] if a recurrent agent is trained past ends.
+
+        Who asks for it has to hand ``env.reset`` to :meth:`agent_outputs`.
+        """
+        if not (self.mid_batch_reset and self.agent.recurrent):
+            return samples
+        return with_resets(self.agent, samples)
 
     def process_returns(
         self, samples: Nested
@@ -153,13 +168,12 @@ class PolicyGradientAlgo(GradientUpdates):
 
         Returns:
             return_ [T,B], advantage [T,B], and valid [T,B] or None. Where a batch goes on after the
-            end of an episode which the agent, being recurrent or waiting for a reset, is not
-            trained on, valid is 0, otherwise 1; None if that cannot be.
+            end of an episode which the agent is not trained on, because it waits for a reset or is
+            recurrent without ``env.reset``, valid is 0, otherwise 1; None if that cannot be.
         """
         done = samples.env.done.to(samples.env.reward.dtype)
-        valid = None
-        if not self.mid_batch_reset or self.agent.recurrent:
-            valid = valid_from_done(done)
+        stops_at_ends = self.agent.recurrent and resets(samples) is None
+        valid = valid_from_done(done) if stops_at_ends or not self.mid_batch_reset else None
         return_, advantage = self.compute_returns(samples, done)
         if self.normalize_return:
             self._return_std.update(return_, valid, self.agent.device)
@@ -189,20 +203,9 @@ class PolicyGradientAlgo(GradientUpdates):
             )
             reward, timeout = reward + self.discount * unit * cut_value, None
         self._tell_of_stand_in(timeout)
-        if self.gae_lambda == 1:  # Spares the rounding of sums of differences.
-            if timeout is None:
-                return_ = discount_return(reward, done, bootstrap_value, self.discount)
-            else:
-                return_ = discount_return_tl(
-                    reward, done, bootstrap_value, self.discount, timeout, value
-                )
-            return return_, return_ - value
-        settings = (reward, value, done, bootstrap_value, self.discount, self.gae_lambda)
-        if timeout is None:
-            advantage, return_ = generalized_advantage_estimation(*settings)
-        else:
-            advantage, return_ = generalized_advantage_estimation_tl(*settings, timeout)
-        return return_, advantage
+        return returns_and_advantages(
+            reward, value, done, bootstrap_value, self.discount, self.gae_lambda, timeout
+        )
 
     def _tell_of_stand_in(self, timeout: torch.Tensor | None) -> None:
         if timeout is not None and not self._told_of_stand_in and timeout.any():
@@ -214,7 +217,26 @@ class PolicyGradientAlgo(GradientUpdates):
                 "take time limits for ends."
             )
 
-    # --- Parts of the loss -------------------------------------------------------------------
+    # --- One update --------------------------------------------------------------------------
+
+    def _get_loss_values(self, *inputs: Nested) -> dict[str, Any]:
+        """Compute what is minimised and what is logged, of one update.
+
+        Args:
+            inputs: of A2C the samples; of PPO ``LossInputs`` and the recurrent state.
+
+        Returns:
+            Values by the names of ``opt_info_fields``; of names that are not among them ("piLoss",
+            "valueLoss"), nothing is logged. The entry "loss" is minimised.
+        """
+        self._loss_parts = {}
+        loss, entropy, perplexity = self._call_loss(*inputs)
+        return {**self._loss_parts, "loss": loss, "entropy": entropy, "perplexity": perplexity}
+
+    def _call_loss(self, *inputs: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The loss, the mean entropy and the mean perplexity, by ``loss``."""
+        outputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = self.loss(*inputs)
+        return outputs
 
     def value_loss(
         self, value: torch.Tensor, return_: torch.Tensor, valid: torch.Tensor | None

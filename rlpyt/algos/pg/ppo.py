@@ -7,18 +7,25 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._optim import accepts
 from rlpyt.algos._settings import check_at_least_one, check_positive
 from rlpyt.algos.pg._losses import clipped_surrogate_loss, clipped_value_loss
 from rlpyt.algos.pg._minibatches import flatten_time, iterate_parts, shuffled_parts
+from rlpyt.algos.pg._resets import resets
 from rlpyt.algos.pg._schedule import LinearDecay
 from rlpyt.algos.pg.base import OptInfo as OptInfo
 from rlpyt.algos.pg.base import PolicyGradientAlgo
-from rlpyt.utils.collections import namedarraytuple, record_class
+from rlpyt.core.records import AgentInputs as AgentInputs
+from rlpyt.core.records import AgentInputsRnn as AgentInputsRnn
+from rlpyt.core.records import extended
+from rlpyt.utils.buffer import buffer_method as buffer_method
+from rlpyt.utils.buffer import buffer_to as buffer_to
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested
+from rlpyt.utils.unroll import takes
 
 LossInputs = namedarraytuple(
     "LossInputs", ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info"]
@@ -75,7 +82,8 @@ class PPO(PolicyGradientAlgo):
         "value_clip": None,
         "recompute_returns": False,
     }
-    lr_scheduler: LinearDecay | None = None
+    lr_scheduler: Any = None
+    _schedule_itr = 0
 
     def __init__(
         self,
@@ -115,9 +123,13 @@ class PPO(PolicyGradientAlgo):
         super().initialize(*args, **kwargs)
         self._batch_size = self.batch_spec.size // self.minibatches
         self._rng = make_generator()
-        self._loss_takes_record = accepts(self.loss, "loss_inputs")
         if self.linear_lr_schedule:
             self.lr_scheduler = LinearDecay(self.optimizer, self.n_itr)
+
+    def _fill_in_defaults(self) -> None:
+        super()._fill_in_defaults()
+        # Of configurations in JSON, in which every number may be a float.
+        self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
 
     def _check_settings(self, examples: Nested) -> None:
         super()._check_settings(examples)
@@ -163,7 +175,7 @@ class PPO(PolicyGradientAlgo):
             ``LossInputs`` [T,B,...].
         """
         return_, advantage, valid = self.process_returns(samples)
-        loss_inputs = LossInputs(
+        return LossInputs(
             agent_inputs=self.agent_inputs(samples),
             action=samples.agent.action,
             return_=return_,
@@ -171,10 +183,18 @@ class PPO(PolicyGradientAlgo):
             valid=valid,
             old_dist_info=samples.agent.agent_info.dist_info,
         )
-        if self.value_clip is None:
-            return loss_inputs
-        Extended = record_class("LossInputs", (*LossInputs._fields, "old_value"))
-        return Extended(*loss_inputs, old_value=samples.agent.agent_info.value)
+
+    def with_resets(self, samples: Nested) -> Nested:
+        return super().with_resets(samples) if takes(self, "loss", "reset") else samples
+
+    def _with_options(self, loss_inputs: Nested, samples: Nested) -> Nested:
+        """``loss_inputs`` with those optional arguments of :meth:`loss` which are in use."""
+        options = {}
+        if self.value_clip is not None:
+            options["old_value"] = samples.agent.agent_info.value
+        if resets(samples) is not None:
+            options["reset"] = resets(samples)
+        return extended(type(loss_inputs), tuple(options))(*loss_inputs, *options.values())
 
     def iterate_minibatches(self, samples: Nested) -> Iterator[tuple[Nested, Nested]]:
         """The minibatches of all epochs.
@@ -183,11 +203,13 @@ class PPO(PolicyGradientAlgo):
             ``LossInputs`` [B',...] (of recurrent agents [T,B',...]), and the recorded state
             [B',N,H] before the first step, or None.
         """
-        loss_inputs = self.loss_input_from_samples(samples)
+        samples = self.with_resets(samples)
+        unit = self._return_std.std
+        loss_inputs = self._with_options(self.loss_input_from_samples(samples), samples)
         init_rnn_state = self.init_rnn_state(samples)
         for epoch in range(self.epochs):
             if epoch and self.recompute_returns:
-                loss_inputs = self.with_new_returns(loss_inputs, samples)
+                loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
             yield from self._divided(loss_inputs, init_rnn_state)
 
     def _divided(
@@ -207,29 +229,34 @@ class PPO(PolicyGradientAlgo):
             yield part, None
 
     @torch.no_grad()
-    def with_new_returns(self, loss_inputs: Nested, samples: Nested) -> Nested:
-        """``loss_inputs`` with the returns and advantages which follow from the present values."""
-        _, value = self.agent_outputs(loss_inputs.agent_inputs, self.init_rnn_state(samples))
+    def with_new_returns(self, loss_inputs: Nested, samples: Nested, unit: float) -> Nested:
+        """``loss_inputs`` with the returns and advantages which follow from the present values.
+
+        Args:
+            loss_inputs: [T,B,...].
+            samples: [T,B].
+            unit: of the recorded values, if returns are normalised.
+        """
+        _, value = self.agent_outputs(
+            loss_inputs.agent_inputs, self.init_rnn_state(samples), resets(samples)
+        )
         agent = samples.agent
-        agent = agent._replace(agent_info=agent.agent_info._replace(value=value))
-        return_, advantage, _ = self.process_returns(samples._replace(agent=agent))
+        agent = agent._replace(
+            agent_info=agent.agent_info._replace(value=value),
+            bootstrap_value=agent.bootstrap_value * (unit / self._return_std.std),
+        )
+        with self._return_std.held():
+            return_, advantage, _ = self.process_returns(samples._replace(agent=agent))
         return loss_inputs._replace(return_=return_, advantage=advantage)
 
-    def _get_loss_values(self, loss_inputs: Nested, init_rnn_state: Nested) -> dict[str, Any]:
-        """Compute what is minimised and what is logged, of one minibatch.
-
-        Returns:
-            Values by the names of ``opt_info_fields``; of names that are not among them ("piLoss",
-            "valueLoss"), nothing is logged. The entry "loss" is minimised.
-        """
+    def _call_loss(self, *inputs: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        if takes(self, "loss", "loss_inputs"):
+            return self.loss(*inputs)
+        loss_inputs, init_rnn_state = inputs
         fields = tuple(loss_inputs)  # Whose slices are not those of the arrays.
-        arguments = (*fields[:N_POSITIONAL], init_rnn_state)
         further = dict(zip(loss_inputs._fields[N_POSITIONAL:], fields[N_POSITIONAL:]))
-        if self._loss_takes_record:
-            arguments, further = (loss_inputs, init_rnn_state), {}
-        loss, entropy, perplexity = self.loss(*arguments, **further)
-        values = {"loss": loss, "entropy": entropy, "perplexity": perplexity}
-        return {**self._loss_parts, **values}
+        arguments = (*fields[:N_POSITIONAL], init_rnn_state)
+        return self.loss(*arguments, **further)
 
     def loss(
         self,
@@ -241,11 +268,13 @@ class PPO(PolicyGradientAlgo):
         old_dist_info: Nested = None,
         init_rnn_state: Nested = None,
         old_value: torch.Tensor | None = None,
+        reset: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Compute the loss of one minibatch.
 
         Also called as ``loss(loss_inputs, init_rnn_state)``; a subclass whose ``loss`` names its
-        first parameter ``loss_inputs`` is called in that form.
+        first parameter ``loss_inputs`` is called in that form. Recurrent agents are trained past
+        ends of episodes only if ``loss`` takes ``reset``, or ``**kwargs`` which it hands on.
 
         Args:
             agent_inputs: [B,...] on the device of the agent; for recurrent agents this and all
@@ -257,6 +286,7 @@ class PPO(PolicyGradientAlgo):
             old_dist_info: [B,...] of the policy which acted.
             init_rnn_state: [B,N,H] as recorded, before the first step; None for agents without.
             old_value: [B] by the network which acted, where values are clipped.
+            reset: [T,B] where the recurrent state is zero before a step; None is nowhere.
 
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
@@ -265,8 +295,8 @@ class PPO(PolicyGradientAlgo):
             record, init_rnn_state = agent_inputs, action
             fields = tuple(record)[:N_POSITIONAL]
             agent_inputs, action, return_, advantage, valid, old_dist_info = fields
-            old_value = getattr(record, "old_value", None)
-        dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state)
+            old_value, reset = (getattr(record, name, None) for name in ("old_value", "reset"))
+        dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
         pi_loss = self.pi_loss(action, advantage, valid, dist_info, old_dist_info)
         value_loss = self.value_loss(value, return_, valid, old_value)
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)
@@ -299,30 +329,30 @@ class PPO(PolicyGradientAlgo):
     def update_itr_hyperparams(self, itr: int) -> None:
         """Advance the schedule to the iteration after ``itr``."""
         if self.lr_scheduler is not None:
-            self._follow_schedule(itr + 1)
+            self.lr_scheduler.step()
+            self._set_ratio_clip(itr + 1)
 
-    def _follow_schedule(self, itr: int) -> None:
-        """Use the learning rate and ``ratio_clip`` of iteration ``itr``."""
-        assert self.lr_scheduler is not None
-        self.lr_scheduler.set_itr(itr)
-        self.ratio_clip = self._ratio_clip * self.lr_scheduler.factor
+    def _set_ratio_clip(self, itr: int) -> None:
+        self._schedule_itr = itr
+        self.ratio_clip = self._ratio_clip * max(0.0, (self.n_itr - itr) / self.n_itr)
 
     # --- State -------------------------------------------------------------------------------
 
     def optim_state_dict(self) -> Any:
-        """State of the optimizer and, as a further entry, of the schedule."""
+        """State of the optimizer and, as further entries, of the schedule."""
         state = super().optim_state_dict()
-        return (
-            state if self.lr_scheduler is None else {**state, "schedule_itr": self.lr_scheduler.itr}
-        )
+        if self.lr_scheduler is None:
+            return state
+        schedule = self.lr_scheduler.state_dict()
+        return {**state, "schedule": schedule, "schedule_itr": self._schedule_itr}
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
         """Take the state of :meth:`optim_state_dict`, or that of an optimizer alone."""
         super().load_optim_state_dict(state_dict)
         if self.lr_scheduler is not None:
-            itr = state_dict.get("schedule_itr", self.lr_scheduler.itr)
-            self.lr_scheduler = LinearDecay(self.optimizer, self.n_itr)
-            self._follow_schedule(itr)
+            schedule = state_dict.get("schedule", self.lr_scheduler.state_dict())
+            self.lr_scheduler.load_state_dict(schedule)
+            self._set_ratio_clip(state_dict.get("schedule_itr", self._schedule_itr))
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "rng": generator_state(self._rng)}

@@ -10,16 +10,11 @@ import torch
 
 from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos._replay import ReplayAlgorithm
-from rlpyt.algos._settings import (
-    check_at_least_one,
-    check_fraction,
-    check_positive,
-    check_resets_at_once,
-)
+from rlpyt.algos._replay_classes import TRANSITIONS, select
+from rlpyt.algos._settings import check_at_least_one, check_resets_at_once
 from rlpyt.algos._time_limit import masked_mean as masked_mean
 from rlpyt.algos._time_limit import not_timed_out, with_timeout
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays.non_sequence import time_limit, uniform
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
@@ -61,8 +56,6 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_at_least_one(self, "policy_update_interval")
-        check_positive(self, "clip_grad_norm", "make it positive, or None")
-        check_fraction(self, "target_update_tau")
         check_resets_at_once(self)
         if self.agent.recurrent:
             raise ValueError(
@@ -107,11 +100,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
                 "WARNING: bootstrap_timelimit is set, but the environment gives no "
                 "env_info.timeout: episodes which a time limit ends are taken as terminal."
             )
-        if async_ and has_timeout:
-            return time_limit.AsyncTlUniformReplayBuffer
-        if async_:
-            return uniform.AsyncUniformReplayBuffer
-        return time_limit.TlUniformReplayBuffer if has_timeout else uniform.UniformReplayBuffer
+        return select(TRANSITIONS, async_, time_limits=has_timeout)
 
     # --- One update --------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from rlpyt.algos._optim import optimized_parameters
 from rlpyt.algos.dqn._losses import n_step_target
@@ -13,6 +14,21 @@ from rlpyt.algos.qpg._actor_critic import ActorCriticAlgorithm, frozen
 from rlpyt.utils.types import Nested
 
 ACTION_PRIORS = ("uniform", "gaussian")
+
+
+def mean_weights(valid: torch.Tensor) -> torch.Tensor:
+    """Weights [B] of a mean over the samples whose ``valid`` [B] is 1; all are 0 if there is none.
+
+    The losses of one batch share them: ``torch.dot(losses, weights)``.
+    """
+    return valid / valid.sum().clamp(min=1)
+
+
+def half_squared_error(
+    value: torch.Tensor, target: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """Mean of ``(target - value)^2 / 2`` with ``weights``, all [B]."""
+    return 0.5 * torch.dot(F.mse_loss(value, target, reduction="none"), weights)
 
 
 class SoftActorCriticAlgorithm(ActorCriticAlgorithm):

@@ -6,9 +6,13 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._settings import check_fraction
+from rlpyt.algos._replay_classes import TRANSITIONS, select
+from rlpyt.algos._settings import (
+    check_fraction,
+    check_gives_distributions,
+    check_range_of_returns,
+)
 from rlpyt.algos.dqn._losses import categorical_projection, categorical_td_loss
-from rlpyt.algos.dqn.dqn import REPLAY_CLASSES
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.quick_args import save__init__args
@@ -79,18 +83,10 @@ class D4PG(DDPG):
         super()._check_settings()
         check_fraction(self, "pri_alpha")
         check_fraction(self, "pri_beta")
-        if not self.V_min < self.V_max:
-            raise ValueError(
-                f"V_min is {self.V_min} and V_max is {self.V_max}: make V_max the greater"
-            )
+        check_range_of_returns(self)
 
     def _check_agent(self) -> None:
-        if not hasattr(self.agent, "give_V_min_max"):
-            raise ValueError(
-                f"{type(self).__name__} needs an agent which gives distributions of returns and "
-                f"has give_V_min_max(), but the agent is {type(self.agent).__name__}: use one such "
-                "as D4pgAgent, or DDPG"
-            )
+        check_gives_distributions(self, "D4pgAgent", "DDPG")
 
     def _configure_agent(self) -> None:
         super()._configure_agent()
@@ -100,8 +96,8 @@ class D4PG(DDPG):
         uniform_class = super()._select_replay_class(example, async_)  # It may also warn.
         if not self.prioritized_replay:
             return uniform_class
-        own, shared = REPLAY_CLASSES["timeout" in example._fields, False, True]
-        return shared if async_ else own
+        has_timeout = "timeout" in example._fields
+        return select(TRANSITIONS, async_, time_limits=has_timeout, prioritized=True)
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from rlpyt.algos._optim import load_optimizer_state
+from rlpyt.algos._optim import load_optimizer_state, take_step
 from rlpyt.algos._settings import check_positive
 from rlpyt.algos.qpg._actor_critic import SamplesToBufferTl as SamplesToBufferTl
-from rlpyt.algos.qpg._actor_critic import masked_mean
-from rlpyt.algos.qpg._soft import SoftActorCriticAlgorithm
+from rlpyt.algos.qpg._soft import (
+    SoftActorCriticAlgorithm,
+    half_squared_error,
+    mean_weights,
+)
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
@@ -162,16 +165,16 @@ class SAC(SoftActorCriticAlgorithm):
             :class:`Losses`, and the values of both critics [B], mean and log standard deviation of
             the policy [B,A], without gradient.
         """
-        valid = self.valid(samples)
+        weights = mean_weights(self.valid(samples))
         inputs = self.agent.to_model_device(*samples.agent_inputs)
         q1, q2 = self.agent.q(*inputs, samples.action)
         y = self.q_target(samples)
         action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs)
         losses = Losses(
-            q1=self.q_loss(q1, y, valid),
-            q2=self.q_loss(q2, y, valid),
-            pi=self.pi_loss(inputs, action, log_pi, valid),
-            alpha=self.alpha_loss(log_pi, valid),
+            q1=self.q_loss(q1, y, weights),
+            q2=self.q_loss(q2, y, weights),
+            pi=self.pi_loss(inputs, action, log_pi, weights),
+            alpha=self.alpha_loss(log_pi, weights),
         )
         return losses, tuple(value.detach() for value in (q1, q2, pi_mean, pi_log_std))
 
@@ -183,16 +186,16 @@ class SAC(SoftActorCriticAlgorithm):
         next_value = torch.min(*self.agent.target_q(*inputs, action)) - self._alpha * log_pi
         return self.q_target_of(samples, next_value)
 
-    def q_loss(self, q: torch.Tensor, y: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
-        """Loss of one critic, for values and targets [B] where ``valid`` [B] is 1."""
-        return masked_mean(0.5 * (y - q) ** 2, valid)
+    def q_loss(self, q: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Loss of one critic, for values, targets and weights of the mean [B]."""
+        return half_squared_error(q, y, weights)
 
     def pi_loss(
         self,
         inputs: Nested,
         action: torch.Tensor,
         log_pi: torch.Tensor,
-        valid: torch.Tensor,
+        weights: torch.Tensor,
     ) -> torch.Tensor:
         """Loss of the policy, whose gradients go through the critics but not to them.
 
@@ -200,17 +203,17 @@ class SAC(SoftActorCriticAlgorithm):
             inputs: of the agent, [B,...].
             action: [B,A] from the policy, with gradient.
             log_pi: [B] their log-likelihoods, with gradient.
-            valid: [B].
+            weights: [B] of the mean.
         """
         prior = self.get_action_prior(action)
         losses = self._alpha * log_pi - self.min_q(inputs, action) - prior
-        return masked_mean(losses, valid)
+        return torch.dot(losses, weights)
 
-    def alpha_loss(self, log_pi: torch.Tensor, valid: torch.Tensor) -> torch.Tensor | None:
+    def alpha_loss(self, log_pi: torch.Tensor, weights: torch.Tensor) -> torch.Tensor | None:
         """Loss of the temperature; None where it is not learned."""
         if self.fixed_alpha is not None or self.target_entropy is None:
             return None
-        return -self._log_alpha * masked_mean(log_pi.detach() + self.target_entropy, valid)
+        return -self._log_alpha * torch.dot(log_pi.detach() + self.target_entropy, weights)
 
     # --- One update --------------------------------------------------------------------------
 
@@ -230,7 +233,7 @@ class SAC(SoftActorCriticAlgorithm):
             total = gradient.to(self.agent.device)  # NCCL sums on GPUs only.
             torch.distributed.all_reduce(total)
             gradient.copy_(total / self.world_size)
-        self.alpha_optimizer.step()
+        take_step(self.alpha_optimizer)
         self._refresh_alpha()
 
     def append_opt_info_(

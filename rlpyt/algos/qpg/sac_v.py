@@ -8,8 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rlpyt.algos.qpg._actor_critic import SamplesToBufferTl, masked_mean
-from rlpyt.algos.qpg._soft import SoftActorCriticAlgorithm
+from rlpyt.algos.qpg._actor_critic import SamplesToBufferTl
+from rlpyt.algos.qpg._soft import (
+    SoftActorCriticAlgorithm,
+    half_squared_error,
+    mean_weights,
+)
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
@@ -139,7 +143,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
             :class:`Losses`, and the values of both critics and of the state [B], mean and log
             standard deviation of the policy [B,A], without gradient.
         """
-        valid = self.valid(samples)
+        weights = mean_weights(self.valid(samples))
         inputs = self.agent.to_model_device(*samples.agent_inputs)
         q1, q2 = self.agent.q(*inputs, samples.action)
         v = self.agent.v(*inputs)
@@ -151,10 +155,10 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         y_v = (q_and_prior - log_pi).detach()
         pi_losses = log_pi - q_and_prior if self.reparameterize else log_pi * (v - y_v).detach()
         losses = Losses(
-            q1=masked_mean(0.5 * (y - q1) ** 2, valid),
-            q2=masked_mean(0.5 * (y - q2) ** 2, valid),
-            v=masked_mean(0.5 * (y_v - v) ** 2, valid),
-            pi=masked_mean(pi_losses + self.output_penalty(pi_mean, pi_log_std), valid),
+            q1=half_squared_error(q1, y, weights),
+            q2=half_squared_error(q2, y, weights),
+            v=half_squared_error(v, y_v, weights),
+            pi=torch.dot(pi_losses + self.output_penalty(pi_mean, pi_log_std), weights),
         )
         return losses, tuple(value.detach() for value in (q1, q2, v, pi_mean, pi_log_std))
 

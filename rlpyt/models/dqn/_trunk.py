@@ -16,16 +16,28 @@ from rlpyt.models.mlp import MlpModel
 
 
 class AtariConvTrunk(torch.nn.Module):
-    """Base of the feed-forward Q-networks for images: the convolutions, without a head."""
+    """Base of the feed-forward Q-networks for images: the convolutions, without a head.
+
+    Args:
+        image_shape: (C, H, W) of an image.
+        use_maxpool: Whether striding is by max-pooling.
+        channels: Channels of each convolution, by default [32, 64, 64].
+        kernel_sizes: By default [8, 4, 3].
+        strides: By default [4, 2, 1].
+        paddings: By default [0, 1, 1].
+
+    Raises:
+        ValueError: If the settings do not fit each other or the image.
+    """
 
     def __init__(
         self,
         image_shape: Sequence[int],
-        use_maxpool: bool,
-        channels: Sizes,
-        kernel_sizes: Sizes,
-        strides: Sizes,
-        paddings: Sizes,
+        use_maxpool: bool = False,
+        channels: Sizes = None,
+        kernel_sizes: Sizes = None,
+        strides: Sizes = None,
+        paddings: Sizes = None,
     ) -> None:
         super().__init__()
         c, h, w = read_image_shape(image_shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -22,13 +23,10 @@ class AtariQrDqnModel(AtariConvTrunk):
         fc_sizes: Widths of the hidden layers behind the convolutions.
         dueling: Whether the head is a
             :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
-        use_maxpool: Whether striding is by max-pooling.
-        channels: Channels of each convolution, by default [32, 64, 64].
-        kernel_sizes: By default [8, 4, 3].
-        strides: By default [4, 2, 1].
-        paddings: By default [0, 1, 1].
         noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
+        **convolutions: ``use_maxpool``, ``channels``, ``kernel_sizes``, ``strides`` and
+            ``paddings``, as of :class:`~rlpyt.models.dqn.atari_dqn_model.AtariDqnModel`.
 
     Raises:
         ValueError: If the settings of the convolutions do not fit each other or the image.
@@ -43,14 +41,10 @@ class AtariQrDqnModel(AtariConvTrunk):
         n_quantiles: int = 200,
         fc_sizes: Sizes = 512,
         dueling: bool = False,
-        use_maxpool: bool = False,
-        channels: Sizes = None,
-        kernel_sizes: Sizes = None,
-        strides: Sizes = None,
-        paddings: Sizes = None,
         noisy: bool = False,
+        **convolutions: Any,
     ) -> None:
-        super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
+        super().__init__(image_shape, **convolutions)
         self.dueling = dueling
         self.head = distributional_head(
             self.conv_out_size, fc_sizes, output_size, n_quantiles, dueling, noisy

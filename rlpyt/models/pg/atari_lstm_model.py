@@ -64,6 +64,7 @@ class AtariLstmModel(torch.nn.Module):
         prev_action: torch.Tensor,
         prev_reward: torch.Tensor,
         init_rnn_state: Nested,
+        reset: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, RnnState]:
         """Compute the policy and the value.
 
@@ -72,6 +73,8 @@ class AtariLstmModel(torch.nn.Module):
             prev_action: [...,A] one-hot.
             prev_reward: [...]
             init_rnn_state: (h, c), [1,B,H] each; None is zeros.
+            reset: [T,B] True where an episode begins: the state before that step is zero; None is
+                nowhere.
 
         Returns:
             [...,A] probabilities of the actions, [...] values of the states, and the state
@@ -79,7 +82,7 @@ class AtariLstmModel(torch.nn.Module):
         """
         images, lead = fold_images(image)
         lstm_out, rnn_state = run_lstm(
-            self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead
+            self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead, reset
         )
         pi = torch.softmax(self.pi(lstm_out), dim=-1)
         v = self.value(lstm_out).squeeze(-1)

@@ -146,6 +146,7 @@ class GenericLstmModel(_EncodingModel):
         prev_action: Nested,
         prev_reward: torch.Tensor,
         init_rnn_state: Nested,
+        reset: torch.Tensor | None = None,
     ) -> Nested:
         """Compute the policy and the value.
 
@@ -154,6 +155,8 @@ class GenericLstmModel(_EncodingModel):
             prev_action: [...] in every field, one-hot or real numbers.
             prev_reward: [...]
             init_rnn_state: (h, c), [1,B,H] each; None is zeros.
+            reset: [T,B] True where an episode begins: the state before that step is zero; None is
+                nowhere.
 
         Returns:
             The outputs of :class:`GenericFfModel`, and the state [1,B,H] after the last step.
@@ -161,7 +164,7 @@ class GenericLstmModel(_EncodingModel):
         features, lead = self.encoder(observation)
         prev_action = join_encoded_action(prev_action, lead)
         lstm_out, rnn_state = run_lstm(
-            self.lstm, self.mlp(features), prev_action, prev_reward, init_rnn_state, lead
+            self.lstm, self.mlp(features), prev_action, prev_reward, init_rnn_state, lead, reset
         )
         policy = self.head(lstm_out)
         v = self.v(lstm_out).squeeze(-1)

@@ -52,6 +52,7 @@ class MujocoLstmModel(NormalizedObservationModel):
         prev_action: torch.Tensor,
         prev_reward: torch.Tensor,
         init_rnn_state: Nested,
+        reset: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, RnnState]:
         """Compute the policy and the value.
 
@@ -60,6 +61,8 @@ class MujocoLstmModel(NormalizedObservationModel):
             prev_action: [...,A]
             prev_reward: [...]
             init_rnn_state: (h, c), [1,B,H] each; None is zeros.
+            reset: [T,B] True where an episode begins: the state before that step is zero; None is
+                nowhere.
 
         Returns:
             [...,A] means and [...,A] log standard deviations of the actions, [...] values, and
@@ -67,7 +70,7 @@ class MujocoLstmModel(NormalizedObservationModel):
         """
         flat, lead = self.fold_observation(observation)
         lstm_out, rnn_state = run_lstm(
-            self.lstm, self.mlp(flat), prev_action, prev_reward, init_rnn_state, lead
+            self.lstm, self.mlp(flat), prev_action, prev_reward, init_rnn_state, lead, reset
         )
         mu, log_std, v = self.head(lstm_out).split([self._action_size, self._action_size, 1], -1)
         v = v.squeeze(-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.replays._extract import extended
+from rlpyt.core.records import extended
 from rlpyt.replays._time_limits import TimeLimits
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.non_sequence.frame import NStepFrameBuffer

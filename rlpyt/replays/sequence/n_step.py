@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
-from rlpyt.replays._batch_memory import BatchMemory
-from rlpyt.replays._extract import gather, without
+from rlpyt.replays._extract import blank, gather, without
+from rlpyt.replays._memory import BatchMemory
 from rlpyt.replays._rnn_states import RnnStates
 from rlpyt.replays._sequences import Sequences
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.buffer import map_buffer, torchify_buffer
 from rlpyt.utils.collections import record
 from rlpyt.utils.types import Array, IntArray, Nested
 
@@ -22,8 +22,9 @@ from rlpyt.utils.types import Array, IntArray, Nested
 class SamplesFromReplay(NamedTuple):
     """Sequences of T steps, and the n which follow; B is the replay batch, i the first row.
 
-    At the end of an episode nothing is blanked: ``all_action`` and ``all_reward`` are both what an
-    agent gets as previous ones and what it did next.
+    Row i - 1 comes only as what preceded the first step, and is zero where it ended an episode. The
+    others are not blanked: they are what an agent gets as previous action and reward, and what it
+    did next.
     """
 
     all_observation: Nested  # [T+n,B,...] of rows i, ..., i+T+n-1
@@ -144,12 +145,16 @@ class SequenceNStepReturnBuffer(Sequences, BaseNStepReturnBuffer):
         n = self.n_step_return
         flat = self.flat_idxs(T_idxs + np.arange(-1, T + n - 1)[:, None], B_idxs)
         own = flat[1 : T + 1]
+        all_action, all_reward = gather((self.samples.action, self.samples.reward), flat)
+        done: Any = gather(self.samples.done, flat[: T + 1])
+        before = map_buffer(lambda part: part[0], (all_action, all_reward))
+        blank(before, done[0].astype(bool, copy=False))
         batch = self.batch_class(
             self.extract_observation(T_idxs, B_idxs, T + n),
-            gather(self.samples.action, flat),
-            gather(self.samples.reward, flat),
+            all_action,
+            all_reward,
             gather(self.samples_return_, own),
-            gather(self.samples.done, own),
+            done[1:],
             gather(self.samples_done_n, own),
             gather(self.samples_prev_rnn_state, slots * self.B + B_idxs % self.B),
             *(gather(field, own) for field in self.row_fields.values()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rlpyt.replays._extract import extended
+from rlpyt.core.records import extended
 from rlpyt.replays._prioritized import EPS as EPS
 from rlpyt.replays._prioritized import Prioritized
 from rlpyt.replays._rnn_states import first_multiple
@@ -41,12 +41,6 @@ class PrioritizedSequenceReplay(Prioritized, Sequences):
     def init_priority_tree(self) -> None:
         """Make the tree of priorities, one for every stored state; it has T / interval rows."""
         off_backward, off_forward = self._margins(self.n_steps_of(self.batch_T))
-        if self.input_priority_shift > off_backward:
-            raise ValueError(
-                f"input_priority_shift is {self.input_priority_shift} stored states, but sequences "
-                f"can be drawn {off_backward} states after they began: priorities would come too "
-                "late; give the warm-up steps divided by rnn_state_interval"
-            )
         self.priority_tree = self.make_tree(self.T // self.stride, off_backward, off_forward)
 
     def rows_needed(self, batch_T: int) -> int:

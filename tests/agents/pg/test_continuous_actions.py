@@ -103,6 +103,13 @@ def test_statistics_of_observations(name: str) -> None:
     assert [count.item() for count in counts] == [80]
 
 
+def test_models_without_statistics() -> None:
+    # They failed after the first iteration.
+    agent = MujocoFfAgent(ModelCls=lambda **kwargs: Fixed(kwargs["action_size"]))
+    agent.initialize(EnvSpaces(OBSERVATION, FloatBox(-1, 1, (2,))))
+    agent.update_obs_rms(inputs(agent.env_spaces, 5, 4).observation)
+
+
 @pytest.mark.parametrize("AgentCls", [MujocoFfAgent, MujocoLstmAgent])
 def test_keywords_of_the_model(AgentCls: Any) -> None:
     agent = AgentCls()

@@ -154,6 +154,21 @@ class TestRecurrentState:
         torch.testing.assert_close(torch.cat([head, tail]), value)
         torch.testing.assert_close(end.h, state.h)
 
+    def test_training_past_the_end_of_an_episode(self, name: str) -> None:
+        agent, data = make_agent(name), inputs(AGENTS[name][1], 5, 3)
+        reset = torch.zeros(5, 3, dtype=torch.bool)
+        reset[2, 1] = True
+        first = agent(*data[:1], None)[-1]
+        dist_info, value, state = agent(*data[1:], first, reset=reset[1:])
+        _, without, _ = agent(*data[1:], first)
+        alone_info, alone, alone_state = agent(*data[2:, 1:2], None)
+        torch.testing.assert_close(value[:, 0], without[:, 0])
+        torch.testing.assert_close(value[1:, 1:2], alone)
+        assert not torch.allclose(value[1:, 1:2], without[1:, 1:2])
+        torch.testing.assert_close(state.h[:, 1:2], alone_state.h)
+        for found, expected in zip(leaves(dist_info[1:, 1:2]), leaves(alone_info), strict=True):
+            torch.testing.assert_close(found, expected)
+
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_evaluation_may_be_greedy(name: str) -> None:
@@ -185,9 +200,14 @@ def test_evaluation_draws_actions_unless_told_otherwise() -> None:
         (GaussianPgAgent, RECORD, "GaussianPgAgent needs continuous actions.*GenericFfAgent"),
         (RecurrentGaussianPgAgent, IMAGE, "RecurrentGaussianPgAgent needs continuous actions"),
         (GenericFfAgent, EnvSpaces(IMAGE.observation, object()), "cannot read the space"),
+        (
+            MujocoFfAgent,
+            EnvSpaces(RECORD.observation, VECTOR.action),
+            r"MujocoFfAgent needs observations which are one array.*place=\(2,\).*GenericFfAgent",
+        ),
     ],
 )
-def test_actions_of_another_kind_are_refused(AgentCls: Any, env_spaces: Any, message: str) -> None:
+def test_spaces_of_another_kind_are_refused(AgentCls: Any, env_spaces: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AgentCls().initialize(env_spaces)
 

@@ -13,7 +13,7 @@ from rlpyt.replays.non_sequence.frame import (
     UniformReplayFrameBuffer,
 )
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.utils.logging import logger
 from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, SPEC, batch, examples, initialized, make_algo, run
@@ -150,6 +150,10 @@ BAD_SETTINGS = [
     ({"delta_clip": 0}, "delta_clip is 0"),
     ({"discount": 1.5}, r"discount is 1.5: choose a number in \[0, 1\]"),
     ({"discount": -0.1}, "discount is -0.1"),
+    ({"target_update_tau": 1.5}, "target_update_tau is 1.5: choose"),
+    ({"clip_grad_norm": 0}, "clip_grad_norm is 0: make it positive, or None"),
+    ({"prioritized_replay": True, "pri_beta_init": -0.4}, "pri_beta_init is -0.4"),
+    ({"prioritized_replay": True, "pri_beta_final": 4}, "pri_beta_final is 4"),
     ({"prioritized_replay": True, "pri_alpha": 1.1}, "pri_alpha is 1.1"),
     ({"prioritized_replay": True, "pri_alpha": -1}, "pri_alpha is -1"),
     ({"prioritized_replay": True, "default_priority": 0}, "default_priority is 0.*None"),
@@ -208,6 +212,13 @@ def test_replay_class_which_does_not_know_priorities() -> None:
         make_algo(prioritized_replay=True, ReplayBufferCls=UniformReplayBuffer)
 
 
+def test_replay_class_of_one_process_in_asynchronous_mode() -> None:
+    # Others wrote to copies of it, and training never began.
+    algo = DQN(**SETTINGS, ReplayBufferCls=UniformReplayBuffer)
+    with pytest.raises(ValueError, match="one process.*AsyncUniformReplayBuffer"):
+        algo.async_initialize(made(VectorDqnAgent()), 50, SPEC, True, examples())
+
+
 def test_agent_of_distributions_is_refused() -> None:
     # This was an error of shapes at the first update.
     with pytest.raises(ValueError, match="VectorCatDqnAgent gives distr.*DQN.*CategoricalDQN"):
@@ -230,7 +241,7 @@ def test_wait_reset_collectors_are_refused_before_work_is_lost() -> None:
 
 
 def test_asynchronous_set_up() -> None:
-    algo = DQN(**SETTINGS, ReplayBufferCls=UniformReplayBuffer, updates_per_sync=3)
+    algo = DQN(**SETTINGS, ReplayBufferCls=AsyncUniformReplayBuffer, updates_per_sync=3)
     buffer = algo.async_initialize(made(VectorDqnAgent()), 50, SPEC, True, examples(), world_size=2)
     assert buffer is algo.replay_buffer
     assert (algo.updates_per_optimize, algo.min_itr_learn, algo.n_itr) == (3, 2, 50)

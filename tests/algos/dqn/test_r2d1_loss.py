@@ -25,13 +25,16 @@ CASES = [
     {"bootstrap_timelimit": True, "mid_batch_reset": False, "n_step_return": 1},
     {"batch_T": 1, "n_step_return": 1},
     {"batch_T": 1, "warmup_T": 1, "n_step_return": 3, "double_dqn": False},
+    # Where no state is stored, the first step of an episode had the last action of the one before.
+    {"store_rnn_state_interval": 0},
+    {"store_rnn_state_interval": 0, "warmup_T": 0, "mid_batch_reset": False},
 ]
 
 
 def all_starts(run: Run) -> list[tuple[int, int]]:
     """Every place at which a whole sequence begins, the first row of all excepted."""
     algo = run.algo
-    stride = algo.store_rnn_state_interval
+    stride = max(1, algo.store_rnn_state_interval)
     last = len(run.rows[0]) - algo.sequence_T - algo.n_step_return
     return [(i, b) for b in range(len(run.rows)) for i in range(stride, last, stride)]
 
@@ -63,7 +66,9 @@ def test_loss_like_its_naive_twin(case: dict[str, Any]) -> None:
     total: Any = 0.0
     n_losses = 0
     for k, (i, b) in enumerate(starts):
-        state = tuple(part[:, None] for part in run.rows[b][i].rnn_state)
+        state: Any = None
+        if run.algo.store_rnn_state_interval > 0:
+            state = tuple(part[:, None] for part in run.rows[b][i].rnn_state)
         one = sequence_loss(
             run.agent.model, run.agent.target_model, run.rows[b], i, state, run.naive_settings()
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,9 +12,12 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.base import OptInfo
 from rlpyt.algos.pg.ppo import PPO, LossInputs
 from rlpyt.core.records import AgentInputs
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.utils.buffer import buffer_method
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
 from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.tensor import valid_mean
 from tests.algos.pg.parts import Setup, lstm_agent
 
 Extended = namedarraytuple("Extended", (*LossInputs._fields, "bonus"))
@@ -58,6 +62,88 @@ def test_extra_infos(AlgoCls: Any) -> None:
     assert mine.tolist() == [1] * len(loss)
 
 
+class OwnPpoLoss(PPO):
+    """As the published code has it, without the parts which may be replaced."""
+
+    def loss(  # type: ignore[override]
+        self,
+        agent_inputs: Any,
+        action: Any,
+        return_: Any,
+        advantage: Any,
+        valid: Any,
+        old_dist_info: Any,
+        init_rnn_state: Any = None,
+    ) -> Any:
+        if self.agent.recurrent:
+            init_rnn_state = buffer_method(init_rnn_state, "transpose", 0, 1)
+            init_rnn_state = buffer_method(init_rnn_state, "contiguous")
+            dist_info, value, _ = self.agent(*agent_inputs, init_rnn_state)
+        else:
+            dist_info, value = self.agent(*agent_inputs)
+        dist = self.agent.distribution
+        ratio = dist.likelihood_ratio(action, old_dist_info=old_dist_info, new_dist_info=dist_info)
+        clipped = torch.clamp(ratio, 1.0 - self.ratio_clip, 1.0 + self.ratio_clip)
+        surrogate = torch.min(ratio * advantage, clipped * advantage)
+        pi_loss = -valid_mean(surrogate, valid)
+        value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - return_) ** 2, valid)
+        entropy = dist.mean_entropy(dist_info, valid)
+        loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+        return loss, entropy, dist.mean_perplexity(dist_info, valid)
+
+
+class OwnA2cLoss(A2C):
+    def loss(self, samples: Any) -> Any:
+        inputs = AgentInputs(
+            samples.env.observation, samples.agent.prev_action, samples.env.prev_reward
+        )
+        if self.agent.recurrent:
+            state = buffer_method(samples.agent.agent_info.prev_rnn_state[0], "transpose", 0, 1)
+            dist_info, value, _ = self.agent(*inputs, buffer_method(state, "contiguous"))
+        else:
+            dist_info, value = self.agent(*inputs)
+        return_, advantage, valid = self.process_returns(samples)
+        dist = self.agent.distribution
+        logli = dist.log_likelihood(samples.agent.action, dist_info)
+        pi_loss = -valid_mean(logli * advantage, valid)
+        value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - return_) ** 2, valid)
+        entropy = dist.mean_entropy(dist_info, valid)
+        loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+        return loss, entropy, dist.mean_perplexity(dist_info, valid)
+
+
+@pytest.mark.parametrize("agent", [None, lstm_agent])
+@pytest.mark.parametrize(("AlgoCls", "OwnCls"), [(PPO, OwnPpoLoss), (A2C, OwnA2cLoss)])
+def test_loss_written_by_hand(AlgoCls: Any, OwnCls: Any, agent: Any) -> None:
+    # It failed where the parts of the loss were to be logged.
+    found, settings = [], {"minibatches": 1} if AlgoCls is PPO else {}
+    for Cls in (AlgoCls, OwnCls):
+        torch.manual_seed(0)
+        setup = Setup(Cls(**settings), agent and agent(), CollectorCls=CpuWaitResetCollector)
+        setup.algo.opt_info_fields = (*OptInfo._fields, "piLoss")
+        (info,) = setup.train()
+        found.append(info)
+    assert np.allclose(found[0].loss, found[1].loss, rtol=1e-4)
+    assert np.allclose(found[0].entropy, found[1].entropy, rtol=1e-4)
+    assert np.size(found[0].piLoss) == np.size(found[0].loss)
+    assert found[1].piLoss == []
+
+
+def test_extra_field_beside_clipped_values() -> None:
+    # The field of the clipped values took the place of the own one.
+    class WithBonus(PPO):
+        def loss_input_from_samples(self, samples: Any) -> Any:
+            bonus = samples.agent.action + 10
+            return Extended(*super().loss_input_from_samples(samples), bonus=bonus)
+
+        def loss(self, *args: Any, bonus: Any = None, **kwargs: Any) -> Any:
+            assert torch.equal(bonus, args[1] + 10)
+            assert kwargs.keys() == {"old_value"}
+            return super().loss(*args, **kwargs)
+
+    Setup(WithBonus(value_clip=0.2)).train()
+
+
 @pytest.mark.parametrize("agent", [None, lstm_agent])
 def test_extra_field_of_the_minibatches(agent: Any) -> None:
     class WithBonus(PPO):
@@ -99,8 +185,9 @@ def test_clipped_values_reach_the_loss_of_one_record() -> None:
 
     setup = Setup(OfRecord(minibatches=1, epochs=1, value_clip=1e-6))
     samples = setup.sample()
-    loss_inputs = setup.algo.loss_input_from_samples(samples)
-    assert torch.equal(loss_inputs.old_value, samples.agent.agent_info.value)
+    loss_inputs, _ = next(setup.algo.iterate_minibatches(samples))
+    recorded = samples.agent.agent_info.value.flatten().tolist()
+    assert sorted(loss_inputs.old_value.tolist()) == sorted(recorded)
     given = [x + 5 for x in (loss_inputs.old_value, loss_inputs.return_)]
     far = loss_inputs._replace(old_value=given[0])
     assert setup.algo.loss(far)[0] != setup.algo.loss(loss_inputs)[0]
@@ -183,6 +270,35 @@ def test_optimize_agent_written_by_hand(agent: Any) -> None:
         assert setup.algo.update_counter == 3
         assert setup.algo.optimizer.param_groups[0]["lr"] == pytest.approx(9e-4)
     assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+# --- Star imports ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (
+            "rlpyt.algos.pg.ppo",
+            "torch PPO LossInputs OptInfo PolicyGradientAlgo AgentInputs AgentInputsRnn valid_mean "
+            "save__init__args buffer_to buffer_method namedarraytuple iterate_mb_idxs",
+        ),
+        (
+            "rlpyt.agents.pg.categorical",
+            "torch CategoricalPgAgent AgentStep BaseAgent RecurrentAgentMixin AgentInfo "
+            "AgentInfoRnn Categorical DistInfo buffer_to buffer_func buffer_method",
+        ),
+        (
+            "rlpyt.agents.pg.gaussian",
+            "np torch GaussianPgAgent AgentStep BaseAgent RecurrentAgentMixin AgentInfo "
+            "AgentInfoRnn Gaussian DistInfoStd buffer_to buffer_func buffer_method",
+        ),
+    ],
+)
+def test_star_imports_give_what_the_modules_use(module: str, names: str) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"from {module} import *", scope)
+    assert not set(names.split()) - scope.keys()
 
 
 # --- Constructors in the three orders which programs use ----------------------------------------

@@ -24,16 +24,34 @@ AGENTS = [lambda: None, lstm_agent]
 # --- The loss -----------------------------------------------------------------------------------
 
 
+def naive_outputs(agent: Any, samples: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Probabilities [B,A] and values [B] of one step after the other; episodes start from zero."""
+    probs, values = [], []
+    state = samples.agent.agent_info.prev_rnn_state[0] if agent.recurrent else None
+    if state is not None:
+        state = type(state)(*(x.transpose(0, 1).contiguous() for x in state))
+    goes_on = torch.ones(samples.env.done.shape[1])
+    for t, done in enumerate(samples.env.done):
+        inputs = (
+            samples.env.observation[t],
+            samples.agent.prev_action[t] * goes_on.long(),
+            samples.env.prev_reward[t] * goes_on,
+        )
+        if state is None:
+            dist_info, value = agent(*inputs)
+        else:
+            state = type(state)(*(x * goes_on[:, None] for x in state))
+            dist_info, value, state = agent(*inputs, state)
+        probs.append(dist_info.prob)
+        values.append(value)
+        goes_on = 1 - done.float()
+    return probs, values
+
+
 def naive_loss(setup: Setup, samples: Any, ratio_clip: float | None) -> float:
     """Of a whole batch of an agent with discrete actions, without GAE; lives in plain numbers."""
     algo, agent = setup.algo, setup.agent
-    inputs = (samples.env.observation, samples.agent.prev_action, samples.env.prev_reward)
-    if agent.recurrent:
-        state = samples.agent.agent_info.prev_rnn_state
-        state = type(state)(*(x[0].transpose(0, 1).contiguous() for x in state))
-        dist_info, value, _ = agent(*inputs, state)
-    else:
-        dist_info, value = agent(*inputs)
+    prob, value = naive_outputs(agent, samples)
     T, B = samples.env.reward.shape
     pi, squares, entropies, valids, advantages, ratios, loglis = [], [], [], [], [], [], []
     for b in range(B):
@@ -47,16 +65,15 @@ def naive_loss(setup: Setup, samples: Any, ratio_clip: float | None) -> float:
         )
         is_over = False
         for t in range(T):
-            prob, old = dist_info.prob[t, b], samples.agent.agent_info.dist_info.prob[t, b]
-            a = samples.agent.action[t, b]
+            old, a = samples.agent.agent_info.dist_info.prob[t, b], samples.agent.action[t, b]
             valids.append(0.0 if is_over else 1.0)
             advantages.append(return_[t] - samples.agent.agent_info.value[t, b].item())
-            ratios.append((prob[a] / old[a]).item())
-            loglis.append(prob[a].log().item())
-            squares.append((value[t, b].item() - return_[t]) ** 2 / 2)
-            entropies.append(-(prob * prob.log()).sum().item())
-            masked = agent.recurrent or not setup.sampler.mid_batch_reset
-            is_over = is_over or (masked and bool(samples.env.done[t, b]))
+            ratios.append((prob[t][b, a] / old[a]).item())
+            loglis.append(prob[t][b, a].log().item())
+            squares.append((value[t][b].item() - return_[t]) ** 2 / 2)
+            entropies.append(-(prob[t][b] * prob[t][b].log()).sum().item())
+            waits = not setup.sampler.mid_batch_reset
+            is_over = is_over or (waits and bool(samples.env.done[t, b]))
     if algo.normalize_advantage:
         among = [x for x, v in zip(advantages, valids, strict=True) if v]
         advantages = normalized(advantages, among)
@@ -236,6 +253,25 @@ def test_returns_are_computed_anew(agent: Any) -> None:
     assert not second.return_.requires_grad
 
 
+def test_returns_computed_anew_are_no_new_data() -> None:
+    # Each epoch counted the batch again; the recorded value after it was taken for one in the
+    # new unit.
+    class Watched(PPO):
+        seen: tuple[Any, ...] = ()
+
+        def compute_returns(self, samples: Any, done: Any) -> Any:
+            self.seen = (*self.seen, samples.agent.bootstrap_value * self._return_std.std)
+            return super().compute_returns(samples, done)
+
+    algo = Watched(epochs=3, minibatches=1, recompute_returns=True, normalize_return=True)
+    setup = Setup(algo, EnvCls=Counter, T=6, B=2)
+    setup.train(0, 2)
+    assert algo._return_std.count == 2 * 6 * 2
+    first, second, third = algo.seen[3:]
+    assert torch.allclose(first, second)
+    assert torch.allclose(first, third)
+
+
 def test_returns_in_units_of_their_deviation() -> None:
     class Scaled(Counter):
         def step(self, action: Any) -> Any:
@@ -275,7 +311,26 @@ def test_without_a_schedule() -> None:
     assert setup.algo.lr_scheduler is None
     assert setup.algo.optimizer.param_groups[0]["lr"] == 0.1
     assert setup.algo.ratio_clip == 0.1
-    assert "schedule_itr" not in setup.algo.optim_state_dict()
+    assert setup.algo.optim_state_dict().keys() == {"state", "param_groups"}
+
+
+def test_another_schedule_in_the_place_of_the_linear_one() -> None:
+    # Programs assign lr_scheduler; only the methods of our own class were called on it.
+    class Halving(PPO):
+        def initialize(self, *args: Any, **kwargs: Any) -> None:
+            super().initialize(*args, **kwargs)
+            self.lr_scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.5)
+
+    setup = Setup(Halving(learning_rate=0.4), n_itr=4)
+    setup.train(0, 2)
+    state = copy.deepcopy(setup.algo.optim_state_dict())
+    other = Setup(Halving(learning_rate=0.4), n_itr=4)
+    other.algo.load_optim_state_dict(state)
+    for algo in (setup.algo, other.algo):
+        assert algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
+        assert algo.ratio_clip == pytest.approx(0.05)
+    other.train(2, 3)
+    assert other.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
 
 
 def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
@@ -289,6 +344,10 @@ def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
     assert other.algo.ratio_clip == pytest.approx(0.05)
     other.train(2, 3)
     assert other.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.025)
+    longer = Setup(PPO(learning_rate=0.1), n_itr=8)
+    longer.algo.load_optim_state_dict(state)
+    assert longer.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.075)
+    assert longer.algo.ratio_clip == pytest.approx(0.075)
 
 
 def test_a_new_run_from_an_old_optimizer_has_its_own_schedule() -> None:
@@ -343,6 +402,11 @@ def test_what_is_reported() -> None:
     assert all(len(values) == 6 and isinstance(values[0], float) for values in info)
 
 
+def test_numbers_of_json_files() -> None:
+    (info,) = Setup(PPO(epochs=2.0, minibatches=3.0)).train()  # type: ignore[arg-type]
+    assert len(info.loss) == 6
+
+
 def test_batch_sizes() -> None:
     assert Setup(A2C(), T=5, B=3).algo.batch_size == 15
     assert Setup(PPO(minibatches=3), T=5, B=3).algo.batch_size == 5
@@ -379,6 +443,8 @@ def test_losses_which_are_not_finite_change_nothing(AlgoCls: Any) -> None:
         ({"ratio_clip": 0}, None, "ratio_clip is 0"),
         ({"value_clip": -1.0}, None, "value_clip is -1"),
         ({"discount": 1.5}, None, "discount is 1.5"),
+        ({"clip_grad_norm": 0}, None, "clip_grad_norm is 0: make it positive, or None"),
+        ({"clip_grad_norm": -1.0}, None, "clip_grad_norm is -1"),
         ({"gae_lambda": 95}, None, "gae_lambda is 95"),
     ],
 )

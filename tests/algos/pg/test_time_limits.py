@@ -19,7 +19,7 @@ from tests.reference.policy_gradient import returns
 def counting(algo: Any, agent: Any = None, cut: bool = True, **kwargs: Any) -> Setup:
     """Episodes of 4 steps with rewards 1, 2, 3, 4, in batches of 6."""
     env = {"EnvCls": Counter, "env_kwargs": {"length": 4, "time_limit": cut}}
-    return Setup(algo, agent, **env, T=6, B=2, **kwargs)
+    return Setup(algo, agent, **env, **{"T": 6, "B": 2, **kwargs})
 
 
 def expected_returns(samples: Any, discount: float, cut_values: torch.Tensor | None) -> Any:
@@ -57,6 +57,18 @@ def test_with_the_true_last_observation(gae_lambda: float) -> None:
     delta = samples.env.reward[3] + 0.99 * values[3] - value[3]
     assert torch.allclose(advantage[3], delta, atol=1e-6), "the advantage of the cut step"
     assert torch.allclose(return_ - value, advantage, atol=1e-5)
+
+
+@pytest.mark.parametrize("agent", [None, lstm_agent])
+def test_a_cut_at_the_end_of_a_batch(agent: Any) -> None:
+    setup = counting(A2C(), agent and agent(), T=4, record_next_observation=True)
+    samples = setup.sample()
+    assert samples.env.env_info.timeout[3].all()
+    samples.agent.bootstrap_value[:] = 100  # Of the next episode.
+    return_, _, _ = setup.algo.process_returns(samples)
+    assert ((return_[3] - 4).abs() < 1).all()
+    assert (return_[3] != 4).all()
+    assert torch.allclose(return_[2], 3 + 0.99 * return_[3])
 
 
 def test_recurrent_agents_are_run_from_the_recorded_state() -> None:

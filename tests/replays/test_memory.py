@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.replays._batch_memory import BatchMemory
-from rlpyt.replays._stream import LINE, finish_stream, stream_copy
+from rlpyt.replays._memory import LINE, BatchMemory
+from rlpyt.replays._stream import finish_stream, stream_copy
 from rlpyt.utils.jit import jit
 
 SHAPE = (3, 1000, 8192)  # 24 MiB.

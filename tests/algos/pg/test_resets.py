@@ -1,0 +1,191 @@
+"""Episodes which end within a batch: the next one is trained on as the agent saw it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.agents.pg.generic import GenericLstmAgent
+from rlpyt.algos.pg._resets import inputs_when_acting, resets
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.core.records import EnvSpaces
+from rlpyt.envs.toy import Counter
+from rlpyt.models.pg.generic_model import GenericLstmModel
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.collections import record_class
+from tests.agents.pg.parts import RECORD
+from tests.algos.pg.parts import LSTM, Setup, lstm_agent
+
+COUNTING = {"EnvCls": Counter, "env_kwargs": {"length": 3}, "T": 8, "B": 2}
+
+
+def record_ratios(AlgoCls: Any) -> Any:
+    """A PPO which keeps the ratios of all updates, and how many entries count."""
+
+    class Watched(AlgoCls):  # type: ignore[misc, valid-type]
+        ratios: list[torch.Tensor] = []
+        valids: list[Any] = []
+
+        def pi_loss(self, action: Any, advantage: Any, valid: Any, new: Any, old: Any) -> Any:
+            ratio = self.agent.distribution.likelihood_ratio(action, old, new)
+            self.ratios = [*self.ratios, ratio.detach()]
+            self.valids = [*self.valids, valid]
+            return super().pi_loss(action, advantage, valid, new, old)
+
+    return Watched
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_recurrent_agents_are_trained_past_ends(minibatches: int) -> None:
+    # All steps after the first end of an episode in a batch were lost to them.
+    algo = record_ratios(PPO)(minibatches=minibatches, epochs=1, learning_rate=0.0)
+    setup = Setup(algo, lstm_agent(), **COUNTING)
+    samples = setup.sample()
+    assert samples.env.done[2].all()
+    algo.optimize_agent(0, samples)
+    assert algo.valids == [None] * minibatches
+    for ratio in algo.ratios:
+        assert ratio.shape[0] == 8
+        assert torch.allclose(ratio, torch.ones(()), atol=1e-5), "as when acting"
+
+
+def test_later_steps_count_in_a2c() -> None:
+    setup = Setup(A2C(value_loss_coeff=0.0, entropy_loss_coeff=0.0), lstm_agent(), **COUNTING)
+    samples = setup.sample()
+    losses = []
+    for bonus in (0, 10):
+        samples.env.reward[6] += bonus
+        losses.append(setup.algo.loss(samples)[0].item())
+    assert losses[0] != losses[1]
+
+
+class PlainModel(GenericLstmModel):
+    """As models were written for the original."""
+
+    def forward(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+        return super().forward(observation, prev_action, prev_reward, state)
+
+
+class PlainAgent(GenericLstmAgent):
+    """As agents were written for the original."""
+
+    def __call__(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+        return super().__call__(observation, prev_action, prev_reward, state)
+
+
+class PlainPpo(PPO):
+    """With a loss as it was written for the original."""
+
+    def loss(  # type: ignore[override]
+        self,
+        agent_inputs: Any,
+        action: Any,
+        return_: Any,
+        advantage: Any,
+        valid: Any,
+        old_dist_info: Any,
+        init_rnn_state: Any = None,
+    ) -> Any:
+        args = (agent_inputs, action, return_, advantage, valid, old_dist_info, init_rnn_state)
+        return super().loss(*args)
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "agent"),
+    [
+        (PPO, lambda: GenericLstmAgent(ModelCls=PlainModel, **LSTM)),
+        (PPO, lambda: PlainAgent(**LSTM)),
+        (PlainPpo, lstm_agent),
+    ],
+    ids=["model", "agent", "loss"],
+)
+def test_who_does_not_know_of_resets_stops_at_the_first_end(AlgoCls: Any, agent: Any) -> None:
+    algo = record_ratios(AlgoCls)(minibatches=1, epochs=1, learning_rate=0.0)
+    setup = Setup(algo, agent(), **COUNTING)
+    samples = setup.sample()
+    algo.optimize_agent(0, samples)
+    (valid,) = algo.valids
+    assert valid[:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert torch.allclose(algo.ratios[0][:3], torch.ones(()), atol=1e-5)
+
+
+def test_process_returns_masks_for_those_who_call_it_themselves() -> None:
+    setup = Setup(A2C(), lstm_agent(), **COUNTING)
+    samples = setup.sample()
+    assert setup.algo.process_returns(samples)[2][:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert setup.algo.process_returns(setup.algo.with_resets(samples))[2] is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "CollectorCls"),
+    [(None, CpuResetCollector), (lstm_agent, CpuWaitResetCollector)],
+)
+def test_others_have_no_resets(agent: Any, CollectorCls: Any) -> None:
+    setup = Setup(A2C(), agent and agent(), **COUNTING, CollectorCls=CollectorCls)
+    assert resets(setup.algo.with_resets(setup.sample())) is None
+
+
+class Reactive(torch.nn.Module):
+    """Acts on the previous action and reward only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        output = self.linear(torch.cat([prev_action, prev_reward.unsqueeze(-1)], dim=-1))
+        return output[..., :2].softmax(-1), output[..., 2]
+
+
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+def test_previous_action_and_reward_are_those_which_the_agent_saw(CollectorCls: Any) -> None:
+    # At the first step of an episode they were the last ones of the episode before.
+    algo = record_ratios(PPO)(minibatches=1, epochs=1, learning_rate=0.0)
+    agent = CategoricalPgAgent(ModelCls=Reactive)
+    setup = Setup(algo, agent, **COUNTING, CollectorCls=CollectorCls)
+    samples = setup.sample()
+    recorded = [x.clone() for x in (samples.agent.prev_action, samples.env.prev_reward)]
+    algo.optimize_agent(0, samples)
+    assert torch.allclose(algo.ratios[0], torch.ones(()), atol=1e-5)
+    assert torch.equal(samples.agent.prev_action, recorded[0]), "the batch stays as it is"
+    assert torch.equal(samples.env.prev_reward, recorded[1])
+
+
+def test_null_actions_of_any_space() -> None:
+    Agent = record_class("Agent", ("prev_action",))
+    Env = record_class("Env", ("observation", "prev_reward", "done"))
+    Samples = record_class("Samples", ("agent", "env"))
+    done = torch.tensor([[True, False], [False, False]])
+    ones = torch.ones(2, 2)
+    env = Env(observation=ones, prev_reward=ones, done=done)
+
+    class Of:
+        def __init__(self, action: Any) -> None:
+            self.env_spaces = EnvSpaces(None, action)
+
+    box = FloatBox(1, 3, (2,), null_value=2)
+    samples = Samples(agent=Agent(prev_action=torch.full((2, 2, 2), 3.0)), env=env)
+    seen = inputs_when_acting(Of(box), samples)
+    assert seen.prev_action[1].tolist() == [[2, 2], [3, 3]]
+    assert seen.prev_reward.tolist() == [[1, 1], [0, 1]]
+
+    space = GymSpaceWrapper(RECORD.action._gym_space, name="act", null_value={"turn": 1})
+    Action = type(space.null_value())
+    action = Action(
+        force=torch.full((2, 2, 2), 3.0),
+        keys_=torch.full((2, 2, 3), 1, dtype=torch.int8),
+        turn=torch.full((2, 2), 2),
+    )
+    samples = Samples(agent=Agent(prev_action=action), env=env)
+    seen = inputs_when_acting(Of(space), samples).prev_action
+    assert seen.turn.tolist() == [[2, 2], [1, 2]]
+    assert seen.keys_.dtype == torch.int8
+    assert np.all(seen.force[1, 0].numpy() == 0)
+    assert np.all(seen.force[1, 1].numpy() == 3)
