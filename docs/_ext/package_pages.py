@@ -58,7 +58,8 @@ def names_from_private_modules(module: ModuleType) -> Iterator[tuple[str, str]]:
 def section(module: ModuleType, seen: set[Any]) -> Iterator[str]:
     """The part of a page which describes one module; ``seen`` are the objects described before."""
     name = module.__name__
-    yield from ("", name, "-" * len(name), "", f".. automodule:: {name}", "")
+    title = name.replace("_.", r"\_.")  # Or it would be a reference, as of ``async_``.
+    yield from ("", title, "-" * len(title), "", f".. automodule:: {name}", "")
     for directive, member in names_from_private_modules(module):
         if (value := getattr(module, member)) not in seen:
             seen.add(value)

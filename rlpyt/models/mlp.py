@@ -19,18 +19,19 @@ def run_layers(layers: Iterable[Any], x: torch.Tensor) -> torch.Tensor:
     and rectifiers among them are computed here; the rectifiers overwrite what a linear layer gave,
     which nothing else refers to.
     """
-    is_own = False  # Whether ``x`` may be overwritten.
+    is_own = False  # Whether ``x`` may be overwritten: only linear layers do not need it again.
     for layer in layers:
         kind = type(layer)
         if kind is torch.nn.Linear and not torch_compat.has_hooks(layer):
             parameters = layer._parameters  # Attributes of modules take longer.
             x = F.linear(x, parameters["weight"], parameters["bias"])
             is_own = True
-        elif kind is torch.nn.ReLU and is_own and not torch_compat.has_hooks(layer):
+            continue
+        if is_own and kind is torch.nn.ReLU and not torch_compat.has_hooks(layer):
             x = F.relu_(x)
         else:
             x = layer(x)
-            is_own = False
+        is_own = False
     return x
 
 

@@ -138,6 +138,18 @@ def test_modes() -> None:
         assert (agent._mode, agent.model.training) == (mode, training)
 
 
+def test_modes_are_switched_only_where_they_change() -> None:
+    """Every module was visited for each sampled step and each update."""
+    agent = linear()
+    seen = []
+    agent.model.train = lambda mode=True: (
+        seen.append(mode) or torch.nn.Module.train(agent.model, mode)
+    )
+    for mode in ("sample", "sample", "eval", "train", "train", "sample"):
+        getattr(agent, f"{mode}_mode")(3)
+    assert seen == [False, True, False]
+
+
 # --- Sharing between processes ------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rlpyt.models.utils import (
+    TargetNetwork,
     conv2d_output_shape,
     scale_grad,
     strip_ddp_state_dict,
@@ -38,6 +39,11 @@ def models() -> tuple[torch.nn.BatchNorm1d, torch.nn.BatchNorm1d]:
     new.running_mean.fill_(4.0)
     new.num_batches_tracked.fill_(7)
     return old, new
+
+
+def same(a: torch.nn.Module, b: torch.nn.Module) -> bool:
+    pairs = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    return all(torch.equal(x, y) for x, y in pairs)
 
 
 class TestUpdateStateDict:
@@ -83,6 +89,53 @@ class TestUpdateStateDict:
         old, _ = models()
         with pytest.raises(ValueError, match=r"state_dict has other entries.*running_mean"):
             update_state_dict(old, torch.nn.Linear(2, 2).state_dict(), 0.5)
+
+
+class TestTargetNetwork:
+    @pytest.mark.parametrize("tau", [0, 0.25, 1])
+    def test_moves_as_update_state_dict(self, tau: float) -> None:
+        old, new = models()
+        target = TargetNetwork(old, new)
+        expected, _ = models()
+        for _ in range(3):
+            target.move(tau)
+            update_state_dict(expected, new.state_dict(), tau)
+            assert same(old, expected)
+        assert old.weight.requires_grad
+        assert old.weight.grad_fn is None
+
+    def test_follows_what_is_replaced(self) -> None:
+        """Moving a network to another type or device replaces its buffers."""
+        old, new = models()
+        target = TargetNetwork(old, new)
+        for model in (old, new):
+            model.double()
+            model.weight = torch.nn.Parameter(model.weight.detach().clone())
+        target.move(0.25)
+        assert old.weight.tolist() == [2.0] * 2
+        assert old.running_mean.tolist() == [1.0] * 2
+        assert old.running_mean.dtype == torch.float64
+
+    def test_nested_parts_and_loaded_states(self) -> None:
+        old, new = (torch.nn.Sequential(model, torch.nn.Linear(2, 1)) for model in models())
+        target = TargetNetwork(old, new)
+        old.load_state_dict({name: torch.zeros_like(p) for name, p in old.state_dict().items()})
+        target.move(0.25)
+        for name, value in old.state_dict().items():
+            share = 0.25 if value.is_floating_point() else 1
+            torch.testing.assert_close(value, share * new.state_dict()[name])
+
+    def test_no_entries(self) -> None:
+        TargetNetwork(torch.nn.ReLU(), torch.nn.ReLU()).move(0.5)
+
+    def test_other_layout(self) -> None:
+        with pytest.raises(ValueError, match=r"state_dict has other entries.*running_mean"):
+            TargetNetwork(models()[0], torch.nn.Linear(2, 2))
+
+    @pytest.mark.parametrize("tau", [-0.1, 1.1])
+    def test_tau_out_of_range(self, tau: float) -> None:
+        with pytest.raises(ValueError, match=f"tau={tau}"):
+            TargetNetwork(*models()).move(tau)
 
 
 def test_strip_ddp_state_dict() -> None:

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.utils.torch_compat import adam_kwargs, load, torch_version, total_norm
+from rlpyt.utils.torch_compat import (
+    adam_kwargs,
+    has_hooks,
+    lerp_,
+    load,
+    torch_version,
+    total_norm,
+)
 
 cpu_fused = pytest.mark.skipif(torch_version() < (2, 4), reason="fused on CPU came with torch 2.4")
 
@@ -100,3 +107,26 @@ def test_total_norm(has_foreach: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert total_norm([]).item() == 0
     assert total_norm([torch.tensor([3.0, 0.0]), torch.tensor(4.0)]).item() == 5
     assert total_norm([torch.zeros(2), torch.tensor(float("nan"))]).isnan()
+
+
+@pytest.mark.parametrize("has_foreach", [True, False])
+def test_lerp(has_foreach: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_foreach:
+        monkeypatch.delattr(torch, "_foreach_lerp_", raising=False)
+    tensors, ends = [torch.zeros(2), torch.tensor(1.0)], [torch.tensor([4.0, 8.0]), torch.zeros(())]
+    lerp_(tensors, ends, 0.25)
+    assert [tensor.tolist() for tensor in tensors] == [[1, 2], 0.75]
+    assert ends[0].tolist() == [4, 8]
+    lerp_([], [], 0.25)
+
+
+@pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
+def test_has_hooks(kind: str) -> None:
+    module = torch.nn.Linear(1, 1)
+    assert not has_hooks(module)
+    if not hasattr(module, f"register_{kind}_hook"):
+        pytest.skip("this torch has no such hook")
+    handle = getattr(module, f"register_{kind}_hook")(lambda *args: None)
+    assert has_hooks(module)
+    handle.remove()
+    assert not has_hooks(module)

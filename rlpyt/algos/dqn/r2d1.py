@@ -75,7 +75,7 @@ class R2D1(DQN):
         initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
         clip_grad_norm: largest norm of the gradient; None does not clip.
         eps_steps: environment steps, over all processes, until the agent's epsilon is final.
-        double_dqn: choose the action at s_{t+n} by the online network.
+        double_dqn: choose the action n steps on by the online network.
         prioritized_replay: draw sequences by their last temporal differences.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
         pri_beta_init: exponent of importance weights when training starts.
@@ -242,7 +242,7 @@ class R2D1(DQN):
 
         Returns:
             [B] float32, one for all steps of an environment, as in
-            :func:`~rlpyt.algos.dqn._sequence_losses.sequence_priorities` of |y_t - q_t(a_t)|.
+            :func:`~rlpyt.algos.dqn._sequence_losses.sequence_priorities` of the absolute errors.
         """
         q, action = map(torch.as_tensor, (samples.agent.agent_info.q, samples.agent.action))
         reward, done = map(torch.as_tensor, (samples.env.reward, samples.env.done))
@@ -326,8 +326,8 @@ class R2D1(DQN):
         also choose actions, and only the n steps behind them are added.
 
         Returns:
-            Q(s_t, .) [batch_T,B,A] with gradients, and the values [batch_T,B] of s_{t+n} by the
-            target network, without.
+            [batch_T,B,A] values of all actions, with gradients, and [batch_T,B] values n steps on
+            by the target network, without.
         """
         first, last, n = self.warmup_T, self.sequence_T, self.n_step_return
         inputs, rnn_state, reset = self.sequence_inputs(samples)

@@ -112,6 +112,28 @@ class TestNetworks:
                 new = getattr(agent, f"target_{name}").state_dict()[key]
                 torch.testing.assert_close(new, old + 0.25)
 
+    def test_target_follows_a_network_which_is_another_one(self) -> None:
+        agent = made()
+        agent.update_target(0.25)
+        for name in ("q_model", "target_q_model"):
+            setattr(agent, name, agent.build_network("q_model"))
+        with torch.no_grad():
+            for q, target in zip(agent.q_model.parameters(), agent.target_q_model.parameters()):
+                q.fill_(4.0)
+                target.fill_(0.0)
+        agent.update_target(0.25)
+        assert all(bool((p == 1).all()) for p in agent.target_q_model.parameters())
+        agent.load_state_dict(
+            {name: getattr(agent, name).state_dict() for name in agent.network_names}
+        )
+        assert equal(agent.target_q_model, agent.q_model)
+        again = copy.deepcopy(agent)
+        with torch.no_grad():
+            next(again.q_model.parameters()).fill_(8.0)
+        again.update_target(0.25)
+        assert next(again.target_q_model.parameters()).unique().item() == 5
+        assert next(agent.target_q_model.parameters()).unique().item() == 4
+
     def test_parameters(self) -> None:
         agent = made(Td3Agent)
         ids = [id(p) for p in agent.q_parameters()]
