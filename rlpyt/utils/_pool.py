@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection, parent_process, util
 from typing import Any
@@ -155,7 +156,8 @@ class ProcessPool:
         process = self.context.Process(
             target=_run, args=(target, kwargs, writer, os.getpid()), name=label
         )
-        start_process(process)
+        with _no_garbage_collection():
+            start_process(process)
         writer.close()
         os.set_blocking(reader.fileno(), False)
         self.members.append(Member(process, label, reader, life))
@@ -277,11 +279,27 @@ def _describe_exit(code: int) -> str:
     return f"was ended by {name}{out_of_memory}"
 
 
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Also a process which is forked in this context begins without."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 # --- Inside a process ---------------------------------------------------------------------------
 
 
 def _run(target: Callable[..., Any], kwargs: dict[str, Any], report: Any, parent_pid: int) -> None:
     """What every process of a pool does: its task, and a report if that fails."""
+    # What a fork brought along belongs to the parent. Collecting it here would run destructors for
+    # threads and devices which this process does not have, and copy the memory which is shared.
+    gc.freeze()
+    gc.enable()
     _prepare_signals(report)
     threading.Thread(target=_end_with_parent, args=(parent_pid,), daemon=True).start()
     try:

@@ -1,5 +1,7 @@
 """Processes which are watched, and where they wait for each other."""
 
+import gc
+import os
 import queue
 import signal
 import subprocess
@@ -110,6 +112,34 @@ def test_whoever_waits_learns_of_a_failure(pool, how, message, place):
     assert not any(member.process.is_alive() for member in pool.members)
     with pytest.raises(WorkerError, match="have been shut down"):
         pool.check()
+
+
+class OfTheParent:
+    """Must not be finalized in another process."""
+
+    def __init__(self, path):
+        self.path, self.me = path, self
+
+    def __del__(self):
+        self.path.write_text(str(os.getpid()))
+
+
+def collect_garbage(garbage):
+    garbage.append(None)
+    gc.collect()
+    assert gc.isenabled()
+
+
+def test_garbage_of_the_parent_is_left_to_it(pool, tmp_path):
+    # A process group of torch in such garbage used to end workers with SIGABRT.
+    path = tmp_path / "pid"
+    OfTheParent(path)
+    process = pool.start(collect_garbage, dict(garbage=[]), "collector")
+    process.join()
+    assert process.exitcode == 0
+    assert not path.exists() or path.read_text() == str(os.getpid())
+    gc.collect()
+    assert path.read_text() == str(os.getpid())
 
 
 def stubborn(ready):
