@@ -39,6 +39,22 @@ class ActionBounds(NamedTuple):
         return np.stack([self.low, self.high])
 
 
+def check_noise(agent: Any, *names: str, may_be_none: bool = False) -> None:
+    """Raise an error unless settings of ``agent`` are numbers, or arrays of numbers, from 0 on.
+
+    Raises:
+        ValueError: if one is something else.
+    """
+    for name in names:
+        value = getattr(agent, name)
+        if value is None and may_be_none:
+            continue
+        numbers = np.asarray(value)
+        if not (np.issubdtype(numbers.dtype, np.number) and np.all(numbers >= 0)):
+            remedy = "make it 0 or positive, or None" if may_be_none else "make it 0 or positive"
+            raise ValueError(f"{name} is {value!r}: {remedy}")
+
+
 def check_vector_action(agent_name: str, space: Any) -> None:
     """Raise an error unless actions are vectors of real numbers.
 

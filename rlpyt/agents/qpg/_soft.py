@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.qpg._actor_critic import ActorCriticAgent
-from rlpyt.agents.qpg._bounds import ActionBounds, check_vector_action
+from rlpyt.agents.qpg._bounds import ActionBounds, check_noise, check_vector_action
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
@@ -45,7 +45,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
     QModelCls: Any
     q_model_kwargs: dict[str, Any]
     action_squash: Any
-    pretrain_std: float
+    pretrain_std: Any
     q1_model: Any
     q2_model: Any
 
@@ -57,7 +57,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
         q_model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: Any = None,
         action_squash: Any = 1.0,
-        pretrain_std: float = 0.75,
+        pretrain_std: Any = 0.75,
     ) -> None:
         if model_kwargs is None:
             model_kwargs = default_hidden_sizes()
@@ -65,8 +65,12 @@ class SoftActorCriticAgent(ActorCriticAgent):
             q_model_kwargs = default_hidden_sizes()
         super().__init__(ModelCls, model_kwargs, initial_model_state_dict)
         save__init__args(locals())
-        if self.pretrain_std < 0:
-            raise ValueError(f"pretrain_std is {self.pretrain_std}: make it 0 or positive")
+        check_noise(self, "pretrain_std")
+        if not np.all(np.asarray(self.action_squash) > 0):
+            raise ValueError(
+                f"action_squash is {self.action_squash}: make it positive, or leave it out for the "
+                "bounds of the action space"
+            )
 
     # --- Set-up ------------------------------------------------------------------------------
 
@@ -79,7 +83,13 @@ class SoftActorCriticAgent(ActorCriticAgent):
         if np.ndim(self.action_squash) == 0 and self.action_squash == 1:
             return super()._make_action_bounds(env_spaces)
         check_vector_action(type(self).__name__, env_spaces.action)
-        high = np.broadcast_to(np.asarray(self.action_squash, np.float32), env_spaces.action.shape)
+        squash, shape = np.asarray(self.action_squash, np.float32), env_spaces.action.shape
+        if squash.size != 1 and squash.shape != shape:
+            raise ValueError(
+                f"action_squash has shape {squash.shape}: give a number, or one for each of the "
+                f"{shape[0]} dimensions of the action"
+            )
+        high = np.broadcast_to(squash, shape)
         return ActionBounds(-high, high)
 
     def _make_distributions(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.qpg._actor_critic import ActorCriticAgent
+from rlpyt.agents.qpg._bounds import check_noise
 from rlpyt.core.records import AgentStep
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.models.qpg.mlp import MuMlpModel, QofMuMlpModel
@@ -49,7 +50,7 @@ class DdpgAgent(ActorCriticAgent):
         action_noise_clip: bound of the noise, a scalar or [A]; None for no bound.
 
     Raises:
-        ValueError: if ``action_std`` or ``action_noise_clip`` is negative.
+        ValueError: if ``action_std`` or ``action_noise_clip`` is negative or no number.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971; there, the noise is correlated in time.
     """
@@ -85,13 +86,8 @@ class DdpgAgent(ActorCriticAgent):
             q_model_kwargs = default_hidden_sizes()
         super().__init__(ModelCls, model_kwargs, initial_model_state_dict)
         save__init__args(locals())
-        self._check_noise("action_std", "action_noise_clip")
-
-    def _check_noise(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and np.any(np.asarray(value) < 0):
-                raise ValueError(f"{name} is {value}: make it 0 or positive")
+        check_noise(self, "action_std")
+        check_noise(self, "action_noise_clip", may_be_none=True)
 
     # --- Set-up ------------------------------------------------------------------------------
 
@@ -150,7 +146,16 @@ class DdpgAgent(ActorCriticAgent):
         )
 
     def _scaled(self, noise: Any) -> Any:
-        return noise if noise is None or self._noise_scale is None else noise * self._noise_scale
+        """Noise for actions in [-1, 1], a scalar or [A], in the units of the environment."""
+        if noise is None or self._noise_scale is None:
+            return noise
+        A = self._noise_scale.size
+        if np.asarray(noise).size not in (1, A):
+            raise ValueError(
+                f"the noise {noise} is no scalar, and the actions have {A} dimensions: give one "
+                "number, or one for each of them"
+            )
+        return noise * self._noise_scale
 
     # --- Acting and training -----------------------------------------------------------------
 

@@ -31,10 +31,10 @@ class SacAgent(SoftActorCriticAgent):
         initial_model_state_dict: of all networks, of the form of :meth:`state_dict`.
         action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
             replaces them by ``-action_squash`` and ``action_squash``.
-        pretrain_std: standard deviation before tanh, until training starts.
+        pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
 
     Raises:
-        ValueError: if ``pretrain_std`` is negative.
+        ValueError: if ``pretrain_std`` is negative or no number, or ``action_squash`` not positive.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905.
     """
@@ -53,7 +53,7 @@ class SacAgent(SoftActorCriticAgent):
         v_model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: Any = None,
         action_squash: Any = 1.0,
-        pretrain_std: float = 0.75,
+        pretrain_std: Any = 0.75,
     ) -> None:
         super().__init__(
             ModelCls,

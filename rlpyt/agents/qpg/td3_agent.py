@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.agents.qpg._bounds import check_noise
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.distributions.gaussian import DistInfo
 from rlpyt.utils.quick_args import save__init__args
@@ -27,7 +28,7 @@ class Td3Agent(DdpgAgent):
         **kwargs: of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`; both critics are made alike.
 
     Raises:
-        ValueError: if one of the first three is negative.
+        ValueError: if one of the first three is negative or no number.
 
     Source: Fujimoto et al. 2018, arXiv:1802.09477.
     """
@@ -53,7 +54,8 @@ class Td3Agent(DdpgAgent):
     ) -> None:
         super().__init__(**kwargs)
         save__init__args(locals())
-        self._check_noise("pretrain_std", "target_noise_std", "target_noise_clip")
+        check_noise(self, "pretrain_std", "target_noise_std")
+        check_noise(self, "target_noise_clip", may_be_none=True)
 
     def build_network(self, name: str) -> Any:
         return super().build_network("q_model" if name == "q2_model" else name)

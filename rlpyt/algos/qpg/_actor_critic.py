@@ -123,9 +123,9 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         """Take the state of :meth:`optim_state_dict`, of a run on any device.
 
         Raises:
-            ValueError: if an optimizer has no entry in it.
+            ValueError: if an entry is missing.
         """
-        missing = sorted(self.optimizers().keys() - state_dict.keys())
+        missing = sorted(self.optim_state_dict().keys() - state_dict.keys())
         if missing:
             raise ValueError(
                 f"the state of the optimizers of {type(self).__name__} lacks the entries "

@@ -41,6 +41,9 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
 
     opt_info_stride = 10
 
+    needed_agent: str
+    needed_of_agent: tuple[str, ...]
+
     action_prior: str
     reward_scale: float
     reparameterize: bool
@@ -50,6 +53,13 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        missing = [name for name in self.needed_of_agent if not hasattr(self.agent, name)]
+        if missing:
+            raise ValueError(
+                f"the agent {type(self.agent).__module__}.{type(self.agent).__name__} has no "
+                f"{missing}, which {type(self).__name__} needs: use an agent such as "
+                f"{self.needed_agent}"
+            )
         if self.action_prior not in ACTION_PRIORS:
             raise ValueError(f"action_prior is {self.action_prior!r}: choose of {ACTION_PRIORS}")
 
@@ -93,6 +103,16 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         self.record_opt_info(opt_info, values)
         self.update_counter += 1
         self.update_target()
+
+    def check_losses(self, *losses: torch.Tensor | None) -> None:
+        """Refuse the whole update if one of its losses is not finite, before the first step.
+
+        Raises:
+            FloatingPointError: if so.
+        """
+        for loss in losses:
+            if loss is not None:
+                self._check_finite(loss=loss.item())
 
     def minimize_each(self, **losses: torch.Tensor) -> dict[str, float]:
         """Step the optimizer ``<name>_optimizer`` of each loss, in this order.

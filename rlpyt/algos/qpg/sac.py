@@ -91,6 +91,8 @@ class SAC(SoftActorCriticAlgorithm):
     """
 
     opt_info_fields = tuple(OptInfo._fields)
+    needed_agent = "rlpyt.agents.qpg.sac_agent.SacAgent"
+    needed_of_agent = ("pi", "q", "target_q")
 
     fixed_alpha: float | None
     target_entropy: Any
@@ -133,6 +135,15 @@ class SAC(SoftActorCriticAlgorithm):
         super()._check_settings()
         if not self.reparameterize:
             raise NotImplementedError("SAC needs reparameterize=True: use SAC_V without it")
+        if isinstance(self.fixed_alpha, str):
+            raise ValueError(
+                f"fixed_alpha is {self.fixed_alpha!r}: give a number, None to learn it"
+            )
+        if isinstance(self.target_entropy, str) and self.target_entropy != "auto":
+            raise ValueError(
+                f"target_entropy is {self.target_entropy!r}: give a number, 'auto', or None to "
+                "leave the temperature as it is"
+            )
         check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
 
     def _configure_agent(self) -> None:
@@ -220,6 +231,7 @@ class SAC(SoftActorCriticAlgorithm):
     def step_optimizers(self, losses: Any) -> Any:
         """Step alpha, the policy and both critics; returns the gradient norms q1, q2, pi."""
         q1_loss, q2_loss, pi_loss, alpha_loss = losses
+        self.check_losses(*losses)
         if alpha_loss is not None:
             self._step_alpha(alpha_loss)
         norms = self.minimize_each(pi=pi_loss, q1=q1_loss, q2=q2_loss)

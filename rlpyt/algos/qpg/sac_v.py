@@ -90,6 +90,8 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     """
 
     opt_info_fields = tuple(OptInfo._fields)
+    needed_agent = "rlpyt.agents.qpg.sac_v_agent.SacAgent"
+    needed_of_agent = ("pi", "q", "v", "target_v")
 
     policy_output_regularization: float
     v_optimizer: Any
@@ -172,6 +174,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     def step_optimizers(self, losses: Any) -> Any:
         """Step V, the policy and both critics; returns the gradient norms q1, q2, v, pi."""
         q1_loss, q2_loss, v_loss, pi_loss = losses
+        self.check_losses(*losses)
         norms = self.minimize_each(v=v_loss, pi=pi_loss, q1=q1_loss, q2=q2_loss)
         return norms["q1"], norms["q2"], norms["v"], norms["pi"]
 
