@@ -37,10 +37,10 @@ def fold(x: torch.Tensor, n_dim: int) -> tuple[torch.Tensor, LeadingDims]:
 
 
 def fold_images(images: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-    """Make one batch of float images of [C,H,W], [B,C,H,W] or [T,B,C,H,W].
+    """Make one batch of images of [C,H,W], [B,C,H,W] or [T,B,C,H,W].
 
-    uint8 images, 0 to 255, are scaled to 0 to 1 in a new tensor. Any other type is taken to be
-    scaled already, and its values are left as they are.
+    uint8 images, 0 to 255, stay so: the convolutions scale them. Any other type is taken to be
+    scaled already, and becomes floating point.
 
     On the CPU, when gradients will be computed, the result is laid out with the channels last:
     the same numbers in an order in which the convolutions' backward pass is faster.
@@ -48,9 +48,7 @@ def fold_images(images: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
     images, lead = fold(images, 3)
     if torch.is_grad_enabled() and images.device.type == "cpu":
         images = images.contiguous(memory_format=torch.channels_last)
-    if images.dtype == torch.uint8:
-        return images.float().mul_(1 / 255), lead
-    return _floating(images), lead
+    return images if images.dtype == torch.uint8 else _floating(images), lead
 
 
 def fold_vectors(observation: torch.Tensor, n_dim: int) -> tuple[torch.Tensor, LeadingDims]:

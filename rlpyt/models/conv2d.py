@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 
 from rlpyt.models._sizes import Sizes, as_list
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.utils import Size, conv2d_output_shape
+from rlpyt.utils import torch_compat
 
 
 class Conv2dModel(torch.nn.Module):
@@ -62,8 +64,14 @@ class Conv2dModel(torch.nn.Module):
         self.conv = torch.nn.Sequential(*layers)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Map images [B,C,H,W] to feature maps [B,C',H',W']."""
+        """Map images [B,C,H,W] to feature maps [B,C',H',W']; uint8 is scaled by 1/255."""
         layers = list(self.conv)
+        if input.dtype == torch.uint8:
+            input = input.float()
+            if layers and _is_plain(layers[0]):
+                input = _convolve_bytes(layers.pop(0), input)
+            else:
+                input = input.mul_(1 / 255)
         if not layers:
             return input
         for layer in layers[:-1]:
@@ -167,6 +175,16 @@ def read_image_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
         )
     c, h, w = image_shape
     return c, h, w
+
+
+def _is_plain(layer: torch.nn.Module) -> bool:
+    return type(layer) is torch.nn.Conv2d and not torch_compat.has_hooks(layer)
+
+
+def _convolve_bytes(convolution: Any, images: torch.Tensor) -> torch.Tensor:
+    """``convolution(images / 255)``; the weights are scaled, which are fewer than the pixels."""
+    weight = convolution.weight * (1 / 255)
+    return F.conv2d(images, weight, convolution.bias, convolution.stride, convolution.padding)
 
 
 def _layer_settings(

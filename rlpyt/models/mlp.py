@@ -11,24 +11,42 @@ import torch.nn.functional as F
 from rlpyt.models._sizes import Sizes, as_list
 from rlpyt.utils import torch_compat
 
+# On a CPU, the product of so many weights with so few inputs is 1.5 to 2 times as fast if the
+# weights, which need no transposing then, are its left factor.
+WIDE, FEW = 2**20, range(8, 129)
+
+# Their gradients follow from what they gave, so they need not keep what they got.
+IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
+    torch.nn.ReLU: torch.relu_,
+    torch.nn.Tanh: torch.tanh_,
+}
+
+
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """``x weight^T + bias``, [B,H] for ``x`` [B,F] and ``weight`` [H,F]."""
+    is_wide = weight.numel() >= WIDE and x.dim() == 2 and len(x) in FEW
+    if is_wide and bias is not None and x.device.type == "cpu":
+        return torch.addmm(bias.unsqueeze(1), weight, x.t()).t().contiguous()
+    return F.linear(x, weight, bias)
+
 
 def run_layers(layers: Iterable[Any], x: torch.Tensor) -> torch.Tensor:
     """What ``torch.nn.Sequential`` of ``layers`` makes of ``x``, at less cost.
 
     For small batches, calling modules costs as much as what they compute. The plain linear layers
-    and rectifiers among them are computed here; the rectifiers overwrite what a linear layer gave,
-    which nothing else refers to.
+    and nonlinearities among them are computed here; the nonlinearities overwrite what a linear
+    layer gave, which nothing else refers to.
     """
     is_own = False  # Whether ``x`` may be overwritten: only linear layers do not need it again.
     for layer in layers:
         kind = type(layer)
         if kind is torch.nn.Linear and not torch_compat.has_hooks(layer):
             parameters = layer._parameters  # Attributes of modules take longer.
-            x = F.linear(x, parameters["weight"], parameters["bias"])
+            x = linear(x, parameters["weight"], parameters["bias"])
             is_own = True
             continue
-        if is_own and kind is torch.nn.ReLU and not torch_compat.has_hooks(layer):
-            x = F.relu_(x)
+        if is_own and kind in IN_PLACE and not torch_compat.has_hooks(layer):
+            x = IN_PLACE[kind](x)
         else:
             x = layer(x)
         is_own = False

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+
+from rlpyt.models.mlp import linear
 
 
 class NoisyLinear(torch.nn.Linear):
@@ -58,12 +59,12 @@ class NoisyLinear(torch.nn.Linear):
             noise_out, noise_in = self._new_noise()
             noise = torch.outer(noise_out, noise_in)
             weight = torch.addcmul(self.weight, self.weight_sigma, noise)
-            return F.linear(input, weight, self._noisy_bias(noise_out))
+            return linear(input, weight, self._noisy_bias(noise_out))
         if self._noise is None:
             return super().forward(input)
         # The same without the noisy weights, which cost more than the product with a few inputs.
         noise_out, noise_in = self._noise
-        noisy = F.linear(input * noise_in, self.weight_sigma, self.bias_sigma)
+        noisy = linear(input * noise_in, self.weight_sigma, self.bias_sigma)
         return torch.addcmul(super().forward(input), noisy, noise_out)
 
     def draw_noise(self) -> None:

@@ -274,6 +274,14 @@ class TestImages:
             torch.testing.assert_close(self.model(images.float() / 255, None, None), q)
             assert not torch.allclose(self.model(images.float(), None, None), q)
 
+    def test_hook_of_the_first_convolution_sees_scaled_images(self) -> None:
+        images, seen = torch.full((3, *SMALL), 255, dtype=torch.uint8), []
+        model = copy.deepcopy(self.model)
+        first = next(m for m in model.modules() if isinstance(m, torch.nn.Conv2d))
+        first.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+        torch.testing.assert_close(model(images, None, None), self.model(images, None, None))
+        torch.testing.assert_close(seen[0], torch.ones(3, *SMALL))
+
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
     def test_layout_in_memory(self, dtype: torch.dtype) -> None:
         """Channels last make the backward pass on the CPU faster, but not the forward pass."""

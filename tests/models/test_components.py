@@ -9,7 +9,7 @@ import torch
 from rlpyt.models.conv2d import Conv2dHeadModel, Conv2dModel
 from rlpyt.models.dqn.atari_catdqn_model import DistributionalHeadModel
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
-from rlpyt.models.mlp import MlpModel, run_layers
+from rlpyt.models.mlp import WIDE, MlpModel, run_layers
 
 
 class TestMlp:
@@ -86,6 +86,19 @@ class TestRunLayers:
             gradients = torch.autograd.grad(output.square().sum(), [x, *layers.parameters()])
             results.append([output, *gradients])
         assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+    @pytest.mark.parametrize("n_rows", [7, 8, 128, 129])
+    def test_wide_layers_are_as_those_of_torch(self, n_rows: int) -> None:
+        """Between 8 and 128 rows the product is computed with its factors exchanged."""
+        wide = torch.nn.Linear(WIDE // 256, 256)
+        x = torch.randn(n_rows, WIDE // 256, requires_grad=True)
+        results = []
+        for output in (wide(x), run_layers([wide], x)):
+            gradients = torch.autograd.grad(output.square().sum(), [x, wide.weight, wide.bias])
+            results.append([output, *gradients])
+        assert results[1][0].is_contiguous()
+        for expected, actual in zip(*results, strict=True):
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
     def test_input_is_not_overwritten(self) -> None:
         x = torch.full((3, 4), -1.0)
