@@ -1,0 +1,127 @@
+"""Every example runs for a few iterations, and its command line has the arguments it takes."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import inspect
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.utils.logging import context
+
+FILES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
+
+# Arguments which make a run short, and whether it gets as far as learning.
+RUNS = [
+    ("any_env_ppo", dict(n_steps=1024), True),
+    ("any_env_ppo", dict(n_steps=1024, recurrent=True, env_id="Pendulum-v1"), True),
+    ("atari_dqn_async_cpu", dict(n_steps=64, replay_size=1000), False),
+    ("atari_dqn_async_gpu", dict(n_steps=64, replay_size=1000), False),
+    ("atari_dqn_async_serial", dict(n_steps=64, replay_size=1000), False),
+    ("cartpole_dqn", dict(n_steps=1984), True),
+    ("example_1", dict(n_steps=40, replay_size=1000), False),
+    ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1"), True),
+    ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="ddpg"), True),
+    ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="td3"), True),
+    ("example_3", dict(n_steps=40, batch_B=4), True),
+    ("example_3", dict(n_steps=256, batch_B=2, algo="ppo"), True),
+    ("example_3", dict(n_steps=40, batch_B=4, sampler="cpu"), True),
+    ("example_3", dict(n_steps=40, batch_B=4, sampler="gpu"), True),
+    ("example_3", dict(n_steps=40, batch_B=4, sampler="alternating"), True),
+    ("example_4", dict(n_steps=80, batch_B=2), True),
+    ("example_4", dict(n_steps=80, batch_B=2, mid_batch_reset=True), True),
+    ("example_5", dict(n_steps=80, batch_B=2), True),
+    ("example_5", dict(n_steps=80, batch_B=2, no_overlap=True), True),
+    ("example_6", dict(n_steps=40, batch_T=5, batch_B=2), True),
+    (
+        "example_7",
+        dict(n_steps=560, batch_B=2, n_sequences=1, min_steps_learn=420, replay_size=2000),
+        True,
+    ),
+    ("mujoco_pg", dict(n_steps=256, algo="a2c", env_id="Pendulum-v1"), True),
+    ("rainbow_pong", dict(n_steps=104, min_steps_learn=100, replay_size=1000), True),
+    ("tmaze_r2d1", dict(n_steps=1500), True),
+]
+
+
+@pytest.fixture(autouse=True)
+def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Logs go to a directory of the test's own, and evaluations are short."""
+    monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
+    whole = BaseSampler._eval_time_limit
+
+    def time_limit(self: BaseSampler) -> int | None:
+        # Its learning curve needs trajectories which were completed.
+        return whole(self) if self.env_kwargs == {"id": "CartPole-v1"} else 5
+
+    monkeypatch.setattr(BaseSampler, "_eval_time_limit", time_limit)
+    threads = torch.get_num_threads()
+    yield
+    TrajInfo._discount = 1
+    torch.set_num_threads(threads)
+
+
+def load(name: str) -> Any:
+    path = FILES[0].with_name(name + ".py")
+    spec = importlib.util.spec_from_file_location("examples." + name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("name", "kwargs", "learns"), RUNS)
+def test_runs(name: str, kwargs: dict[str, Any], learns: bool, tmp_path: Path) -> None:
+    build_and_train = load(name).build_and_train
+    if "log_interval_steps" in inspect.signature(build_and_train).parameters:
+        kwargs = {"log_interval_steps": kwargs["n_steps"], **kwargs}  # A run has one at least.
+    build_and_train(seed=0, **kwargs)
+    (progress,) = tmp_path.rglob("progress.csv")
+    with progress.open(newline="") as file:
+        *_, last = csv.DictReader(file)
+    assert float(last["Diagnostics/CumSteps"]) >= kwargs["n_steps"]
+    assert (float(last["Diagnostics/CumUpdates"]) > 0) == learns
+    (snapshot,) = tmp_path.rglob("params.pkl")
+    assert torch.load(snapshot, weights_only=True)["agent_state_dict"]
+
+
+def test_sweep_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sweep = load("launch_sweep")
+    exp_dir = sweep.launch(n_steps=2048, n_seeds=1, ids=["Pendulum-v1"], learning_rates=[1e-3])
+    capfd.readouterr()
+    sweep.print_returns(exp_dir)
+    value, directory = capfd.readouterr().out.split()
+    assert math.isfinite(float(value))
+    assert directory == "Pendulum-v1/lr_0.001/run_0"
+
+
+def test_all_are_run() -> None:
+    assert {file.stem for file in FILES} == {name for name, *_ in RUNS} | {"launch_sweep"}
+
+
+@pytest.mark.parametrize("name", sorted({name for name, *_ in RUNS}))
+def test_command_line_has_the_arguments_of_the_function(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = load(name)
+    parameters = inspect.signature(example.build_and_train).parameters
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(example, "build_and_train", lambda **kwargs: given.update(kwargs))
+    monkeypatch.setattr(sys, "argv", [name])
+    example.main()
+    assert given == {key: parameter.default for key, parameter in parameters.items()}
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as end:
+        example.main()
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert [key for key in parameters if f"--{key}" not in text] == []
