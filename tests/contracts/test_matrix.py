@@ -1,0 +1,161 @@
+"""Every algorithm trains with every sampler under every runner.
+
+The tables are in ``matrix_parts``. A further algorithm, sampler or runner is to be added there.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.runners.async_rl import AsyncRl
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.contracts.matrix_parts import (
+    ALGOS,
+    ASYNC_RUNNERS,
+    ASYNC_SAMPLERS,
+    HORIZON,
+    N_ITRS,
+    N_RANKS,
+    REPLAY,
+    SAMPLERS,
+    STEPS,
+    STORED_EVERY,
+    SYNC_RUNNERS,
+    T,
+    Witness,
+    all_parameters_have_changed,
+    descendants,
+    has_numbers,
+    is_lowered,
+    make_runner,
+    n_updates,
+    some_state_was_passed_on,
+    states_begin_with_episodes,
+    watch_ranks,
+)
+from tests.runners.async_parts import no_process_is_left, train, values
+
+RECURRENT = [name for name, family in ALGOS.items() if family.is_recurrent]
+N_TRAJS = N_ITRS * STEPS // HORIZON  # At least, in each process.
+N_EVAL_TRAJS = 4  # At least, in each evaluation.
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    threads, processes = torch.get_num_threads(), descendants()
+    yield
+    TrajInfo._discount = 1
+    torch.set_num_threads(threads)
+    assert descendants() <= processes
+    assert not torch.distributed.is_initialized()
+
+
+def start(RunnerCls, SamplerCls, name, **kwargs):
+    witness = Witness()
+    return make_runner(RunnerCls, SamplerCls, name, callbacks=[witness], **kwargs), witness
+
+
+def check_training(runner, witness, rows, name, n_expected):
+    """The agent was changed by as many updates as it should, of which all is logged."""
+    assert runner.algo.update_counter == n_expected
+    assert all_parameters_have_changed(witness.before, runner.agent)
+    for field, numbers in witness.opt_infos.items():
+        assert len(numbers) > 0, field
+        assert np.isfinite(numbers).all(), field
+        assert has_numbers(rows, field), field
+    if ALGOS[name].is_recurrent:
+        assert some_state_was_passed_on(witness.states_passed)
+
+
+def check_end(witness, n_children, n_processes):
+    """All processes have come to their end by themselves."""
+    assert [child.exitcode for child in witness.children] == [0] * n_children
+    assert len(witness.pids) == n_processes
+    assert no_process_is_left(witness.pids)
+
+
+@pytest.mark.parametrize("RunnerCls", SYNC_RUNNERS.values(), ids=SYNC_RUNNERS)
+@pytest.mark.parametrize("SamplerCls", SAMPLERS.values(), ids=SAMPLERS)
+@pytest.mark.parametrize("name", ALGOS)
+def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
+    n_ranks = N_RANKS.get(RunnerCls, 1)
+    runner, witness = start(RunnerCls, SamplerCls, name)
+    sums = watch_ranks(runner.algo, n_ranks)
+    rows = train(runner, tmp_path)
+    check_training(runner, witness, rows, name, n_updates(name, N_ITRS, n_ranks))
+    assert list(sums) == pytest.approx([sums[0]] * n_ranks)
+
+    logged = [0, N_ITRS // 2, N_ITRS] if runner._eval else [N_ITRS // 2, N_ITRS]
+    assert values(rows, "CumSteps") == [n * STEPS * n_ranks for n in logged]
+    assert values(rows, "CumUpdates") == [n_updates(name, n, n_ranks) for n in logged]
+    if runner._eval:
+        assert witness.n_evals == len(rows)
+        assert min(values(rows, "TrajsInEval")) >= N_EVAL_TRAJS
+    else:
+        assert values(rows, "CumCompletedTrajs")[-1] >= n_ranks * N_TRAJS
+
+    n_workers = 0 if SamplerCls is SerialSampler else 2
+    check_end(witness, n_workers + n_ranks - 1, n_ranks * (n_workers + 1) - 1)
+    if hasattr(SamplerCls, "gpu"):
+        sync = runner.sampler.sync
+        assert all(map(is_lowered, (*sync.obs_ready, *sync.act_ready)))
+
+
+@pytest.mark.parametrize("RunnerCls", ASYNC_RUNNERS.values(), ids=ASYNC_RUNNERS)
+@pytest.mark.parametrize("SamplerCls", ASYNC_SAMPLERS.values(), ids=ASYNC_SAMPLERS)
+@pytest.mark.parametrize("name", REPLAY)
+def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
+    runner, witness = start(RunnerCls, SamplerCls, name)
+    rows = train(runner, tmp_path)
+    check_training(runner, witness, rows, name, n_updates(name, N_ITRS))
+
+    steps = values(rows, "CumSteps")
+    if runner._eval:
+        assert steps == [0, N_ITRS // 2 * STEPS, N_ITRS * STEPS]
+        assert witness.n_evals == len(rows)
+        assert min(values(rows, "TrajsInEval")) >= N_EVAL_TRAJS
+    else:
+        assert steps[-1] == N_ITRS * STEPS
+        assert values(rows, "CumUpdates")[-1] == n_updates(name, N_ITRS)
+        assert values(rows, "CumCompletedTrajs")[-1] >= N_TRAJS
+
+    replay = runner.algo.replay_buffer
+    stored = replay.samples.done[: N_ITRS * T]
+    assert replay.t == N_ITRS * T
+    if name in RECURRENT:
+        states = replay.samples_prev_rnn_state.h[1 : len(stored) // STORED_EVERY]
+        assert states_begin_with_episodes(states, stored[STORED_EVERY - 1 : -1 : STORED_EVERY])
+
+    is_served = hasattr(SamplerCls, "gpu")
+    n_workers = 0 if SamplerCls is AsyncSerialSampler else 2
+    check_end(witness, 3, 3 + n_workers + is_served)
+    ctrl = runner.ctrl
+    assert all(map(is_lowered, (ctrl.end, *ctrl.sample_ready, *ctrl.sample_copied)))
+
+
+# --- What cannot work together --------------------------------------------------------------------
+
+
+ALTERNATING = [
+    *itertools.product([MinibatchRl], RECURRENT, [S for S in SAMPLERS.values() if S.alternating]),
+    *itertools.product([AsyncRl], ["R2D1"], [S for S in ASYNC_SAMPLERS.values() if S.alternating]),
+]
+
+
+@pytest.mark.parametrize(("RunnerCls", "name", "SamplerCls"), ALTERNATING)
+def test_one_state_does_not_serve_two_halves(RunnerCls, name, SamplerCls, tmp_path):
+    runner, _ = start(RunnerCls, SamplerCls, name, agent=ALGOS[name].make_agent())
+    with pytest.raises(TypeError, match="keeps one recurrent state.*use the agent of the same"):
+        train(runner, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["A2C", "PPO"])
+def test_policy_gradients_are_not_asynchronous(name, tmp_path):
+    runner, _ = start(AsyncRl, AsyncSerialSampler, name)
+    with pytest.raises(ValueError, match="has no replay buffer and so cannot train while AsyncRl"):
+        train(runner, tmp_path)
