@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 from rlpyt.core.records import BatchSpec, TrajInfo
+from rlpyt.samplers._fitting import check_collectors, check_counts_episodes
+from rlpyt.samplers._settings import check_env_arguments, whole
 from rlpyt.utils.quick_args import save__init__args
 
 # Evaluation environments draw from other random streams than those trained in.
@@ -29,7 +31,7 @@ class BaseSampler:
         max_decorrelation_steps: random steps at the start, at most so many in each environment.
         TrajInfoCls: statistics of a trajectory.
         eval_n_envs: evaluation environments; 0 for none.
-        eval_CollectorCls: steps the evaluation environments.
+        eval_CollectorCls: steps the evaluation environments; None for the usual one.
         eval_env_kwargs: of every evaluation environment, likewise; ``env_kwargs`` if None, and if
             these are a list, the first ones of it, again from the start if they are too few.
         eval_max_steps: environment steps of one evaluation, over all its environments.
@@ -58,6 +60,9 @@ class BaseSampler:
     eval_max_steps: int | None
     eval_max_trajectories: int | None
 
+    # Those of the library which can work in this sampler, for training and evaluation.
+    _fitting_collectors: tuple[Any, Any]
+
     # Subclasses may call this constructor with the positional arguments only, or not at all.
     record_next_observation = False
     eval_n_episodes: int | None = None
@@ -80,6 +85,8 @@ class BaseSampler:
         record_next_observation: bool = False,
         eval_n_episodes: float | None = None,
     ) -> None:
+        batch_T, batch_B = whole("batch_T", batch_T), whole("batch_B", batch_B)
+        eval_n_envs = whole("eval_n_envs", eval_n_envs)
         eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
         eval_max_trajectories = (
             None if eval_max_trajectories is None else int(eval_max_trajectories)
@@ -88,6 +95,11 @@ class BaseSampler:
         self.record_next_observation = record_next_observation
         self.eval_n_episodes = None if eval_n_episodes is None else int(eval_n_episodes)
         self.batch_spec = BatchSpec(batch_T, batch_B)
+        if not hasattr(CollectorCls, "mid_batch_reset"):
+            raise TypeError(
+                f"CollectorCls is {CollectorCls!r}: give a collector class, which says in its "
+                "attribute mid_batch_reset whether finished environments are reset within a batch"
+            )
         self.mid_batch_reset: bool = CollectorCls.mid_batch_reset
         for name, size in (("batch_T", batch_T), ("batch_B", batch_B)):
             if size < 1:
@@ -98,16 +110,32 @@ class BaseSampler:
                 "each environment, or one dict for all"
             )
 
+    def _check_settings(self) -> None:
+        """For the samplers of the library: refuse now what would fail later, or in a worker."""
+        CollectorCls, eval_CollectorCls = self._fitting_collectors
+        if self.eval_CollectorCls is None:
+            self.eval_CollectorCls = eval_CollectorCls
+        check_collectors(self, CollectorCls, eval_CollectorCls)
+        for name in ("max_decorrelation_steps", "eval_n_envs"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: give 0 for none, or more")
+        check_env_arguments(self.EnvCls, self.env_kwargs, self.eval_env_kwargs)
+        self._check_evaluation()
+
     def _check_evaluation(self) -> None:
-        """For samplers which give every evaluation environment its share of the limits."""
+        """Every evaluation environment is to get a share of the limits."""
         n_episodes = self.eval_n_episodes
         if n_episodes is not None and (n_episodes < 1 or self.eval_max_trajectories is not None):
             raise ValueError(
                 f"eval_n_episodes is {n_episodes} and eval_max_trajectories is "
                 f"{self.eval_max_trajectories}: give one of them, and at least 1"
             )
-        if self.eval_n_envs < 1 or (n_episodes is not None and self.eval_max_steps is None):
+        if self.eval_n_envs < 1:
             return
+        if n_episodes is not None:
+            check_counts_episodes(self.eval_CollectorCls, n_episodes)
+            if self.eval_max_steps is None:
+                return
         if (self.eval_max_steps or 0) < self.eval_n_envs:
             raise ValueError(
                 f"eval_max_steps is {self.eval_max_steps} with eval_n_envs {self.eval_n_envs}: it "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
+import time
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from rlpyt.core.records import (
     EnvSamples,
     Samples,
 )
-from rlpyt.utils._processes import get_context, start_process
+from rlpyt.utils._pool import ProcessPool
+from rlpyt.utils._rendezvous import Signal
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.types import Nested
@@ -114,7 +115,7 @@ def get_example_outputs(
         subprocess: do so in a temporary process, with one torch thread.
 
     Raises:
-        RuntimeError: if the temporary process fails; shows its traceback.
+        WorkerError: if the temporary process fails; shows its traceback.
     """
     if subprocess:
         examples.update(_in_child(agent, env))
@@ -161,38 +162,37 @@ def _as_arrays(value: Nested) -> Nested:
 
 
 def _in_child(agent: Any, env: Any) -> dict[str, Any]:
-    context = get_context("fork")  # Environment and agent need not pickle.
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_send_examples, args=(sender, agent, env), daemon=True)
-    start_process(child)
-    sender.close()
-    try:
-        if not receiver.poll(EXAMPLE_TIMEOUT_S):
+    pool = ProcessPool("fork")  # Environment and agent need not pickle.
+    receiver, sender = pool.context.Pipe(duplex=False)
+    deadline = time.monotonic() + EXAMPLE_TIMEOUT_S
+
+    def is_there(block: bool, timeout: float | None) -> bool:
+        if time.monotonic() > deadline:
             raise RuntimeError(f"the example step took over {EXAMPLE_TIMEOUT_S:.0f} s")
-        outcome = receiver.recv()
-    except EOFError:
-        child.join()
-        raise RuntimeError(f"the example process died with code {child.exitcode}") from None
+        return bool(receiver.poll(timeout))
+
+    try:
+        kwargs = dict(sender=sender, agent=agent, env=env, end=Signal(pool))
+        pool.start(_send_examples, kwargs, "the example step, in a temporary process")
+        sender.close()
+        pool.wait_for(is_there)
+        try:
+            examples: dict[str, Any] = receiver.recv()
+        except EOFError:
+            raise pool.death_of(pool.members[0]) from None
     finally:
-        child.terminate()
-        child.join()
-    if isinstance(outcome, str):
-        raise RuntimeError(f"the example step failed in its process:\n{outcome}")
+        pool.terminate()
+        receiver.close()
     for name in ("action", "agent_info"):
-        outcome[name] = torchify_buffer(outcome[name])
-    examples: dict[str, Any] = outcome
+        examples[name] = torchify_buffer(examples[name])
     return examples
 
 
-def _send_examples(sender: Any, agent: Any, env: Any) -> None:
+def _send_examples(sender: Any, agent: Any, env: Any, end: Signal) -> None:
     torch.set_num_threads(1)
-    try:
-        examples: dict[str, Any] = {}
-        get_example_outputs(agent, env, examples)
-        for name in ("action", "agent_info"):
-            examples[name] = numpify_buffer(examples[name])
-        sender.send(examples)
-    except BaseException:
-        sender.send(traceback.format_exc())
-    finally:
-        sender.close()
+    examples: dict[str, Any] = {}
+    get_example_outputs(agent, env, examples)
+    for name in ("action", "agent_info"):
+        examples[name] = numpify_buffer(examples[name])
+    sender.send(examples)
+    end.acquire()  # Never raised: the parent ends this process, once it has got them.

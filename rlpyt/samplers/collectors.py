@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.utils._pool import LifeSign
-from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.samplers._starts import null_inputs, reset_all, signs_of
+from rlpyt.utils._members import LifeSign
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import make_generator
@@ -128,43 +128,6 @@ class BaseEvalCollector:
         raise NotImplementedError
 
 
-def signs_of(sync: Any) -> Any:
-    """The values of the life sign of this process, or a list in its place if nobody watches."""
-    return [0, 0, -1] if sync is None or "life" not in sync else sync["life"].values
-
-
-def reset_all(
-    envs: Sequence[Any], signs: Any, env_ranks: Sequence[int] | None = None
-) -> list[Nested]:
-    """Reset environments in turn, leaving signs of it; return their observations."""
-    observations = []
-    for b, env in enumerate(envs):
-        signs[LifeSign.PLACE] = b if env_ranks is None else env_ranks[b]
-        observations.append(env.reset())
-    signs[LifeSign.PLACE] = -1
-    return observations
-
-
-def null_inputs(envs: Sequence[Any], observations: Sequence[Nested]) -> AgentInputs:
-    """The agent's inputs at the start of an episode, as numpy buffers of their own.
-
-    Args:
-        envs: B environments.
-        observations: of their resets.
-
-    Returns:
-        AgentInputs [B,...]: the observations, null actions and zero rewards.
-    """
-    B = len(envs)
-    observation = buffer_from_example(observations[0], B)
-    for b, o in enumerate(observations):
-        observation[b] = o
-    null_action = envs[0].action_space.null_value()
-    action = buffer_from_example(null_action, B)
-    action[:] = null_action
-    return AgentInputs(observation, action, np.zeros(B, dtype="float32"))
-
-
 class DecorrelatingStartCollector(BaseCollector):
     """Starts every environment at another point of its first episode."""
 
@@ -181,7 +144,10 @@ class DecorrelatingStartCollector(BaseCollector):
         Returns:
             The agent's inputs as numpy buffers [B,...], and a list of B trajectory infos.
         """
-        inputs = null_inputs(self.envs, reset_all(self.envs, signs_of(self.sync), self.env_ranks))
+        observations = reset_all(self.envs, signs_of(self.sync), self.env_ranks)
+        env_samples = getattr(self.samples_np, "env", None)
+        record = None if env_samples is None else env_samples.observation
+        inputs = null_inputs(self.envs, observations, self.env_ranks, record)
         traj_infos = [self.TrajInfoCls() for _ in self.envs]
         if max_decorrelation_steps:
             if self.rank == 0:

@@ -2,105 +2,30 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
 import os
 import signal
-import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from multiprocessing import connection, parent_process, util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import util
 from typing import Any
 
+from rlpyt.utils._member_process import TERMINATE_S, run_member
+from rlpyt.utils._members import LifeSign as LifeSign
+from rlpyt.utils._members import Member as Member
+from rlpyt.utils._members import Silence as Silence
+from rlpyt.utils._members import describe_exit
 from rlpyt.utils._processes import get_context, start_process
 
 # How long the death of a process may go unnoticed, in seconds.
 POLL_S = 0.2
-# How long processes may take to end, once asked or forced to.
-QUIT_S, TERMINATE_S = 10.0, 2.0
-
-_REPORT_LIMIT = 50_000  # Below the 64 KiB a pipe takes without a reader.
+# How long processes may take to end, once asked to.
+QUIT_S = 10.0
 
 
 class WorkerError(RuntimeError):
     """A process of the run died, failed, or gave no sign of life; shows its own traceback."""
-
-
-class LifeSign:
-    """What a process says about itself while it works, in memory shared with its parent.
-
-    Attributes:
-        values: time steps taken in the present task, whether it is at work, index of the
-            environment it is busy with (or -1). Written as plain numbers, since that costs the
-            least in a step loop.
-    """
-
-    STEPS, BUSY, PLACE = 0, 1, 2
-
-    def __init__(self, context: Any) -> None:
-        self.values = context.RawArray("l", [0, 0, -1])
-
-    def begin(self) -> None:
-        """Say that from now on others wait for this process."""
-        self.values[self.STEPS] = 0
-        self.values[self.BUSY] = 1
-
-    def end(self) -> None:
-        """Say that it is done, and waits itself."""
-        self.values[self.BUSY] = 0
-        self.values[self.PLACE] = -1
-
-
-@dataclass
-class Member:
-    """One process of a pool."""
-
-    process: Any
-    label: str
-    report: Any  # connection: what it says when it fails
-    life: LifeSign
-    text: str = ""
-
-    def read_report(self) -> None:
-        """Take what has been reported so far; the process may still be alive."""
-        while True:
-            try:
-                data = os.read(self.report.fileno(), 1 << 16)
-            except (BlockingIOError, OSError):
-                return
-            if not data:
-                return
-            self.text += data.decode(errors="replace")
-
-    def describe(self) -> str:
-        """Who it is, and what it was doing."""
-        place = self.life.values[LifeSign.PLACE]
-        doing = f", busy with environment {place}," if place >= 0 else ""
-        return f"{self.label}, process {self.process.pid}{doing}"
-
-
-@dataclass
-class Silence:
-    """Who has given no sign of life, since when."""
-
-    at: dict[int, tuple[int, int]] = field(default_factory=dict)
-    since: dict[int, float] = field(default_factory=dict)
-
-    def longest(self, members: Iterable[tuple[int, Member]], start: float) -> tuple[int, float]:
-        """Index of the member which was silent for the longest, and for how many seconds."""
-        now = time.monotonic()
-        for i, member in members:
-            steps, is_busy, place = member.life.values
-            at = (steps, place)
-            if self.at.setdefault(i, at) != at or not is_busy:
-                self.at[i], self.since[i] = at, now
-        silent = [(now - self.since.get(i, start), i) for i, _ in members]
-        seconds, i = max(silent, default=(0.0, -1))
-        return i, seconds
 
 
 class ProcessPool:
@@ -154,7 +79,7 @@ class ProcessPool:
         life.begin()
         reader, writer = self.context.Pipe(duplex=False)
         process = self.context.Process(
-            target=_run, args=(target, kwargs, writer, os.getpid()), name=label
+            target=run_member, args=(target, kwargs, writer, os.getpid()), name=label
         )
         with _no_garbage_collection():
             start_process(process)
@@ -199,20 +124,35 @@ class ProcessPool:
             if seconds > self.time_limit_s:
                 self._fail_silent(self.members[i])
 
+    @contextmanager
+    def task(self) -> Iterator[None]:
+        """For what this process and the others do together: broken off, it ends the others.
+
+        They would wait for the rest of it, and could not be told what to do next.
+
+        Raises:
+            WorkerError: at the beginning, if a process is not alive any more.
+        """
+        self.check()
+        try:
+            yield
+        except BaseException:
+            self.terminate()
+            raise
+
     def check(self) -> None:
         """Raise :class:`WorkerError` if a process is not alive any more."""
         if self.is_over:
             raise WorkerError("the processes have been shut down: initialize the sampler again")
-        dead = [member for member in self.members if not member.process.is_alive()]
-        for member in dead:
-            member.read_report()
+        dead = [member for member in self.members if member.has_ended()]
         if dead:  # One which reports is more likely to be the cause than one which was ended.
             self._fail(max(dead, key=lambda member: bool(member.text)))
 
     def death_of(self, member: Member) -> WorkerError:
         """What to raise for a process which ended too early."""
+        member.process.join(TERMINATE_S)
         member.read_report()
-        end = _describe_exit(member.process.exitcode)
+        end = describe_exit(member.process.exitcode)
         report = f":\n{member.text}" if member.text else " without a traceback"
         return WorkerError(f"{member.describe()} {end}{report}")
 
@@ -271,14 +211,6 @@ def _end(members: list[Member], pid: int) -> None:
             member.report.close()
 
 
-def _describe_exit(code: int) -> str:
-    if code >= 0:
-        return f"ended with code {code}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
-    out_of_memory = ", as the system does when memory is short" if name == "SIGKILL" else ""
-    return f"was ended by {name}{out_of_memory}"
-
-
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Also a process which is forked in this context begins without."""
@@ -289,59 +221,3 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-# --- Inside a process ---------------------------------------------------------------------------
-
-
-def _run(target: Callable[..., Any], kwargs: dict[str, Any], report: Any, parent_pid: int) -> None:
-    """What every process of a pool does: its task, and a report if that fails."""
-    # What a fork brought along belongs to the parent. Collecting it here would run destructors for
-    # threads and devices which this process does not have, and copy the memory which is shared.
-    gc.freeze()
-    gc.enable()
-    _prepare_signals(report)
-    threading.Thread(target=_end_with_parent, args=(parent_pid,), daemon=True).start()
-    try:
-        target(**kwargs)
-    except SystemExit as end:
-        _leave(end.code if isinstance(end.code, int) else 1)
-    except BaseException as error:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        with suppress(OSError):
-            os.write(report.fileno(), text.encode()[-_REPORT_LIMIT:])
-        _leave(1)
-
-
-def _leave(code: int) -> None:
-    """End at once: queues to a parent which reads no more would keep the process."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _prepare_signals(report: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends the others.
-    signal.signal(signal.SIGTERM, _exit_on_signal)
-    faulthandler.enable(file=report.fileno())
-    if hasattr(signal, "SIGUSR1"):
-        faulthandler.register(signal.SIGUSR1, file=report.fileno())
-
-
-def _exit_on_signal(number: int, frame: Any) -> None:
-    signal.signal(number, signal.SIG_IGN)  # Once is enough: the rest is cleaning up.
-    sys.exit(128 + number)
-
-
-def _end_with_parent(parent_pid: int) -> None:
-    """Wait for the end of the parent, which may come without notice, and end this process too."""
-    parent = parent_process()
-    sentinels = [] if parent is None else [parent.sentinel]
-    while not connection.wait(sentinels, timeout=1.0):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(parent_pid, 0)
-            continue
-        break
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(TERMINATE_S)
-    os._exit(1)

@@ -6,6 +6,7 @@ same objects just wait.
 
 from __future__ import annotations
 
+import pickle
 import queue
 from typing import Any
 
@@ -151,10 +152,22 @@ class CountedQueue(_Watched):
         return self._n_got
 
     def put(self, item: Any) -> None:
-        """Send an item; it must pickle."""
+        """Send an item.
+
+        Raises:
+            TypeError: if it does not pickle.
+        """
+        try:
+            # Here, since the thread of the queue would drop it, and the reader wait for ever.
+            data = pickle.dumps(item)
+        except Exception as error:
+            raise TypeError(
+                f"{item!r} cannot be sent to another process ({error}): define its class at the "
+                "top of a module, and give it plain values and arrays only"
+            ) from error
         with self._lock:
             self._n_put.value += 1
-        self._queue.put(item)
+        self._queue.put(data)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Take the next item.
@@ -165,25 +178,22 @@ class CountedQueue(_Watched):
         """
         if not block and self._n_got >= self.n_put:
             raise queue.Empty
-        if timeout is not None:
-            item = self._queue.get(True, timeout)
-        else:
-            item = self._wait_for_item()
+        data = self._wait_for_data() if timeout is None else self._queue.get(True, timeout)
         self._n_got += 1
-        return item
+        return pickle.loads(data)
 
-    def _wait_for_item(self) -> Any:
-        items: list[Any] = []
+    def _wait_for_data(self) -> bytes:
+        received: list[bytes] = []
 
         def take(block: bool, timeout: float | None) -> bool:
             try:
-                items.append(self._queue.get(block, timeout))
+                received.append(self._queue.get(block, timeout))
             except queue.Empty:
                 return False
             return True
 
         self._wait_for(take)
-        return items[0]
+        return received[0]
 
     def close(self) -> None:
         """Let go of the queue; the reader calls it when nobody puts any more."""

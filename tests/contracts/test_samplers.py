@@ -1,6 +1,6 @@
 """All samplers give the same: batches field by field, trajectories, evaluations, states.
 
-``SAMPLERS`` lists them with the numbers of workers to try. A further sampler is to be added here.
+``N_WORKERS`` lists them with the numbers of workers to try. A further sampler is to be added there.
 """
 
 import copy
@@ -12,6 +12,7 @@ import torch
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import buffer_func
 from tests.samplers.parallel_parts import (
     PARALLEL,
@@ -28,12 +29,17 @@ from tests.samplers.parts import CountEnv
 MAGIC = 77  # Shows in a cell which nobody writes.
 B = 6
 N_BATCHES = 3
+N_WORKERS = {
+    VectorSampler: [0],
+    **{Cls: [2, 4] if Cls.alternating else [1, 2, 3, 4] for Cls in PARALLEL},
+}
 SAMPLERS = [
     pytest.param(SamplerCls, n, id=f"{SamplerCls.__name__}-{n}")
-    for SamplerCls in PARALLEL
-    for n in ((2, 4) if SamplerCls.alternating else (1, 2, 3, 4))
+    for SamplerCls, numbers in N_WORKERS.items()
+    for n in numbers
 ]
-ONE_OF_EACH = [pytest.param(SamplerCls, 2, id=SamplerCls.__name__) for SamplerCls in PARALLEL]
+WITH_WORKERS = [pytest.param(SamplerCls, 2, id=SamplerCls.__name__) for SamplerCls in PARALLEL]
+ONE_OF_EACH = [pytest.param(VectorSampler, 0, id="VectorSampler"), *WITH_WORKERS]
 EVALUATION = dict(eval_n_envs=4, eval_max_steps=4 * 30)
 LIMITS = {
     "steps": {},
@@ -43,6 +49,16 @@ LIMITS = {
     "fewer episodes than environments": {"eval_n_episodes": 3, "eval_max_steps": None},
     "episodes and steps": {"eval_n_episodes": 30},
 }
+
+
+def with_collectors(samplers):
+    """Each sampler with each kind of collector; a vector environment never waits."""
+    return [
+        pytest.param(*sampler.values, collector, id=f"{sampler.id}-{collector}")
+        for sampler in samplers
+        for collector in ("reset", "wait")
+        if not (sampler.values[0] is VectorSampler and collector == "wait")
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -102,9 +118,8 @@ def expected_run(is_recurrent, collector):
     return run(SerialSampler, 0, is_recurrent, collector)
 
 
-@pytest.mark.parametrize("collector", ["reset", "wait"])
 @pytest.mark.parametrize("is_recurrent", [False, True], ids=["feed-forward", "recurrent"])
-@pytest.mark.parametrize(("SamplerCls", "n_workers"), SAMPLERS)
+@pytest.mark.parametrize(("SamplerCls", "n_workers", "collector"), with_collectors(SAMPLERS))
 def test_batches_are_those_of_the_serial_sampler(SamplerCls, n_workers, is_recurrent, collector):
     expected = expected_run(is_recurrent, collector)
     actual = run(SamplerCls, n_workers, is_recurrent, collector)
@@ -133,7 +148,7 @@ def test_the_case_is_not_trivial():
 
 
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
-@pytest.mark.parametrize(("SamplerCls", "n_workers"), ONE_OF_EACH)
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), WITH_WORKERS)
 @pytest.mark.slow
 def test_every_start_method_gives_the_same(SamplerCls, n_workers, method):
     actual = run(SamplerCls, n_workers, True, "wait", start_method=method)
@@ -174,6 +189,9 @@ def test_evaluations_are_those_of_the_serial_sampler(SamplerCls, n_workers, limi
     if limit == "trajectories":
         # Workers which were ahead have drawn more from the streams of their environments.
         assert len(actual[2]) >= LIMITS[limit]["eval_max_trajectories"]
+    elif SamplerCls is VectorSampler and "eval_n_episodes" in LIMITS[limit]:
+        # All parts of a vector environment are stepped to the end, also those which are done.
+        assert len(actual[2]) == len(second) or limit == "episodes and steps"
     else:
         assert actual[2] == second
 
@@ -236,8 +254,10 @@ def test_random_actions_have_the_same_distribution(SamplerCls, n_workers):
 
 
 @pytest.mark.parametrize("AgentCls", [None, CoinAgent], ids=["rule", "random"])
-@pytest.mark.parametrize("collector", ["reset", "wait"])
-@pytest.mark.parametrize(("SamplerCls", "n_workers"), [(SerialSampler, 0), *ONE_OF_EACH])
+@pytest.mark.parametrize(
+    ("SamplerCls", "n_workers", "collector"),
+    with_collectors([pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH]),
+)
 def test_goes_on_from_its_state(SamplerCls, n_workers, collector, AgentCls):
     def begin(seed):
         agent = AgentCls() if AgentCls else make_agent(SamplerCls, is_recurrent=True)

@@ -15,6 +15,7 @@ from rlpyt.agents.base import (
     RecurrentAgentMixin,
 )
 from rlpyt.core.records import EnvSpaces, EnvStep
+from rlpyt.envs.vector import VectorStep
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
@@ -24,9 +25,11 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.buffer import buffer_from_example, map_buffer
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.seed import generator_state, set_generator_state
+from rlpyt.utils.seed import generator_state, set_envs_seeds, set_generator_state
 
 PARALLEL = [CpuSampler, GpuSampler, AlternatingSampler, NoOverlapAlternatingSampler]
 COLLECTORS = {
@@ -88,6 +91,72 @@ class DiceEnv:
     def load_state_dict(self, state):
         self.count = state["count"]
         set_generator_state(self.rng, state["rng"])
+
+
+class DiceVector:
+    """The same environments as one, with the methods which the vector sampler needs.
+
+    What of them is where is told as in the other samplers: by a list, or one mapping for all.
+    """
+
+    def __init__(self, num_envs, EnvCls=DiceEnv, each=None, **kwargs):
+        self.num_envs = num_envs
+        each = [kwargs] * num_envs if each is None else each
+        self.envs = [EnvCls(**each[b % len(each)]) for b in range(num_envs)]
+        self.action_space, self.spaces = self.envs[0].action_space, self.envs[0].spaces
+        self.next_seed = None
+
+    def seed(self, seed):
+        self.next_seed = seed
+        set_envs_seeds(self.envs, seed)
+
+    def _stack(self, parts):
+        stacked = buffer_from_example(parts[0], self.num_envs)
+        for b, part in enumerate(parts):
+            stacked[b] = part
+        return stacked
+
+    def reset(self):
+        return self._stack([env.reset() for env in self.envs])
+
+    def reset_some(self, which, observation, seeded=False):
+        observation = map_buffer(np.copy, observation)
+        for b in np.flatnonzero(which):
+            if seeded:
+                # Actions were drawn by those only which had begun.
+                set_envs_seeds(self.envs[b : b + 1], self.next_seed + b)
+            observation[b] = self.envs[b].reset()
+        return observation
+
+    def sample_actions(self, which=None):
+        which = np.ones(self.num_envs, dtype=bool) if which is None else which
+        draws = [env.action_space.sample() if w else 1 for env, w in zip(self.envs, which)]
+        return np.array(draws)
+
+    def step(self, action):
+        steps = [env.step(a) for env, a in zip(self.envs, action)]
+        observation, reward, done, info = map(list, zip(*steps))
+        first = [
+            env.reset() if step.env_info.traj_done else step.observation
+            for env, step in zip(self.envs, steps)
+        ]
+        return VectorStep(
+            self._stack(observation),
+            np.array(reward, dtype="float32"),
+            np.array(done),
+            self._stack(info),
+            self._stack(first),
+        )
+
+    def close(self):
+        pass
+
+    def state_dict(self):
+        return {"envs": [env.state_dict() for env in self.envs]}
+
+    def load_state_dict(self, state):
+        for env, saved in zip(self.envs, state["envs"]):
+            env.load_state_dict(saved)
 
 
 AgentInfo = namedarraytuple("AgentInfo", ["prev_action", "prev_reward", "value"])
@@ -180,6 +249,8 @@ class FaultyEnv(DiceEnv):
             os.kill(os.getpid(), signal.SIGSEGV)
         if self.how == "exit":
             os._exit(0)
+        if self.how == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         hang_here()
 
     def reset(self):
@@ -213,6 +284,20 @@ def assert_equal(actual, expected):
         np.testing.assert_array_equal(array, expected[name], err_msg=name, strict=True)
 
 
+def as_one_vector(kwargs):
+    """The same settings for the sampler of a vector environment, which has one collector only."""
+    kwargs = dict(kwargs)
+    assert kwargs.pop("CollectorCls", "reset") == "reset"
+    EnvCls = kwargs.pop("EnvCls")
+    for name in ("env_kwargs", "eval_env_kwargs"):
+        own = kwargs.get(name)
+        if isinstance(own, list):
+            own = {"each": own}
+        if own is not None:
+            kwargs[name] = {"EnvCls": EnvCls, **own}
+    return {"EnvCls": DiceVector, **kwargs}
+
+
 def start(SamplerCls, n_workers=2, agent=None, seed=3, bootstrap_value=True, **kwargs):
     """An initialized sampler, and its agent."""
     kwargs = {
@@ -224,12 +309,14 @@ def start(SamplerCls, n_workers=2, agent=None, seed=3, bootstrap_value=True, **k
         **kwargs,
     }
     collectors = COLLECTORS.get(kwargs.get("CollectorCls"))
-    if collectors is not None:
+    if SamplerCls is VectorSampler:
+        kwargs = as_one_vector(kwargs)
+    elif collectors is not None:
         kwargs["CollectorCls"] = collectors[hasattr(SamplerCls, "gpu")]
     sampler = SamplerCls(**kwargs)
     agent = agent or RuleAgent()
     initialize = {"agent": agent, "seed": seed, "bootstrap_value": bootstrap_value}
-    if SamplerCls is not SerialSampler:
+    if SamplerCls not in (SerialSampler, VectorSampler):
         initialize["affinity"] = {"workers_cpus": n_workers}
     sampler.initialize(**initialize, traj_info_kwargs={"discount": 0.5})
     return sampler, agent

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from multiprocessing import parent_process
 from pathlib import Path
 
 import psutil
@@ -20,7 +21,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils._pool import WorkerError
 from rlpyt.utils.logging.context import logger_context
-from tests.samplers.parallel_parts import PARALLEL, FaultyEnv, start
+from tests.samplers.parallel_parts import PARALLEL, FaultyEnv, hang_here, start
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 10.0  # Seconds in which a run has to end, on a busy machine too.
@@ -29,8 +30,11 @@ MESSAGES = {
     "kill": "was ended by SIGKILL, as the system does when memory is short",
     "crash": r"was ended by SIGSEGV:\nFatal Python error(.|\n)*in _maybe_fail",
     "exit": "ended with code 0 without a traceback",
+    "stop": r"gave no sign of life for 1 s(.|\n)*It was here:\n$",
     "hang": r"gave no sign of life for 1 s(.|\n)*worker_timeout_s(.|\n)*in hang_here",
 }
+
+FAULTS = [how for how in MESSAGES if how != "stop"]  # It takes long to see that nothing helps.
 
 
 def start_faulty(SamplerCls, how, where, **kwargs):
@@ -62,7 +66,7 @@ def assert_fails(run, how):
     assert re.match(who + MESSAGES[how], str(info.value)), str(info.value)
 
 
-@pytest.mark.parametrize("how", MESSAGES)
+@pytest.mark.parametrize("how", FAULTS)
 @pytest.mark.parametrize("SamplerCls", PARALLEL)
 def test_fault_in_a_step(SamplerCls, how):
     sampler = start_faulty(SamplerCls, how, "step")
@@ -73,10 +77,26 @@ def test_fault_in_a_step(SamplerCls, how):
 
 
 @pytest.mark.parametrize("where", ["init", "reset"])
-@pytest.mark.parametrize("how", MESSAGES)
+@pytest.mark.parametrize("how", FAULTS)
 @pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
 def test_fault_at_the_start(SamplerCls, how, where):
     assert_fails(lambda: start_faulty(SamplerCls, how, where), how)
+
+
+@pytest.mark.parametrize("how", ["raise", "kill", "crash", "exit"])
+def test_fault_in_the_example_step(how):
+    begin = time.monotonic()
+    with pytest.raises(WorkerError) as info:
+        start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": how})
+    assert time.monotonic() - begin < AT_ONCE
+    who = r"the example step, in a temporary process, process \d+ "
+    assert re.match(who + MESSAGES[how], str(info.value)), str(info.value)
+
+
+def test_an_example_step_which_hangs(monkeypatch):
+    monkeypatch.setattr("rlpyt.samplers.buffer.EXAMPLE_TIMEOUT_S", 0.5)
+    with pytest.raises(RuntimeError, match="the example step took over"):
+        start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": "hang"})
 
 
 @pytest.mark.parametrize("SamplerCls", PARALLEL)
@@ -87,6 +107,53 @@ def test_fault_in_an_evaluation(SamplerCls):
     sampler.obtain_samples(0)
     assert_fails(lambda: sampler.evaluate_agent(0), "raise")
     sampler.shutdown()
+
+
+@pytest.mark.parametrize("how", ["kill", "hang"])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_other_faults_in_an_evaluation(SamplerCls, how):
+    evaluation = dict(eval_n_envs=4, eval_max_steps=80)
+    limit = {"worker_timeout_s": 1.0} if how == "hang" else {}
+    faults = [{}, {}, {}, {"how": how, "after": 5}]
+    sampler, _ = start(
+        SamplerCls, 2, EnvCls=FaultyEnv, eval_env_kwargs=faults, **evaluation, **limit
+    )
+    assert_fails(lambda: sampler.evaluate_agent(0), how)
+    sampler.shutdown()
+
+
+def test_a_worker_which_does_not_react_at_all():
+    sampler = start_faulty(GpuSampler, "stop", "step", worker_timeout_s=1.0)
+    assert_fails(lambda: sampler.obtain_samples(0), "stop")
+    sampler.shutdown()
+
+
+class Unclosable(FaultyEnv):
+    def close(self):
+        if parent_process() is not None:  # In a worker.
+            hang_here()
+
+
+@pytest.mark.parametrize("where", ["step", "reset"])
+def test_an_environment_which_hangs_when_it_is_closed_after_its_fault(where):
+    # Its error used to be told only after it was closed, that is never.
+    def run():
+        start_faulty(CpuSampler, "raise", where, EnvCls=Unclosable).obtain_samples(0)
+
+    begin = time.monotonic()
+    with pytest.raises(WorkerError, match=r"busy with environment 3, failed and hangs") as info:
+        run()
+    assert time.monotonic() - begin < AT_ONCE
+    assert "KeyError: 'the error of the environment'" in str(info.value)
+
+
+@pytest.mark.slow
+def test_an_environment_which_hangs_when_it_is_closed():
+    sampler, _ = start(CpuSampler, EnvCls=Unclosable)
+    sampler.obtain_samples(0)
+    begin = time.monotonic()
+    sampler.shutdown()
+    assert time.monotonic() - begin < 2 * AT_ONCE
 
 
 @pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from rlpyt.utils import _processes
+from rlpyt.utils._member_process import at_end
 from rlpyt.utils._pool import ProcessPool, WorkerError
 from rlpyt.utils._processes import START_METHOD_VARIABLE, check_cpus, get_context, pin_process
 from rlpyt.utils._rendezvous import CountedQueue, Rendezvous, Signal
@@ -65,6 +66,16 @@ def test_what_was_put_before_a_meeting_is_there_after_it(pool):
         items.get(block=False)
     assert sorted(received) == [(rank, i) for rank in range(2) for i in range(100)]
     assert (items.n_put, items.n_got) == (200, 200)
+
+
+def test_what_cannot_be_sent_is_refused_where_it_is_put(pool):
+    # It used to be counted and dropped, so that the reader waited for ever.
+    items = CountedQueue(pool)
+    with pytest.raises(TypeError, match="cannot be sent to another process .*at the top of a mod"):
+        items.put(lambda: None)
+    assert items.n_put == 0
+    items.put((1, 2))
+    assert items.get() == (1, 2)
 
 
 def answer(question, reply, n):
@@ -140,6 +151,28 @@ def test_garbage_of_the_parent_is_left_to_it(pool, tmp_path):
     assert not path.exists() or path.read_text() == str(os.getpid())
     gc.collect()
     assert path.read_text() == str(os.getpid())
+
+
+def test_a_task_which_is_broken_off_ends_the_others(pool):
+    process = pool.start(fail, dict(how="hang"), "a helper")
+    with pytest.raises(KeyError), pool.task():
+        raise KeyError("of this process")
+    assert not process.is_alive()
+    with pytest.raises(WorkerError, match="have been shut down"), pool.task():
+        raise AssertionError("not reached")
+
+
+def clean_up_for_ever(how):
+    at_end(lambda: fail("hang"))
+    fail(how)
+
+
+def test_a_report_comes_before_what_is_cleaned_up(pool):
+    pool.time_limit_s = None
+    signal_ = Signal(pool, suspect=0)
+    pool.start(clean_up_for_ever, dict(how="raise"), "a helper")
+    with pytest.raises(WorkerError, match=r"failed and hangs while it cleans up(.|\n)*Arithmetic"):
+        signal_.acquire()
 
 
 def stubborn(ready):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._collect import LoopCollector
+from rlpyt.samplers._loop_collectors import LoopCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
 

@@ -20,6 +20,8 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
     Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
     """
 
+    _fitting_collectors = (DbCpuResetCollector, CpuEvalCollector)
+
     def __init__(
         self,
         *args: Any,

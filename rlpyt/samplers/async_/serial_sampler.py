@@ -24,6 +24,8 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         **kwargs: of :class:`~rlpyt.samplers.base.BaseSampler`.
     """
 
+    _fitting_collectors = (DbCpuResetCollector, SerialEvalCollector)
+
     def __init__(
         self,
         *args: Any,

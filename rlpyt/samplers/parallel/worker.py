@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from rlpyt.samplers._collect import LoopCollector, LoopEvalCollector
+from rlpyt.samplers._loop_collectors import LoopCollector, LoopEvalCollector
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, make_env
-from rlpyt.utils._pool import LifeSign
+from rlpyt.utils._member_process import at_end
+from rlpyt.utils._members import LifeSign
 from rlpyt.utils._processes import can_be_pinned, pin_process
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.collections import AttrDict
@@ -66,12 +67,10 @@ def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any
             logger.disable()
         initialize_worker(w.rank, w.seed, w.cpus, c.torch_threads)
         worker = SamplingWorker(c, w)
-        try:
-            worker.start()
-            while worker.serve_once():
-                pass
-        finally:
-            worker.close()
+        at_end(worker.close)
+        worker.start()
+        while worker.serve_once():
+            pass
 
 
 class SamplingWorker:

@@ -27,6 +27,8 @@ class SerialSampler(BaseSampler):
     collector: Any = None
     eval_collector: Any = None
 
+    _fitting_collectors = (CpuResetCollector, SerialEvalCollector)
+
     def __init__(
         self,
         *args: Any,
@@ -36,7 +38,7 @@ class SerialSampler(BaseSampler):
     ) -> None:
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
-        self._check_evaluation()
+        self._check_settings()
 
     @property
     def envs(self) -> list[Any]:

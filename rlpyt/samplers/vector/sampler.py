@@ -35,6 +35,8 @@ class VectorSampler(BaseSampler):
     collector: Any = None
     eval_collector: Any = None
 
+    _fitting_collectors = (VectorResetCollector, VectorEvalCollector)
+
     def __init__(
         self,
         *args: Any,
@@ -44,7 +46,7 @@ class VectorSampler(BaseSampler):
     ) -> None:
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
-        self._check_evaluation()
+        self._check_settings()
         for name in ("env_kwargs", "eval_env_kwargs"):
             value = getattr(self, name)
             if not isinstance(value, Mapping) and not (name[:4] == "eval" and value is None):

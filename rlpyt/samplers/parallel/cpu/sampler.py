@@ -15,6 +15,8 @@ class CpuSampler(ParallelSamplerBase):
     Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
     """
 
+    _fitting_collectors = (CpuResetCollector, CpuEvalCollector)
+
     def __init__(
         self,
         *args: Any,

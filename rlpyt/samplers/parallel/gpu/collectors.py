@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._collect import (
-    HoldUntilBatchEnd,
-    LoopCollector,
-    LoopEvalCollector,
-    ResetNow,
-    ServedActions,
-)
+from rlpyt.samplers._actions import ServedActions
+from rlpyt.samplers._loop_collectors import LoopCollector, LoopEvalCollector
+from rlpyt.samplers._resets import HoldUntilBatchEnd, ResetNow
 
 
 class GpuResetCollector(LoopCollector):

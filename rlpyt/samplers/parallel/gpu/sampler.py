@@ -43,6 +43,8 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
 
     gpu = True
 
+    _fitting_collectors = (GpuResetCollector, GpuEvalCollector)
+
     def __init__(
         self,
         *args: Any,

@@ -1,0 +1,138 @@
+"""Asynchronous samplers, started in one process: batches are those of the serial sampler."""
+
+import os
+import signal
+from functools import cache
+
+import psutil
+import pytest
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.samplers.async_.alternating_sampler import (
+    AsyncAlternatingSampler,
+    AsyncNoOverlapAlternatingSampler,
+)
+from rlpyt.samplers.async_.collectors import DbGpuResetCollector
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils._pool import WorkerError
+from rlpyt.utils.buffer import torchify_buffer
+from tests.samplers.parallel_parts import DiceEnv, RuleAgent, as_dict, assert_equal, start
+
+EVALUATION = dict(eval_n_envs=4, eval_max_steps=80)
+LIMITS = {
+    "steps": {},
+    "trajectories": {"eval_max_trajectories": 5},
+    "episodes": {"eval_n_episodes": 7, "eval_max_steps": None},
+}
+ONE, TWO = {"workers_cpus": 1}, {"workers_cpus": 2}
+SAMPLERS = [
+    pytest.param(AsyncSerialSampler, {}, id="serial"),
+    pytest.param(AsyncCpuSampler, TWO, id="workers"),
+    pytest.param(AsyncGpuSampler, TWO, id="one server"),
+    pytest.param(AsyncGpuSampler, [ONE, TWO], id="two servers"),
+    pytest.param(AsyncAlternatingSampler, [TWO, TWO], id="alternating"),
+    pytest.param(AsyncNoOverlapAlternatingSampler, TWO, id="no overlap"),
+]
+
+
+class SharedRule(RuleAgent):
+    """Has nothing to publish, and so nothing to take over."""
+
+    def async_cpu(self, share_memory=True): ...
+
+    def recv_shared_memory(self): ...
+
+
+@pytest.fixture(autouse=True)
+def _discount_of_one_afterwards():
+    yield
+    TrajInfo._discount = 1
+
+
+def start_async(SamplerCls, affinity, **kwargs):
+    kwargs = {"EnvCls": DiceEnv, "env_kwargs": {}, "max_decorrelation_steps": 5, **kwargs}
+    sampler = SamplerCls(batch_T=7, batch_B=4, **kwargs)
+    traj_info_kwargs = {"discount": 0.5}
+    sampler.async_initialize(SharedRule(), True, traj_info_kwargs=traj_info_kwargs, seed=3)
+    sampler.initialize(affinity)
+    return sampler
+
+
+@cache
+def expected_run(limit):
+    sampler, _ = start(SerialSampler, 0, RuleAgent(), **{**EVALUATION, **LIMITS[limit]})
+    return run(sampler, lambda itr: sampler.obtain_samples(itr))
+
+
+def run(sampler, obtain):
+    """Four batches, with an evaluation after the first."""
+    results = []
+    for itr in range(4):
+        samples, infos = obtain(itr)
+        results.append((as_dict(samples), [dict(info) for info in infos]))
+        if itr == 0:
+            results.append(({}, [dict(info) for info in sampler.evaluate_agent(itr)]))
+    sampler.shutdown()
+    return results
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(("SamplerCls", "affinity"), SAMPLERS)
+def test_batches_and_evaluations_are_those_of_the_serial_sampler(SamplerCls, affinity, limit):
+    sampler = start_async(SamplerCls, affinity, **{**EVALUATION, **LIMITS[limit]})
+    batches = torchify_buffer(sampler.double_buffer)
+
+    def obtain(itr):
+        infos = sampler.obtain_samples(itr, itr % 2)
+        return batches[itr % 2], infos
+
+    for (fields, infos), expected in zip(run(sampler, obtain), expected_run(limit), strict=True):
+        assert_equal(fields, expected[0])
+        assert infos == expected[1]
+
+
+class OutOfStep(DbGpuResetCollector):
+    def collect_batch(self, *args):
+        result = super().collect_batch(*args)
+        self.sync.obs_ready.release()
+        return result
+
+
+def test_an_action_server_out_of_step_with_its_workers_says_so():
+    sampler = start_async(AsyncGpuSampler, TWO, CollectorCls=OutOfStep)
+
+    def collect():  # The server looks after the first batch, while the sampler may go on.
+        for itr in range(2):
+            sampler.obtain_samples(itr)
+
+    with pytest.raises(WorkerError, match="worker and the action server have lost step"):
+        collect()
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("victim", ["server", "worker"])
+def test_a_killed_process_ends_all_others(victim):
+    before = set(psutil.Process().children(recursive=True))
+    sampler = start_async(AsyncAlternatingSampler, [TWO, TWO])
+    server = psutil.Process(sampler.pool.members[1].process.pid)
+    workers = server.children()
+    os.kill((server if victim == "server" else workers[1]).pid, signal.SIGKILL)
+    message = "action server 1 .* was ended by SIGKILL"
+    if victim == "worker":
+        message = r"action server 1 (.|\n)*worker 3 .* was ended by SIGKILL"
+    with pytest.raises(WorkerError, match=message):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert not alive
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+@pytest.mark.parametrize("affinity", [None, [], [None], {}])
+@pytest.mark.parametrize("SamplerCls", [AsyncGpuSampler, AsyncAlternatingSampler])
+def test_an_affinity_without_workers_is_refused(SamplerCls, affinity):
+    with pytest.raises(ValueError, match="affinity"):
+        start_async(SamplerCls, affinity)

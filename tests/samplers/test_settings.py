@@ -1,0 +1,203 @@
+"""What is typed wrong is refused with the argument, its value and the remedy."""
+
+import numpy as np
+import pytest
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.samplers.async_.collectors import DbCpuResetCollector, DbGpuResetCollector
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.parallel.cpu.collectors import (
+    CpuEvalCollector,
+    CpuResetCollector,
+    CpuWaitResetCollector,
+)
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.collectors import (
+    GpuEvalCollector,
+    GpuResetCollector,
+    GpuWaitResetCollector,
+)
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.collectors import SerialEvalCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
+from rlpyt.samplers.vector.sampler import VectorSampler
+from rlpyt.utils._pool import WorkerError
+from tests.samplers.parallel_parts import PARALLEL, DiceEnv, start
+from tests.samplers.parts import CountEnv, EchoAgent
+
+ALL = [SerialSampler, VectorSampler, *PARALLEL]
+BATCH_COLLECTORS = {
+    SerialSampler: {CpuResetCollector, CpuWaitResetCollector},
+    CpuSampler: {CpuResetCollector, CpuWaitResetCollector},
+    GpuSampler: {GpuResetCollector, GpuWaitResetCollector},
+    AlternatingSampler: {GpuResetCollector, GpuWaitResetCollector},
+    VectorSampler: {VectorResetCollector},
+    AsyncCpuSampler: {DbCpuResetCollector},
+    AsyncGpuSampler: {DbGpuResetCollector},
+}
+EVAL_COLLECTORS = {
+    SerialSampler: SerialEvalCollector,
+    CpuSampler: CpuEvalCollector,
+    GpuSampler: GpuEvalCollector,
+    AlternatingSampler: GpuEvalCollector,
+    VectorSampler: VectorEvalCollector,
+    AsyncCpuSampler: CpuEvalCollector,
+    AsyncGpuSampler: GpuEvalCollector,
+}
+
+
+@pytest.mark.parametrize("SamplerCls", BATCH_COLLECTORS)
+def test_collectors_of_other_samplers_are_refused(SamplerCls):
+    for CollectorCls in set.union(*BATCH_COLLECTORS.values()):
+        if CollectorCls in BATCH_COLLECTORS[SamplerCls]:
+            SamplerCls(CountEnv, {}, 2, 2, CollectorCls=CollectorCls)
+            continue
+        with pytest.raises(ValueError, match=f"^CollectorCls is {CollectorCls.__name__}, which st"):
+            SamplerCls(CountEnv, {}, 2, 2, CollectorCls=CollectorCls)
+
+
+@pytest.mark.parametrize("SamplerCls", EVAL_COLLECTORS)
+def test_evaluation_collectors_of_other_samplers_are_refused(SamplerCls):
+    for CollectorCls in set(EVAL_COLLECTORS.values()):
+        if CollectorCls is EVAL_COLLECTORS[SamplerCls]:
+            SamplerCls(CountEnv, {}, 2, 2, eval_CollectorCls=CollectorCls)
+            continue
+        with pytest.raises(ValueError, match=f"eval_CollectorCls is {CollectorCls.__name__}, "):
+            SamplerCls(CountEnv, {}, 2, 2, eval_CollectorCls=CollectorCls)
+
+
+@pytest.mark.parametrize("SamplerCls", EVAL_COLLECTORS)
+def test_there_is_an_evaluation_collector_by_default(SamplerCls):
+    sampler = SamplerCls(CountEnv, {}, 2, 2, eval_CollectorCls=None)
+    assert sampler.eval_CollectorCls is EVAL_COLLECTORS[SamplerCls]
+
+
+@pytest.mark.parametrize("SamplerCls", ALL)
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"CollectorCls": "reset"}, TypeError, "CollectorCls is 'reset': give a collector class"),
+        ({"EnvCls": CountEnv()}, TypeError, "EnvCls is <.*: give the class"),
+        ({"env_kwargs": None}, TypeError, r"env_kwargs is None: give a dict .*\({} for none\)"),
+        ({"env_kwargs": ["CartPole-v1"] * 4}, TypeError, r"env_kwargs is \['CartPole-v1'"),
+        ({"eval_env_kwargs": []}, TypeError, r"eval_env_kwargs is \[\]"),
+        ({"eval_n_envs": -2}, ValueError, "eval_n_envs is -2: give 0 for none"),
+        ({"max_decorrelation_steps": -1}, ValueError, "max_decorrelation_steps is -1"),
+        ({"batch_T": 2.5}, ValueError, "batch_T is 2.5: give a whole number"),
+    ],
+)
+def test_settings_without_a_meaning(SamplerCls, kwargs, error, message):
+    with pytest.raises(error, match="^" + message):
+        SamplerCls(**{"EnvCls": CountEnv, "env_kwargs": {}, "batch_T": 2, "batch_B": 4, **kwargs})
+
+
+def test_floats_of_scripts_are_whole_numbers():
+    sampler = SerialSampler(CountEnv, {}, 5e0, np.float64(2), eval_n_envs=2.0, eval_max_steps=1e3)
+    sampler.initialize(EchoAgent(), seed=0)
+    assert sampler.obtain_samples(0)[0].env.reward.shape == (5, 2)
+    assert sampler.evaluate_agent(0)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("affinity", [[0, 1], "0", 2])
+def test_an_affinity_which_is_no_dict(affinity):
+    with pytest.raises(ValueError, match="^affinity is .*give a dict, as in dict"):
+        CpuSampler(CountEnv, {}, 2, 2).initialize(EchoAgent(), affinity=affinity, seed=0)
+
+
+# --- What fails at the start ----------------------------------------------------------------------
+
+
+class Unmakeable(DiceEnv):
+    def __init__(self, is_broken=True):
+        super().__init__()
+        if is_broken:
+            raise KeyError("the error of the constructor")
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, *PARALLEL])
+def test_an_environment_which_cannot_be_made(SamplerCls):
+    sampler = SamplerCls(Unmakeable, {}, 2, 2)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="the error of the constructor"):
+            sampler.initialize(EchoAgent(), affinity={"workers_cpus": 2}, seed=0)
+        sampler.shutdown()  # Used to raise an error of its own, which hid the first one.
+
+
+class Closing(CountEnv):
+    closed = 0
+
+    def close(self):
+        type(self).closed += 1
+
+
+class Unready(EchoAgent):
+    def initialize(self, *args, **kwargs):
+        raise ArithmeticError("of the agent")
+
+
+def test_the_example_environment_is_closed_if_the_agent_fails():
+    sampler = CpuSampler(Closing, {}, 2, 2)
+    with pytest.raises(ArithmeticError):
+        sampler.initialize(Unready(), affinity={"workers_cpus": 2}, seed=0)
+    assert Closing.closed == 1
+    sampler.shutdown()
+
+
+class Wide(DiceEnv):
+    """Observes as many numbers as it is told to."""
+
+    def __init__(self, n=2):
+        super().__init__()
+        self.n = n
+
+    def _observe(self, action):
+        observation = super()._observe(action)
+        return observation._replace(noise=np.resize(observation.noise, self.n))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, *PARALLEL])
+def test_environments_with_other_observations(SamplerCls, n):
+    # A single number used to be taken for a whole row of them if actions were served.
+    error = ValueError if SamplerCls is SerialSampler else WorkerError
+    message = rf"environment 2 \(Wide\) began with an observation of shapes .*\({n},\).*, but"
+    with pytest.raises(error, match=message):
+        start(SamplerCls, EnvCls=Wide, env_kwargs=[{}, {}, {"n": n}, {"n": n}])
+
+
+# --- What fails later -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_a_trajectory_info_which_cannot_be_sent(SamplerCls):
+    # The queue used to drop it, and the sampler to wait for it for ever.
+    class Local(TrajInfo):
+        pass
+
+    sampler, _ = start(SamplerCls, TrajInfoCls=Local, batch_T=99)
+    with pytest.raises(WorkerError, match=r"cannot be sent to another process (.|\n)*at the top"):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("itr", [0, 1])
+@pytest.mark.parametrize("SamplerCls", PARALLEL[1:])
+def test_an_error_of_the_agent_in_the_sampler_ends_the_workers(SamplerCls, itr):
+    # They used to wait in the middle of the batch, and the next call to wait for them.
+    sampler, agent = start(SamplerCls, eval_n_envs=2, eval_max_steps=20)
+    task = sampler.evaluate_agent if itr else sampler.obtain_samples
+
+    def fail(*args):
+        raise ArithmeticError("of the agent")
+
+    agent.step = fail
+    with pytest.raises(ArithmeticError):
+        task(itr)
+    assert not any(worker.is_alive() for worker in sampler.workers)
+    with pytest.raises(WorkerError, match="have been shut down"):
+        task(itr)
+    sampler.shutdown()
