@@ -24,20 +24,32 @@ def check_affinity(affinity: Any) -> None:
             and ``sampler``. Where ``set_affinity`` is False its CPUs are not looked at.
 
     Raises:
-        ValueError: if a CPU does not exist or may not be used; names all of them, and where.
+        ValueError: if a CPU does not exist or may not be used; names all of them, where they are
+            named, and those which may be used.
     """
-    wrong = []
-    for place, cpus in _named_cpus(affinity, "affinity"):
-        for cpu in dict.fromkeys(cpus):
-            try:
-                check_cpus([cpu])
-            except ValueError:
-                wrong.append(f"CPU {cpu} in {place}")
+    wrong = [
+        f"CPU {cpu} in {place}"
+        for place, cpus in _named_cpus(affinity, "affinity")
+        for cpu in dict.fromkeys(cpus)
+        if not _is_usable(cpu)
+    ]
     if wrong:
         raise ValueError(
-            f"{', '.join(wrong)}: there is no such CPU, or this process may not use it; now it "
-            f"uses {psutil.Process().cpu_affinity()}. Name others, or pass set_affinity=False"
+            f"{', '.join(wrong)}: there is no such CPU, or this process may not use it. It may use "
+            f"{_usable_cpus()}: name some of them, or pass set_affinity=False"
         )
+
+
+def _is_usable(cpu: int) -> bool:
+    try:
+        check_cpus([cpu])
+    except ValueError:
+        return False
+    return True
+
+
+def _usable_cpus() -> list[int]:
+    return [cpu for cpu in range(psutil.cpu_count() or 1) if _is_usable(cpu)]
 
 
 def _named_cpus(affinity: Any, place: str) -> Iterator[tuple[str, list[int]]]:

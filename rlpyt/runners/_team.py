@@ -24,7 +24,7 @@ _stores: Any = distributed  # Its store classes are public, but not declared to 
 # What rank 0 tells the others after a log row.
 GO_ON, STOP, SEND_STATE = 0, 1, 2
 
-_FOR_EVER = timedelta(days=365)
+FOR_EVER = timedelta(days=365)
 _LOST = re.compile(
     r"gloo|nccl|connection (closed|reset|refused)|socket|TCPStore|timed out|broken pipe",
     re.IGNORECASE,
@@ -75,7 +75,7 @@ class Team:
     ) -> None:
         self.rank, self.world_size, self.backend = rank, world_size, backend
         self._store = store
-        self._limit = _FOR_EVER if time_limit_s is None else timedelta(seconds=time_limit_s)
+        self._limit = FOR_EVER if time_limit_s is None else timedelta(seconds=time_limit_s)
         self._group: Any = None
         self._patient_group: Any = None
 
@@ -90,7 +90,7 @@ class Team:
         """Make the process group, once all processes have come."""
         if self._store.add("ready", 1) == self.world_size:
             self._store.set("all ready", b"1")
-        self._store.wait(["all ready"], _FOR_EVER)
+        self._store.wait(["all ready"], FOR_EVER)
         excepthook = sys.excepthook  # Torch would mark every line of a traceback with the rank.
         distributed.init_process_group(
             self.backend,
@@ -102,7 +102,7 @@ class Team:
         sys.excepthook = excepthook
         # NCCL moves what is on GPUs only.
         self._group = distributed.new_group(backend="gloo", timeout=self._limit)
-        self._patient_group = distributed.new_group(backend="gloo", timeout=_FOR_EVER)
+        self._patient_group = distributed.new_group(backend="gloo", timeout=FOR_EVER)
 
     def leave(self) -> None:
         """Give up the process group, if there is one."""

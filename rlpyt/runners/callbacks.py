@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.protocols import Stateful
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
 from rlpyt.utils.torch_compat import load
@@ -120,6 +121,14 @@ class SaveState(Callback):
         self.file_name = file_name
         self.interval_logs = interval_logs
         self._n_logs = 0
+
+    def on_start(self, runner: Any) -> None:
+        """Refuse runners which cannot go on from a state, before anything is lost."""
+        if not isinstance(runner, Stateful):
+            raise ValueError(
+                f"SaveState cannot be a callback of {type(runner).__name__}, which cannot be "
+                "continued: use MinibatchRl or SyncRl, or SaveBest and the snapshots of the logger"
+            )
 
     def on_log(self, runner: Any, itr: int, traj_infos: Sequence[Any]) -> None:
         """Save if due."""

@@ -7,24 +7,23 @@ which the training batches completed, or offline, in evaluation environments bef
 from __future__ import annotations
 
 import time
-import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlpyt.runners._diagnostics import Interval, logged_fields, opt_values
+from rlpyt.runners._minibatch_log import MinibatchLog
 from rlpyt.runners._process import prepare_process
-from rlpyt.runners.base import BaseRunner
+from rlpyt.runners._roles import check_for_sync
+from rlpyt.runners._settings import at_least_one, check_one_affinity, checked_callbacks
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.seed import make_seed, rng_state, set_rng_state, set_seed
+from rlpyt.utils.seed import make_seed, set_seed
 
 
-class MinibatchRlBase(BaseRunner):
-    """The loop, its start and end, its log and snapshots.
+class MinibatchRlBase(MinibatchLog):
+    """The loop, its start and its end.
 
     An iteration (itr) is one sampler batch and one call of ``algo.optimize_agent``; steps are
     environment steps over all processes.
@@ -40,29 +39,8 @@ class MinibatchRlBase(BaseRunner):
         callbacks: told what happens, see :class:`~rlpyt.runners.callbacks.Callback`.
     """
 
-    _eval = False
-
-    algo: Any
-    agent: Any
-    sampler: Any
-    n_steps: int
-    seed: int | None
     affinity: Mapping[str, Any]
-    log_interval_steps: int
     rank = 0
-    world_size = 1
-    start_itr = 0
-    callbacks: Sequence[Callback] = ()
-    pbar: ProgBarCounter | None = None
-
-    # Subclasses may replace ``__init__`` or ``initialize_logging``: every counter has a start here.
-    _traj_infos: Any = ()
-    _cum_eval_time = 0.0
-    _cum_completed_trajs = 0
-    _itr = -1  # the last one which was stored
-    _n_itrs_logged = 0
-    _stopping = False
-    _resume_state: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -75,17 +53,16 @@ class MinibatchRlBase(BaseRunner):
         log_interval_steps: float = 1e5,
         callbacks: Sequence[Callback] | None = None,
     ) -> None:
-        n_steps = int(n_steps)
-        log_interval_steps = int(log_interval_steps)
+        n_steps = at_least_one("n_steps", n_steps, "environment step")
+        log_interval_steps = at_least_one(
+            "log_interval_steps", log_interval_steps, "environment step"
+        )
         affinity = {} if affinity is None else affinity
         save__init__args(locals())
-        for name, steps in (("n_steps", n_steps), ("log_interval_steps", log_interval_steps)):
-            if steps < 1:
-                raise ValueError(f"{name} is {steps}: give at least 1 environment step")
         # Before ``algo.initialize`` this is 0 for the library's algorithms, so that every run is
         # evaluated and logged from its start; an algorithm which sets it earlier is respected.
-        self.min_itr_learn: int = getattr(algo, "min_itr_learn", 0)
-        self.callbacks = tuple(callbacks or ())
+        self.min_itr_learn = getattr(algo, "min_itr_learn", 0)
+        self.callbacks = checked_callbacks(callbacks)
 
     def train(self) -> None:
         """Run until ``n_steps``, or until a callback stops it; shut down whatever happens."""
@@ -114,10 +91,6 @@ class MinibatchRlBase(BaseRunner):
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
             self._measure_and_log(itr)
 
-    def stop(self) -> None:
-        """End the run after the present iteration, with a last log row."""
-        self._stopping = True
-
     # --- Start and end ---------------------------------------------------------------------------
 
     def startup(self) -> int:
@@ -125,7 +98,12 @@ class MinibatchRlBase(BaseRunner):
 
         Returns:
             The number of iterations.
+
+        Raises:
+            ValueError: if the sampler or the affinity is for another runner.
         """
+        check_for_sync(self)
+        check_one_affinity(self.affinity)
         prepare_process(self.affinity)
         if self.seed is None:
             self.seed = make_seed()
@@ -139,7 +117,7 @@ class MinibatchRlBase(BaseRunner):
             rank=self.rank,
             world_size=self.world_size,
         )
-        self.itr_batch_size: int = self.sampler.batch_spec.size * self.world_size
+        self.itr_batch_size = self.sampler.batch_spec.size * self.world_size
         n_itr = self.get_n_itr()
         self.agent.to_device(self.affinity.get("cuda_idx", None))
         if self.world_size > 1:
@@ -172,186 +150,13 @@ class MinibatchRlBase(BaseRunner):
         finally:
             self.sampler.shutdown()
 
-    def _shutdown_after_failure(self) -> None:
-        """Shut down what was started; the error which is shown stays the one that came first."""
-        try:
-            self.shutdown()
-        except Exception:
-            logger.log(f"WARNING: shutdown failed as well:\n{traceback.format_exc()}")
-
-    def get_traj_info_kwargs(self) -> dict[str, Any]:
-        """Attributes for the trajectory info class."""
-        return {"discount": getattr(self.algo, "discount", 1)}
-
     def get_n_itr(self) -> int:
         """Number of iterations: ``n_steps``, rounded up to whole log intervals, at least one."""
         self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
         n_intervals = -(-(self.n_steps // self.itr_batch_size) // self.log_interval_itrs) or 1
-        self.n_itr: int = n_intervals * self.log_interval_itrs
+        self._set_n_itr(n_intervals, self.itr_batch_size)
         logger.log(f"Running {self.n_itr} iterations of minibatch RL.")
         return self.n_itr
-
-    def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start."""
-        self._opt_infos: dict[str, list[Any]] = {k: [] for k in self.algo.opt_info_fields}
-        self._start_time = self._last_time = time.time()
-        self._cum_time = 0.0
-        self._cum_eval_time = 0.0
-        self._cum_completed_trajs = 0
-        self._last_update_counter = 0
-        self._itr = -1
-        self._n_itrs_logged = 0
-        self.pbar = ProgBarCounter(self.log_interval_itrs)
-
-    def _n_itrs_done(self, itr: int) -> int:
-        """Iterations that are over when ``itr`` is logged: none, in an evaluation at the start."""
-        return 0 if itr == 0 and self._itr < 0 else itr + 1
-
-    # --- State -----------------------------------------------------------------------------------
-
-    def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
-        """What is saved at each log row, to use the trained agent: tensors and numbers only."""
-        return {
-            "itr": itr,
-            "cum_steps": self._n_itrs_done(itr) * self.itr_batch_size,
-            "agent_state_dict": self.agent.state_dict(),
-            "optimizer_state_dict": self.algo.optim_state_dict(),
-        }
-
-    def save_itr_snapshot(self, itr: int) -> None:
-        """Save the snapshot as the logger's snapshot mode says."""
-        logger.log("saving snapshot...")
-        logger.save_itr_params(itr, self.get_itr_snapshot(itr))
-        logger.log("saved")
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that the run needs to go on after the present iteration, replay included.
-
-        Arrays in it are the live ones: save it before the next iteration.
-        """
-        return {
-            "itr": self._itr,
-            "seed": self.seed,
-            "rng": rng_state(),
-            "agent": self.agent.state_dict(),
-            "algo": self.algo.state_dict(),
-            "sampler": self.sampler.state_dict(),
-            "cum_time": time.time() - self._start_time,
-            "time_since_log": time.time() - self._last_time,
-            "cum_eval_time": self._cum_eval_time,
-            "cum_completed_trajs": self._cum_completed_trajs,
-            "last_update_counter": self._last_update_counter,
-            "n_itrs_logged": self._n_itrs_logged,
-            "opt_infos": self._opt_infos,
-            "callbacks": [callback.state_dict() for callback in self.callbacks],
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let :meth:`train` go on from ``state`` rather than from the start.
-
-        Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
-        larger. A subclass with a ``train`` of its own begins its loop at ``self.start_itr``, which
-        ``startup`` has set by then.
-        """
-        self._resume_state = state
-
-    def _resume(self, state: dict[str, Any]) -> None:
-        self.agent.load_state_dict(state["agent"])
-        self.algo.load_state_dict(state["algo"])
-        self.sampler.load_state_dict(state["sampler"])
-        self._itr = state["itr"]
-        self.start_itr = state["itr"] + 1
-        now = time.time()
-        self._last_time = now - state["time_since_log"]
-        self._start_time = now - state["cum_time"]
-        self._cum_eval_time = state["cum_eval_time"]
-        self._cum_completed_trajs = state["cum_completed_trajs"]
-        self._last_update_counter = state["last_update_counter"]
-        self._n_itrs_logged = state["n_itrs_logged"]
-        self._opt_infos = {name: list(values) for name, values in state["opt_infos"].items()}
-        for callback, callback_state in zip(self.callbacks, state["callbacks"]):
-            callback.load_state_dict(callback_state)
-        # The log may be ahead of the state: those iterations are done again.
-        logger.drop_tabular_after("Diagnostics/CumSteps", self.start_itr * self.itr_batch_size)
-        # Last, since what was initialized above has drawn from the streams.
-        set_rng_state(state["rng"])
-        logger.log(f"Resuming after iteration {self._itr}.")
-
-    # --- Diagnostics -----------------------------------------------------------------------------
-
-    def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
-        """Keep what one iteration reports until the next log row."""
-        self._cum_completed_trajs += len(traj_infos)
-        for name, values in self._opt_infos.items():
-            values.extend(opt_values(getattr(opt_info, name, [])))
-        self._itr = itr
-        if self.pbar is not None:
-            self.pbar.update((itr + 1) % self.log_interval_itrs)
-        self._notify("on_itr", itr, traj_infos, opt_info)
-
-    def log_diagnostics(
-        self,
-        itr: int,
-        traj_infos: Sequence[Any] | None = None,
-        eval_time: float = 0,
-        prefix: str = "Diagnostics/",
-    ) -> None:
-        """Save a snapshot, and write one row of all that is known to the log.
-
-        Args:
-            itr: the present iteration.
-            traj_infos: whose statistics are logged; None for those of the window.
-            eval_time: s, spent in evaluation since the last row.
-            prefix: of the keys about the run itself.
-        """
-        if self.pbar is not None:
-            self.pbar.stop()
-        if itr >= self.min_itr_learn - 1:
-            self.save_itr_snapshot(itr)
-        n_itrs_done = self._n_itrs_done(itr)
-        cum_steps = n_itrs_done * self.itr_batch_size
-        now = time.time()
-        updates = self.algo.update_counter
-        new_updates = updates - self._last_update_counter
-        rates = Interval(
-            steps=cum_steps - self._n_itrs_logged * self.itr_batch_size,
-            updates=new_updates,
-            train_time_s=now - self._last_time - eval_time,
-            samples_used=new_updates * getattr(self.algo, "batch_size", 0) * self.world_size,
-        ).rates()
-        self._cum_time = now - self._start_time
-        self._last_time = now
-        self._last_update_counter = updates
-        self._n_itrs_logged = n_itrs_done
-
-        with logger.tabular_prefix(prefix):
-            if self._eval:
-                # Known only now that the total time is.
-                logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
-            logger.record_tabular("Iteration", itr)
-            logger.record_tabular("CumTime (s)", self._cum_time)
-            logger.record_tabular("CumSteps", cum_steps)
-            logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
-            logger.record_tabular("CumUpdates", updates)
-            for name, value in rates.items():
-                logger.record_tabular(name, value)
-            samples_used = updates * getattr(self.algo, "batch_size", 0) * self.world_size
-            logger.record_tabular("CumReplayRatio", samples_used / max(cum_steps, 1))
-        infos = self._traj_infos if traj_infos is None else traj_infos
-        self._log_infos(traj_infos)
-        logger.dump_tabular(with_prefix=False)
-        logger.log(f"Optimizing over {self.log_interval_itrs} iterations.")
-        self.pbar = ProgBarCounter(self.log_interval_itrs)
-        self._notify("on_log", itr, list(infos))
-
-    def _log_infos(self, traj_infos: Sequence[Any] | None = None) -> None:
-        """Record the statistics of trajectories, and of all since the last row that was learned."""
-        infos = self._traj_infos if traj_infos is None else traj_infos
-        for name, values in logged_fields(list(infos)).items():
-            logger.record_tabular_misc_stat(name, values)
-        for name, values in self._opt_infos.items():
-            logger.record_tabular_misc_stat(name, values)
-        self._opt_infos = {name: [] for name in self._opt_infos}
 
     # --- Where performance is measured ------------------------------------------------------------
 
@@ -360,10 +165,6 @@ class MinibatchRlBase(BaseRunner):
 
     def _measure_and_log(self, itr: int) -> None:
         raise NotImplementedError
-
-    def _notify(self, event: str, *args: Any) -> None:
-        for callback in self.callbacks:
-            getattr(callback, event)(self, *args)
 
 
 class MinibatchRl(MinibatchRlBase):
@@ -376,7 +177,7 @@ class MinibatchRl(MinibatchRlBase):
 
     def __init__(self, log_traj_window: int = 100, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.log_traj_window = int(log_traj_window)
+        self.log_traj_window = at_least_one("log_traj_window", log_traj_window, "trajectory")
 
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start."""

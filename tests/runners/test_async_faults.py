@@ -15,6 +15,7 @@ import torch
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
+from rlpyt.runners.async_rl import AsyncRlEval
 from rlpyt.utils._pool import WorkerError
 from tests.runners.async_parts import (
     SETTINGS,
@@ -122,6 +123,129 @@ def test_killed_optimizer_ends_the_run(tmp_path):
     fails(runner, callback, tmp_path, WorkerError, "optimizer 1.* was ended by SIGKILL")
 
 
+@pytest.mark.slow
+def test_killed_optimizer_is_named_and_not_those_which_waited_for_it(tmp_path):
+    """Another rank lost contact, and its own error was taken for the cause."""
+    callback = AtIterationSix(kill_member("optimizer 1"))
+    runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback], n_optimizers=3)
+    fails(runner, callback, tmp_path, WorkerError, "optimizer 1.* was ended by SIGKILL")
+
+
+def kill_who_has_the_replay_buffer(runner):
+    runner.algo.replay_buffer.rw_lock.acquire_write()  # As the copier does.
+    kill(member(runner, "memory copier 1"))
+
+
+def test_copier_which_is_killed_while_it_writes(tmp_path):
+    """The optimizer waited for the replay buffer for ever."""
+    callback = AtIterationSix(kill_who_has_the_replay_buffer)
+    runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback])
+    fails(runner, callback, tmp_path, WorkerError, "memory copier 1.* was ended by SIGKILL")
+
+
+# --- Processes which hang -------------------------------------------------------------------------
+
+
+class StuckTMaze(TMaze):
+    n_steps = 0
+
+    def step(self, action):
+        StuckTMaze.n_steps += 1
+        if StuckTMaze.n_steps > 200:
+            time.sleep(1000)
+        return super().step(action)
+
+
+class StuckCopy(DQN):
+    n_batches = 0
+
+    def samples_to_buffer(self, samples):
+        StuckCopy.n_batches += 1
+        if StuckCopy.n_batches > 6:
+            time.sleep(1000)
+        return super().samples_to_buffer(samples)
+
+
+class StuckUpdate(DQN):
+    def _apply_optimization(self, samples, opt_info):
+        if self.rank == 1 and self.update_counter == 8:
+            time.sleep(1000)
+        super()._apply_optimization(samples, opt_info)
+
+
+class LastIteration(AtIteration):
+    """Notes the last iteration which was made."""
+
+    def __init__(self):
+        self.before = children()
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        self.pids, self.time = sorted(children() - self.before), time.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "EnvCls", "n_optimizers", "label", "place"),
+    [
+        (DQN, StuckTMaze, 1, "sampler", "in step"),
+        (StuckCopy, TMaze, 1, "memory copier [01]", "in samples_to_buffer"),
+        pytest.param(
+            StuckUpdate,
+            TMaze,
+            2,
+            "optimizer 1",
+            "in _apply_optimization",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_hanging_process_ends_the_run(AlgoCls, EnvCls, n_optimizers, label, place, tmp_path):
+    """There was no limit."""
+    callback = LastIteration()
+    runner = make_runner(
+        algo=AlgoCls(batch_size=16, **SETTINGS),
+        n_optimizers=n_optimizers,
+        n_steps=1e6,
+        log_interval_steps=80,
+        callbacks=[callback],
+        sampler_kwargs={"EnvCls": EnvCls},
+        process_timeout_s=3.0,
+    )
+    match = f"{label} did not answer for 3 s.*larger process_timeout_s"
+    caught = fails(runner, callback, tmp_path, WorkerError, match)
+    assert place in str(caught.value)
+
+
+class SlowTMaze(TMaze):
+    """Slow in evaluation, of which there is one environment."""
+
+    n_made = 0
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        SlowTMaze.n_made += 1
+        self.is_slow = SlowTMaze.n_made == 6  # After the one of the example, and four of training.
+
+    def step(self, action):
+        if self.is_slow:
+            time.sleep(0.15)
+        return super().step(action)
+
+
+def test_a_long_evaluation_is_no_hanging(tmp_path):
+    runner = make_runner(
+        RunnerCls=AsyncRlEval,
+        sampler_kwargs={"eval_n_envs": 1, "eval_max_steps": 20, "EnvCls": SlowTMaze},
+        n_steps=80,
+        process_timeout_s=2.0,
+    )
+    rows = train(runner, tmp_path)
+    assert values(rows, "CumEvalTime")[0] > 2.5
+    assert values(rows, "CumSteps") == [0, 80]
+
+
+# --- Processes which raise ------------------------------------------------------------------------
+
+
 class BrokenTMaze(TMaze):
     n_steps = 0
 
@@ -212,3 +336,15 @@ def test_nobody_outlives_a_runner_which_is_killed(kind, tmp_path):
         process.kill()
     assert len(pids) >= 3
     assert no_process_is_left(pids, LIMIT_S)
+
+
+class SlowService(DQN):
+    def _apply_optimization(self, samples, opt_info):
+        raise RuntimeError("the service of the user timed out")
+
+
+def test_own_errors_which_sound_like_a_lost_contact_stay_what_they_are(tmp_path):
+    runner = make_runner(algo=SlowService(batch_size=16, **SETTINGS))
+    with pytest.raises(RuntimeError, match="the service of the user timed out") as caught:
+        train(runner, tmp_path)
+    assert not isinstance(caught.value, WorkerError)

@@ -25,7 +25,6 @@ from tests.runners.async_parts import (
     BiasedDQN,
     RecordingDQN,
     make_runner,
-    make_sampler,
     train,
     values,
 )
@@ -293,18 +292,6 @@ def test_optimizers_draw_differently_and_stay_equal(tmp_path):
 
 
 # --- What is refused ------------------------------------------------------------------------------
-
-
-def test_affinity_without_its_parts_is_refused():
-    with pytest.raises(ValueError, match="has no 'sampler'"):
-        AsyncRl(DQN(), MlpDqnAgent(), make_sampler(), n_steps=1, affinity={"optimizer": [{}]})
-
-
-def test_cpu_which_does_not_exist_is_refused_before_anything_starts(tmp_path):
-    runner = make_runner("cpu", sampler_affinity={"workers_cpus": [0, 9999]})
-    with pytest.raises(ValueError, match="9999"):
-        train(runner, tmp_path)
-    assert runner.pool is None
 
 
 def test_more_servers_than_environments_are_refused(tmp_path):

@@ -379,14 +379,3 @@ def test_stop_in_the_first_evaluation_prevents_any_training(tmp_path):
 
     runner = make_runner(MinibatchRlEval, callbacks=[StopAtOnce()])
     assert values(train(runner, tmp_path), "Diagnostics/CumUpdates") == [0]
-
-
-@pytest.mark.parametrize("name", ["n_steps", "log_interval_steps"])
-def test_bad_step_counts_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} is 0"):
-        make_runner(**{name: 0.5})
-
-
-def test_cpus_which_may_not_be_used_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"CPU 4711 in affinity\['master_cpus'\]"):
-        train(make_runner(affinity={"master_cpus": [4711]}), tmp_path)

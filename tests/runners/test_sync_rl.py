@@ -28,9 +28,11 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils._pool import WorkerError
 from tests.determinism import test_ddpg, test_dqn, test_pg, test_r2d1, test_sac
 from tests.determinism.test_dqn import assert_equal_snapshots, run
-from tests.runners.parts import make_runner
+from tests.runners.async_parts import no_process_is_left, shared_memory_of
+from tests.runners.parts import CountingAlgo, make_runner
 from tests.runners.sync_parts import ColumnsSampler, FailingAlgo, ParallelQuietAgent, Telling
 from tests.runners.test_minibatch_rl import train, values
+from tests.samplers.parts import CountEnv
 
 CARTPOLE = {"EnvCls": gym.make, "env_kwargs": {"id": "CartPole-v1"}}
 STARTS_A_PROCESS_OFTEN = {"start_method": "fork", "rank_timeout_s": 60}
@@ -242,26 +244,6 @@ def test_list_of_one_is_a_run_of_one_process(tmp_path):
     assert_equal_snapshots(one, run(test_pg.cartpole, MinibatchRl, tmp_path / "plain"))
 
 
-@pytest.mark.parametrize(
-    ("affinity", "message"),
-    [
-        (None, "give a list"),
-        ({"cuda_idx": 0}, "give a list"),
-        ([], "empty"),
-        ([{"cuda_idx": 0}, {}], "a GPU of its own"),
-        ([{"cuda_idx": 0}, {"cuda_idx": 0}], "a GPU of its own"),
-    ],
-)
-def test_affinity_is_checked(affinity, message):
-    with pytest.raises(ValueError, match=message):
-        make_runner(SyncRl, affinity=affinity)
-
-
-def test_time_limit_is_checked():
-    with pytest.raises(ValueError, match="rank_timeout_s"):
-        make_runner(SyncRl, affinity=[{}], rank_timeout_s=0)
-
-
 # --- Every family of algorithms, samplers, start methods ---------------------------------------
 
 
@@ -352,13 +334,32 @@ def test_states_of_another_number_of_processes_are_refused(tmp_path):
 LIMIT_S = 3.0
 
 
+def descendants():
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+class Witness(Callback):
+    """Notes the processes of the run, and when the iteration before the failure was."""
+
+    def __init__(self):
+        self.before = descendants()  # Servers of other start methods, in a longer session.
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        self.pids = sorted(descendants() - self.before)
+        self.time = time.monotonic()
+
+
 def fails(how, rank, n, directory, error, match):
-    runner = quiet(FailingAlgo(how, rank, at=5), n=n, n_steps=4000, log_interval_steps=40 * n)
+    witness = Witness()
+    algo = FailingAlgo(how, rank, at=5)
+    runner = quiet(algo, n=n, n_steps=4000, log_interval_steps=40 * n, callbacks=[witness])
     runner.rank_timeout_s = LIMIT_S
-    start = time.monotonic()
     with pytest.raises(error, match=match) as raised:
         train(runner, directory)
-    assert time.monotonic() - start < 10 + 2 * n  # The start takes time, too.
+    assert time.monotonic() - witness.time < 10
+    assert len(witness.pids) >= n - 1
+    assert no_process_is_left(witness.pids)
+    assert not shared_memory_of([*witness.pids, os.getpid()])
     log = (directory / "run_0" / "debug.log").read_text()
     assert str(raised.value).splitlines()[-1].strip() in log
     assert (directory / "run_0" / "progress.csv").read_text().count("\n") == 3
@@ -390,6 +391,39 @@ def test_rank_0_raises(tmp_path):
 
 def test_rank_0_hangs(tmp_path):
     fails("hang", 0, 2, tmp_path, WorkerError, "rank 1, process .* ended with code 1")
+
+
+class KillsAWorker(FailingAlgo):
+    """Ends the worker of the sampler, in one rank."""
+
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
+        if itr == self.at and self.init_kwargs["rank"] == self.bad_rank:
+            psutil.Process(self.worker_pid).kill()
+        return CountingAlgo.optimize_agent(self, itr, samples)
+
+
+class KnownWorkers(CpuSampler):
+    """Tells the algorithm which process is the last worker."""
+
+    def obtain_samples(self, itr):
+        self.algo.worker_pid = self.workers[-1].pid
+        return super().obtain_samples(itr)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_worker_which_is_killed(rank, tmp_path):
+    algo, witness = KillsAWorker("", rank, at=5), Witness()
+    runner = quiet(algo, n_steps=4000, log_interval_steps=80, callbacks=[witness])
+    sizes = {"batch_T": 5, "batch_B": 4, "max_decorrelation_steps": 0}
+    runner.sampler = KnownWorkers(CountEnv, {}, **sizes)
+    runner.sampler.algo = algo
+    runner.affinities = [{"workers_cpus": 2, "set_affinity": False}] * 2
+    place = "" if rank == 0 else r"rank 1, process(.|\n)*"
+    with pytest.raises(WorkerError, match=place + r"worker 1 \(environments .* SIGKILL"):
+        train(runner, tmp_path)
+    assert time.monotonic() - witness.time < 10
+    assert len(witness.pids) == 5  # Another rank, and two workers of each.
+    assert no_process_is_left(witness.pids)
 
 
 class FailsToStart(ColumnsSampler):

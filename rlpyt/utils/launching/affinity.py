@@ -26,6 +26,27 @@ import psutil
 import torch
 
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.launching._codes import ABBREVS as ABBREVS
+from rlpyt.utils.launching._codes import ALTERNATING as ALTERNATING
+from rlpyt.utils.launching._codes import ASYNC_SAMPLE as ASYNC_SAMPLE
+from rlpyt.utils.launching._codes import CONTEXTS_PER_GPU as CONTEXTS_PER_GPU
+from rlpyt.utils.launching._codes import CPU_PER_RUN as CPU_PER_RUN
+from rlpyt.utils.launching._codes import CPU_PER_WORKER as CPU_PER_WORKER
+from rlpyt.utils.launching._codes import CPU_RESERVED as CPU_RESERVED
+from rlpyt.utils.launching._codes import GPU_PER_RUN as GPU_PER_RUN
+from rlpyt.utils.launching._codes import HYPERTHREAD_OFFSET as HYPERTHREAD_OFFSET
+from rlpyt.utils.launching._codes import N_CPU_CORE as N_CPU_CORE
+from rlpyt.utils.launching._codes import N_GPU as N_GPU
+from rlpyt.utils.launching._codes import N_SOCKET as N_SOCKET
+from rlpyt.utils.launching._codes import OPTIM_SAMPLE_SHARE_GPU as OPTIM_SAMPLE_SHARE_GPU
+from rlpyt.utils.launching._codes import RUN_SLOT as RUN_SLOT
+from rlpyt.utils.launching._codes import SAMPLE_GPU_PER_RUN as SAMPLE_GPU_PER_RUN
+from rlpyt.utils.launching._codes import SET_AFFINITY as SET_AFFINITY
+from rlpyt.utils.launching._codes import checked, write_code
+from rlpyt.utils.launching._codes import decode_affinity as decode_affinity
+from rlpyt.utils.launching._codes import get_n_run_slots as get_n_run_slots
+from rlpyt.utils.launching._codes import prepend_run_slot as prepend_run_slot
+from rlpyt.utils.launching._codes import remove_run_slot as remove_run_slot
 from rlpyt.utils.launching._placement import (
     AsyncDemand,
     AsyncPlacement,
@@ -39,43 +60,6 @@ from rlpyt.utils.launching._placement import (
     with_hyperthreads,
     worker_groups,
 )
-
-N_GPU = "gpu"
-CONTEXTS_PER_GPU = "cxg"
-GPU_PER_RUN = "gpr"
-N_CPU_CORE = "cpu"
-HYPERTHREAD_OFFSET = "hto"
-N_SOCKET = "skt"
-RUN_SLOT = "slt"
-CPU_PER_WORKER = "cpw"
-CPU_PER_RUN = "cpr"
-CPU_RESERVED = "res"
-ASYNC_SAMPLE = "ass"
-SAMPLE_GPU_PER_RUN = "sgr"
-OPTIM_SAMPLE_SHARE_GPU = "oss"
-ALTERNATING = "alt"
-SET_AFFINITY = "saf"
-
-# In the order of a code; the value is the one which an option has that is not in the code.
-_DEFAULTS: dict[str, int | None] = {
-    RUN_SLOT: None,
-    N_CPU_CORE: None,
-    N_GPU: None,
-    CONTEXTS_PER_GPU: 1,
-    GPU_PER_RUN: 1,
-    CPU_PER_RUN: None,
-    CPU_PER_WORKER: 1,
-    HYPERTHREAD_OFFSET: None,
-    N_SOCKET: 1,
-    CPU_RESERVED: 0,
-    ASYNC_SAMPLE: 0,
-    SAMPLE_GPU_PER_RUN: 0,
-    OPTIM_SAMPLE_SHARE_GPU: 0,
-    ALTERNATING: 0,
-    SET_AFFINITY: 1,
-}
-ABBREVS = list(_DEFAULTS)
-
 
 # --- Codes -----------------------------------------------------------------------------------
 
@@ -148,109 +132,11 @@ def encode_affinity(
     Raises:
         ValueError: if options exclude each other or there is no such slot.
     """
-    given = {
-        RUN_SLOT: run_slot,
-        N_CPU_CORE: n_cpu_core,
-        N_GPU: n_gpu,
-        CONTEXTS_PER_GPU: contexts_per_gpu,
-        GPU_PER_RUN: gpu_per_run,
-        CPU_PER_RUN: None if n_gpu else cpu_per_run,
-        CPU_PER_WORKER: cpu_per_worker,
-        HYPERTHREAD_OFFSET: (
-            get_hyperthread_offset() if hyperthread_offset is None else hyperthread_offset
-        ),
-        N_SOCKET: get_n_socket() if n_socket is None else n_socket,
-        CPU_RESERVED: cpu_reserved,
-        ASYNC_SAMPLE: int(async_sample),
-        SAMPLE_GPU_PER_RUN: sample_gpu_per_run,
-        OPTIM_SAMPLE_SHARE_GPU: int(optim_sample_share_gpu),
-        ALTERNATING: int(alternating),
-        SET_AFFINITY: int(set_affinity),
-    }
-    defaults = {**_DEFAULTS, HYPERTHREAD_OFFSET: n_cpu_core}
-    options = {key: given[key] for key in ABBREVS if given[key] != defaults[key]}
-    code = "_".join(f"{value}{key}" for key, value in options.items())
-    n_slots = get_n_run_slots(code)
-    if run_slot is not None:
-        check_slot(run_slot, n_slots)
-    return code
-
-
-def decode_affinity(affinity_code: str) -> dict[str, int]:
-    """The options which are in a code, by their letters.
-
-    Raises:
-        ValueError: if a part of the code is not a number and known letters.
-    """
-    options = {}
-    for part in affinity_code.split("_"):
-        match = re.fullmatch(r"(\d+)([a-z]+)", part)
-        if match is None or match[2] not in ABBREVS:
-            raise ValueError(
-                f"affinity code {affinity_code!r} has the part {part!r}, which is not a number "
-                f"followed by one of {', '.join(ABBREVS)}"
-            )
-        options[match[2]] = int(match[1])
-    return options
-
-
-def prepend_run_slot(run_slot: int, affinity_code: str) -> str:
-    """Put the run slot in front of a code without one."""
-    return f"{run_slot}{RUN_SLOT}_{affinity_code}"
-
-
-def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
-    """Split a code into its run slot and the rest.
-
-    Raises:
-        ValueError: if it does not begin with a run slot.
-    """
-    slot, _, code = run_slot_affinity_code.partition("_")
-    if not re.fullmatch(rf"\d+{RUN_SLOT}", slot):
-        raise ValueError(
-            f"affinity code {run_slot_affinity_code!r} does not begin with a run slot, "
-            f"such as 0{RUN_SLOT}_"
-        )
-    return int(slot[: -len(RUN_SLOT)]), code
-
-
-def get_n_run_slots(affinity_code: str) -> int:
-    """How many runs the machine of a code takes at a time.
-
-    Raises:
-        ValueError: if options are missing or exclude each other.
-    """
-    options = _checked(decode_affinity(affinity_code))
-    gpu, gpr = options[N_GPU], options.get(GPU_PER_RUN, 1)
-    if gpu and options.get(ASYNC_SAMPLE):
-        shared = options.get(OPTIM_SAMPLE_SHARE_GPU)
-        return gpu // (gpr + (0 if shared else options.get(SAMPLE_GPU_PER_RUN, 0)))
-    if gpu:
-        return gpu * options.get(CONTEXTS_PER_GPU, 1) // gpr
-    return divided(options[N_CPU_CORE], options[CPU_PER_RUN], N_CPU_CORE, CPU_PER_RUN)
-
-
-def _checked(options: dict[str, int]) -> dict[str, int]:
-    """The options, if they go together."""
-    gpu = options.get(N_GPU, 0)
-    needed = [N_CPU_CORE, N_GPU] if gpu else [N_CPU_CORE, N_GPU, CPU_PER_RUN]
-    missing = [key for key in needed if key not in options]
-    if missing:
-        raise ValueError(f"the affinity lacks {', '.join(missing)}; it has {options}")
-    asynchronous = options.get(ASYNC_SAMPLE, 0)
-    shared = options.get(CONTEXTS_PER_GPU, 1) > 1
-    for excluded, reason in (
-        (not gpu and options.get(GPU_PER_RUN, 1) > 1, "gpr (GPUs per run) needs gpu"),
-        (not gpu and shared, "cxg (runs per GPU) needs gpu"),
-        (options.get(SAMPLE_GPU_PER_RUN) and not asynchronous, "sgr needs ass (asynchronous)"),
-        (options.get(SAMPLE_GPU_PER_RUN) and not gpu, "sgr (GPUs to sample) needs gpu"),
-        (options.get(OPTIM_SAMPLE_SHARE_GPU) and not asynchronous, "oss needs ass (asynchronous)"),
-        (shared and options.get(GPU_PER_RUN, 1) > 1, "cxg (runs per GPU) excludes gpr > 1"),
-        (shared and asynchronous, "cxg (runs per GPU) excludes ass (asynchronous)"),
-    ):
-        if excluded:
-            raise ValueError(f"options of the affinity exclude each other: {reason}; {options}")
-    return options
+    if hyperthread_offset is None:
+        hyperthread_offset = get_hyperthread_offset()
+    if n_socket is None:
+        n_socket = get_n_socket()
+    return write_code(locals())
 
 
 # --- Affinities ------------------------------------------------------------------------------
@@ -277,7 +163,7 @@ def affinity_from_code(run_slot_affinity_code: str) -> Any:
         ValueError: if the code says nothing that can be, and why.
     """
     slot, code = remove_run_slot(run_slot_affinity_code)
-    options = _checked(decode_affinity(code))
+    options = checked(decode_affinity(code))
     asynchronous = options.pop(ASYNC_SAMPLE, 0)
     if asynchronous:
         return build_async_affinity(slot, **options)

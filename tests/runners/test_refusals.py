@@ -1,0 +1,277 @@
+"""What users get wrong: every runner says so, with the remedy, before anything is started."""
+
+import os
+import re
+
+import psutil
+import pytest
+
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.envs.toy import TMaze
+from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
+from rlpyt.runners.callbacks import Callback, SaveBest, SaveState
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils._pool import ProcessPool, WorkerError
+from tests.runners import async_parts
+from tests.runners.async_parts import SAMPLERS, SETTINGS, SMALL, WORKERS, train
+
+ABSENT = (os.cpu_count() or 1) + 99
+PINNED = {"workers_cpus": [0, ABSENT]}
+ONE, RANKS = {}, [{}, {}]
+HALVES = {"optimizer": [{}], "sampler": WORKERS}
+AFFINITIES = {
+    MinibatchRl: ONE,
+    MinibatchRlEval: ONE,
+    SyncRl: RANKS,
+    SyncRlEval: RANKS,
+    AsyncRl: HALVES,
+    AsyncRlEval: HALVES,
+}
+ASYNC = (AsyncRl, AsyncRlEval)
+
+
+def make(RunnerCls, SamplerCls=None, algo=None, sampler_kwargs=None, **kwargs):
+    if SamplerCls is None:
+        SamplerCls = SAMPLERS["serial"] if RunnerCls in ASYNC else SerialSampler
+    evaluation = {"eval_n_envs": 2, "eval_max_steps": 20}
+    sizes = {"batch_T": 4, "batch_B": 4, "max_decorrelation_steps": 0}
+    sampler = SamplerCls(TMaze, {}, **sizes, **(evaluation if sampler_kwargs is None else {}))
+    algo = DQN(batch_size=16, **SETTINGS) if algo is None else algo
+    agent = GenericFfAgent() if isinstance(algo, A2C) else MlpDqnAgent(**SMALL)
+    kwargs = {"n_steps": 160, "log_interval_steps": 80, "seed": 3, **kwargs}
+    kwargs.setdefault("affinity", AFFINITIES[RunnerCls])
+    return RunnerCls(algo=algo, agent=agent, sampler=sampler, **kwargs)
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch):
+    """Processes, environments and agents; the example step of samplers is one of these."""
+
+    def refuse(*args, **kwargs):
+        pytest.fail("something was started")
+
+    monkeypatch.setattr(ProcessPool, "start", refuse)
+    for Cls in (SerialSampler, CpuSampler, *SAMPLERS.values()):
+        for name in ("initialize", "async_initialize"):
+            if hasattr(Cls, name):
+                monkeypatch.setattr(Cls, name, refuse)
+
+
+# --- CPUs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize(
+    ("RunnerCls", "affinity", "place"),
+    [
+        (MinibatchRl, PINNED, "affinity['workers_cpus']"),
+        (MinibatchRlEval, {"master_cpus": [ABSENT]}, "affinity['master_cpus']"),
+        (SyncRl, [{}, PINNED], "affinity[1]['workers_cpus']"),
+        (SyncRlEval, [{}, {"master_cpus": [ABSENT]}], "affinity[1]['master_cpus']"),
+        (AsyncRl, {**HALVES, "sampler": PINNED}, "affinity['sampler']['workers_cpus']"),
+        (AsyncRl, {**HALVES, "sampler": [{}, PINNED]}, "affinity['sampler'][1]['workers_cpus']"),
+        (
+            AsyncRlEval,
+            {**HALVES, "optimizer": [{}, {"cpus": [ABSENT]}]},
+            "affinity['optimizer'][1]['cpus']",
+        ),
+    ],
+)
+def test_a_cpu_which_does_not_exist(RunnerCls, affinity, place, tmp_path):
+    """A worker died of it without a word, and the runner waited for it."""
+    before = psutil.Process().cpu_affinity()
+    runner = make(RunnerCls, affinity=affinity)
+    with pytest.raises(ValueError, match=re.escape(f"CPU {ABSENT} in {place}")) as error:
+        train(runner, tmp_path)
+    assert f"It may use {before}" in str(error.value)
+    assert "set_affinity=False" in str(error.value)
+    assert psutil.Process().cpu_affinity() == before
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize("RunnerCls", AFFINITIES)
+def test_a_cpu_which_is_not_allowed(RunnerCls, tmp_path, monkeypatch):
+    """As on a cluster, where a job has some of the CPUs of the machine."""
+    original, own = psutil.Process.cpu_affinity, psutil.Process().cpu_affinity()
+
+    def restricted(self, cpus=None):
+        if cpus is not None and not set(cpus) <= {own[0]}:
+            raise OSError(22, "Invalid argument")
+        return original(self, cpus) if cpus is not None else [own[0]]
+
+    monkeypatch.setattr(psutil.Process, "cpu_affinity", restricted)
+    pinned = {"workers_cpus": [own[0], own[0] + 1]}
+    affinity = {MinibatchRl: pinned, MinibatchRlEval: pinned}.get(RunnerCls, [pinned, {}])
+    affinity = {**HALVES, "sampler": pinned} if RunnerCls in ASYNC else affinity
+    with pytest.raises(ValueError, match=rf"CPU {own[0] + 1} in .*It may use \[{own[0]}\]"):
+        train(make(RunnerCls, affinity=affinity), tmp_path)
+
+
+# --- Numbers and callbacks ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("RunnerCls", AFFINITIES)
+@pytest.mark.parametrize("name", ["n_steps", "log_interval_steps"])
+@pytest.mark.parametrize("value", [0, 0.5, -1, float("inf"), float("nan"), "many", None])
+def test_numbers_of_steps(RunnerCls, name, value):
+    with pytest.raises(ValueError, match=f"{name} is {value!r}: give a number of at least 1"):
+        make(RunnerCls, **{name: value})
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, SyncRl, AsyncRl])
+def test_windows_without_trajectories(RunnerCls):
+    with pytest.raises(ValueError, match="log_traj_window is 0: give a number of at least 1"):
+        make(RunnerCls, log_traj_window=0)
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, AsyncRl])
+def test_a_run_shorter_than_a_log_interval_says_how_long_it_is(RunnerCls, tmp_path):
+    rows = train(make(RunnerCls, n_steps=40, log_interval_steps=160), tmp_path)
+    assert float(rows[-1]["Diagnostics/CumSteps"]) == 160
+    log = (tmp_path / "run_0" / "debug.log").read_text()
+    assert "WARNING: n_steps 40 is less than one log interval" in log
+    train(make(RunnerCls, n_steps=160, log_interval_steps=160), tmp_path / "as long")
+    assert "WARNING" not in (tmp_path / "as long" / "run_0" / "debug.log").read_text()
+
+
+class Half:
+    def on_start(self, runner):
+        pass
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, SyncRl, AsyncRl])
+@pytest.mark.parametrize("callbacks", [SaveBest(), [print], [SaveBest], [Callback(), Half()]])
+def test_callbacks_which_are_none(RunnerCls, callbacks):
+    """The run ended at the first event, maybe the first log row."""
+    with pytest.raises(TypeError, match="callbacks"):
+        make(RunnerCls, callbacks=callbacks)
+
+
+@pytest.mark.parametrize("RunnerCls", ASYNC)
+def test_saving_the_state_of_runs_which_cannot_be_continued(RunnerCls, tmp_path):
+    """It was noticed at the first log row."""
+    with pytest.raises(ValueError, match="SaveState cannot be a callback of Async"):
+        train(make(RunnerCls, callbacks=[SaveState()]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("RunnerCls", "name"), [(SyncRl, "rank_timeout_s"), (AsyncRl, "process_timeout_s")]
+)
+def test_time_limits(RunnerCls, name):
+    with pytest.raises(ValueError, match=f"{name} is 0: give more than 0, or None"):
+        make(RunnerCls, **{name: 0})
+
+
+# --- The form of the affinity ---------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
+@pytest.mark.parametrize("affinity", [[{}, {}], HALVES, "0slt_1cpu_0gpu_1cpr"])
+def test_affinities_of_other_runners(RunnerCls, affinity, tmp_path):
+    """That of an asynchronous run was accepted, and its GPU left unused."""
+    with pytest.raises(ValueError, match="give the mapping of one process"):
+        train(make(RunnerCls, affinity=affinity), tmp_path)
+
+
+@pytest.mark.parametrize("RunnerCls", [SyncRl, SyncRlEval])
+@pytest.mark.parametrize(
+    ("affinity", "message"),
+    [
+        (None, "give a list"),
+        ({"cuda_idx": 0}, "give a list"),
+        (HALVES, "give a list"),
+        (2, "give a list"),
+        ([], "empty"),
+        ([{"cuda_idx": 0}, {}], "a GPU of its own"),
+        ([{"cuda_idx": 0}, {"cuda_idx": 0}], "a GPU of its own"),
+        (["0slt_1cpu_0gpu_1cpr"], r"affinity\[0\] is .*give the mapping"),
+        ([{}, HALVES], r"affinity\[1\] is .*give the mapping"),
+    ],
+)
+def test_affinities_which_are_not_of_ranks(RunnerCls, affinity, message):
+    with pytest.raises(ValueError, match=message):
+        make(RunnerCls, affinity=affinity)
+
+
+@pytest.mark.parametrize("RunnerCls", ASYNC)
+@pytest.mark.parametrize(
+    ("affinity", "message"),
+    [
+        (None, "has no 'optimizer'"),
+        ([{}], "has no 'optimizer'"),
+        ({"workers_cpus": [0]}, "has no 'optimizer'"),
+        ({"optimizer": [{}]}, "has no 'sampler'"),
+        ({"optimizer": [], "sampler": {}}, r"affinity\['optimizer'\] is empty"),
+        ({"optimizer": 2, "sampler": {}}, r"affinity\['optimizer'\] is 2: give a list"),
+        ({"optimizer": [{}], "sampler": None}, r"affinity\['sampler'\] is None: give a list"),
+        ({"optimizer": [{"cuda_idx": 0}, {}], "sampler": {}}, "a GPU of its own"),
+        ({"optimizer": [{"cuda_idx": 0}] * 2, "sampler": {}}, "a GPU of its own"),
+    ],
+)
+def test_affinities_which_are_not_asynchronous(RunnerCls, affinity, message):
+    with pytest.raises(ValueError, match=message):
+        make(RunnerCls, affinity=affinity)
+
+
+# --- Roles which do not go together ---------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize("kind", SAMPLERS)
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval, SyncRl, SyncRlEval])
+def test_asynchronous_samplers_of_synchronous_runners(RunnerCls, kind, tmp_path):
+    """It was an unexpected keyword argument, in SyncRl after all processes were started."""
+    name = SAMPLERS[kind].__name__
+    with pytest.raises(ValueError, match=f"the sampler is {name}, .*: use AsyncRl"):
+        train(make(RunnerCls, SAMPLERS[kind]), tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
+@pytest.mark.parametrize("RunnerCls", ASYNC)
+def test_synchronous_samplers_of_asynchronous_runners(RunnerCls, SamplerCls, tmp_path):
+    with pytest.raises(ValueError, match=f"the sampler is {SamplerCls.__name__}, .*AsyncCpuSam"):
+        train(make(RunnerCls, SamplerCls), tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize("RunnerCls", ASYNC)
+def test_algorithms_without_replay_of_asynchronous_runners(RunnerCls, tmp_path):
+    with pytest.raises(ValueError, match="the algorithm is A2C, .*use MinibatchRl or SyncRl"):
+        train(make(RunnerCls, algo=A2C()), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("RunnerCls", "SamplerCls", "affinity"),
+    [
+        (MinibatchRlEval, SerialSampler, ONE),
+        (MinibatchRlEval, CpuSampler, WORKERS),
+        (SyncRlEval, SerialSampler, RANKS),
+        (AsyncRlEval, SAMPLERS["serial"], HALVES),
+        (AsyncRlEval, SAMPLERS["cpu"], HALVES),
+        (AsyncRlEval, SAMPLERS["served"], HALVES),
+    ],
+)
+def test_samplers_without_evaluation_of_evaluating_runners(
+    RunnerCls, SamplerCls, affinity, tmp_path
+):
+    """Said by the first evaluation, which precedes all training."""
+    runner = make(RunnerCls, SamplerCls, sampler_kwargs={}, affinity=affinity)
+    error = WorkerError if RunnerCls is AsyncRlEval else ValueError
+    with pytest.raises(error, match="eval_n_envs is 0, .*give the sampler eval_n_envs >= 1"):
+        train(runner, tmp_path)
+    assert runner.algo.update_counter == 0
+
+
+def test_the_parts_of_these_tests_make_runs(tmp_path):
+    """Else everything above would be refused for some other reason."""
+    for RunnerCls in (MinibatchRlEval, AsyncRlEval):
+        rows = train(make(RunnerCls), tmp_path / RunnerCls.__name__)
+        assert async_parts.values(rows, "CumSteps")[-1] == 160
