@@ -1,4 +1,4 @@
-"""Whether a collector can work in a sampler; looked at before anything is started."""
+"""Whether collectors and agent can work in a sampler; looked at before anything is started."""
 
 from __future__ import annotations
 
@@ -58,6 +58,23 @@ def _batch_kind(CollectorCls: type) -> str | None:
 
 def _evaluation_kind(CollectorCls: type) -> str | None:
     return next((kind for Cls, kind in _EVALUATION.items() if issubclass(CollectorCls, Cls)), None)
+
+
+def check_recurrence(sampler: Any, agent: Any) -> None:
+    """Raise ``TypeError`` if a recurrent agent keeps another number of states than it needs."""
+    name = type(agent).__name__
+    if not agent.recurrent or agent.alternating == sampler.alternating:
+        return
+    if sampler.alternating:
+        raise TypeError(
+            f"{name} keeps one recurrent state, but alternating sampling needs one for each half: "
+            "use the agent of the same name with 'Alternating' in front, or GpuSampler"
+        )
+    raise TypeError(
+        f"{name} keeps one recurrent state for each half of the environments, but "
+        f"{type(sampler).__name__} steps all together: use the agent of the same name without "
+        "'Alternating', or an alternating sampler"
+    )
 
 
 def check_counts_episodes(eval_CollectorCls: Any, eval_n_episodes: int) -> None:

@@ -141,13 +141,23 @@ def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
 # --- What cannot work together --------------------------------------------------------------------
 
 
-ALTERNATING = [
-    *itertools.product([MinibatchRl], RECURRENT, [S for S in SAMPLERS.values() if S.alternating]),
-    *itertools.product([AsyncRl], ["R2D1"], [S for S in ASYNC_SAMPLERS.values() if S.alternating]),
-]
+def recurrent(alternating):
+    """Runners, recurrent agents, and samplers which alternate, or which do not."""
+    for RunnerCls, samplers in ((MinibatchRl, SAMPLERS), (AsyncRl, ASYNC_SAMPLERS)):
+        chosen = [S for S in samplers.values() if S.alternating == alternating]
+        yield from itertools.product(
+            [RunnerCls], RECURRENT if samplers is SAMPLERS else ["R2D1"], chosen
+        )
 
 
-@pytest.mark.parametrize(("RunnerCls", "name", "SamplerCls"), ALTERNATING)
+@pytest.mark.parametrize(("RunnerCls", "name", "SamplerCls"), list(recurrent(alternating=False)))
+def test_two_halves_do_not_serve_one_batch(RunnerCls, name, SamplerCls, tmp_path):
+    runner, _ = start(RunnerCls, SamplerCls, name, agent=ALGOS[name].make_alternating_agent())
+    with pytest.raises(TypeError, match="for each half.*agent of the same name without"):
+        train(runner, tmp_path)
+
+
+@pytest.mark.parametrize(("RunnerCls", "name", "SamplerCls"), list(recurrent(alternating=True)))
 def test_one_state_does_not_serve_two_halves(RunnerCls, name, SamplerCls, tmp_path):
     runner, _ = start(RunnerCls, SamplerCls, name, agent=ALGOS[name].make_agent())
     with pytest.raises(TypeError, match="keeps one recurrent state.*use the agent of the same"):

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.samplers._fitting import check_recurrence
 from rlpyt.samplers.base import BaseSampler, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
@@ -57,6 +58,7 @@ class AsyncSamplerMixin(BaseSampler):
         Returns:
             Both batches, and examples of what they hold.
         """
+        check_recurrence(self, agent)
         self.agent = agent
         self.seed = make_seed() if seed is None else seed
         self._bootstrap_value = bootstrap_value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rlpyt.samplers._fitting import check_recurrence
 from rlpyt.samplers._split import split_envs
 from rlpyt.samplers.base import make_env
 from rlpyt.samplers.parallel._affinity import check_affinity
@@ -101,6 +102,7 @@ class ParallelSamplerBase(WorkerAssembly):
             WorkerError: if a worker fails while it starts.
         """
         self.shutdown()
+        check_recurrence(self, agent)
         self.rank, self.world_size = rank, world_size
         self.seed = make_seed() if seed is None else seed
         self._traj_info_kwargs = traj_info_kwargs or {}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.core.records import AgentInputs
+from rlpyt.samplers._fitting import check_recurrence
 from rlpyt.samplers.base import EVAL_SEED_OFFSET as EVAL_SEED_OFFSET
 from rlpyt.samplers.base import BaseSampler, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
@@ -75,6 +76,7 @@ class SerialSampler(BaseSampler):
             Examples of what the buffers hold, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
+        check_recurrence(self, agent)
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
         self.agent = agent

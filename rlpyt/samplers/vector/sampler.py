@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpyt.core.records import AgentInputs
+from rlpyt.samplers._fitting import check_recurrence
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, BaseSampler, EnvKwargs
 from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
 from rlpyt.samplers.vector._trajectories import Trajectories
@@ -80,6 +81,7 @@ class VectorSampler(BaseSampler):
             Examples of what the buffers hold, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
+        check_recurrence(self, agent)
         B = self.batch_spec.B
         global_B, env_ranks = B * world_size, list(range(rank * B, (rank + 1) * B))
         self.agent = agent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlpyt.samplers._fitting import check_recurrence
 from rlpyt.samplers.parallel.gpu.action_server import (
     AlternatingActionServer,
     NoOverlapAlternatingActionServer,
@@ -52,12 +53,7 @@ class AlternatingSamplerBase(GpuSamplerBase):
         return super().initialize(agent, *args, **kwargs)
 
     def _require_alternating(self, agent: Any) -> None:
-        if agent.recurrent and not agent.alternating:
-            raise TypeError(
-                f"{type(agent).__name__} keeps one recurrent state, but alternating sampling needs "
-                "one for each half: use the agent of the same name with 'Alternating' in front, or "
-                "GpuSampler"
-            )
+        check_recurrence(self, agent)
         agent.alternating = True
 
     def _get_n_envs_list(
