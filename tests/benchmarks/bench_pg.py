@@ -28,10 +28,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import ale_py
-import gymnasium
-import numpy as np
 import torch
+from bare import Actor, BareCheetah, BarePong, seconds_per_call
 
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
@@ -44,7 +42,6 @@ from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 
-FRAME_SKIP, IMAGE, N_OBSERVED = 4, (4, 104, 80), 17
 PONG = {"EnvCls": AtariEnv, "env_kwargs": {"game": "pong"}, "TrajInfoCls": AtariTrajInfo}
 CHEETAH = {"EnvCls": gym.make, "env_kwargs": {"id": "HalfCheetah-v5"}}
 
@@ -92,79 +89,23 @@ WORKLOADS = {
 }
 
 
-def seconds_per_call(function: Callable[[], object], n: int) -> float:
-    start = time.perf_counter()
-    for _ in range(n):
-        function()
-    return (time.perf_counter() - start) / n
-
-
-class BarePong:
-    """An agent's step of the bare emulator: its frames, no screen."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng, self.ale = rng, ale_py.ALEInterface()
-        self.ale.loadROM(ale_py.roms.get_rom_path("pong"))
-        self.actions = self.ale.getMinimalActionSet()
-
-    def step(self) -> None:
-        action = self.actions[self.rng.integers(len(self.actions))]
-        for _ in range(FRAME_SKIP):
-            self.ale.act(action)
-        if self.ale.game_over():
-            self.ale.reset_game()
-
-
-class BareCheetah:
-    """The environment as gymnasium makes it."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng, self.env = rng, gymnasium.make("HalfCheetah-v5")
-        self.env.reset(seed=0)
-
-    def step(self) -> None:
-        *_, truncated, _ = self.env.step(self.rng.uniform(-1, 1, 6).astype(np.float32))
-        if truncated:
-            self.env.reset()
-
-
-class Floor:
-    """The unavoidable pieces of one iteration, with a network and a simulator of their own."""
+class Floor(Actor):
+    """The unavoidable pieces of one iteration, with a network and environments of their own."""
 
     def __init__(self, workload: Workload, agent: Any) -> None:
+        EnvCls = BarePong if workload.is_pong else BareCheetah
+        super().__init__(EnvCls, workload.B, copy.deepcopy(agent.model))
         self.workload = workload
-        self.model = copy.deepcopy(agent.model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5, fused=True)
-        self.rng = np.random.default_rng(0)
-        make_env = BarePong if workload.is_pong else BareCheetah
-        self.envs = [make_env(self.rng) for _ in range(workload.B)]
-        self.acting = self._inputs(workload.B)
-        self.batch = self._inputs(workload.batch_size)
         n = workload.batch_size
+        self.batch = self.random_inputs(n)
         self.advantage, self.return_ = torch.randn(n), torch.randn(n)
         with torch.no_grad():
             *self.old_parameters, _ = self.model(*self.batch)
         self.action = self._random_actions(n)
 
-    def _inputs(self, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        if self.workload.is_pong:
-            images = self.rng.integers(0, 256, (n, *IMAGE), dtype=np.uint8)
-            return torch.from_numpy(images), torch.zeros(n, 6), torch.zeros(n)
-        return torch.randn(n, N_OBSERVED), torch.zeros(n, 6), torch.zeros(n)
-
     def _random_actions(self, n: int) -> torch.Tensor:
         return torch.randint(6, (n, 1)) if self.workload.is_pong else torch.randn(n, 6)
-
-    @torch.no_grad()
-    def forward(self) -> None:
-        """One forward pass, batch B, as for acting."""
-        self.model(*self.acting)
-
-    def act(self) -> None:
-        """What one time step needs of network and environments."""
-        self.forward()
-        for env in self.envs:
-            env.step()
 
     def update(self) -> None:
         """One update, of the clipped surrogate or for A2C the plain one."""

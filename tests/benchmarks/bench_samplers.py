@@ -6,6 +6,11 @@ the ceiling is what it allows, were all CPUs of the machine busy with nothing el
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_samplers.py --json samplers.json
 
+The floor of each sampler is measured in the same rounds: bare environments and forward passes in as
+many processes on as many CPUs, with nothing around them. Two processes at a time are not twice as
+fast as one on every machine, and a network takes longer for two batches than for one of twice the
+size, so that the floor of a sampler with two workers is less than twice that of the serial one.
+
 ``--step-loop`` measures instead what the serial loop costs above ``env.step`` and ``agent.step``
 called in turn, which is its floor: called in a row each of them is faster than that, since it finds
 its code and data in the cache.
@@ -24,11 +29,22 @@ from typing import Any, NamedTuple
 
 import psutil
 import torch
+from bare import (
+    IMAGE,
+    N_ACTIONS,
+    N_OBSERVED,
+    Actor,
+    BareCheetah,
+    BarePong,
+    seconds_side_by_side,
+)
 
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.envs import gym
 from rlpyt.envs.atari.atari_env import AtariEnv
+from rlpyt.models.pg.atari_ff_model import AtariFfModel
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -54,6 +70,7 @@ class Workload(NamedTuple):
 
 WORKLOADS = {
     "pong": Workload(AtariEnv, {"game": "pong"}, AtariFfAgent, 5, 16),
+    "pong_32": Workload(AtariEnv, {"game": "pong"}, AtariFfAgent, 5, 32),
     "cheetah": Workload(gym.make, {"id": "HalfCheetah-v5"}, MujocoFfAgent, 50, 8),
 }
 
@@ -76,6 +93,28 @@ def start(workload: Workload, SamplerCls: Any, n_workers: int) -> Any:
     return sampler
 
 
+def bare_actor(workload: Workload, n_envs: int) -> Callable[[], Actor]:
+    """How to make the bare environments and network of a process."""
+    if workload.EnvCls is AtariEnv:
+        return lambda: Actor(BarePong, n_envs, AtariFfModel(IMAGE, N_ACTIONS))
+    return lambda: Actor(BareCheetah, n_envs, MujocoFfModel((N_OBSERVED,), N_ACTIONS))
+
+
+def floor_speed(workload: Workload, SamplerCls: Any, n_workers: int, seconds: float) -> float:
+    """Steps per second of what no arrangement of code avoids."""
+    B, n = workload.batch_B, min(n_workers, N_CPUS)
+    if issubclass(SamplerCls, SerialSampler):
+        return B / seconds_side_by_side([bare_actor(workload, B)], "act", seconds)
+    workers = [bare_actor(workload, B // n)] * n
+    if issubclass(SamplerCls, CpuSampler):
+        return B / seconds_side_by_side(workers, "act", seconds)
+    stepping = seconds_side_by_side(workers, "step", seconds)
+    if not SamplerCls.alternating:
+        return B / (stepping + seconds_side_by_side([bare_actor(workload, B)], "forward", seconds))
+    half = seconds_side_by_side([bare_actor(workload, B // 2)], "forward", seconds)
+    return B / (stepping + 2 * half / N_CPUS)  # All CPUs are busy all the time.
+
+
 def cpu_seconds(sampler: Any) -> float:
     """CPU time so far of this process and the workers."""
     pids = [None, *(worker.pid for worker in getattr(sampler, "workers", ()))]
@@ -95,9 +134,11 @@ def measure(sampler: Any, seconds: float) -> tuple[float, float]:
 def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -> dict[str, Any]:
     samplers = {name: start(workload, *SAMPLERS[name]) for name in names}
     results: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    floors: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         for name, sampler in samplers.items():
             results[name].append(measure(sampler, seconds))
+            floors[name].append(floor_speed(workload, *SAMPLERS[name], seconds / 2))
     for sampler in samplers.values():
         sampler.shutdown()
     first = [speed for speed, _ in results[names[0]]]
@@ -106,6 +147,8 @@ def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -
         cpu = statistics.median(seconds for _, seconds in pairs)
         table[name] = {
             "steps_per_second": statistics.median(speed for speed, _ in pairs),
+            "floor": statistics.median(floors[name]),
+            "share": statistics.median(s / f for (s, _), f in zip(pairs, floors[name])),
             "ratio": statistics.median(speed / serial for (speed, _), serial in zip(pairs, first)),
             "cpu_us_per_step": 1e6 * cpu,
             "ceiling": (1 if name == "serial" else N_CPUS) / cpu,
@@ -171,7 +214,8 @@ def main() -> None:
         for sampler_name, row in result[name].items():
             print(
                 f"  {sampler_name:<24} {row['steps_per_second']:8.0f} steps/s {row['ratio']:6.2f}"
-                f" {row['cpu_us_per_step']:8.0f} us CPU, ceiling {row['ceiling']:7.0f}"
+                f", floor {row['floor']:7.0f}, {100 * row['share']:4.0f} % of it"
+                f", {row['cpu_us_per_step']:6.0f} us CPU, ceiling {row['ceiling']:7.0f}"
             )
     if args.json:
         with open(args.json, "w") as file:
