@@ -136,3 +136,9 @@ def test_a_killed_process_ends_all_others(victim):
 def test_an_affinity_without_workers_is_refused(SamplerCls, affinity):
     with pytest.raises(ValueError, match="affinity"):
         start_async(SamplerCls, affinity)
+
+
+@pytest.mark.parametrize("SamplerCls", [AsyncSerialSampler, AsyncCpuSampler])
+def test_a_list_names_action_servers(SamplerCls):
+    with pytest.raises(ValueError, match="a list names action servers, which only AsyncGpuSampler"):
+        start_async(SamplerCls, [ONE])

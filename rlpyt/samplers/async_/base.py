@@ -143,7 +143,15 @@ def prepare_sampler_process(affinity: Mapping[str, Any], seed: int, name: str = 
         affinity: ``master_cpus`` (used unless ``set_affinity`` is False), optional.
         seed: of the global random generators.
         name: for the log.
+
+    Raises:
+        ValueError: if the affinity is a list, which only samplers with action servers take.
     """
+    if not isinstance(affinity, Mapping):
+        raise ValueError(
+            f"affinity['sampler'] is {affinity!r}: a list names action servers, which only "
+            "AsyncGpuSampler and the alternating ones have; give one dictionary"
+        )
     cpus = affinity.get("master_cpus")
     is_pinned = affinity.get("set_affinity", True) and can_be_pinned()
     if cpus is not None and is_pinned:
