@@ -7,6 +7,7 @@ one are ``algo.replay_ratio``: the optimizer waits for the sampler, and the samp
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections import deque
@@ -279,9 +280,13 @@ class AsyncRlEval(AsyncRlBase):
         self._log_what_is_due(0)
 
     def _log_what_is_due(self, itr: int) -> None:
-        """Write a row for every evaluation which is complete."""
+        # The last row waits for the end, when everything is learned.
+        self._log_evaluations(itr, n_rows=self.n_itr // self.log_interval_itrs)
+
+    def _log_evaluations(self, itr: int, n_rows: float = math.inf) -> None:
+        """Write a row for every evaluation which is complete, until there are ``n_rows``."""
         self._pending += self._received()
-        while None in self._pending:
+        while None in self._pending and self._n_logs < n_rows:
             end = self._pending.index(None)
             self._traj_infos, self._pending = self._pending[:end], self._pending[end + 1 :]
             sampler_itr = min(self._n_logs * self.log_interval_itrs, self._n_sampled())
@@ -297,4 +302,4 @@ class AsyncRlEval(AsyncRlBase):
 
     def _finish(self, n_itr: int) -> None:
         super()._finish(n_itr)
-        self._log_what_is_due(max(0, n_itr - 1))
+        self._log_evaluations(max(0, n_itr - 1))
