@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 
 from rlpyt.models._sizes import Sizes, as_list
 from rlpyt.models.mlp import MlpModel
@@ -183,8 +182,11 @@ def _is_plain(layer: torch.nn.Module) -> bool:
 
 def _convolve_bytes(convolution: Any, images: torch.Tensor) -> torch.Tensor:
     """``convolution(images / 255)``; the weights are scaled, which are fewer than the pixels."""
-    weight = convolution.weight * (1 / 255)
-    return F.conv2d(images, weight, convolution.bias, convolution.stride, convolution.padding)
+    # The module's own way, which knows its padding mode, dilation and groups.
+    output: torch.Tensor = convolution._conv_forward(
+        images, convolution.weight * (1 / 255), convolution.bias
+    )
+    return output
 
 
 def _layer_settings(

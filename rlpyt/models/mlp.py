@@ -23,7 +23,7 @@ IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """``x weight^T + bias``, [B,H] for ``x`` [B,F] and ``weight`` [H,F]."""
+    """``x weight^T + bias`` [...,H] for x [...,F], weight [H,F], and bias [H] or None."""
     is_wide = weight.numel() >= WIDE and x.dim() == 2 and len(x) in FEW
     if is_wide and bias is not None and x.device.type == "cpu":
         return torch.addmm(bias.unsqueeze(1), weight, x.t()).t().contiguous()

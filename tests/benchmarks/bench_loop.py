@@ -16,11 +16,10 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
 
-import ale_py
 import numpy as np
 import torch
+from bare import IMAGE, BarePong, seconds_per_call
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
@@ -33,14 +32,6 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 
 BATCH_T, BATCH_B, BATCH_SIZE = 4, 1, 32
-FRAME_SKIP, IMAGE = 4, (4, 104, 80)
-
-
-def seconds_per_call(function: Callable[[], object], n: int) -> float:
-    start = time.perf_counter()
-    for _ in range(n):
-        function()
-    return (time.perf_counter() - start) / n
 
 
 class Floor:
@@ -51,10 +42,8 @@ class Floor:
         self.model = copy.deepcopy(agent.model).train()
         self.target_model = copy.deepcopy(agent.target_model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
-        self.ale = ale_py.ALEInterface()
-        self.ale.loadROM(ale_py.roms.get_rom_path("pong"))
-        self.actions = self.ale.getMinimalActionSet()
         self.rng = np.random.default_rng(0)
+        self.env = BarePong(self.rng)
         self.n_actions = n_actions
         self.one = self._inputs(1)
         self.batch = self._inputs(BATCH_SIZE)
@@ -64,14 +53,6 @@ class Floor:
     def _inputs(self, B: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         images = torch.from_numpy(self.rng.integers(0, 256, (B, *IMAGE), dtype=np.uint8))
         return images, torch.zeros(B, self.n_actions), torch.zeros(B)
-
-    def env_step(self) -> None:
-        """One agent step of the bare emulator: its frames, no screen."""
-        action = self.actions[self.rng.integers(len(self.actions))]
-        for _ in range(FRAME_SKIP):
-            self.ale.act(action)
-        if self.ale.game_over():
-            self.ale.reset_game()
 
     @torch.no_grad()
     def forward(self) -> None:
@@ -91,7 +72,7 @@ class Floor:
     def measure(self) -> dict[str, float]:
         """Seconds of each piece, and of one iteration made of nothing else."""
         pieces = {
-            "env_step": seconds_per_call(self.env_step, 100),
+            "env_step": seconds_per_call(self.env.step, 100),
             "forward": seconds_per_call(self.forward, 40),
             "update": seconds_per_call(self.update, 10),
         }

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rlpyt.models._inputs import fold_images
+from rlpyt.models.conv2d import Conv2dModel
 from rlpyt.models.dqn import atari_r2d1_model
 from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
@@ -281,6 +282,14 @@ class TestImages:
         first.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
         torch.testing.assert_close(model(images, None, None), self.model(images, None, None))
         torch.testing.assert_close(seen[0], torch.ones(3, *SMALL))
+
+    def test_bytes_are_convolved_as_the_first_layer_says(self) -> None:
+        model = Conv2dModel(4, [4], [3], [1])
+        model.conv[0] = torch.nn.Conv2d(
+            4, 4, 3, padding=2, dilation=2, groups=2, padding_mode="circular"
+        )
+        images = torch.randint(256, (2, 4, 9, 8), dtype=torch.uint8)
+        torch.testing.assert_close(model(images), model(images.float() / 255))
 
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
     def test_layout_in_memory(self, dtype: torch.dtype) -> None:
