@@ -23,7 +23,7 @@ class A2C(PolicyGradientAlgo):
 
     Args:
         discount: per step, in [0, 1].
-        learning_rate: of the optimizer.
+        learning_rate: of the optimizer, in the first iteration.
         value_loss_coeff: weight of the error of values.
         entropy_loss_coeff: weight of the entropy of the policy.
         OptimCls: class of the optimizer.
@@ -35,6 +35,7 @@ class A2C(PolicyGradientAlgo):
         bootstrap_timelimit: an episode which its time limit cut is valued as if it went on; False
             takes it for ended, as rlpyt 0.1.2 did.
         normalize_return: learn values in units of the running standard deviation of returns.
+        linear_lr_schedule: let ``learning_rate`` fall to zero over the run, as in the paper.
 
     Source: Mnih et al. 2016, arXiv:1602.01783, algorithm S3.
     """
@@ -53,6 +54,7 @@ class A2C(PolicyGradientAlgo):
         normalize_advantage: bool = False,
         bootstrap_timelimit: bool = True,
         normalize_return: bool = False,
+        linear_lr_schedule: bool = False,
     ) -> None:
         if optim_kwargs is None:
             optim_kwargs = {}
@@ -70,6 +72,7 @@ class A2C(PolicyGradientAlgo):
         opt_info = self._get_empty_optim_info()
         self._apply_optimization(self._get_loss_values(samples), opt_info)
         self.update_obs_rms(samples)
+        self.update_itr_hyperparams(itr)
         return opt_info._make(x[0] if len(x) == 1 else x for x in opt_info)
 
     def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

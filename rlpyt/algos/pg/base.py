@@ -15,6 +15,7 @@ from rlpyt.algos.pg._losses import squared_value_loss
 from rlpyt.algos.pg._moments import RunningStd, normalize
 from rlpyt.algos.pg._resets import inputs_when_acting, resets, with_resets
 from rlpyt.algos.pg._returns import returns_and_advantages
+from rlpyt.algos.pg._schedule import LinearDecay
 from rlpyt.algos.pg._time_limits import timeouts, to_model_state, values_of_cut_episodes
 from rlpyt.core.records import BatchSpec
 from rlpyt.returns.valid import valid_from_done
@@ -54,7 +55,12 @@ class PolicyGradientAlgo(GradientUpdates):
     bootstrap_value = True
     opt_info_fields = tuple(OptInfo._fields)
     # Of settings which constructors of subclasses may lack.
-    optional_settings: dict[str, Any] = {"bootstrap_timelimit": True, "normalize_return": False}
+    optional_settings: dict[str, Any] = {
+        "bootstrap_timelimit": True,
+        "normalize_return": False,
+        "linear_lr_schedule": False,
+    }
+    lr_scheduler: Any = None
 
     gae_lambda: float
     value_loss_coeff: float
@@ -62,6 +68,7 @@ class PolicyGradientAlgo(GradientUpdates):
     normalize_advantage: bool
     bootstrap_timelimit: bool
     normalize_return: bool
+    linear_lr_schedule: bool
     loss: Any
 
     _told_of_stand_in = False
@@ -80,7 +87,7 @@ class PolicyGradientAlgo(GradientUpdates):
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
-        """Set up the optimizer.
+        """Set up the optimizer, and the schedule of its learning rate.
 
         Raises:
             ValueError: if a setting cannot work, alone or with this agent and sampler.
@@ -93,7 +100,10 @@ class PolicyGradientAlgo(GradientUpdates):
         self._fill_in_defaults()
         self._check_settings(examples)
         self._return_std = RunningStd()
+        self.lr_scheduler = None  # Of an earlier run.
         self.optim_initialize(rank)
+        if self.linear_lr_schedule:
+            self.lr_scheduler = LinearDecay(self.optimizer, self.n_itr)
 
     def _fill_in_defaults(self) -> None:
         for name, default in self.optional_settings.items():
@@ -295,7 +305,25 @@ class PolicyGradientAlgo(GradientUpdates):
             observation = observation[valid_from_done(samples.env.done) > 0]
         self.agent.update_obs_rms(observation)
 
+    def update_itr_hyperparams(self, itr: int) -> None:
+        """Advance the schedule to the iteration after ``itr``."""
+        if self.lr_scheduler is not None:
+            self.lr_scheduler.step()
+
     # --- State -------------------------------------------------------------------------------
+
+    def optim_state_dict(self) -> Any:
+        """State of the optimizer and, as a further entry, of the schedule."""
+        state = super().optim_state_dict()
+        if self.lr_scheduler is None:
+            return state
+        return {**state, "schedule": self.lr_scheduler.state_dict()}
+
+    def load_optim_state_dict(self, state_dict: Any) -> None:
+        """Take the state of :meth:`optim_state_dict`, or that of an optimizer alone."""
+        super().load_optim_state_dict(state_dict)
+        if self.lr_scheduler is not None and "schedule" in state_dict:
+            self.lr_scheduler.load_state_dict(state_dict["schedule"])
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "return_std": self._return_std.state_dict()}

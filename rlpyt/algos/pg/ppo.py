@@ -11,7 +11,6 @@ from rlpyt.algos._settings import check_at_least_one, check_positive
 from rlpyt.algos.pg._losses import clipped_surrogate_loss, clipped_value_loss
 from rlpyt.algos.pg._minibatches import flatten_time, iterate_parts, shuffled_parts
 from rlpyt.algos.pg._resets import resets
-from rlpyt.algos.pg._schedule import LinearDecay
 from rlpyt.algos.pg.base import OptInfo as OptInfo
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.core.records import AgentInputs as AgentInputs
@@ -74,7 +73,6 @@ class PPO(PolicyGradientAlgo):
     minibatches: int
     epochs: int
     ratio_clip: float
-    linear_lr_schedule: bool
     value_clip: float | None
     recompute_returns: bool
     optional_settings = {
@@ -82,7 +80,6 @@ class PPO(PolicyGradientAlgo):
         "value_clip": None,
         "recompute_returns": False,
     }
-    lr_scheduler: Any = None
     _schedule_itr = 0
 
     def __init__(
@@ -113,18 +110,15 @@ class PPO(PolicyGradientAlgo):
     # --- Set-up ------------------------------------------------------------------------------
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Set up as :meth:`PolicyGradientAlgo.initialize`, and start the schedule.
+        """Set up as :meth:`PolicyGradientAlgo.initialize`.
 
         Raises:
             ValueError: if a setting cannot work, alone or with this agent and sampler.
         """
         self._ratio_clip = self.ratio_clip
-        self.lr_scheduler = None
         super().initialize(*args, **kwargs)
         self._batch_size = self.batch_spec.size // self.minibatches
         self._rng = make_generator()
-        if self.linear_lr_schedule:
-            self.lr_scheduler = LinearDecay(self.optimizer, self.n_itr)
 
     def _fill_in_defaults(self) -> None:
         super()._fill_in_defaults()
@@ -327,9 +321,8 @@ class PPO(PolicyGradientAlgo):
         return valid_mean(clipped_value_loss(value, return_, old_value, self.value_clip), valid)
 
     def update_itr_hyperparams(self, itr: int) -> None:
-        """Advance the schedule to the iteration after ``itr``."""
+        super().update_itr_hyperparams(itr)
         if self.lr_scheduler is not None:
-            self.lr_scheduler.step()
             self._set_ratio_clip(itr + 1)
 
     def _set_ratio_clip(self, itr: int) -> None:
@@ -343,15 +336,11 @@ class PPO(PolicyGradientAlgo):
         state = super().optim_state_dict()
         if self.lr_scheduler is None:
             return state
-        schedule = self.lr_scheduler.state_dict()
-        return {**state, "schedule": schedule, "schedule_itr": self._schedule_itr}
+        return {**state, "schedule_itr": self._schedule_itr}
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
-        """Take the state of :meth:`optim_state_dict`, or that of an optimizer alone."""
         super().load_optim_state_dict(state_dict)
         if self.lr_scheduler is not None:
-            schedule = state_dict.get("schedule", self.lr_scheduler.state_dict())
-            self.lr_scheduler.load_state_dict(schedule)
             self._set_ratio_clip(state_dict.get("schedule_itr", self._schedule_itr))
 
     def state_dict(self) -> dict[str, Any]:

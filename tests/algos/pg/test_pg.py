@@ -314,6 +314,19 @@ def test_without_a_schedule() -> None:
     assert setup.algo.optim_state_dict().keys() == {"state", "param_groups"}
 
 
+def test_schedule_of_a2c() -> None:
+    setup = Setup(A2C(learning_rate=0.1, linear_lr_schedule=True), n_itr=4)
+    found = []
+    for itr in range(3):
+        found.append(setup.algo.optimizer.param_groups[0]["lr"])
+        setup.train(itr, itr + 1)
+    assert found == pytest.approx([0.1, 0.075, 0.05])
+    other = Setup(A2C(learning_rate=0.1, linear_lr_schedule=True), n_itr=4)
+    other.algo.load_optim_state_dict(copy.deepcopy(setup.algo.optim_state_dict()))
+    assert other.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.025)
+    assert Setup(A2C(learning_rate=0.1), n_itr=4).algo.lr_scheduler is None
+
+
 def test_another_schedule_in_the_place_of_the_linear_one() -> None:
     # Programs assign lr_scheduler; only the methods of our own class were called on it.
     class Halving(PPO):
