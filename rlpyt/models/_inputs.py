@@ -47,8 +47,16 @@ def fold_images(images: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
     """
     images, lead = fold(images, 3)
     if torch.is_grad_enabled() and images.device.type == "cpu":
-        images = images.contiguous(memory_format=torch.channels_last)
+        images = _with_channels_last(images)
     return images if images.dtype == torch.uint8 else _floating(images), lead
+
+
+def _with_channels_last(images: torch.Tensor) -> torch.Tensor:
+    """[B,C,H,W] with the channels adjacent in memory."""
+    if images.dtype != torch.uint8 or images.shape[1] > 12:
+        return images.contiguous(memory_format=torch.channels_last)
+    # Bytes in few channels: more than twice as fast as torch's way, which moves one at a time.
+    return torch.stack(images.unbind(1), dim=-1).permute(0, 3, 1, 2)
 
 
 def fold_vectors(observation: torch.Tensor, n_dim: int) -> tuple[torch.Tensor, LeadingDims]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from rlpyt.models._sizes import Sizes, as_list
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, run_layers
 from rlpyt.models.utils import Size, conv2d_output_shape
 from rlpyt.utils import torch_compat
 
@@ -65,7 +65,8 @@ class Conv2dModel(torch.nn.Module):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map images [B,C,H,W] to feature maps [B,C',H',W']; uint8 is scaled by 1/255."""
         layers = list(self.conv)
-        if input.dtype == torch.uint8:
+        is_bytes = input.dtype == torch.uint8
+        if is_bytes:
             input = input.float()
             if layers and _is_plain(layers[0]):
                 input = _convolve_bytes(layers.pop(0), input)
@@ -73,8 +74,7 @@ class Conv2dModel(torch.nn.Module):
                 input = input.mul_(1 / 255)
         if not layers:
             return input
-        for layer in layers[:-1]:
-            input = layer(input)
+        input = run_layers(layers[:-1], input, is_own=is_bytes)
         # What follows flattens the maps. Laid out for that before the last nonlinearity, they meet
         # gradients of the same layout, which saves 3% of a training step (batch 32, CPU).
         output: torch.Tensor = layers[-1](input.contiguous())

@@ -30,26 +30,31 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> 
     return F.linear(x, weight, bias)
 
 
-def run_layers(layers: Iterable[Any], x: torch.Tensor) -> torch.Tensor:
+def run_layers(layers: Iterable[Any], x: torch.Tensor, is_own: bool = False) -> torch.Tensor:
     """What ``torch.nn.Sequential`` of ``layers`` makes of ``x``, at less cost.
 
     For small batches, calling modules costs as much as what they compute. The plain linear layers
     and nonlinearities among them are computed here; the nonlinearities overwrite what a linear
-    layer gave, which nothing else refers to.
+    layer or a convolution gave, which neither of them needs for its gradient.
+
+    Args:
+        layers: in order.
+        x: of the first.
+        is_own: whether ``x`` itself may be overwritten.
     """
-    is_own = False  # Whether ``x`` may be overwritten: only linear layers do not need it again.
     for layer in layers:
         kind = type(layer)
-        if kind is torch.nn.Linear and not torch_compat.has_hooks(layer):
+        has_hooks = torch_compat.has_hooks(layer)
+        if kind is torch.nn.Linear and not has_hooks:
             parameters = layer._parameters  # Attributes of modules take longer.
             x = linear(x, parameters["weight"], parameters["bias"])
             is_own = True
             continue
-        if is_own and kind in IN_PLACE and not torch_compat.has_hooks(layer):
+        if is_own and kind in IN_PLACE and not has_hooks:
             x = IN_PLACE[kind](x)
         else:
             x = layer(x)
-        is_own = False
+        is_own = kind is torch.nn.Conv2d and not has_hooks
     return x
 
 

@@ -292,11 +292,34 @@ class TestImages:
         torch.testing.assert_close(model(images), model(images.float() / 255))
 
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
-    def test_layout_in_memory(self, dtype: torch.dtype) -> None:
+    def test_gradients_are_those_of_the_layers_one_by_one(self, dtype: torch.dtype) -> None:
+        # Nonlinearities overwrite what the convolutions gave.
+        model = Conv2dModel(4, [3, 5, 4], [3, 3, 2], [2, 1, 1])
+        images = torch.randint(256, (2, 4, 12, 11), dtype=torch.uint8)
+        if dtype != torch.uint8:
+            images = images / 255
+        layers = copy.deepcopy(model.conv)
+        kept = []
+        for module in (model.conv[2], layers[2]):
+            module.register_forward_hook(lambda *args: kept.append((args[2], args[2].clone())))
+        twin = layers(images / 255 if dtype == torch.uint8 else images)
+        torch.testing.assert_close(model(images), twin)
+        model(images).square().sum().backward()
+        twin.square().sum().backward()
+        for mine, theirs in zip(model.parameters(), layers.parameters()):
+            torch.testing.assert_close(mine.grad, theirs.grad)
+        for output, as_it_was in kept:  # What a hook was shown stays.
+            assert torch.equal(output, as_it_was)
+
+    @pytest.mark.parametrize("n_channels", [1, 3, 4, 16])
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
+    def test_layout_in_memory(self, dtype: torch.dtype, n_channels: int) -> None:
         """Channels last make the backward pass on the CPU faster, but not the forward pass."""
-        images = torch.ones(4, 3, *SMALL, dtype=dtype)
+        images = torch.randint(256, (4, n_channels, 2, *SMALL[1:])).to(dtype)[:, :, 1]
         folded, _ = fold_images(images)
         assert folded.is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(folded, images)
+        images = images.contiguous()
         with torch.no_grad():
             folded, _ = fold_images(images)
         assert folded.is_contiguous()
