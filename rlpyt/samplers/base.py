@@ -142,6 +142,19 @@ class BaseSampler:
                 "is the total over the evaluation environments, so give at least one step to each"
             )
 
+    def _check_started(self, to_evaluate: bool = False) -> None:
+        """Raise an error unless there is an agent, and something to evaluate it in."""
+        if to_evaluate and self.eval_n_envs < 1:
+            raise ValueError(
+                f"eval_n_envs is {self.eval_n_envs}, so there is nothing to evaluate in: give the "
+                "sampler eval_n_envs >= 1, eval_env_kwargs and eval_max_steps"
+            )
+        if not hasattr(self, "agent"):
+            raise RuntimeError(
+                f"{type(self).__name__} has neither environments nor an agent yet: call "
+                "initialize(agent) first"
+            )
+
     def _eval_quota(self) -> list[int] | None:
         """Trajectories of each evaluation environment, if their number is given."""
         if self.eval_n_episodes is None:

@@ -7,6 +7,7 @@ from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector, DbGpuResetCollector
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.parallel.base import WorkerError
 from rlpyt.samplers.parallel.cpu.collectors import (
     CpuEvalCollector,
     CpuResetCollector,
@@ -24,7 +25,6 @@ from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.samplers.vector.sampler import VectorSampler
-from rlpyt.utils._pool import WorkerError
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, start
 from tests.samplers.parts import CountEnv, EchoAgent
 
@@ -73,6 +73,15 @@ def test_evaluation_collectors_of_other_samplers_are_refused(SamplerCls):
 def test_there_is_an_evaluation_collector_by_default(SamplerCls):
     sampler = SamplerCls(CountEnv, {}, 2, 2, eval_CollectorCls=None)
     assert sampler.eval_CollectorCls is EVAL_COLLECTORS[SamplerCls]
+
+
+@pytest.mark.parametrize("SamplerCls", ALL)
+@pytest.mark.parametrize("work", ["obtain_samples", "evaluate_agent"])
+def test_not_initialized(SamplerCls, work) -> None:
+    sampler = SamplerCls(CountEnv, {}, batch_T=2, batch_B=2, eval_n_envs=2, eval_max_steps=2)
+    with pytest.raises(RuntimeError, match=r"has neither .*: call initialize\(agent\) first"):
+        getattr(sampler, work)(0)
+    sampler.shutdown()
 
 
 @pytest.mark.parametrize("SamplerCls", ALL)

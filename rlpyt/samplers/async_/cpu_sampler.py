@@ -47,12 +47,6 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
             self.agent, affinity, self.seed, self._bootstrap_value, self._traj_info_kwargs
         )
 
-    def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
-        """Fill one batch, acting by the parameters which were published last."""
+    def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
+        """Let the workers act by the parameters which were published last."""
         self.agent.recv_shared_memory()
-        return super().obtain_samples(itr, db_idx)
-
-    def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation by the parameters which were published last."""
-        self.agent.recv_shared_memory()
-        return super().evaluate_agent(itr)

@@ -14,6 +14,7 @@ from rlpyt.samplers.parallel._enough import stop_at_limit
 from rlpyt.samplers.parallel.worker import GIVE_STATE, NOTHING, TAKE_STATE, sampling_process
 from rlpyt.utils._members import LifeSign
 from rlpyt.utils._pool import ProcessPool
+from rlpyt.utils._pool import WorkerError as WorkerError
 from rlpyt.utils._processes import sharing_with
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed
@@ -161,6 +162,8 @@ class ParallelSamplerBase(WorkerAssembly):
         Raises:
             WorkerError: if a worker fails.
         """
+        self._check_started()
+        self._prepare_agent(itr, to_evaluate=False)
         with self._pool.task():
             self.ctrl.itr.value = itr
             self.ctrl.barrier_in.wait()
@@ -175,11 +178,8 @@ class ParallelSamplerBase(WorkerAssembly):
             ValueError: if the sampler has no evaluation environments.
             WorkerError: if a worker fails.
         """
-        if self.eval_n_envs < 1:
-            raise ValueError(
-                f"eval_n_envs is {self.eval_n_envs}, so there is nothing to evaluate in: give the "
-                "sampler eval_n_envs >= 1, eval_env_kwargs and eval_max_steps"
-            )
+        self._check_started(to_evaluate=True)
+        self._prepare_agent(itr, to_evaluate=True)
         with self._pool.task():
             self.ctrl.itr.value = itr
             self.sync.stop_eval.value = False
@@ -193,6 +193,9 @@ class ParallelSamplerBase(WorkerAssembly):
         infos = self.eval_traj_infos_queue.take(self.eval_max_trajectories)
         self._log_evaluation(len(infos))
         return infos
+
+    def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
+        """What this process does before the workers begin."""
 
     def _during_batch(self, itr: int) -> None:
         """What this process does while the workers collect."""

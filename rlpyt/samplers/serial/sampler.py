@@ -138,6 +138,7 @@ class SerialSampler(BaseSampler):
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch; see :meth:`BaseSampler.obtain_samples`."""
+        self._check_started()
         self.agent_inputs, self.traj_infos, completed_infos = self.collector.collect_batch(
             self.agent_inputs, self.traj_infos, itr
         )
@@ -150,11 +151,7 @@ class SerialSampler(BaseSampler):
         Raises:
             ValueError: if the sampler has no evaluation environments.
         """
-        if self.eval_collector is None:
-            raise ValueError(
-                f"eval_n_envs is {self.eval_n_envs}, so there is nothing to evaluate in: give the "
-                "sampler eval_n_envs >= 1, eval_env_kwargs and eval_max_steps"
-            )
+        self._check_started(to_evaluate=True)
         infos: list[Any] = self.eval_collector.collect_evaluation(itr)
         return infos
 

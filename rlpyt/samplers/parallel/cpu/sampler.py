@@ -27,12 +27,6 @@ class CpuSampler(ParallelSamplerBase):
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
 
-    def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
-        """Let the workers act by the present parameters, and collect one batch."""
+    def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
+        """Let the workers act by the present parameters."""
         self.agent.sync_shared_memory()
-        return super().obtain_samples(itr)
-
-    def evaluate_agent(self, itr: int) -> list[Any]:
-        """Let the workers act by the present parameters, and evaluate."""
-        self.agent.sync_shared_memory()
-        return super().evaluate_agent(itr)

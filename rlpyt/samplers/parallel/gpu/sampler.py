@@ -59,7 +59,6 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch, choosing the actions here."""
-        self.agent.sample_mode(itr)
         batch = super().obtain_samples(itr)
         for group in self.training_groups():
             group.require_drained()
@@ -67,11 +66,16 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation, choosing the actions here."""
-        self.agent.eval_mode(itr)
         traj_infos = super().evaluate_agent(itr)
         for group in self.evaluation_groups():
             group.require_drained()
         return traj_infos
+
+    def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
+        if to_evaluate:
+            self.agent.eval_mode(itr)
+        else:
+            self.agent.sample_mode(itr)
 
     def _during_batch(self, itr: int) -> None:
         self.serve_actions(itr)
