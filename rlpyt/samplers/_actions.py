@@ -74,7 +74,6 @@ class ServedActions:
         self._agent_info = step.agent_info
         self._sync = sync
         self._may_stop = may_stop
-        self._is_stopped = False
 
     @classmethod
     def of(cls, collector: Any, inputs: AgentInputs) -> ServedActions:
@@ -86,8 +85,7 @@ class ServedActions:
         """Return copies of action [B,...], and agent_info [B,...], or None to stop."""
         self._sync.obs_ready.release()
         self._sync.act_ready.acquire()
-        self._is_stopped = self._may_stop and bool(self._sync.stop_eval.value)
-        if self._is_stopped:
+        if self._may_stop and self._sync.stop_eval.value:
             return None
         # A copy, since environments may keep what they were given.
         return _copy(self.inputs.prev_action), self._agent_info
@@ -96,9 +94,8 @@ class ServedActions:
         """The server does so."""
 
     def finish(self, sink: BatchSink | NoSink) -> None:
-        """After the last step: let the server look at the present inputs."""
-        if not self._is_stopped:
-            self._sync.obs_ready.release()
+        """After the last step, or instead of it: let the server look at the present inputs."""
+        self._sync.obs_ready.release()
 
 
 def _copy(buffer: Nested) -> Nested:

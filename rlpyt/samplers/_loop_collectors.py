@@ -16,12 +16,7 @@ from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartColle
 
 
 class LoopCollector(DecorrelatingStartCollector):
-    """Collects batches in the one step loop; subclasses name their choices.
-
-    Attributes:
-        completed_at: time step and index of the environment of each trajectory completed in the
-            last batch.
-    """
+    """Collects batches in the one step loop; subclasses name their choices."""
 
     actions: type[LocalActions] | type[ServedActions]
     on_done: type[ResetNow] | type[HoldUntilBatchEnd]
@@ -30,6 +25,7 @@ class LoopCollector(DecorrelatingStartCollector):
     _loop_parts: tuple[Any, ...] = ()
     _sinks: tuple[tuple[Any, BatchSink], ...] = ()
     _put_off: dict[str, Any] = {}
+    _completed: Sequence[tuple[Any, tuple[int, int]]] = ()
 
     def collect_batch(
         self, agent_inputs: AgentInputs, traj_infos: list[Any], itr: int
@@ -48,8 +44,16 @@ class LoopCollector(DecorrelatingStartCollector):
             self.agent.sample_mode(itr)
         loop = self._loop_over(agent_inputs, traj_infos)
         completed = loop.run(self.batch_T, self._sink(loop.inputs))
-        self.completed_at = loop.completed_at
+        self._completed = list(zip(completed, loop.completed_at))
         return agent_inputs, traj_infos, completed
+
+    def place_of(self, traj_info: Any) -> tuple[int, int] | None:
+        """Time step and index of the environment where a trajectory of the last batch ended.
+
+        Returns:
+            None for trajectory infos which a subclass made by itself.
+        """
+        return next((place for info, place in self._completed if info is traj_info), None)
 
     def reset_if_needed(self, agent_inputs: AgentInputs) -> None:
         """Reset environments between batches, where that was put off."""

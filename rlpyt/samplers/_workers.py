@@ -21,7 +21,13 @@ class TrajInfoQueue(CountedQueue):
 
     def __init__(self, pool: ProcessPool) -> None:
         super().__init__(pool)
+        self._n_infos = pool.context.RawValue("l", 0)
         self._received: list[tuple[Place, Any]] = []
+
+    @property
+    def n_infos(self) -> int:
+        """Trajectory infos that were ever put."""
+        return int(self._n_infos.value)
 
     def put(self, item: Any, place: Place = _UNKNOWN) -> None:
         """Send a trajectory info.
@@ -31,6 +37,9 @@ class TrajInfoQueue(CountedQueue):
             place: where it was completed.
         """
         super().put((place, item))
+        if item is not None:
+            with self._lock:
+                self._n_infos.value += 1
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         return super().get(block, timeout)[1]

@@ -12,7 +12,7 @@ from rlpyt.samplers.async_.alternating_sampler import (
     AsyncAlternatingSampler,
     AsyncNoOverlapAlternatingSampler,
 )
-from rlpyt.samplers.async_.collectors import DbGpuResetCollector
+from rlpyt.samplers.async_.collectors import DbGpuResetCollector, DoubleBufferCollectorMixin
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
@@ -20,6 +20,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils._pool import WorkerError
 from rlpyt.utils.buffer import torchify_buffer
 from tests.samplers.parallel_parts import DiceEnv, RuleAgent, as_dict, assert_equal, start
+from tests.samplers.test_parallel_samplers import OwnCpuCollector
 
 EVALUATION = dict(eval_n_envs=4, eval_max_steps=80)
 LIMITS = {
@@ -59,6 +60,24 @@ def start_async(SamplerCls, affinity, **kwargs):
     sampler.async_initialize(SharedRule(), True, traj_info_kwargs=traj_info_kwargs, seed=3)
     sampler.initialize(affinity)
     return sampler
+
+
+class OwnDoubleCollector(DoubleBufferCollectorMixin, OwnCpuCollector):
+    """A loop of the user, which knows of one batch only."""
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "affinity"), [(AsyncSerialSampler, {}), (AsyncCpuSampler, TWO)]
+)
+def test_double_buffer_before_any_collector(SamplerCls, affinity):
+    # The mixin was a collector itself, so that its loop ran instead.
+    ours, _ = start(SerialSampler, 0, RuleAgent())
+    sampler = start_async(SamplerCls, affinity, CollectorCls=OwnDoubleCollector)
+    for itr in range(3):
+        sampler.obtain_samples(itr, itr % 2)
+        batch = torchify_buffer(sampler.double_buffer[itr % 2])
+        assert_equal(as_dict(batch), as_dict(ours.obtain_samples(itr)[0]))
+    sampler.shutdown()
 
 
 @cache

@@ -19,7 +19,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
     NoOverlapAlternatingSampler,
 )
-from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector
+from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler, GpuSamplerBase, StepBuffer
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -374,6 +374,16 @@ class OwnSampler(OwnActionServer, GpuSamplerBase):
         return self.samples_pyt, drain_queue(self.traj_infos_queue)
 
 
+class InheritedCpuCollector(CpuResetCollector):
+    """A collector of the library in all but its loop."""
+
+    collect_batch = OwnCpuCollector.collect_batch
+
+
+class InheritedGpuCollector(GpuResetCollector):
+    collect_batch = OwnGpuCollector.collect_batch
+
+
 @pytest.mark.parametrize(
     ("SamplerCls", "CollectorCls"),
     [
@@ -383,6 +393,8 @@ class OwnSampler(OwnActionServer, GpuSamplerBase):
         (OwnSampler, GpuResetCollector),
         (AlternatingSampler, OwnGpuCollector),
         (NoOverlapAlternatingSampler, OwnGpuCollector),
+        (CpuSampler, InheritedCpuCollector),
+        (GpuSampler, InheritedGpuCollector),
     ],
 )
 def test_loops_of_research_code(SamplerCls, CollectorCls):
@@ -393,6 +405,43 @@ def test_loops_of_research_code(SamplerCls, CollectorCls):
         expected, expected_infos = ours.obtain_samples(itr)
         assert_equal(as_dict(samples), as_dict(expected))
         assert sorted(i.Return for i in infos) == sorted(i.Return for i in expected_infos)
+    sampler.shutdown()
+
+
+class OneMore:
+    """Tells of one trajectory more than there were."""
+
+    def collect_batch(self, *args):
+        agent_inputs, traj_infos, completed = super().collect_batch(*args)
+        extra = self.TrajInfoCls()
+        extra.Return = -99
+        return agent_inputs, traj_infos, [*completed, extra]
+
+
+class OneMoreCpuCollector(OneMore, CpuResetCollector): ...
+
+
+class OneMoreGpuCollector(OneMore, GpuResetCollector): ...
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "CollectorCls"),
+    [
+        (SerialSampler, OneMoreCpuCollector),
+        (CpuSampler, OneMoreCpuCollector),
+        (GpuSampler, OneMoreGpuCollector),
+    ],
+)
+def test_trajectories_which_a_collector_adds_arrive(SamplerCls, CollectorCls):
+    # Those beyond the ones of the loop were dropped on the way from a worker.
+    ours, _ = start(SerialSampler, 0, RuleAgent())
+    sampler, _ = start(SamplerCls, 2, RuleAgent(), CollectorCls=CollectorCls)
+    n_collectors = 1 if SamplerCls is SerialSampler else 2
+    for itr in range(4):
+        returns = [info.Return for info in sampler.obtain_samples(itr)[1]]
+        assert returns.count(-99) == n_collectors
+        expected = [info.Return for info in ours.obtain_samples(itr)[1]]
+        assert [r for r in returns if r != -99] == expected
     sampler.shutdown()
 
 
@@ -440,6 +489,117 @@ def test_evaluation_of_research_code(limit):
         infos = sampler.evaluate_agent(itr)
         assert {info.Return for info in infos} == {10}
         assert len(infos) == 10 if limit is None else 3 <= len(infos) <= 10
+        sampler.obtain_samples(itr)
+    sampler.shutdown()
+
+
+class OwnServedEvaluation(BaseEvalCollector):
+    """The same, for actions which are served."""
+
+    def collect_evaluation(self, itr):
+        act_ready, obs_ready, step = self.sync.act_ready, self.sync.obs_ready, self.step_buffer_np
+        traj_infos = [self.TrajInfoCls() for _ in self.envs]
+        for b, env in enumerate(self.envs):
+            step.observation[b] = env.reset()
+        step.done[:] = False
+        obs_ready.release()
+        for _ in range(self.max_T):
+            act_ready.acquire()
+            if self.sync.stop_eval.value:
+                obs_ready.release()
+                break
+            for b, env in enumerate(self.envs):
+                o, r, d, env_info = env.step(step.action[b].copy())
+                traj_infos[b].step(step.observation[b], step.action[b], r, d, None, env_info)
+                if env_info.traj_done:
+                    self.traj_infos_queue.put(traj_infos[b].terminate(o))
+                    traj_infos[b] = self.TrajInfoCls()
+                    o = env.reset()
+                step.observation[b], step.reward[b], step.done[b] = o, r, d
+            obs_ready.release()
+        self.traj_infos_queue.put(None)
+
+
+class OwnEvaluationServer(OwnActionServer):
+    """Takes the trajectories out of the queue by itself, and hands them on."""
+
+    def serve_actions_evaluation(self, itr):
+        obs_ready, act_ready = self.sync.obs_ready, self.sync.act_ready
+        step_np, agent_inputs = self.eval_step_buffer_np, self.eval_agent_inputs
+        step_np.action[:], step_np.reward[:] = 1, 0
+        self.agent.reset()
+        traj_infos = []
+        for t in range(self.eval_max_T):
+            if t % 5 == 0:
+                traj_infos += drain_queue(self.eval_traj_infos_queue, guard_sentinel=True)
+            for semaphore in obs_ready:
+                semaphore.acquire()
+            self._reset_done(step_np)
+            step_np.action[:] = numpify_buffer(self.agent.step(*agent_inputs).action)
+            if t % 5 == 0 and len(traj_infos) >= (self.eval_max_trajectories or np.inf):
+                self.sync.stop_eval.value = True
+            for semaphore in act_ready:
+                semaphore.release()
+            if self.sync.stop_eval.value:
+                break
+        for semaphore in obs_ready:
+            semaphore.acquire()
+            assert not semaphore.acquire(block=False)
+        return traj_infos
+
+
+class OwnEvaluatingSampler(OwnEvaluationServer, GpuSamplerBase): ...
+
+
+class WhollyOwnSampler(OwnEvaluatingSampler):
+    """Counts that every worker says when it is done."""
+
+    def evaluate_agent(self, itr):
+        self.ctrl.do_eval.value, self.sync.stop_eval.value = True, False
+        self.agent.eval_mode(itr)
+        self.ctrl.barrier_in.wait()
+        traj_infos = self.serve_actions_evaluation(itr)
+        self.ctrl.barrier_out.wait()
+        traj_infos += drain_queue(self.eval_traj_infos_queue, n_sentinel=self.n_worker)
+        self.ctrl.do_eval.value = False
+        return traj_infos
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+@pytest.mark.parametrize("EvalCls", [OwnServedEvaluation, GpuEvalCollector])
+@pytest.mark.parametrize("SamplerCls", [GpuSampler, OwnEvaluatingSampler, WhollyOwnSampler])
+def test_served_evaluation_of_research_code(SamplerCls, EvalCls, limit):
+    # At the limit, workers and server of the library made one step less than those of others.
+    evaluation = dict(eval_n_envs=2, eval_max_steps=40, eval_max_trajectories=limit)
+    sampler, _ = start(SamplerCls, EnvCls=CountEnv, eval_CollectorCls=EvalCls, **evaluation)
+    for itr in range(3):
+        infos = sampler.evaluate_agent(itr)
+        assert {info.Return for info in infos} == {10}
+        assert len(infos) == 10 if limit is None else 3 <= len(infos) < 10
+        sampler.obtain_samples(itr)
+    sampler.shutdown()
+
+
+class CountingSampler(CpuSampler):
+    """Waits until every worker said that it is done."""
+
+    def evaluate_agent(self, itr):
+        self.ctrl.itr.value = itr
+        self.ctrl.do_eval.value, self.sync.stop_eval.value = True, False
+        self.ctrl.barrier_in.wait()
+        self.ctrl.barrier_out.wait()
+        traj_infos = drain_queue(self.eval_traj_infos_queue, n_sentinel=self.n_worker)
+        self.ctrl.do_eval.value = False
+        return traj_infos
+
+
+@pytest.mark.parametrize("EvalCls", [OwnEvaluation, CpuEvalCollector])
+def test_workers_without_evaluation_say_that_they_are_done(EvalCls):
+    # They said nothing, and who counted them waited for ever.
+    evaluation = dict(eval_n_envs=1, eval_max_steps=20, eval_CollectorCls=EvalCls)
+    sampler, _ = start(CountingSampler, 2, EnvCls=CountEnv, **evaluation)
+    for itr in range(2):
+        assert [info.Return for info in sampler.evaluate_agent(itr)] == [10] * 5
         sampler.obtain_samples(itr)
     sampler.shutdown()
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._loop_collectors import LoopCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
 
 
-class DoubleBufferCollectorMixin(LoopCollector):
+class DoubleBufferCollectorMixin:
     """Takes a pair of batches as ``samples_np``; ``sync.db_idx`` says which one is filled.
 
-    It stands before the collector among the bases.
+    It stands before the collector, which may be any, among the bases.
 
     Args:
         *args: of the collector.
@@ -23,6 +22,9 @@ class DoubleBufferCollectorMixin(LoopCollector):
         samples_np: the one which was filled last.
     """
 
+    samples_np: Any
+    sync: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.double_buffer = self.samples_np
@@ -31,7 +33,7 @@ class DoubleBufferCollectorMixin(LoopCollector):
     def collect_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As of the collector, into the batch which is free."""
         self.samples_np = self.double_buffer[self.sync.db_idx.value]
-        return super().collect_batch(*args, **kwargs)
+        return super().collect_batch(*args, **kwargs)  # type: ignore[misc]
 
 
 class DbCpuResetCollector(DoubleBufferCollectorMixin, CpuResetCollector):

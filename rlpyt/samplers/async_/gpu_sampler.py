@@ -103,8 +103,8 @@ class AsyncGpuSamplerBase(ActionServerProcess):
     def _during_batch(self, itr: int) -> None:
         """The servers are at work."""
 
-    def _during_evaluation(self, itr: int) -> None:
-        ParallelSamplerBase._during_evaluation(self, itr)
+    def _during_evaluation(self, itr: int) -> list[Any]:
+        return ParallelSamplerBase._during_evaluation(self, itr)
 
     def _limit_for_workers(self) -> int | None:
         return self.eval_max_trajectories or self.eval_n_episodes

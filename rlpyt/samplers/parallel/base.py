@@ -187,10 +187,10 @@ class ParallelSamplerBase(WorkerAssembly):
                 life.values[LifeSign.STEPS] = 0
             self.ctrl.do_eval.value = True
             self.ctrl.barrier_in.wait()
-            self._during_evaluation(itr)
+            infos = self._during_evaluation(itr)
             self.ctrl.barrier_out.wait()
             self.ctrl.do_eval.value = False
-        infos = self.eval_traj_infos_queue.take(self.eval_max_trajectories)
+        infos += self.eval_traj_infos_queue.take(self.eval_max_trajectories)
         self._log_evaluation(len(infos))
         return infos
 
@@ -200,11 +200,15 @@ class ParallelSamplerBase(WorkerAssembly):
     def _during_batch(self, itr: int) -> None:
         """What this process does while the workers collect."""
 
-    def _during_evaluation(self, itr: int) -> None:
-        """What this process does while the workers evaluate: see when there are enough."""
+    def _during_evaluation(self, itr: int) -> list[Any]:
+        """What this process does while the workers evaluate: see when there are enough.
+
+        Returns:
+            Trajectory infos which were taken out of the queue meanwhile.
+        """
         limit = self._limit_for_workers()
         if limit is None:
-            return
+            return []
         stop_at_limit(
             self._pool,
             self.eval_traj_infos_queue,
@@ -214,6 +218,7 @@ class ParallelSamplerBase(WorkerAssembly):
             self.sync.stop_eval,
             EVAL_TRAJ_CHECK,
         )
+        return []
 
     def _limit_for_workers(self) -> int | None:
         """The number of trajectories at which workers have to be told to stop, if there is one."""

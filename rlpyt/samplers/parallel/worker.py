@@ -134,6 +134,8 @@ class SamplingWorker:
             self._collect(ctrl.itr.value)
         elif self.eval_collector is not None:
             self.eval_collector.collect_evaluation(ctrl.itr.value)
+        else:  # As evaluation collectors do in the end: samplers of users count that.
+            self.common.eval_traj_infos_queue.put(None)
         self._rest()
         ctrl.barrier_out.wait()
         return True
@@ -152,11 +154,11 @@ class SamplingWorker:
             self.agent_inputs, self.traj_infos, itr
         )
         ranks = self.own.env_ranks
-        places = [(0, ranks[0])] * len(completed)  # Of a collector which does not know them.
-        if isinstance(self.collector, LoopCollector):
-            places = [(t, ranks[b]) for t, b in self.collector.completed_at]
-        for place, info in zip(places, completed):
-            self.common.traj_infos_queue.put(info, place)
+        for info in completed:
+            # A collector of the user, or what it adds, may not know the place.
+            known = isinstance(self.collector, LoopCollector) and self.collector.place_of(info)
+            t, b = known or (0, 0)
+            self.common.traj_infos_queue.put(info, (t, ranks[b]))
 
     def _make_envs(
         self, envs: list[Any], env_kwargs: Any, first: int, env_ranks: Sequence[int]

@@ -62,14 +62,15 @@ class _ServerBase:
             for group in groups:
                 group.release_actions()
         for group in groups:
+            group.await_observations()
             group.finish()
         return []
 
     def _limit_is_reached(self) -> Any:
         """What is asked before each step, or None if there is no limit but that of steps."""
         limit = self.eval_max_trajectories or self.eval_n_episodes
-        queue, before = self.eval_traj_infos_queue, self.eval_traj_infos_queue.n_put
-        return None if limit is None else lambda: queue.n_put - before >= limit
+        queue, before = self.eval_traj_infos_queue, self.eval_traj_infos_queue.n_infos
+        return None if limit is None else lambda: queue.n_infos - before >= limit
 
 
 class ActionServer(_ServerBase):

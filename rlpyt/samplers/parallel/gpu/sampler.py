@@ -80,8 +80,8 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
     def _during_batch(self, itr: int) -> None:
         self.serve_actions(itr)
 
-    def _during_evaluation(self, itr: int) -> None:
-        self.serve_actions_evaluation(itr)
+    def _during_evaluation(self, itr: int) -> list[Any]:
+        return list(self.serve_actions_evaluation(itr) or ())  # Users' servers drain the queue.
 
     def training_groups(self) -> Sequence[Group]:
         return self._groups
