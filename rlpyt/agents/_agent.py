@@ -23,12 +23,6 @@ def without_ddp(model: Any) -> Any:
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
-def switch_training(model: Any, is_training: bool) -> None:
-    """``model.train(is_training)``, if it is not so already: every module of it is visited."""
-    if model.training != is_training:
-        model.train(is_training)
-
-
 class BaseAgent:
     """Acts for the sampler and computes with gradients for the algorithm, by one model.
 
@@ -259,17 +253,17 @@ class BaseAgent:
 
     def train_mode(self, itr: int) -> None:
         """Prepare to be trained in iteration ``itr``."""
-        switch_training(self.model, True)
+        self.model.train()
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
         """Prepare to act, exploring, in iteration ``itr``."""
-        switch_training(self.model, False)
+        self.model.eval()
         self._mode = "sample"
 
     def eval_mode(self, itr: int) -> None:
         """Prepare to act for evaluation in iteration ``itr``."""
-        switch_training(self.model, False)
+        self.model.eval()
         self._mode = "eval"
 
     # --- Parameters and state ----------------------------------------------------------------

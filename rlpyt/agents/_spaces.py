@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlpyt.utils._subclassing import overrides
 
-def check_one_discrete_action(agent_name: str, space: Any) -> None:
+
+def check_one_discrete_action(agent: Any, space: Any) -> None:
     """Raise an error unless an action is one number from 0 to ``space.n - 1``.
 
     Args:
-        agent_name: for the error.
+        agent: whose users' subclasses may go on from here to other actions.
         space: of actions; without ``shape`` or ``low`` it is taken to be as it should.
 
     Raises:
         ValueError: if the space is another one.
     """
     is_single = getattr(space, "shape", ()) in ((), None)
-    if not (hasattr(space, "n") and is_single and getattr(space, "low", 0) == 0):
+    is_one = hasattr(space, "n") and is_single and getattr(space, "low", 0) == 0
+    if not is_one and not overrides(agent, "initialize", "step"):
         raise ValueError(
-            f"{agent_name} needs one discrete action, a number from 0 to n - 1, but the action "
-            f"space is {space}: make it one in a wrapper (of several discrete actions, a number "
-            "for every combination), or use an agent for such actions"
+            f"{type(agent).__name__} needs one discrete action, a number from 0 to n - 1, but the "
+            f"action space is {space}: make it one in a wrapper (of several discrete actions, a "
+            "number for every combination), or use an agent for such actions"
         )
 
 

@@ -6,6 +6,17 @@ from typing import Any
 
 from rlpyt.utils.logging import logger
 
+# Who replaces one of them may train on what the library's own losses cannot.
+METHODS_OF_THE_LOSS = (
+    "loss",
+    "q_loss",
+    "_get_loss_values",
+    "_apply_optimization",
+    "optimize_agent",
+)
+# Likewise of batches which hold blank steps.
+METHODS_OF_THE_STORE = ("initialize_replay_buffer", "optimize_agent")
+
 
 def at_least_one(name: str, value: float) -> int:
     """``value`` as an integer.

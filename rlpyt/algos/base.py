@@ -33,8 +33,8 @@ class RlAlgorithm:
     n_itr: int
     batch_spec: BatchSpec
     mid_batch_reset: bool
-    world_size: int
-    rank: int
+    world_size = 1
+    rank = 0
     discount: float
     optimizer: Any
     OptimCls: Any

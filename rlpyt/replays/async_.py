@@ -75,7 +75,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
             self._async_push()
 
     def _async_pull(self) -> None:
-        self._cursor.pull(self.window)
+        self.t, self._buffer_full = self._cursor.t.value, self._cursor.full.value
         if self._rng_pid != os.getpid():
             self._rng_pid = os.getpid()
             # Processes which were forked would otherwise draw the same batches.
@@ -83,7 +83,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
             self.use_generator(np.random.default_rng([*seed, self.rw_lock.member]))
 
     def _async_push(self) -> None:
-        self._cursor.push(self.window)
+        self._cursor.t.value, self._cursor.full.value = self.t, self._buffer_full
 
     def __getstate__(self) -> dict[str, Any]:
         if not all(isinstance(rows, np_mp_array_spawn) for rows in self.stored_rows.values()):

@@ -76,8 +76,11 @@ def _rows(part: Any, start: int, stop: int) -> Any:
     return part[start:stop]
 
 
+def masked_rows(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """``tensor`` [N,M,...] with zeros where ``mask`` [N,M] or [1,M] is true."""
+    return tensor.masked_fill(mask[(...,) + (None,) * (tensor.dim() - mask.dim())], 0)
+
+
 def _zeroed(rnn_state: Nested, mask: torch.Tensor) -> Nested:
     """The state [N,B,H] with zeros where ``mask`` [B] is true."""
-    return buffer_func(
-        rnn_state, lambda part: part.masked_fill(mask.to(part.device)[None, :, None], 0)
-    )
+    return buffer_func(rnn_state, lambda part: masked_rows(part, mask.to(part.device)[None]))

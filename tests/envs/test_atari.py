@@ -488,3 +488,22 @@ def test_render_shows_the_newest_image_or_all(monkeypatch):
     env.render()
     env.render(show_full_obs=True)
     assert shown == [("pong", (104, 80)), ("pong", (104, 320))]
+
+
+def test_images_of_ones_own():
+    class Darker(AtariEnv):
+        def _update_obs(self):
+            self._get_screen(2)
+            np.maximum(self._raw_frame_1, self._raw_frame_2, out=self._max_frame)
+            image = self._max_frame[1:-1:2, ::2] // 2
+            self._obs = np.concatenate([self._obs[1:], image[np.newaxis]])
+
+    env = Darker("pong")
+    env.seed(0)
+    env.reset()
+    observation = env.step(0).observation
+    assert observation.shape == (4, 104, 80)
+    assert 0 < observation[-1].max() < 128
+    assert env._max_frame.any()
+    env._reset_obs()
+    assert not env._max_frame.any()

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from rlpyt.core.records import SamplesToBuffer
+from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
@@ -228,6 +229,31 @@ def test_a_replay_class_of_ones_own_keeps_its_own_cursor():
             self.off_forward = 1
 
     assert (Own().t, Own()._buffer_full, Own().off_forward) == (0, False, 1)
+
+
+def test_sharing_the_cursor_of_a_replay_class_of_ones_own():
+    # The mixin asked for a part which only the library's storage has.
+    class Own(BaseReplayBuffer):
+        def __init__(self):
+            super().__init__()
+            self.t, self._buffer_full, self.rows = 0, False, np.zeros(4)
+
+        def append_samples(self, samples):
+            self.rows[self.t] = samples
+            self._buffer_full |= self.t == 3
+            self.t = (self.t + 1) % 4
+
+        def sample_batch(self, batch_B):
+            return self.rows[: 4 if self._buffer_full else self.t].sum()
+
+    class Shared(AsyncReplayBufferMixin, Own): ...
+
+    buffer = Shared()
+    for i in range(1, 6):
+        buffer.t, buffer._buffer_full = 0, False  # Another process would not know.
+        buffer.append_samples(i)
+        assert buffer.sample_batch(1) == [1, 3, 6, 10, 14][i - 1]
+        assert buffer.async_t.value == i % 4
 
 
 def test_a_copied_constructor_is_told_what_to_call():

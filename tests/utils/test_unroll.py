@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.unroll import takes, unroll
+from rlpyt.utils.unroll import masked_rows, takes, unroll
 
 Pair = namedarraytuple("Pair", ["a", "b"])
 
@@ -104,3 +104,25 @@ class OldAgain(HandsOn):
 )
 def test_which_methods_take_an_argument(cls: type, expected: bool) -> None:
     assert takes(cls(), "forward", "reset") == expected
+
+
+def test_states_of_any_shape() -> None:
+    # Those of convolutional networks [N,B,C,H,W] were taken for [N,B,H].
+    def network(x: Any, state: Any) -> Any:
+        return x, state
+
+    ones = Pair(torch.ones(1, 2, 3, 2, 2), torch.ones(1, 2))
+    _, state = unroll(network, (X,), ones, reset_at((2, 1)), False)
+    assert state.a[0, 0].eq(1).all()
+    assert state.a[0, 1].eq(0).all()
+    assert state.b.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_masked_rows(shape: tuple[int, ...]) -> None:
+    mask = reset_at((1, 0), (3, 1))
+    rows = masked_rows(torch.ones(4, 2, *shape), mask)
+    assert rows.shape == (4, 2, *shape)
+    for t in range(4):
+        for b in range(2):
+            assert (rows[t, b] == (not mask[t, b])).all()

@@ -73,7 +73,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         Raises:
             ValueError: if the action is not one of n, counted from 0.
         """
-        check_one_discrete_action(type(self).__name__, env_spaces.action)
+        check_one_discrete_action(self, env_spaces.action)
         super().initialize(
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )

@@ -25,7 +25,7 @@ class _CategoricalMixin(PolicyAgent):
     """Acts by the probabilities of discrete actions."""
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:
-        check_one_discrete_action(type(self).__name__, env_spaces.action)
+        check_one_discrete_action(self, env_spaces.action)
         return ChoicePolicy(Categorical(dim=env_spaces.action.n))
 
 

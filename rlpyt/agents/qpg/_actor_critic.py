@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from rlpyt.agents._agent import switch_training, without_ddp
+from rlpyt.agents._agent import without_ddp
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.qpg._bounds import ActionBounds, continuous_action_bounds
 from rlpyt.core.records import EnvSpaces
@@ -23,8 +23,7 @@ class ActorCriticAgent(BaseAgent):
 
     A subclass names its networks and says how each is made (:meth:`build_network`); an attribute of
     that name, or that name after "target_", holds each, and is also its key in :meth:`state_dict`.
-    Only the policy is shared with other processes. Critics take no part in acting: to switch all
-    their modules for every sampled step would cost much, so they stay as they are in sample mode.
+    Only the policy is shared with other processes.
 
     Attributes:
         network_names: of what is trained, the policy first.
@@ -150,13 +149,17 @@ class ActorCriticAgent(BaseAgent):
         super().train_mode(itr)
         self._let_critics_train(True)
 
+    def sample_mode(self, itr: int) -> None:
+        super().sample_mode(itr)
+        self._let_critics_train(False)
+
     def eval_mode(self, itr: int) -> None:
         super().eval_mode(itr)
         self._let_critics_train(False)
 
     def _let_critics_train(self, is_training: bool) -> None:
         for name in self.network_names[1:]:
-            switch_training(getattr(self, name), is_training)
+            getattr(self, name).train(is_training)
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target copies towards their originals.

@@ -131,12 +131,16 @@ class SoftActorCriticAgent(ActorCriticAgent):
         """
         output = self.forward_network("model", observation, prev_action, prev_reward)
         dist_info = DistInfoStd(*output)
-        acting_std = self.distribution.std
-        self.distribution.set_std(None)
+        # Distributions of users know as much as those of rlpyt 0.1.2.
+        kwargs = {} if reparameterize else {"reparameterize": False}
+        acting_std = getattr(self.distribution, "std", None)
+        if acting_std is not None:
+            self.distribution.set_std(None)
         try:
-            action, log_pi = self.distribution.sample_loglikelihood(dist_info, reparameterize)
+            action, log_pi = self.distribution.sample_loglikelihood(dist_info, **kwargs)
         finally:
-            self.distribution.set_std(acting_std)
+            if acting_std is not None:
+                self.distribution.set_std(acting_std)
         log_pi, dist_info = self.to_cpu((log_pi, dist_info))
         return action, log_pi, dist_info
 

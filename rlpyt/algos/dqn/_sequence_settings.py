@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from rlpyt.algos._settings import check_at_least_one
+from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
@@ -60,7 +61,10 @@ def check_first_sequences(algo: Any) -> None:
 def check_agent_info(algo: Any, agent_info: Nested) -> None:
     """Raise ``ValueError`` if ``agent_info`` lacks what is stored, or needed for priorities."""
     needed = {"prev_rnn_state"} if algo.store_rnn_state_interval > 0 else set()
-    needed |= {"q"} if algo.input_priorities_are_used else set()
+    if algo.input_priorities_are_used and not overrides(
+        algo, "compute_input_priorities", "samples_to_buffer"
+    ):
+        needed.add("q")
     missing = sorted(needed - set(getattr(agent_info, "_fields", ())))
     if missing:
         raise ValueError(

@@ -12,11 +12,17 @@ import torch
 from rlpyt.algos._optim import accepts
 from rlpyt.algos._replay import ReplayAlgorithm
 from rlpyt.algos._replay_classes import TRANSITIONS, ReplayClasses, select
-from rlpyt.algos._settings import check_fraction, check_positive, check_resets_at_once
+from rlpyt.algos._settings import (
+    METHODS_OF_THE_LOSS,
+    check_fraction,
+    check_positive,
+    check_resets_at_once,
+)
 from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
 from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
 from rlpyt.core.records import BatchSpec
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
+from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
@@ -163,8 +169,7 @@ class DQN(ReplayAlgorithm):
 
     def _check_agent(self) -> None:
         """Raise ``ValueError`` for an agent whose outputs the loss cannot be computed of."""
-        methods = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
-        is_own_loss = any(getattr(type(self), name) is not getattr(DQN, name) for name in methods)
+        is_own_loss = overrides(self, *METHODS_OF_THE_LOSS)
         if self.agent.recurrent and not is_own_loss:
             raise ValueError(
                 f"the agent {type(self.agent).__name__} is recurrent, but {type(self).__name__} "

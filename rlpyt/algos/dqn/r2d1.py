@@ -25,11 +25,12 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
+from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import NDArray, Nested
-from rlpyt.utils.unroll import takes, unroll
+from rlpyt.utils.unroll import masked_rows, takes, unroll
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
 SamplesToBufferRnn = extended(SamplesToBuffer, ("prev_rnn_state",), "Rnn")
@@ -206,13 +207,26 @@ class R2D1(DQN):
         check_agent_info(self, agent_info)
         return self._to_entry(super().examples_to_buffer(examples), agent_info, valid=True)
 
+    @property
+    def _stores_valid(self) -> bool:
+        """Whether entries say which steps are blank: where nobody else decides on their fields."""
+        decisions = (
+            "initialize_replay_buffer",
+            "examples_to_buffer",
+            "samples_to_buffer",
+            "add_samples_to_buffer",
+            "optimize_agent",
+        )
+        return not (self.mid_batch_reset or overrides(self, *decisions))
+
     def samples_to_buffer(self, samples: Nested) -> Nested:
         """What of a sampler's batch [T,B] is stored, with priorities [B] if those are used.
 
         Where environments wait for the end of a batch, ``valid`` [T,B] is False at the steps after
-        the end of their episode.
+        the end of their episode; unless a subclass stores something else, and then only the steps
+        of a sequence up to the first end count.
         """
-        valid = None if self.mid_batch_reset else valid_from_done(samples.env.done) > 0
+        valid = valid_from_done(samples.env.done) > 0 if self._stores_valid else None
         entry = super().samples_to_buffer(samples)
         entry = self._to_entry(entry, samples.agent.agent_info, valid)
         if not self.input_priorities_are_used:
@@ -225,7 +239,7 @@ class R2D1(DQN):
         if self.store_rnn_state_interval > 0:
             RecordCls = extended(type(entry), ("prev_rnn_state",), "Rnn")
             entry = RecordCls(*entry, agent_info.prev_rnn_state)
-        if self.mid_batch_reset:
+        if not self._stores_valid:
             return entry
         return extended(type(entry), ("valid",), "Valid")(*entry, valid)
 
@@ -304,7 +318,8 @@ class R2D1(DQN):
         """Which steps [warmup_T+batch_T,B] of the sequences count."""
         valid: torch.Tensor = torch.ones_like(samples.done, dtype=torch.bool)
         if not self.mid_batch_reset:
-            valid = samples.valid.bool()
+            is_stored = "valid" in samples._fields
+            valid = samples.valid.bool() if is_stored else valid_from_done(samples.done) > 0
         return valid & not_timed_out(samples) if self.bootstrap_timelimit else valid
 
     def scaled_target(
@@ -358,8 +373,8 @@ class R2D1(DQN):
         done = samples.done.bool()
         reset = torch.zeros(samples.all_reward.shape, dtype=torch.bool)
         reset[1 : len(done) + 1] = done
-        prev_action = samples.all_action.masked_fill(reset, 0)
-        prev_reward = samples.all_reward.masked_fill(reset, 0)
+        prev_action = masked_rows(samples.all_action, reset)
+        prev_reward = masked_rows(samples.all_reward, reset)
         inputs = self._moved_once((samples.all_observation, prev_action, prev_reward))
         state = samples.init_rnn_state
         if state is not None:

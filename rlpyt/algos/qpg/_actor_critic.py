@@ -11,10 +11,16 @@ import torch
 from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos._replay import ReplayAlgorithm
 from rlpyt.algos._replay_classes import TRANSITIONS, select
-from rlpyt.algos._settings import check_at_least_one, check_resets_at_once
+from rlpyt.algos._settings import (
+    METHODS_OF_THE_LOSS,
+    METHODS_OF_THE_STORE,
+    check_at_least_one,
+    check_resets_at_once,
+)
 from rlpyt.algos._time_limit import masked_mean as masked_mean
 from rlpyt.algos._time_limit import not_timed_out, with_timeout
 from rlpyt.core.records import SamplesToBuffer
+from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
@@ -23,9 +29,18 @@ SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fiel
 
 
 @contextmanager
-def frozen(*parameters: Iterable[torch.nn.Parameter]) -> Iterator[None]:
-    """Within it, gradients flow through networks, but none are computed of ``parameters``."""
-    trained = [p for group in parameters for p in group if p.requires_grad]
+def frozen(
+    *parameters: Iterable[torch.nn.Parameter], but: Iterable[torch.nn.Parameter] = ()
+) -> Iterator[None]:
+    """Within it, gradients flow through networks, but none are computed of ``parameters``.
+
+    Args:
+        *parameters: groups of them.
+        but: of these, gradients are computed all the same: of an encoder, perhaps, which policy and
+            critics share.
+    """
+    kept = {id(p) for p in but}
+    trained = [p for group in parameters for p in group if p.requires_grad and id(p) not in kept]
     for p in trained:
         p.requires_grad_(False)
     try:
@@ -56,8 +71,9 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_at_least_one(self, "policy_update_interval")
-        check_resets_at_once(self)
-        if self.agent.recurrent:
+        if not overrides(self, *METHODS_OF_THE_STORE):
+            check_resets_at_once(self)
+        if self.agent.recurrent and not overrides(self, *METHODS_OF_THE_LOSS):
             raise ValueError(
                 f"{type(self).__name__} trains on single transitions, but the agent "
                 f"{type(self.agent).__name__} is recurrent: use an agent without state"

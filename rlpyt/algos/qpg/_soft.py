@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
 from rlpyt.algos._optim import optimized_parameters
 from rlpyt.algos.dqn._losses import n_step_target
 from rlpyt.algos.qpg._actor_critic import ActorCriticAlgorithm, frozen
-from rlpyt.utils.types import Nested
+from rlpyt.utils.types import NDArray, Nested
 
 ACTION_PRIORS = ("uniform", "gaussian")
+
+
+def range_of_actions(agent: Any) -> tuple[NDArray, NDArray]:
+    """Middle and half range of the actions, [A] each; of [-1, 1] if the agent does not say."""
+    bounds = getattr(agent, "action_bounds", None)
+    if bounds is not None:
+        return bounds.mid, bounds.half_range
+    shape = agent.env_spaces.action.shape
+    return np.zeros(shape, np.float32), np.ones(shape, np.float32)
 
 
 def mean_weights(valid: torch.Tensor) -> torch.Tensor:
@@ -143,7 +153,8 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             inputs: of the agent, [B,...].
             action: [B,A] from the policy, with gradient.
         """
-        with frozen(*map(optimized_parameters, (self.q1_optimizer, self.q2_optimizer))):
+        critics = [*map(optimized_parameters, (self.q1_optimizer, self.q2_optimizer))]
+        with frozen(*critics, but=optimized_parameters(self.pi_optimizer)):
             q1, q2 = self.agent.q(*inputs, action)
         min_q: torch.Tensor = torch.min(q1, q2)
         return min_q
@@ -160,7 +171,6 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         """
         if self.action_prior == "uniform":
             return 0.0
-        bounds = self.agent.action_bounds
-        mid, half_range = (torch.from_numpy(b) for b in (bounds.mid, bounds.half_range))
+        mid, half_range = map(torch.from_numpy, range_of_actions(self.agent))
         prior = torch.distributions.Normal(mid.to(action), half_range.to(action))
         return prior.log_prob(action).sum(-1).to("cpu")

@@ -179,7 +179,7 @@ class DDPG(ActorCriticAlgorithm):
             samples: ``SamplesFromReplay`` [B,...].
             valid: [B] 1 for samples to train on, 0 for others.
         """
-        with frozen(self.agent.q_parameters()):
+        with frozen(self.agent.q_parameters(), but=self.agent.mu_parameters()):
             return -masked_mean(self.agent.q_at_mu(*samples.agent_inputs), valid)
 
     # --- One update --------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from rlpyt.algos.qpg._soft import (
     SoftActorCriticAlgorithm,
     half_squared_error,
     mean_weights,
+    range_of_actions,
 )
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils.quick_args import save__init__args
@@ -149,7 +150,7 @@ class SAC(SoftActorCriticAlgorithm):
     def _configure_agent(self) -> None:
         super()._configure_agent()
         if self.target_entropy == "auto":
-            half_range = self.agent.action_bounds.half_range
+            _, half_range = range_of_actions(self.agent)
             # By that sum log pi is less than it would be of the same actions in [-1, 1].
             self.target_entropy = float(np.log(half_range).sum() - half_range.size)
 

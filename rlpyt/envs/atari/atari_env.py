@@ -128,6 +128,7 @@ class AtariEnv(Env):
         self._shrinker = Shrinker(self._reader.shape, self._img_shape)
         self._raw_frame_1: NDArray = np.zeros(self._reader.shape, dtype=np.uint8)
         self._raw_frame_2: NDArray = np.zeros_like(self._raw_frame_1)
+        self._max_frame = np.zeros_like(self._raw_frame_1)  # For subclasses with other images.
         self._obs: NDArray = np.zeros(self.observation_space.shape, dtype=np.uint8)
         self._lives = 0
 
@@ -255,8 +256,9 @@ class AtariEnv(Env):
         self._shrinker.push(self._raw_frame_1, self._raw_frame_2, self._obs)
 
     def _reset_obs(self) -> None:
-        """Blacken all images and both raw frames."""
+        """Blacken all images and the raw frames."""
         self._obs[...] = 0
+        self._max_frame[...] = 0
         self._raw_frame_1[...] = 0
         self._raw_frame_2[...] = 0
 

@@ -266,3 +266,14 @@ def test_on_a_gpu(AgentCls: Any) -> None:
     step = agent.step(*data)
     assert step.action.device.type == step.agent_info.get(0).device.type == "cpu"
     assert agent(*data).device.type == agent.target(*data).device.type == "cpu"
+
+
+def test_subclasses_may_go_on_to_several_discrete_actions() -> None:
+    class TwoActions(VectorDqnAgent):
+        def initialize(self, env_spaces: EnvSpaces, *args: Any, **kwargs: Any) -> None:
+            super().initialize(env_spaces, *args, **kwargs)
+            self.n_actions = env_spaces.action.shape[0]
+
+    agent = TwoActions()
+    agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), IntBox(0, 4, shape=(2,))))
+    assert agent.n_actions == 2

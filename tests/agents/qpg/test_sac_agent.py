@@ -11,6 +11,7 @@ import torch
 
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.core.records import EnvSpaces
+from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from tests.agents.qpg.sac_parts import AGENTS, BOX, HIGH, LOW, OBSERVATION, UNIT, inputs, make_agent
@@ -302,3 +303,25 @@ def test_data_parallel(AgentCls: Any, tmp_path: Any) -> None:
         agent.update_target(0.5)
     finally:
         torch.distributed.destroy_process_group()
+
+
+class OldGaussian(Gaussian):
+    """With the methods, and their arguments, which the original asked for."""
+
+    def sample_loglikelihood(self, dist_info: Any) -> Any:  # type: ignore[override]
+        return super().sample_loglikelihood(dist_info)
+
+
+class Fixed:
+    """No more than :meth:`SacAgent.pi` needs."""
+
+    def sample_loglikelihood(self, dist_info: Any) -> Any:
+        return dist_info.mean, dist_info.log_std.sum(-1)
+
+
+@pytest.mark.parametrize("distribution", [OldGaussian(dim=3), Fixed()])
+def test_distributions_of_ones_own(distribution: Any) -> None:
+    agent = make_agent()
+    agent.distribution = distribution
+    action, log_pi, _ = agent.pi(*inputs(4))
+    assert (action.shape, log_pi.shape) == ((4, 3), (4,))

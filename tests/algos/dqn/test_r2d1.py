@@ -266,6 +266,76 @@ def test_where_environments_wait_is_stored() -> None:
     assert (~stored.valid).tolist() == waits
 
 
+def sequence_entry(array: Any, prev_rnn_state: Any) -> Any:
+    """What the original stores, of examples or samples."""
+    return SamplesToBufferRnn(
+        observation=array("observation"),
+        action=array("action"),
+        reward=array("reward"),
+        done=array("done"),
+        prev_rnn_state=prev_rnn_state,
+    )
+
+
+class OwnBuffer(R2D1):
+    def initialize_replay_buffer(
+        self, examples: Any, batch_spec: BatchSpec, async_: bool = False
+    ) -> None:
+        example = sequence_entry(examples.get, examples["agent_info"].prev_rnn_state)
+        kwargs = self._replay_kwargs(example, batch_spec)
+        self.replay_buffer = PrioritizedSequenceReplayBuffer(**kwargs)
+
+
+class OwnEntries(R2D1):
+    def samples_to_buffer(self, samples: Any) -> Any:
+        agent, env = samples.agent, samples.env
+        arrays = {**dict(env.items()), "action": agent.action}
+        entry = sequence_entry(arrays.get, agent.agent_info.prev_rnn_state)
+        priorities = self.compute_input_priorities(samples)
+        return PrioritiesSamplesToBuffer(priorities=priorities, samples=entry)
+
+
+Bonus = record_class("Bonus", (*SamplesToBufferRnn._fields, "bonus"))
+
+
+class OneMoreField(R2D1):
+    def examples_to_buffer(self, examples: Any) -> Any:
+        return Bonus(*super().examples_to_buffer(examples), bonus=np.float32(0))
+
+    def samples_to_buffer(self, samples: Any) -> Any:
+        entry = super().samples_to_buffer(samples)
+        return entry._replace(samples=Bonus(*entry.samples, bonus=samples.env.reward))
+
+
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
+@pytest.mark.parametrize("AlgoCls", [OwnBuffer, OwnEntries, OneMoreField])
+def test_who_decides_on_the_fields_meets_those_of_the_original(
+    AlgoCls: Any, mid_batch_reset: bool
+) -> None:
+    # With environments which wait, one half of such a pair knew of ``valid`` and the other did not.
+    run = Run(AlgoCls, mid_batch_reset=mid_batch_reset)
+    assert run.train(12)[-1].loss
+    samples = run.algo.sample_from_replay()
+    assert "valid" not in samples._fields
+    expected = torch.ones_like(samples.done, dtype=torch.bool)
+    if not mid_batch_reset:  # As in the original: up to the first end.
+        expected[1:] = samples.done[:-1].cumsum(0) == 0
+    assert torch.equal(run.algo.valid_steps(samples), expected)
+    assert mid_batch_reset or not expected.all()
+
+
+def test_values_need_not_be_recorded_for_priorities_of_ones_own() -> None:
+    class OwnPriorities(R2D1):
+        def compute_input_priorities(self, samples: Any) -> Any:
+            return np.ones(samples.env.done.shape[1], np.float32)
+
+    agent_info = record_class("StateOnly", ("prev_rnn_state",))(STATE)
+    lacking = {"examples": {**EXAMPLES, "agent_info": agent_info}}
+    assert initialized(OwnPriorities, **lacking).input_priorities_are_used
+    with pytest.raises(ValueError, match=r"has no \['q'\]"):
+        initialized(**lacking)
+
+
 # --- Training -----------------------------------------------------------------------------------
 
 

@@ -193,7 +193,9 @@ class TestTables:
     def test_policy(self, AlgoCls: Any) -> None:
         algo = AlgoCls()
         algo.agent = SimpleNamespace(
-            q_parameters=lambda: iter(()), q_at_mu=lambda *inputs: torch.tensor([2.0, 5.0])
+            q_parameters=lambda: iter(()),
+            mu_parameters=lambda: iter(()),
+            q_at_mu=lambda *inputs: torch.tensor([2.0, 5.0]),
         )
         assert algo.mu_loss(table(), torch.ones(2)).item() == -3.5
         assert algo.mu_loss(table(), torch.tensor([1.0, 0.0])).item() == -2

@@ -158,7 +158,34 @@ def test_gaussian_prior(AlgoCls: Any, AgentCls: Any, spaces: Any) -> None:
     assert np.isfinite(with_prior.piLoss).all()
 
 
+def test_agents_which_do_not_tell_the_range_of_their_actions() -> None:
+    # They act in [-1, 1], as in the original; the algorithms asked for ``action_bounds``.
+    agent = make_agent(spaces=UNIT)
+    del agent.action_bounds
+    algo = make_algo(spaces=UNIT, agent=agent, action_prior="gaussian")
+    assert algo.target_entropy == -3
+    action = torch.rand(5, 3)
+    expected = torch.distributions.Normal(0.0, 1.0).log_prob(action).sum(-1)
+    torch.testing.assert_close(algo.get_action_prior(action), expected)
+
+
 # --- What each step changes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_network_of_policy_and_critic_learns_of_both_ways_to_it(is_shared: bool) -> None:
+    # Gradients of the policy's loss stopped at all parameters of the critics.
+    algo = make_algo()
+    run(algo, 0, 3)
+    if is_shared:
+        algo.pi_optimizer.add_param_group({"params": list(algo.agent.q1_model.parameters())})
+    for network in (algo.agent.q1_model, algo.agent.q2_model):
+        network.zero_grad(set_to_none=True)
+    losses, _ = algo.loss(algo.sample_from_replay())
+    losses.pi.backward()
+    assert all((p.grad is not None) == is_shared for p in algo.agent.q1_model.parameters())
+    assert all(p.grad is None for p in algo.agent.q2_model.parameters())
+    assert all(p.requires_grad for p in algo.agent.q1_model.parameters())
 
 
 @both
@@ -406,6 +433,46 @@ def test_resets_at_once_are_needed(AlgoCls: Any, AgentCls: Any) -> None:
         AlgoCls(**SETTINGS).initialize(
             make_agent(AgentCls), 100, SPEC, mid_batch_reset=False, examples=examples()
         )
+
+
+def test_losses_and_buffers_of_ones_own_may_be_for_other_agents_and_collectors() -> None:
+    # They were refused like those of the library.
+    class OwnLoss(SAC):
+        def loss(self, samples: Any) -> Any:
+            return super().loss(samples)
+
+    class OwnBuffer(SAC):
+        def initialize_replay_buffer(self, *args: Any, **kwargs: Any) -> None:
+            super().initialize_replay_buffer(*args, **kwargs)
+
+    agent = make_agent()
+    agent.recurrent = True
+    make_algo(OwnLoss, agent=agent)
+    with pytest.raises(ValueError, match="is recurrent"):
+        make_algo(agent=agent)
+    agent = make_agent()
+    waiting = {"mid_batch_reset": False, "examples": examples()}
+    OwnBuffer(**SETTINGS).initialize(agent, 100, SPEC, **waiting)
+    with pytest.raises(ValueError, match="mid_batch_reset"):
+        OwnLoss(**SETTINGS).initialize(agent, 100, SPEC, **waiting)
+
+
+def test_initialize_of_ones_own() -> None:
+    # As in the original, it need not know of other processes.
+    class OwnInitialize(SAC):
+        def initialize(self, agent: Any, n_itr: int, batch_spec: Any, *args: Any) -> None:
+            self.agent, self.n_itr, self.batch_spec = agent, n_itr, batch_spec
+            self.mid_batch_reset, self.updates_per_optimize, self.min_itr_learn = True, 2, 2
+            self.target_entropy = -3
+            agent.give_min_itr_learn(2)
+            self.initialize_replay_buffer(examples(), batch_spec)
+            self.optim_initialize()
+
+    algo = OwnInitialize(**SETTINGS)
+    algo.initialize(make_agent(spaces=BOX), 100, SPEC)
+    infos = run(algo, 0, 4)
+    assert len(infos[-1].piLoss) == 2
+    assert np.isfinite(infos[-1].piLoss).all()
 
 
 def test_sac_needs_reparameterization() -> None:
