@@ -1,6 +1,6 @@
 """PPO with a feed-forward network on Atari games."""
 
-from rlpyt.experiments.configs._changed import Config
+from rlpyt.experiments.configs._changed import Config, changed
 
 configs: dict[str, Config] = {}
 
@@ -22,4 +22,18 @@ configs["0"] = dict(
     optim={},
     runner=dict(n_steps=50e6, log_interval_steps=1e5),
     sampler=dict(batch_T=64, batch_B=32, max_decorrelation_steps=1000),
+)
+
+# Smaller batches and steps, and normalised advantages: Pong in a few million steps.
+configs["short"] = changed(
+    configs["0"],
+    algo=dict(
+        learning_rate=5e-4,
+        value_loss_coeff=0.5,
+        clip_grad_norm=0.5,
+        gae_lambda=0.95,
+        normalize_advantage=True,
+    ),
+    runner=dict(n_steps=3.5e6, log_interval_steps=5e4),
+    sampler=dict(batch_T=128, batch_B=8),
 )
