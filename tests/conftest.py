@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +16,9 @@ from rlpyt.utils.logging import logger
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in the background of a script; what the tests start, and interrupt, would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

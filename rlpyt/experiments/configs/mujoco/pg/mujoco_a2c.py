@@ -1,5 +1,7 @@
 """A2C on MuJoCo tasks."""
 
+import torch
+
 from rlpyt.experiments.configs._changed import Config, changed
 
 configs: dict[str, Config] = {}
@@ -34,4 +36,20 @@ configs["a2c_1M_normalized"] = changed(
     },
     model={"normalize_observation": True, "init_log_std": -2.0, "mu_nonlinearity": None},
     sampler={"batch_T": 8, "batch_B": 4},
+)
+
+# More environments and noise, RMSprop, and a learning rate which decays: Walker2d learns by these,
+# and not by those above.
+configs["a2c_1M_rmsprop"] = changed(
+    configs["a2c_1M_normalized"],
+    algo={
+        "learning_rate": 7e-4,
+        "entropy_loss_coeff": 0.01,
+        "OptimCls": torch.optim.RMSprop,
+        "optim_kwargs": {"alpha": 0.99, "eps": 1e-5},
+        "gae_lambda": 0.95,
+        "linear_lr_schedule": True,
+    },
+    model={"init_log_std": -0.5},
+    sampler={"batch_T": 5, "batch_B": 16},
 )
