@@ -322,8 +322,9 @@ class PolicyGradientAlgo(GradientUpdates):
     def load_optim_state_dict(self, state_dict: Any) -> None:
         """Take the state of :meth:`optim_state_dict`, or that of an optimizer alone."""
         super().load_optim_state_dict(state_dict)
-        if self.lr_scheduler is not None and "schedule" in state_dict:
-            self.lr_scheduler.load_state_dict(state_dict["schedule"])
+        if self.lr_scheduler is not None:
+            schedule = state_dict.get("schedule", self.lr_scheduler.state_dict())
+            self.lr_scheduler.load_state_dict(schedule)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "return_std": self._return_std.state_dict()}
