@@ -115,7 +115,8 @@ def serve(
         n_steps: time steps.
         overlap: whether a group may step while actions for another one are chosen. To be True if
             there is one group only.
-        stop: asked before actions are chosen.
+        stop: asked before each step of the groups; within one, the first of them may have taken its
+            last step already, and waits for nobody.
 
     Returns:
         Whether it stopped early. Either way the workers of all groups have stepped last, and
@@ -123,12 +124,13 @@ def serve(
     """
     held: Group | None = None
     for _ in range(n_steps):
+        groups[0].await_observations()
+        if stop is not None and stop():
+            for group in groups:
+                group.await_observations()
+            return True
         for group in groups:
             group.await_observations()
-            if stop is not None and stop():
-                for other in groups:
-                    other.await_observations()
-                return True
             if held is not None:
                 held.release_actions()
             group.choose_actions()

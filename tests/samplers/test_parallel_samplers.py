@@ -1,6 +1,7 @@
 """Samplers with workers: settings, hooks, and parts as research code writes them."""
 
 import os
+import time
 from collections import namedtuple
 
 import numpy as np
@@ -576,6 +577,33 @@ def test_served_evaluation_of_research_code(SamplerCls, EvalCls, limit):
         infos = sampler.evaluate_agent(itr)
         assert {info.Return for info in infos} == {10}
         assert len(infos) == 10 if limit is None else 3 <= len(infos) < 10
+        sampler.obtain_samples(itr)
+    sampler.shutdown()
+
+
+class SlowCountEnv(CountEnv):
+    def __init__(self, seconds=0.0):
+        super().__init__()
+        self.seconds = seconds
+
+    def step(self, action):
+        time.sleep(self.seconds)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_evaluation_may_reach_both_limits_at_once(SamplerCls):
+    # The first half had taken its last step, and waited for nobody, when the second was told of it.
+    sampler, _ = start(
+        SamplerCls,
+        EnvCls=SlowCountEnv,
+        eval_env_kwargs=[{}, {"seconds": 0.02}],
+        eval_n_envs=2,
+        eval_max_steps=8,
+        eval_max_trajectories=1,
+    )
+    for itr in range(3):
+        assert [info.Return for info in sampler.evaluate_agent(itr)] == [10, 10]
         sampler.obtain_samples(itr)
     sampler.shutdown()
 
