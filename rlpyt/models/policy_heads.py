@@ -63,7 +63,7 @@ class GaussianHead(torch.nn.Module):
         self.encoding_size = int(box.low.size)
         self.linear = _small_linear(input_size, self.encoding_size)
         self.log_std = torch.nn.Parameter(torch.full((self.encoding_size,), float(init_log_std)))
-        bounded = torch.as_tensor(np.isfinite(box.low) & np.isfinite(box.high)).reshape(-1)
+        bounded = torch.from_numpy((np.isfinite(box.low) & np.isfinite(box.high)).reshape(-1))
         self.register_buffer("bounded", bounded, persistent=False)
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -130,7 +130,7 @@ class TestFractions:
         moved = tau.clone()
         moved[:, 2] = 1 - moved[:, 2]
         after = model(observation, None, None, moved)
-        is_equal = torch.isclose(before, after, atol=1e-6).all(dim=(0, 1)).tolist()
+        is_equal = torch.isclose(before, after, atol=1e-6).flatten(0, 1).all(dim=0).tolist()
         assert is_equal == [True, True, False, True, True]
 
 
