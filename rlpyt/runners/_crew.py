@@ -46,7 +46,8 @@ class Crew:
         limit_name: str,
         is_timed: bool = False,
     ) -> None:
-        self.pool = ProcessPool(start_method)
+        own_limit_s = None if is_timed else time_limit_s  # Until the thread watches.
+        self.pool = ProcessPool(start_method, own_limit_s, limit_name)
         self.time_limit_s, self.limit_name = time_limit_s, limit_name
         self._is_timed = is_timed
         self._is_over = threading.Event()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.runners._crew import untimed
 from rlpyt.runners._team import GO_ON, SEND_STATE, STOP, Team
 from rlpyt.runners.minibatch_rl import MinibatchRlBase
 
@@ -37,7 +38,8 @@ class TeamMember(MinibatchRlBase):
         # Not before: what the sampler has forked should not hold connections of this process.
         assert self.team is not None
         if self.par.barrier is not None:
-            self.par.barrier.wait()
+            with untimed(getattr(self, "life", None)):
+                self.par.barrier.wait()
         self.team.join()
         if self.team.backend == "nccl":
             torch.cuda.set_device(self.affinity["cuda_idx"])

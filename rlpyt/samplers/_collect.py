@@ -120,6 +120,11 @@ class StepLoop:
         actions.finish(sink)
         return completed
 
+    def reset_if_needed(self) -> None:
+        """Reset environments between batches, where that was put off."""
+        self.on_done.reset_if_needed(lambda b: LifeSign.enter(self._signs, self._env_ranks[b]))
+        self._signs[LifeSign.PLACE] = -1
+
     def _split(self) -> tuple[list[int], list[int]]:
         """Who is stepped, and who waits."""
         waiting = self.on_done.waiting
@@ -146,6 +151,7 @@ class StepLoop:
             completed = traj_info.terminate(observation)
             self.traj_infos[b] = self.TrajInfoCls()
         if done or traj_done:
+            LifeSign.enter(self._signs, self._env_ranks[b])
             observation = self.on_done.next_observation(b, observation, traj_done)
         try:
             self._observation.write(b, observation)

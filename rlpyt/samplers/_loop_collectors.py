@@ -58,7 +58,7 @@ class LoopCollector(DecorrelatingStartCollector):
     def reset_if_needed(self, agent_inputs: AgentInputs) -> None:
         """Reset environments between batches, where that was put off."""
         if self._loop is not None:
-            self._loop.on_done.reset_if_needed()
+            self._loop.reset_if_needed()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was put off to the next batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class ResetNow:
         """Return what the agent sees after the last ``observation`` of an episode."""
         return self._envs[b].reset() if traj_done else observation
 
-    def reset_if_needed(self) -> None:
+    def reset_if_needed(self, announce: Callable[[int], None]) -> None:
         """Nothing was put off."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -68,9 +68,10 @@ class HoldUntilBatchEnd:
         self._held[b] = observation
         return 0
 
-    def reset_if_needed(self) -> None:
-        """Reset the environments whose trajectory ended."""
+    def reset_if_needed(self, announce: Callable[[int], None]) -> None:
+        """Reset the environments whose trajectory ended; ``announce`` each before its reset."""
         for b in np.flatnonzero(self._need_reset).tolist():
+            announce(b)
             self._held[b] = self._envs[b].reset()
         self._need_reset[:] = False
 

@@ -115,8 +115,7 @@ def serve(
         n_steps: time steps.
         overlap: whether a group may step while actions for another one are chosen. To be True if
             there is one group only.
-        stop: asked before each step of the groups; within one, the first of them may have taken its
-            last step already, and waits for nobody.
+        stop: asked when all groups have taken the same number of steps; costs their overlap.
 
     Returns:
         Whether it stopped early. Either way the workers of all groups have stepped last, and
@@ -124,11 +123,14 @@ def serve(
     """
     held: Group | None = None
     for _ in range(n_steps):
-        groups[0].await_observations()
-        if stop is not None and stop():
+        if stop is not None:
+            if held is not None:
+                held.release_actions()
+                held = None
             for group in groups:
                 group.await_observations()
-            return True
+            if stop():
+                return True
         for group in groups:
             group.await_observations()
             if held is not None:

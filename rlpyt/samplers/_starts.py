@@ -16,7 +16,7 @@ from rlpyt.utils.types import Nested
 
 def signs_of(sync: Any) -> Any:
     """The values of the life sign of this process, or a list in its place if nobody watches."""
-    return [0, 0, -1] if sync is None or "life" not in sync else sync["life"].values
+    return list(LifeSign.NOTHING) if sync is None or "life" not in sync else sync["life"].values
 
 
 def reset_all(
@@ -25,9 +25,9 @@ def reset_all(
     """Reset environments in turn, leaving signs of it; return their observations."""
     observations = []
     for b, env in enumerate(envs):
-        signs[LifeSign.PLACE] = b if env_ranks is None else env_ranks[b]
+        LifeSign.enter(signs, b if env_ranks is None else env_ranks[b])
         observations.append(env.reset())
-    signs[LifeSign.PLACE] = -1
+    LifeSign.enter(signs, -1)
     return observations
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from rlpyt.utils._pool import ProcessPool
@@ -46,8 +47,7 @@ class TrajInfoQueue(CountedQueue):
 
     def receive(self) -> None:
         """Fetch what has been put by now, to be taken later."""
-        while self.n_got < self.n_put:
-            place, item = super().get()
+        for place, item in self.get_all():
             if item is not None:
                 self._received.append((place, item))
 
@@ -80,13 +80,9 @@ class StateExchange:
 
     def collect(self) -> list[Any]:
         """Receive the state of every worker."""
-        return [self._receive(end) for end in self._ends]
+        return [self._pool.do(end.recv) for end in self._ends]
 
     def distribute(self, states: Iterable[Any]) -> None:
         """Send every worker its state."""
         for end, state in zip(self._ends, states):
-            end.send(state)
-
-    def _receive(self, end: Any) -> Any:
-        self._pool.wait_for(lambda block, timeout: bool(end.poll(timeout)))
-        return end.recv()
+            self._pool.do(partial(end.send, state))

@@ -132,6 +132,11 @@ class BaseSampler:
             )
         if self.eval_n_envs < 1:
             return
+        if self.eval_max_trajectories is not None and self.eval_max_trajectories < 1:
+            raise ValueError(
+                f"eval_max_trajectories is {self.eval_max_trajectories}: give at least 1, or None "
+                "for no limit but that of eval_max_steps"
+            )
         if n_episodes is not None:
             check_counts_episodes(self.eval_CollectorCls, n_episodes)
             if self.eval_max_steps is None:

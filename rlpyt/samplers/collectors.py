@@ -173,13 +173,14 @@ class DecorrelatingStartCollector(BaseCollector):
         env = self.envs[b]
         null_action = env.action_space.null_value()
         signs = signs_of(self.sync)
-        signs[LifeSign.PLACE] = self._env_rank(b)
+        LifeSign.enter(signs, self._env_rank(b))
         for t in range(n_steps):
             signs[LifeSign.STEPS] = t
             action = env.action_space.sample()
             observation, reward, done, env_info = env.step(action)
             traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
             if getattr(env_info, "traj_done", done):
+                LifeSign.enter(signs, self._env_rank(b))
                 observation = env.reset()
                 traj_info = self.TrajInfoCls()
             inputs.observation[b] = observation

@@ -15,14 +15,21 @@ class LifeSign:
 
     Attributes:
         values: time steps taken in the present task, whether it is at work, index of the
-            environment it is busy with (or -1). Written as plain numbers, since that costs the
-            least in a step loop.
+            environment it is busy with (or -1), how much else it has begun, such as resets. Written
+            as plain numbers, since that costs the least in a step loop.
     """
 
-    STEPS, BUSY, PLACE = 0, 1, 2
+    STEPS, BUSY, PLACE, BEGUN = 0, 1, 2, 3
+    NOTHING = (0, 0, -1, 0)
 
     def __init__(self, context: Any) -> None:
-        self.values = context.RawArray("l", [0, 0, -1])
+        self.values = context.RawArray("l", self.NOTHING)
+
+    @classmethod
+    def enter(cls, values: Any, place: int) -> None:
+        """Say that something begins which may take its time, in an environment, or -1 in none."""
+        values[cls.PLACE] = place
+        values[cls.BEGUN] += 1
 
     def begin(self) -> None:
         """Say that from now on others wait for this process."""
@@ -74,15 +81,15 @@ class Member:
 class Silence:
     """Who has given no sign of life, since when."""
 
-    at: dict[int, tuple[int, int]] = field(default_factory=dict)
+    at: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     since: dict[int, float] = field(default_factory=dict)
 
     def longest(self, members: Iterable[tuple[int, Member]], start: float) -> tuple[int, float]:
         """Index of the member which was silent for the longest, and for how many seconds."""
         now = time.monotonic()
         for i, member in members:
-            steps, is_busy, place = member.life.values
-            at = (steps, place)
+            steps, is_busy, place, begun = member.life.values
+            at = (steps, place, begun)
             if self.at.setdefault(i, at) != at or not is_busy:
                 self.at[i], self.since[i] = at, now
         silent = [(now - self.since.get(i, start), i) for i, _ in members]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import util
-from typing import Any
+from typing import Any, TypeVar
 
 from rlpyt.utils._member_process import TERMINATE_S, run_member
 from rlpyt.utils._members import LifeSign as LifeSign
@@ -22,6 +23,9 @@ from rlpyt.utils._processes import get_context, start_process
 POLL_S = 0.2
 # How long processes may take to end, once asked to.
 QUIT_S = 10.0
+
+
+T = TypeVar("T")
 
 
 class WorkerError(RuntimeError):
@@ -40,13 +44,19 @@ class ProcessPool:
         start_method: "fork", "forkserver" or "spawn"; None for the usual one of the system.
         time_limit_s: between two signs of life of a process that others wait for; None for no
             limit.
+        limit_name: the argument of the user which that is.
     """
 
-    def __init__(self, start_method: str | None = None, time_limit_s: float | None = None) -> None:
+    def __init__(
+        self,
+        start_method: str | None = None,
+        time_limit_s: float | None = None,
+        limit_name: str = "worker_timeout_s",
+    ) -> None:
         if time_limit_s is not None and time_limit_s <= 0:
             raise ValueError(f"the time limit is {time_limit_s} s: give more than 0, or None")
         self.context = get_context(start_method)
-        self.time_limit_s = time_limit_s
+        self.time_limit_s, self.limit_name = time_limit_s, limit_name
         self.members: list[Member] = []
         self.is_over = False
         self._pid = os.getpid()
@@ -124,6 +134,37 @@ class ProcessPool:
             if seconds > self.time_limit_s:
                 self._fail_silent(self.members[i])
 
+    def do(self, blocking: Callable[[], T]) -> T:
+        """Do what waits for a process and cannot be told for how long, such as to read a message.
+
+        A process which dies in the middle of one leaves its reader waiting for the rest, for ever.
+
+        Args:
+            blocking: done in a thread, while this one watches the processes.
+
+        Raises:
+            WorkerError: if a process failed.
+        """
+        results: list[T] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                results.append(blocking())
+            except BaseException as error:
+                errors.append(error)
+
+        def is_done(block: bool, timeout: float | None) -> bool:
+            thread.join(timeout)
+            return not thread.is_alive()
+
+        thread = threading.Thread(target=work, name="exchange with a process", daemon=True)
+        thread.start()
+        self.wait_for(is_done)
+        if errors:
+            raise errors[0]
+        return results[0]
+
     @contextmanager
     def task(self) -> Iterator[None]:
         """For what this process and the others do together: broken off, it ends the others.
@@ -176,8 +217,8 @@ class ProcessPool:
         who, limit = member.describe(), self.time_limit_s
         self.terminate()
         raise WorkerError(
-            f"{who} gave no sign of life for {limit:g} s. If its steps may take that long, give "
-            f"the sampler a larger worker_timeout_s, or None. It was here:\n{stack}"
+            f"{who} gave no sign of life for {limit:g} s. If what it does may take that long, "
+            f"choose a larger {self.limit_name}, or None. It was here:\n{stack}"
         )
 
     # --- The end -----------------------------------------------------------------------------

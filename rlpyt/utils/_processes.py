@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from rlpyt.utils._openmp import release_openmp_threads
+
 START_METHOD_VARIABLE = "RLPYT_START_METHOD"
 
 _sharing: ContextVar[str | None] = ContextVar("start method of processes to share with")
@@ -95,9 +97,10 @@ def launched_place() -> LaunchedPlace | None:
 def start_process(process: Any) -> None:
     """Start a process, without Python's warning that forking a process with threads is a risk.
 
-    The threads are those of numerical libraries, which wait for work and hold no lock; a child
-    makes its own.
+    The threads are those of numerical libraries, which wait for work and hold no lock. A child
+    makes its own, unless it inherits the record of those which it does not have.
     """
+    release_openmp_threads()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
         process.start()

@@ -178,22 +178,28 @@ class CountedQueue(_Watched):
         """
         if not block and self._n_got >= self.n_put:
             raise queue.Empty
-        data = self._wait_for_data() if timeout is None else self._queue.get(True, timeout)
+        if timeout is None:
+            return self._get(1)[0]
+        data = self._queue.get(True, timeout)
         self._n_got += 1
         return pickle.loads(data)
 
-    def _wait_for_data(self) -> bytes:
-        received: list[bytes] = []
+    def get_all(self) -> list[Any]:
+        """Take everything that was put by now.
 
-        def take(block: bool, timeout: float | None) -> bool:
-            try:
-                received.append(self._queue.get(block, timeout))
-            except queue.Empty:
-                return False
-            return True
+        Raises:
+            WorkerError: if a process of the pool failed while this one waited.
+        """
+        n = self.n_put - self._n_got
+        return self._get(n) if n > 0 else []
 
-        self._wait_for(take)
-        return received[0]
+    def _get(self, n: int) -> list[Any]:
+        def receive() -> list[bytes]:
+            return [self._queue.get() for _ in range(n)]
+
+        data = receive() if self._pool is None else self._pool.do(receive)
+        self._n_got += n
+        return [pickle.loads(item) for item in data]
 
     def close(self) -> None:
         """Let go of the queue; the reader calls it when nobody puts any more."""

@@ -442,6 +442,23 @@ def test_rank_fails_to_start(tmp_path):
         run(make, ranks(SyncRl), tmp_path)
 
 
+class HangsAtTheStart(ColumnsSampler):
+    def initialize(self, agent, rank=0, **kwargs):
+        if rank == 1:
+            time.sleep(100)
+        return super().initialize(agent, rank=rank, **kwargs)
+
+
+def test_rank_hangs_at_the_start(tmp_path):
+    # The time limit applied only once all had started.
+    def make(RunnerCls, **kwargs):
+        sampler = HangsAtTheStart(**CARTPOLE, batch_T=8, batch_B=4)
+        return RunnerCls(algo=A2C(), agent=GenericFfAgent(), sampler=sampler, **kwargs)
+
+    with pytest.raises(WorkerError, match="(?s)rank 1, .* for 1 s.*rank_timeout_s.*in initialize"):
+        run(make, ranks(SyncRl, rank_timeout_s=1.0), tmp_path)
+
+
 # --- Whole programs -----------------------------------------------------------------------------
 
 SCRIPT = Path(__file__).parent / "sync_script.py"

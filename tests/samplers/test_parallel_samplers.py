@@ -1,5 +1,6 @@
 """Samplers with workers: settings, hooks, and parts as research code writes them."""
 
+import multiprocessing as mp
 import os
 import time
 from collections import namedtuple
@@ -31,6 +32,7 @@ from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.synchronize import drain_queue
 from tests.samplers.parallel_parts import (
     PARALLEL,
+    CoinAgent,
     RecurrentRule,
     RuleAgent,
     as_dict,
@@ -246,6 +248,11 @@ def test_alternating_pairs():
 
 
 # --- Evaluation settings --------------------------------------------------------------------------
+
+
+def test_evaluation_needs_a_trajectory():
+    with pytest.raises(ValueError, match="eval_max_trajectories is 0: give at least 1, or None"):
+        CpuSampler(CountEnv, {}, 1, 1, eval_n_envs=1, eval_max_steps=9, eval_max_trajectories=0)
 
 
 def test_settings_of_evaluation_which_make_no_sense():
@@ -608,6 +615,38 @@ def test_evaluation_may_reach_both_limits_at_once(SamplerCls):
     sampler.shutdown()
 
 
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_evaluation_has_the_whole_last_step(SamplerCls):
+    # Without overlap, the second half lacked the step in which the first reached the limit.
+    evaluation = dict(eval_n_envs=4, eval_max_steps=400, eval_max_trajectories=1)
+    sampler, _ = start(SamplerCls, EnvCls=CountEnv, **evaluation)
+    for itr in range(3):
+        assert [info.Return for info in sampler.evaluate_agent(itr)] == [10] * 4
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_training_does_not_depend_on_how_far_an_evaluation_went(SamplerCls):
+    def actions_after_an_evaluation(seconds):
+        sampler, _ = start(
+            SamplerCls,
+            agent=CoinAgent(),
+            EnvCls=SlowCountEnv,
+            eval_env_kwargs=[{}, {"seconds": seconds}],
+            eval_n_envs=2,
+            eval_max_steps=4000,
+            eval_max_trajectories=1,
+        )
+        torch.manual_seed(5)
+        sampler.obtain_samples(0)
+        sampler.evaluate_agent(0)
+        actions = sampler.obtain_samples(1)[0].agent.action.clone()
+        sampler.shutdown()
+        return actions
+
+    torch.testing.assert_close(actions_after_an_evaluation(0), actions_after_an_evaluation(0.01))
+
+
 class CountingSampler(CpuSampler):
     """Waits until every worker said that it is done."""
 
@@ -630,6 +669,58 @@ def test_workers_without_evaluation_say_that_they_are_done(EvalCls):
         assert [info.Return for info in sampler.evaluate_agent(itr)] == [10] * 5
         sampler.obtain_samples(itr)
     sampler.shutdown()
+
+
+class OwnInitialize(CpuSampler):
+    """Calls the hooks in the order of the original, and starts the processes by itself."""
+
+    n_shutdowns = 0
+
+    def initialize(self, agent, affinity, seed, bootstrap_value=False, traj_info_kwargs=None):
+        n_envs_list = self._get_n_envs_list(affinity=affinity)
+        self.n_worker = len(n_envs_list)
+        self.rank, self.world_size = 0, 1
+        env = self.EnvCls(**self.env_kwargs)
+        self._agent_init(agent, env, global_B=self.batch_spec.B)
+        examples = self._build_buffers(env, bootstrap_value)
+        self._build_parallel_ctrl(self.n_worker)
+        common_kwargs = self._assemble_common_kwargs(affinity, self.batch_spec.B)
+        del common_kwargs["is_quiet"], common_kwargs["traj_info_kwargs"]  # Unknown to the original.
+        workers_kwargs = self._assemble_workers_kwargs(affinity, seed, n_envs_list)
+        self.workers = [
+            mp.get_context("fork").Process(
+                target=sampling_process, kwargs=dict(common_kwargs=common_kwargs, worker_kwargs=w)
+            )
+            for w in workers_kwargs
+        ]
+        for worker in self.workers:
+            worker.start()
+        self.ctrl.barrier_out.wait()
+        return examples
+
+    def shutdown(self):
+        self.n_shutdowns += 1
+        self.ctrl.quit.value = True
+        self.ctrl.barrier_in.wait()
+        for worker in self.workers:
+            worker.join()
+
+
+def test_a_sampler_with_its_own_initialize():
+    # There was no pool of processes; and shutdown was called before there was anything to end.
+    evaluation = dict(eval_n_envs=4, eval_max_steps=80, max_decorrelation_steps=0)
+    ours, _ = start(CpuSampler, **evaluation)
+    theirs, _ = start(OwnInitialize, **evaluation)
+    assert theirs.eval_n_envs_per == 2
+    for itr in range(2):
+        expected = [info.Return for info in ours.evaluate_agent(itr)]
+        assert [info.Return for info in theirs.evaluate_agent(itr)] == expected
+        batch, _ = theirs.obtain_samples(itr)
+        assert_equal(as_dict(batch.env), as_dict(ours.obtain_samples(itr)[0].env))
+    theirs.shutdown()
+    assert theirs.n_shutdowns == 1
+    assert [worker.exitcode for worker in theirs.workers] == [0, 0]
+    ours.shutdown()
 
 
 # --- Worker processes and hooks -------------------------------------------------------------------

@@ -10,18 +10,20 @@ import time
 from multiprocessing import parent_process
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import Counter
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils._pool import WorkerError
 from rlpyt.utils.logging.context import logger_context
-from tests.samplers.parallel_parts import PARALLEL, FaultyEnv, hang_here, start
+from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 10.0  # Seconds in which a run has to end, on a busy machine too.
@@ -126,6 +128,76 @@ def test_a_worker_which_does_not_react_at_all():
     sampler = start_faulty(GpuSampler, "stop", "step", worker_timeout_s=1.0)
     assert_fails(lambda: sampler.obtain_samples(0), "stop")
     sampler.shutdown()
+
+
+class BigTrajInfo(TrajInfo):
+    """Larger than a pipe, so that it is still being sent when the worker goes on."""
+
+    def terminate(self, observation):
+        self.Frames = np.ones(40_000_000, dtype="uint8")
+        return super().terminate(observation)
+
+
+class LateFault(FaultyEnv):
+    def reset(self):
+        time.sleep(0.02)  # The sampler has begun to read.
+        return super().reset()
+
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(done=step.env_info.traj_done)
+
+
+@pytest.mark.parametrize("how", ["raise", "kill"])
+def test_fault_while_a_trajectory_info_is_on_its_way(how):
+    # The sampler waited for the rest of it for ever.
+    kwargs = {"CollectorCls": "wait", "TrajInfoCls": BigTrajInfo, "batch_T": 60, "batch_B": 2}
+    faults = {"how": how, "where": "reset", "after": 1}
+    kwargs["max_decorrelation_steps"] = 0
+    begin = time.monotonic()
+    sampler, _ = start(CpuSampler, 2, EnvCls=LateFault, env_kwargs=faults, **kwargs)
+
+    def run():
+        for itr in range(2):
+            sampler.obtain_samples(itr)
+
+    with pytest.raises(WorkerError):
+        run()
+    assert time.monotonic() - begin < AT_ONCE
+    sampler.shutdown()
+
+
+class SluggishEnv(DiceEnv):
+    """Takes nearly the time limit to make, to seed, to reset."""
+
+    def __init__(self):
+        time.sleep(0.7)
+        super().__init__()
+
+    def seed(self, seed):
+        time.sleep(0.7)
+        super().seed(seed)
+
+    def reset(self):
+        time.sleep(0.7)
+        return super().reset()
+
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(done=step.env_info.traj_done)
+
+
+def test_what_is_slow_again_and_again_does_not_hang():
+    # Only steps counted as a sign of life, and starts of another environment.
+    kwargs = {"worker_timeout_s": 1.0, "max_decorrelation_steps": 0, "batch_T": 40}
+    for n_envs in (1, 2):
+        sampler, _ = start(
+            CpuSampler, 1, EnvCls=SluggishEnv, CollectorCls="wait", batch_B=n_envs, **kwargs
+        )
+        for itr in range(2):
+            samples, _ = sampler.obtain_samples(itr)
+            assert samples.env.done[-1].all(), "reset before the next batch"
+        sampler.shutdown()
 
 
 class Unclosable(FaultyEnv):

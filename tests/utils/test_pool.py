@@ -4,12 +4,14 @@ import gc
 import os
 import queue
 import signal
+import struct
 import subprocess
 import sys
 import time
 
 import psutil
 import pytest
+import torch
 
 from rlpyt.utils import _processes
 from rlpyt.utils._member_process import at_end
@@ -173,6 +175,46 @@ def test_a_report_comes_before_what_is_cleaned_up(pool):
     pool.start(clean_up_for_ever, dict(how="raise"), "a helper")
     with pytest.raises(WorkerError, match=r"failed and hangs while it cleans up(.|\n)*Arithmetic"):
         signal_.acquire()
+
+
+def compute_with_two_threads():
+    torch.set_num_threads(2)
+    assert torch.ones(2**20).exp().sum() > 0
+
+
+def test_what_forks_after_a_computation_with_threads_can_compute(pool):
+    # OpenMP's record of its threads was inherited, and the process waited for them for ever.
+    n_threads = torch.get_num_threads()
+    try:
+        compute_with_two_threads()
+        process = pool.start(compute_with_two_threads, {}, "a helper")
+        process.join(20)
+        assert process.exitcode == 0
+        compute_with_two_threads()
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def send_a_part(writer, sent):
+    """Say that a thousand bytes follow, send some, and die."""
+    os.write(writer.fileno(), struct.pack("!i", 1000) + b"x" * 10)
+    sent.release()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_rest_of_a_message_of_a_dead_process_is_not_awaited(pool):
+    # The other end stays open in this process, so that there is no end of file.
+    reader, writer = pool.context.Pipe(duplex=False)
+    sent = Signal(pool, suspect=0)
+    pool.start(send_a_part, dict(writer=writer, sent=sent), "a helper")
+    with pytest.raises(WorkerError, match=r"a helper, process \d+ was ended by SIGKILL"):
+        pool.do(reader.recv)
+
+
+def test_doing_hands_on_results_and_errors(pool):
+    assert pool.do(lambda: 3) == 3
+    with pytest.raises(KeyError, match="own"):
+        pool.do(lambda: {}["own"])
 
 
 def stubborn(ready):

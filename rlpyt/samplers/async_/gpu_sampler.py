@@ -11,6 +11,7 @@ from rlpyt.samplers.async_._servers import ServerSpec, joined_cpus, split_over_s
 from rlpyt.samplers.async_.action_server import AsyncActionServer
 from rlpyt.samplers.async_.base import prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
+from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.parallel._affinity import check_affinity
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
@@ -99,6 +100,14 @@ class AsyncGpuSamplerBase(ActionServerProcess):
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation, by the parameters which were published last."""
         return ParallelSamplerBase.evaluate_agent(self, itr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The workers are those of the servers, which are not asked: not implemented."""
+        return BaseSampler.state_dict(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Likewise."""
+        BaseSampler.load_state_dict(self, state)
 
     def _during_batch(self, itr: int) -> None:
         """The servers are at work."""

@@ -40,15 +40,17 @@ class WorkerAssembly(BaseSampler):
     traj_infos_queue: TrajInfoQueue
     eval_traj_infos_queue: TrajInfoQueue
     eval_specs: Sequence[WorkerSpec]
+    eval_n_envs_per: int
     eval_max_T: int | None
     _lives: list[LifeSign]
     _states: StateExchange
-    _traj_info_kwargs: dict[str, Any]
+    _traj_info_kwargs: dict[str, Any] = {}
 
     @property
     def _pool(self) -> ProcessPool:
+        """That of the workers; made here for those who call the hooks from their own initialize."""
         if self.pool is None:
-            raise ValueError("the sampler is not initialized, or has been shut down: initialize it")
+            self.pool = ProcessPool(self.start_method, self.worker_timeout_s)
         return self.pool
 
     def _get_n_envs_list(
@@ -98,7 +100,11 @@ class WorkerAssembly(BaseSampler):
         return examples
 
     def _build_parallel_ctrl(self, n_worker: int) -> None:
-        """Make what sampler and workers share."""
+        """Make what sampler and workers share, and give the workers their shares of evaluation."""
+        if self.eval_n_envs > 0:
+            self.eval_specs = split_envs(self.eval_n_envs, n_worker, self._n_groups)
+            self.eval_n_envs_per = max(spec.n_envs for spec in self.eval_specs)
+            self.eval_max_T = self._eval_time_limit()
         self._share_control(n_worker, n_parties=n_worker + 1)
 
     def _share_control(self, n_worker: int, n_parties: int) -> None:
@@ -134,7 +140,6 @@ class WorkerAssembly(BaseSampler):
             max_decorrelation_steps=self.max_decorrelation_steps,
             torch_threads=affinity.get("worker_torch_threads", 1),
             global_B=global_B,
-            seed=self.seed,
             is_quiet=logger._disabled,
         )
         if self.eval_n_envs > 0:
@@ -159,6 +164,7 @@ class WorkerAssembly(BaseSampler):
                 rank=spec.rank,
                 env_ranks=list(range(first + spec.start, first + spec.stop)),
                 seed=seed + spec.rank,
+                envs_seed=seed,
                 cpus=cpus_of_worker(affinity, spec.rank),
                 n_envs=spec.n_envs,
                 first_env=spec.start,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlpyt.samplers._fitting import check_recurrence
-from rlpyt.samplers._split import split_envs
 from rlpyt.samplers.base import make_env
 from rlpyt.samplers.parallel._affinity import check_affinity
 from rlpyt.samplers.parallel._assembly import WorkerAssembly
@@ -102,7 +101,8 @@ class ParallelSamplerBase(WorkerAssembly):
             ValueError: if the affinity names CPUs which may not be used.
             WorkerError: if a worker fails while it starts.
         """
-        self.shutdown()
+        if self.pool is not None:
+            self.shutdown()
         check_recurrence(self, agent)
         self.rank, self.world_size = rank, world_size
         self.seed = make_seed() if seed is None else seed
@@ -111,9 +111,6 @@ class ParallelSamplerBase(WorkerAssembly):
         n_envs_list = self._get_n_envs_list(affinity=affinity)
         self.n_worker = len(n_envs_list)
         B = self.batch_spec.B
-        if self.eval_n_envs > 0:
-            self.eval_specs = split_envs(self.eval_n_envs, self.n_worker, self._n_groups)
-            self.eval_max_T = self._eval_time_limit()
         self.pool = ProcessPool(self.start_method, self.worker_timeout_s)
         with self.pool.task():
             with sharing_with(self.pool.context.get_start_method()):
@@ -193,6 +190,11 @@ class ParallelSamplerBase(WorkerAssembly):
         infos += self.eval_traj_infos_queue.take(self.eval_max_trajectories)
         self._log_evaluation(len(infos))
         return infos
+
+    def _check_started(self, to_evaluate: bool = False) -> None:
+        super()._check_started(to_evaluate)
+        if self.pool is None:
+            raise ValueError("the sampler has been shut down: initialize it again")
 
     def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
         """What this process does before the workers begin."""
@@ -277,6 +279,7 @@ class ParallelSamplerBase(WorkerAssembly):
         self._exchange_state(TAKE_STATE, state["workers"])
 
     def _exchange_state(self, task: int, states: Iterable[Any] = ()) -> list[Any]:
+        self._check_started()
         with self._pool.task():
             self.ctrl.state_task.value = task
             self.ctrl.barrier_in.wait()

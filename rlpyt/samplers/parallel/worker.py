@@ -63,7 +63,7 @@ def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any
     """
     with logger.using(logger.Logger()):  # Files and the like are the sampler's.
         c, w = AttrDict(**common_kwargs), AttrDict(**worker_kwargs)
-        if c.is_quiet:
+        if c.get("is_quiet", False):  # Users may have put these together by themselves.
             logger.disable()
         initialize_worker(w.rank, w.seed, w.cpus, c.torch_threads)
         worker = SamplingWorker(c, w)
@@ -94,10 +94,10 @@ class SamplingWorker:
     def start(self) -> None:
         """Make everything, start all environments, and tell the sampler."""
         c, w = self.common, self.own
-        for name, value in (c.traj_info_kwargs or {}).items():
+        for name, value in (c.get("traj_info_kwargs") or {}).items():
             setattr(c.TrajInfoCls, "_" + name, value)
         self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks)
-        set_envs_seeds(self.envs, c.seed + w.env_ranks[0])
+        self._seed_envs(self.envs, w.envs_seed, w.env_ranks)
         self.collector = c.CollectorCls(
             rank=w.rank,
             envs=self.envs,
@@ -110,7 +110,7 @@ class SamplingWorker:
             global_B=c.global_B,
             env_ranks=w.env_ranks,
         )
-        self.collector.start_seed = c.seed
+        self.collector.start_seed = w.envs_seed
         self.agent_inputs, self.traj_infos = self.collector.start_envs(c.max_decorrelation_steps)
         self.collector.start_agent()
         if w.n_eval_envs:
@@ -133,7 +133,10 @@ class SamplingWorker:
         elif not ctrl.do_eval.value:
             self._collect(ctrl.itr.value)
         elif self.eval_collector is not None:
+            # How far it goes beyond its limit is a matter of time, which training shall not be.
+            before = rng_state()
             self.eval_collector.collect_evaluation(ctrl.itr.value)
+            set_rng_state(before)
         else:  # As evaluation collectors do in the end: samplers of users count that.
             self.common.eval_traj_infos_queue.put(None)
         self._rest()
@@ -165,14 +168,21 @@ class SamplingWorker:
     ) -> None:
         """Append environments one by one, so that those which were made are closed in any case."""
         for index, env_rank in enumerate(env_ranks, start=first):
-            self.life.values[LifeSign.PLACE] = env_rank
+            LifeSign.enter(self.life.values, env_rank)
             envs.append(make_env(self.common.EnvCls, env_kwargs, index, env_rank))
-        self.life.values[LifeSign.PLACE] = -1
+        LifeSign.enter(self.life.values, -1)
+
+    def _seed_envs(self, envs: Sequence[Any], seed: int, env_ranks: Sequence[int]) -> None:
+        """One by one, since some are seeded by a reset."""
+        for env, env_rank in zip(envs, env_ranks):
+            LifeSign.enter(self.life.values, env_rank)
+            set_envs_seeds([env], seed + env_rank)
+        LifeSign.enter(self.life.values, -1)
 
     def _make_evaluation(self) -> None:
         c, w = self.common, self.own
         self._make_envs(self.eval_envs, c.eval_env_kwargs, w.first_eval_env, w.eval_env_ranks)
-        set_envs_seeds(self.eval_envs, c.seed + EVAL_SEED_OFFSET + w.eval_env_ranks[0])
+        self._seed_envs(self.eval_envs, w.envs_seed + EVAL_SEED_OFFSET, w.eval_env_ranks)
         self.eval_collector = c.eval_CollectorCls(
             rank=w.rank,
             envs=self.eval_envs,
