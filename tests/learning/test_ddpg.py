@@ -48,19 +48,20 @@ def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
-    ("AlgoCls", "AgentCls", "settings"),
+    ("AlgoCls", "AgentCls", "settings", "action_std"),
     [
-        (DDPG, DdpgAgent, {}),
-        (TD3, Td3Agent, {"target_update_tau": 0.02}),
-        (D4PG, D4pgAgent, RETURNS),
-        (D4PG, D4pgAgent, {**RETURNS, "prioritized_replay": True}),
+        (DDPG, DdpgAgent, {}, 0.2),
+        (TD3, Td3Agent, {"target_update_tau": 0.02}, 0.2),
+        # With less noise, one seed in six still hangs down after these steps.
+        (D4PG, D4pgAgent, RETURNS, 0.4),
+        (D4PG, D4pgAgent, {**RETURNS, "prioritized_replay": True}, 0.4),
     ],
     ids=["ddpg", "td3", "d4pg", "d4pg-prioritized"],
 )
-def test_pendulum(AlgoCls, AgentCls, settings, seed):
+def test_pendulum(AlgoCls, AgentCls, settings, action_std, seed):
     """Torques are bounded by -2 and 2."""
     sampler = make_sampler(gym.make, 200, 10, id="Pendulum-v1")
-    algo, agent = AlgoCls(**{**SETTINGS, **settings}), AgentCls(action_std=0.2, **SMALL)
+    algo, agent = AlgoCls(**{**SETTINGS, **settings}), AgentCls(action_std=action_std, **SMALL)
     best = best_return(algo, agent, sampler, n_steps=15e3, threshold=-200, seed=seed)
     assert best >= -200, "random torques reach -1200"
 
