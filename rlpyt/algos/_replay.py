@@ -202,7 +202,7 @@ class ReplayAlgorithm(GradientUpdates):
         """The line which is logged of the replay buffer."""
         text = f"Replay buffer: {type(self.replay_buffer).__name__}"
         rows = getattr(self.replay_buffer, "stored_rows", None)
-        if rows is None:  # A user's own class.
+        if not rows:  # A user's own class.
             return text
         return f"{text}, {sum(array.nbytes for array in rows.values()):,} bytes"
 
@@ -303,7 +303,8 @@ class ReplayAlgorithm(GradientUpdates):
     def update_target(self) -> None:
         """Update the target networks, every ``target_update_interval`` updates."""
         if self.update_counter % self.target_update_interval == 0:
-            self.agent.update_target(self.target_update_tau)
+            # R2D1 of rlpyt 0.1.2 had no such setting, nor has a subclass with its constructor.
+            self.agent.update_target(getattr(self, "target_update_tau", 1))
 
     def update_itr_hyperparams(self, itr: int) -> None:
         """Advance schedules, at the end of iteration ``itr``; by default there are none."""

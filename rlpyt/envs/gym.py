@@ -285,7 +285,8 @@ def _known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
 
 def _takes_seed(env: Any) -> bool:
     """Whether ``reset`` takes a seed, as since gym 0.22; before, ``seed`` was a method."""
-    parameters = inspect.signature(env.unwrapped.reset).parameters.values()
+    innermost = getattr(env, "unwrapped", env)  # An environment need not be one of gym's classes.
+    parameters = inspect.signature(innermost.reset).parameters.values()
     return any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from rlpyt.replays._extract import Empty
 from rlpyt.replays._memory import LINE, Allocate
 from rlpyt.replays._stream import finish_stream, stream_copy
-from rlpyt.replays._window import Window, runs
+from rlpyt.replays._window import runs
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import BoolArray, IntArray, NDArray
 
@@ -101,20 +101,21 @@ class FrameRing:
 
     Args:
         example: one stack [C,H,W].
-        window: owner of T, B and the cursor.
+        T: rows.
+        B: environments.
         allocate: makes the arrays.
     """
 
-    def __init__(self, example: NDArray, window: Window, allocate: Allocate) -> None:
+    def __init__(self, example: NDArray, T: int, B: int, allocate: Allocate) -> None:
         self.n_frames = len(example)
-        self.window = window
-        self.frames: NDArray = allocate(example[0], (window.T + self.n_frames - 1, window.B))
+        self.T, self.B = T, B
+        self.frames: NDArray = allocate(example[0], (T + self.n_frames - 1, B))
         self.new_frames = self.frames[self.n_frames - 1 :]
         self.overlap_is_known = self.n_frames == 1
 
     def check(self, observation: NDArray) -> None:
         """Raise ``ValueError`` unless ``observation`` is [T',B,C,H,W]."""
-        expected = (self.window.B, self.n_frames, *self.frames.shape[2:])
+        expected = (self.B, self.n_frames, *self.frames.shape[2:])
         if observation.shape[1:] != expected:
             raise ValueError(
                 f"samples.observation has shape {observation.shape}, this buffer stores "
@@ -123,21 +124,21 @@ class FrameRing:
             )
 
     def check_overlap(
-        self, observation: NDArray, done: NDArray, stored_done: BoolArray | None
+        self, t: int, observation: NDArray, done: NDArray, stored_done: BoolArray | None
     ) -> None:
         """Raise ``ValueError`` unless each stack continues the one before it.
 
         Done for every batch until one shows it beyond doubt, which images of one colour do not.
 
         Args:
+            t: row of the first observation.
             observation: [T',B,C,H,W], the next to be written.
             done: [T',B], after which a stack begins anew on zeros.
             stored_done: [T,B] of what is in the ring, or None if row t - 1 cannot be read.
         """
         if stored_done is not None:
-            B = self.window.B
-            rows = np.full(B, (self.window.t - 1) % self.window.T)
-            last = self.read(stored_done, rows, np.arange(B))
+            rows = np.full(self.B, (t - 1) % self.T)
+            last = self.read(stored_done, rows, np.arange(self.B))
             observation = np.concatenate((last[None], observation))
             done = np.concatenate((stored_done[rows[:1]], done))
         before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
@@ -163,13 +164,13 @@ class FrameRing:
         if is_first:
             self.frames[:n_old] = np.moveaxis(observation[0, :, :-1], 1, 0)
         done = 0
-        for start, stop in runs(t, len(observation), self.window.T):
+        for start, stop in runs(t, len(observation), self.T):
             n_rows = stop - start
             self.new_frames[start:stop] = observation[done : done + n_rows, :, -1]
             done += n_rows
-            if stop == self.window.T:
+            if stop == self.T:
                 # The newest rows are also what precedes row 0.
-                self.frames[:n_old] = self.frames[self.window.T :]
+                self.frames[:n_old] = self.frames[self.T :]
 
     def read(self, done: BoolArray, T_idxs: IntArray, B_idxs: IntArray) -> NDArray:
         """Stacks [n,C,H,W] at the rows ``T_idxs`` [n] (0 <= t < T) and environments ``B_idxs`` [n].
@@ -222,5 +223,5 @@ class FrameRing:
     def _out_of_range(self, T_idxs: IntArray, B_idxs: IntArray) -> IndexError:
         return IndexError(
             f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
-            f"{B_idxs.max()} are not all within [T,B] = {(self.window.T, self.window.B)}"
+            f"{B_idxs.max()} are not all within [T,B] = {(self.T, self.B)}"
         )

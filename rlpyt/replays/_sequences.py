@@ -54,6 +54,6 @@ class Sequences(BaseReplayBuffer):
 
     def valid_starts(self, batch_T: int) -> tuple[int, int]:
         """The valid first rows of sequences: ``stride`` times k for first <= k < stop, modulo T."""
-        oldest = self.t - self.window.n_filled + self.off_forward
+        oldest = self.t - self.current_window().n_filled + self.off_forward
         newest = self.t - 1 - self.n_step_return - batch_T
         return -(-oldest // self.stride), newest // self.stride + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,28 @@ class BaseReplayBuffer:
     off_backward: int
     off_forward: int
     _buffer_full: bool
-    rng: np.random.Generator
-    stored_rows: dict[str, NDArray]
 
     def __init__(self, **kwargs: Any) -> None:
         if kwargs:
             raise TypeError(f"{type(self).__name__} does not know the arguments {sorted(kwargs)}")
         self.rng = make_generator()
         self.stored_rows = {}
+
+    # A user's own storage may not have called the constructor.
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        return make_generator()
+
+    @cached_property
+    def stored_rows(self) -> dict[str, NDArray]:
+        return {}
+
+    def current_window(self) -> Window:
+        """Which rows may be sampled now, of storage which keeps its cursor in plain attributes."""
+        window = Window(self.T, self.B, self.off_backward, self.off_forward)
+        window.t, window.full = self.t, self._buffer_full
+        return window
 
     def allocate(self, example: Nested, leading_dims: tuple[int, ...]) -> Any:
         """Make zeroed arrays [*leading_dims, ...] for ``example``; shared ones if ``async_``."""

@@ -48,7 +48,7 @@ class FrameBufferMixin(BaseReplayBuffer):
         super().__init__(example=_without_observation(example), **kwargs)
         self.n_frames = len(stack)
         self.off_forward = max(1, self.n_frames - 1)
-        self.frame_ring = FrameRing(stack, self.window, self.allocate)
+        self.frame_ring = FrameRing(stack, self.T, self.B, self.allocate)
         self.samples_frames = self.frame_ring.frames
         self.samples_new_frames = self.frame_ring.new_frames
         self.stored_rows["frames"] = self.samples_frames
@@ -61,7 +61,7 @@ class FrameBufferMixin(BaseReplayBuffer):
         if not self.frame_ring.overlap_is_known:
             # The first stacks of all look back at rows which nothing was written to.
             stored = self.samples.done if self._buffer_full or t >= self.n_frames else None
-            self.frame_ring.check_overlap(observation, as_numpy(samples.done), stored)
+            self.frame_ring.check_overlap(t, observation, as_numpy(samples.done), stored)
         n_rows, rows = super().append_samples(_without_observation(samples))
         self.frame_ring.write(t, observation, is_first)
         return n_rows, rows
@@ -69,7 +69,7 @@ class FrameBufferMixin(BaseReplayBuffer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         # These images passed already, and environments made anew do not continue them.
-        self.frame_ring.overlap_is_known |= self.window.n_filled > 0
+        self.frame_ring.overlap_is_known |= self.current_window().n_filled > 0
 
 
 def _as_stack(observation: Any) -> NDArray:

@@ -12,6 +12,7 @@ from rlpyt.replays._ring import Ring, check_rows, filled_rows
 from rlpyt.replays._window import Window
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.returns.n_step import discount_return_n_step
+from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import IntArray, Nested
 
@@ -76,6 +77,9 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             )
             self.samples_done_n = self.allocate_like(self.samples.done, "done_n")
 
+    def current_window(self) -> Window:
+        return self.window
+
     @property
     def t(self) -> int:
         """The row that is written next."""
@@ -120,8 +124,11 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         """Name to storage [T,B,...] of what batches hold as it was at t.
 
         First ``batch_fields``, which the class adds to those all batches have, then the user's own:
-        all fields of the example but ``stored_fields``.
+        all fields of the example but ``stored_fields``. A subclass with its own ``extract_batch``
+        adds these there, as it had to in rlpyt 0.1.2.
         """
+        if overrides(self, "extract_batch"):
+            return {}
         own = self.stored_fields
         return {name: rows for name, rows in self.samples.items() if name not in own}
 

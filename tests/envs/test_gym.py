@@ -37,16 +37,12 @@ class Scripted(gymnasium.Env):
         return np.zeros(2), self.reward, *end, info
 
 
-class OldEnv:
+class BareEnv:
     """The interface of gym before 0.26: seed is a method, step returns four values."""
 
     observation_space = spaces.Box(-9, 9, (1,), dtype=np.float64)
     action_space = spaces.Discrete(2)
     truncated = {}
-
-    @property
-    def unwrapped(self):
-        return self
 
     def seed(self, seed):
         self.rng = np.random.RandomState(seed)
@@ -60,6 +56,14 @@ class OldEnv:
         self.t += 1
         info = self.truncated if self.t == 3 else {}
         return self.rng.normal(size=1), 1.0, self.t == 3, dict(info)
+
+
+class OldEnv(BareEnv):
+    """With what the class of gym adds."""
+
+    @property
+    def unwrapped(self):
+        return self
 
 
 def steps(env, n):
@@ -269,8 +273,9 @@ def test_global_seed_makes_unseeded_environments_reproducible():
     ("truncated", "timeout"),
     [({}, False), ({"TimeLimit.truncated": True}, True), ({"TimeLimit.truncated": False}, False)],
 )
-def test_environment_of_old_gym(truncated, timeout):
-    env = OldEnv()
+@pytest.mark.parametrize("EnvCls", [OldEnv, BareEnv])
+def test_environment_of_old_gym(EnvCls, truncated, timeout):
+    env = EnvCls()
     env.truncated = truncated
     env = gym.GymEnvWrapper(env)
     env.seed(5)

@@ -18,8 +18,9 @@ from rlpyt.replays.non_sequence.prioritized import (
 )
 from rlpyt.replays.non_sequence.time_limit import NStepTimeLimitBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
 from rlpyt.replays.sum_tree import SumTree
-from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 
@@ -69,6 +70,25 @@ def test_overridden_extract_batch_under_priorities():
     assert type(batch) is SamplesWithDeltaPri
     assert torch.equal(batch.delta, batch.return_ * 2)
     assert batch.is_weights.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("base", [UniformReplayBuffer, UniformSequenceReplayBuffer])
+def test_overridden_extract_batch_adds_what_else_is_stored(base):
+    # The library did so before, and the field came twice.
+    class Buffer(base):
+        def extract_batch(self, T_idxs, B_idxs, *T):
+            batch = super().extract_batch(T_idxs, B_idxs, *T)
+            Batch = namedarraytuple("SamplesWithGoal", [*batch._fields, "goal"])
+            return Batch(*batch, goal=torch.from_numpy(self.samples.goal[T_idxs, B_idxs]))
+
+    record = namedarraytuple("SamplesWithGoal", [*SamplesToBuffer._fields, "goal"])
+    steps = record(*samples(), np.arange(10, 18)[:, None])
+    more = {"rnn_state_interval": 0, "batch_T": 2} if base is UniformSequenceReplayBuffer else {}
+    buffer = Buffer(example=steps[0, 0], size=20, B=1, **more)
+    buffer.append_samples(steps)
+    batch = buffer.sample_batch(4)
+    assert batch._fields[-1] == "goal"
+    assert (batch.goal >= 11).all()
 
 
 def test_overridden_sample_idxs():
@@ -254,6 +274,51 @@ def test_sharing_the_cursor_of_a_replay_class_of_ones_own():
         buffer.append_samples(i)
         assert buffer.sample_batch(1) == [1, 3, 6, 10, 14][i - 1]
         assert buffer.async_t.value == i % 4
+
+
+class OwnStorage(BaseReplayBuffer):
+    """Like that of the original, above which there was no constructor; batches are rows."""
+
+    def __init__(self, example, size, B, batch_T=None):
+        self.T, self.B, self.size, self.n_step_return = size // B, B, size, 2
+        self.batch_T, self.rnn_state_interval = batch_T, 0
+        self.samples = buffer_from_example(example, (self.T, B))
+        self.t, self._buffer_full, self.off_backward, self.off_forward = 0, False, 2, 1
+
+    def append_samples(self, samples):
+        rows = np.arange(self.t, self.t + len(samples.reward)) % self.T
+        self.samples[rows] = samples
+        self._buffer_full |= self.t + len(rows) >= self.T
+        self.t = (self.t + len(rows)) % self.T
+        return len(rows), rows
+
+    def extract_batch(self, T_idxs, B_idxs, T=None):
+        return T_idxs
+
+
+@pytest.mark.parametrize(
+    ("parts", "batch_T", "drawn_first", "drawn_then"),
+    [
+        ((UniformReplay,), None, {1, 2, 3, 4, 5}, {7, 8, 9, 0, 1, 2, 3}),
+        ((UniformReplay, FrameBufferMixin), None, {1, 2, 3, 4, 5}, {7, 8, 9, 0, 1, 2, 3}),
+        ((UniformSequenceReplay,), 2, {1, 2, 3}, {7, 8, 9, 0, 1}),
+    ],
+)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_parts_over_storage_of_ones_own(parts, batch_T, drawn_first, drawn_then, is_shared):
+    # They took the cursor and the generator of the library's storage only.
+    frame = np.arange(8, dtype=np.uint8)[:, None, None, None]
+    steps = samples(observation=np.stack((frame, frame + 1), axis=2))
+    steps.done[:] = False
+    shared = (AsyncReplayBufferMixin,) if is_shared else ()
+    Buffer = type("Buffer", (*shared, *parts, OwnStorage), {})
+    buffer = Buffer(example=steps[0, 0], size=10, B=1, batch_T=batch_T)
+    buffer.append_samples(steps)
+    assert set(buffer.sample_batch(200)) == drawn_first
+    buffer.append_samples(steps)
+    assert set(buffer.sample_batch(200)) == drawn_then
+    if FrameBufferMixin in parts:
+        assert buffer.samples_frames[:, 0, 0, 0].tolist() == [2, 3, 4, 5, 6, 7, 8, 7, 8, 1, 2]
 
 
 def test_a_copied_constructor_is_told_what_to_call():

@@ -18,6 +18,7 @@ from rlpyt.agents.pg.base import FeedForwardPgAgent, PolicyAgent, RecurrentPgAge
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.gaussian import DistInfoStd as DistInfoStd
 from rlpyt.distributions.gaussian import Gaussian as Gaussian
+from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.buffer import buffer_func as buffer_func
 from rlpyt.utils.buffer import buffer_method as buffer_method
 from rlpyt.utils.buffer import buffer_to as buffer_to
@@ -32,7 +33,9 @@ class BoxActionMixin(PolicyAgent):
 
     Args:
         *args: of the agent class.
-        scale_actions: False if the model works in the units of the environment.
+        scale_actions: False if the model works in the units of the environment, as it always does
+            in subclasses of the Gaussian agents with a ``__call__``, ``step`` or ``value`` of their
+            own.
         clip_actions: whether actions are clipped to the bounds before they are recorded and given
             to the environment; likelihoods account for it, see
             :class:`~rlpyt.distributions.box_gaussian.BoxGaussian`. False: they may exceed the
@@ -55,8 +58,14 @@ class _GaussianMixin(BoxActionMixin):
     """Acts by mean and deviation of a Gaussian."""
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:
+        """Make the policy; it scales nothing if a subclass calls the model in a method of its own.
+
+        Such a method may take what the model returns for actions, as in rlpyt 0.1.2, and then all
+        others have to: acting and training would mean different policies.
+        """
         name, space = type(self).__name__, env_spaces.action
-        return gaussian_policy(name, space, self.scale_actions, self.clip_actions)
+        scale = self.scale_actions and not overrides(self, "__call__", "step", "value")
+        return gaussian_policy(name, space, scale, self.clip_actions)
 
 
 class GaussianPgAgent(_GaussianMixin, FeedForwardPgAgent):

@@ -142,8 +142,6 @@ class DQN(ReplayAlgorithm):
         if getattr(self, "default_priority", None) is None:
             delta_clip = getattr(self, "delta_clip", None)
             self.default_priority = 1.0 if delta_clip is None else delta_clip
-        if not hasattr(self, "bootstrap_timelimit"):  # A subclass with its own constructor.
-            self.bootstrap_timelimit = False
 
     def _default_optim_kwargs(self) -> dict[str, Any]:
         if not (hasattr(self, "OptimCls") and accepts(self.OptimCls, "eps")):
@@ -188,22 +186,27 @@ class DQN(ReplayAlgorithm):
         if self.prioritized_replay:
             self.pri_beta_itr = max(1, int(self.pri_beta_steps // self.steps_per_itr))
 
+    @property
+    def _leaves_out_timeouts(self) -> bool:
+        """``bootstrap_timelimit``, which a subclass with its own constructor may lack."""
+        return bool(getattr(self, "bootstrap_timelimit", False))
+
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         return select(
             self.replay_classes,
             async_,
-            time_limits=bool(self.bootstrap_timelimit),
+            time_limits=self._leaves_out_timeouts,
             frames=is_image(example.observation),
             prioritized=bool(self.prioritized_replay),
         )
 
     def examples_to_buffer(self, examples: Nested) -> Nested:
         entry = super().examples_to_buffer(examples)
-        return with_timeout(entry, examples["env_info"]) if self.bootstrap_timelimit else entry
+        return with_timeout(entry, examples["env_info"]) if self._leaves_out_timeouts else entry
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
         entry = super().samples_to_buffer(samples)
-        return with_timeout(entry, samples.env.env_info) if self.bootstrap_timelimit else entry
+        return with_timeout(entry, samples.env.env_info) if self._leaves_out_timeouts else entry
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)
@@ -226,7 +229,7 @@ class DQN(ReplayAlgorithm):
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors = self.loss(samples)
-        if self.bootstrap_timelimit:  # Of no use, so that they are hardly drawn again.
+        if self._leaves_out_timeouts:  # Of no use, so that they are hardly drawn again.
             td_abs_errors = td_abs_errors * not_timed_out(samples)
         return {"loss": loss, "tdAbsErr": td_abs_errors}
 
@@ -276,7 +279,7 @@ class DQN(ReplayAlgorithm):
         """
         if self.prioritized_replay:
             losses = losses * samples.is_weights
-        if self.bootstrap_timelimit:
+        if self._leaves_out_timeouts:
             return masked_mean(losses, not_timed_out(samples))
         return losses.mean()
 

@@ -270,7 +270,7 @@ class R2D1(DQN):
         _, td_abs_errors = huber_td_loss(q_taken, y, self.delta_clip)
         valid = torch.ones_like(reward) if self.mid_batch_reset else valid_from_done(done)
         valid = valid[:-n]
-        if self.bootstrap_timelimit:
+        if self._leaves_out_timeouts:
             timeout = torch.as_tensor(samples.env.env_info.timeout)
             valid = valid * ~timeout_n_step(done, timeout, n)[:-1].bool()
         priorities: NDArray = sequence_priorities(td_abs_errors, valid, self.pri_eta).numpy()
@@ -320,7 +320,7 @@ class R2D1(DQN):
         if not self.mid_batch_reset:
             is_stored = "valid" in samples._fields
             valid = samples.valid.bool() if is_stored else valid_from_done(samples.done) > 0
-        return valid & not_timed_out(samples) if self.bootstrap_timelimit else valid
+        return valid & not_timed_out(samples) if self._leaves_out_timeouts else valid
 
     def scaled_target(
         self,

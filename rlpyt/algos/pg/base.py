@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -105,7 +106,17 @@ class PolicyGradientAlgo(GradientUpdates):
         if self.linear_lr_schedule:
             self.lr_scheduler = LinearDecay(self.optimizer, self.n_itr)
 
+    @cached_property
+    def _return_std(self) -> RunningStd:
+        """Deviation of the returns so far; there is one also without :meth:`initialize`."""
+        return RunningStd()
+
     def _fill_in_defaults(self) -> None:
+        """Complete the settings; changes nothing the second time.
+
+        Called by the set-up and, for subclasses which replaced that, again before settings are used
+        first.
+        """
         for name, default in self.optional_settings.items():
             if not hasattr(self, name):
                 setattr(self, name, default)
@@ -181,6 +192,7 @@ class PolicyGradientAlgo(GradientUpdates):
             end of an episode which the agent is not trained on, because it waits for a reset or is
             recurrent without ``env.reset``, valid is 0, otherwise 1; None if that cannot be.
         """
+        self._fill_in_defaults()
         done = samples.env.done.to(samples.env.reward.dtype)
         stops_at_ends = self.agent.recurrent and resets(samples) is None
         valid = valid_from_done(done) if stops_at_ends or not self.mid_batch_reset else None

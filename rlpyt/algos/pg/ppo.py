@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.algos._settings import check_at_least_one, check_positive
@@ -120,6 +122,11 @@ class PPO(PolicyGradientAlgo):
         self._batch_size = self.batch_spec.size // self.minibatches
         self._rng = make_generator()
 
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        """Divides samples into minibatches; there is one also without :meth:`initialize`."""
+        return make_generator()
+
     def _fill_in_defaults(self) -> None:
         super()._fill_in_defaults()
         # Of configurations in JSON, in which every number may be a float.
@@ -197,6 +204,7 @@ class PPO(PolicyGradientAlgo):
             ``LossInputs`` [B',...] (of recurrent agents [T,B',...]), and the recorded state
             [B',N,H] before the first step, or None.
         """
+        self._fill_in_defaults()
         samples = self.with_resets(samples)
         unit = self._return_std.std
         loss_inputs = self._with_options(self.loss_input_from_samples(samples), samples)
@@ -316,7 +324,7 @@ class PPO(PolicyGradientAlgo):
         valid: torch.Tensor | None,
         old_value: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        if self.value_clip is None or old_value is None:
+        if old_value is None or self.value_clip is None:
             return super().value_loss(value, return_, valid)
         return valid_mean(clipped_value_loss(value, return_, old_value, self.value_clip), valid)
 

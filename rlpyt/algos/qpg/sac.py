@@ -149,6 +149,9 @@ class SAC(SoftActorCriticAlgorithm):
 
     def _configure_agent(self) -> None:
         super()._configure_agent()
+        self._resolve_target_entropy()
+
+    def _resolve_target_entropy(self) -> None:
         if self.target_entropy == "auto":
             _, half_range = range_of_actions(self.agent)
             # By that sum log pi is less than it would be of the same actions in [-1, 1].
@@ -156,6 +159,7 @@ class SAC(SoftActorCriticAlgorithm):
 
     def make_optimizers(self) -> None:
         super().make_optimizers()
+        self._resolve_target_entropy()  # Not done yet by a subclass with its own initialize().
         is_learned = self.fixed_alpha is None
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
         self._log_alpha = torch.nn.Parameter(torch.tensor([log_alpha]), requires_grad=is_learned)

@@ -18,7 +18,7 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
     """Storage from which single n-step transitions are read.
 
     Fields of the example beyond those of ``SamplesToBuffer`` come with every batch, under their
-    names, as they were at t.
+    names, as they were at t; a subclass which overrides ``extract_batch`` adds them itself.
     """
 
     batch_record: Any = SamplesFromReplay

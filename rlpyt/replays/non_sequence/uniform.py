@@ -26,16 +26,17 @@ class UniformReplay(BaseReplayBuffer):
 
     def sample_idxs(self, batch_B: int) -> tuple[IntArray, IntArray]:
         """Draw rows [batch_B] and environments [batch_B]."""
-        n_entries = self.window.n_valid * self.B
+        window = self.current_window()
+        n_entries = window.n_valid * self.B
         if n_entries == 0:
             raise ValueError(
-                f"cannot sample {batch_B} transitions: {self.window.n_filled} of T={self.T} rows "
+                f"cannot sample {batch_B} transitions: {window.n_filled} of T={self.T} rows "
                 f"are written, of which {self.off_backward} await their return and next "
                 f"observation and {self.off_forward} have no past; append more samples first "
                 "(min_steps_learn)"
             )
         k, B_idxs = np.divmod(self.rng.integers(n_entries, size=batch_B), self.B)
-        return self.window.row(k), B_idxs
+        return window.row(k), B_idxs
 
 
 class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):

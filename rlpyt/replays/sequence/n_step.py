@@ -42,7 +42,7 @@ class SequenceNStepReturnBuffer(Sequences, BaseNStepReturnBuffer):
     """Storage from which sequences are read that begin where a recurrent state is stored.
 
     Fields of the example beyond those of ``SamplesToBuffer`` come with every batch, under their
-    names, for rows i to i + T - 1.
+    names, for rows i to i + T - 1; a subclass which overrides ``extract_batch`` adds them itself.
 
     Args:
         example: as for ``BaseNStepReturnBuffer``, with a field ``prev_rnn_state`` ([N,H], or a

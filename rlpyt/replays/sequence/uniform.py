@@ -47,9 +47,10 @@ class UniformSequenceReplay(Sequences):
         first, stop = self.valid_starts(batch_T)
         n_entries = (stop - first) * self.B
         if n_entries <= 0:
+            n_filled = self.current_window().n_filled
             raise ValueError(
                 f"cannot sample {batch_B} sequences of batch_T={batch_T} steps: "
-                f"{self.window.n_filled} of T={self.T} rows are written, a sequence takes "
+                f"{n_filled} of T={self.T} rows are written, a sequence takes "
                 f"{batch_T + self.n_step_return} and begins every {self.stride} rows, after the "
                 f"oldest {self.off_forward}; append more samples first (min_steps_learn)"
             )

@@ -119,7 +119,7 @@ def get_n_run_slots(affinity_code: str) -> int:
     Raises:
         ValueError: if options are missing or exclude each other.
     """
-    options = checked(decode_affinity(affinity_code))
+    options = _consistent(decode_affinity(affinity_code))
     gpu, gpr = options[N_GPU], options.get(GPU_PER_RUN, 1)
     if gpu and options.get(ASYNC_SAMPLE):
         shared = options.get(OPTIM_SAMPLE_SHARE_GPU)
@@ -130,23 +130,38 @@ def get_n_run_slots(affinity_code: str) -> int:
 
 
 def checked(options: dict[str, int]) -> dict[str, int]:
-    """The options, if they go together."""
+    """The options, if a run can be placed by them; a code may say more than that."""
+    _consistent(options)
+    if options.get(CONTEXTS_PER_GPU, 1) > 1:
+        _refuse(
+            options,
+            (options.get(GPU_PER_RUN, 1) > 1, "cxg (runs per GPU) excludes gpr > 1"),
+            (options.get(ASYNC_SAMPLE), "cxg (runs per GPU) excludes ass (asynchronous)"),
+        )
+    return options
+
+
+def _consistent(options: dict[str, int]) -> dict[str, int]:
+    """The options, if there is what each of them needs."""
     gpu = options.get(N_GPU, 0)
     needed = [N_CPU_CORE, N_GPU] if gpu else [N_CPU_CORE, N_GPU, CPU_PER_RUN]
     missing = [key for key in needed if key not in options]
     if missing:
         raise ValueError(f"the affinity lacks {', '.join(missing)}; it has {options}")
     asynchronous = options.get(ASYNC_SAMPLE, 0)
-    shared = options.get(CONTEXTS_PER_GPU, 1) > 1
-    for excluded, reason in (
+    _refuse(
+        options,
         (not gpu and options.get(GPU_PER_RUN, 1) > 1, "gpr (GPUs per run) needs gpu"),
-        (not gpu and shared, "cxg (runs per GPU) needs gpu"),
+        (not gpu and options.get(CONTEXTS_PER_GPU, 1) > 1, "cxg (runs per GPU) needs gpu"),
         (options.get(SAMPLE_GPU_PER_RUN) and not asynchronous, "sgr needs ass (asynchronous)"),
         (options.get(SAMPLE_GPU_PER_RUN) and not gpu, "sgr (GPUs to sample) needs gpu"),
         (options.get(OPTIM_SAMPLE_SHARE_GPU) and not asynchronous, "oss needs ass (asynchronous)"),
-        (shared and options.get(GPU_PER_RUN, 1) > 1, "cxg (runs per GPU) excludes gpr > 1"),
-        (shared and asynchronous, "cxg (runs per GPU) excludes ass (asynchronous)"),
-    ):
+    )
+    return options
+
+
+def _refuse(options: dict[str, int], *cases: tuple[Any, str]) -> None:
+    """Raise ``ValueError`` with the reason of the first case which is true."""
+    for excluded, reason in cases:
         if excluded:
             raise ValueError(f"options of the affinity exclude each other: {reason}; {options}")
-    return options

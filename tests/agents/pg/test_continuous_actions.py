@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.pg.gaussian import GaussianPgAgent
+from rlpyt.agents.pg.gaussian import AgentInfo, AgentStep, DistInfoStd, GaussianPgAgent
 from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent, MujocoLstmAgent
 from rlpyt.core.records import EnvSpaces
@@ -72,6 +72,43 @@ def test_actions_are_clipped_unless_told_otherwise() -> None:
 def test_scale_can_be_left_to_the_model() -> None:
     agent = fixed_agent(FloatBox([-1.0, 0.0], [1.0, 10.0]), scale_actions=False)
     assert agent.step(*inputs(agent.env_spaces, 4)).agent_info.dist_info.mean[0, 1] == 0.5
+
+
+def own_call(agent: Any, *inputs: Any) -> Any:
+    mean, log_std, *others = agent.model(*inputs)
+    return DistInfoStd(mean, log_std), *others
+
+
+def own_step(agent: Any, *inputs: Any) -> Any:
+    dist_info, value, *_ = own_call(agent, *inputs, *no_state(agent))
+    return AgentStep(agent.distribution.sample(dist_info), AgentInfo(dist_info, value))
+
+
+def own_value(agent: Any, *inputs: Any) -> Any:
+    return agent.model(*inputs, *no_state(agent))[2]
+
+
+def no_state(agent: Any) -> list[None]:
+    return [None] * agent.recurrent
+
+
+@pytest.mark.parametrize("own", [own_call, own_step, own_value])
+@pytest.mark.parametrize("AgentCls", [MujocoFfAgent, MujocoLstmAgent])
+def test_one_overridden_method_and_the_others_mean_the_same(AgentCls: Any, own: Any) -> None:
+    # The library's methods scaled what the model returned, the user's did not.
+    name = {own_call: "__call__", own_step: "step", own_value: "value"}[own]
+    agent = type("Mine", (AgentCls,), {name: own})()
+    agent.initialize(EnvSpaces(OBSERVATION, FloatBox([-1.0, 0.0], [1.0, 10.0])))
+    agent.sample_mode(0)
+    data = inputs(agent.env_spaces, 4)
+    with torch.no_grad():
+        value = agent.value(*data)
+        info = agent.step(*data).agent_info
+        rows = (part[None] for part in data)
+        dist_info, trained_value, *_ = agent(*rows, *no_state(agent))
+    for acted, trained in zip((*info.dist_info, info.value), (*dist_info, trained_value)):
+        torch.testing.assert_close(acted, trained[0])
+    torch.testing.assert_close(value, info.value)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])

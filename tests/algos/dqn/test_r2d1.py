@@ -451,6 +451,20 @@ def test_extra_loss_and_info_and_field() -> None:
     assert len(info.meanLives) == len(info.loss) == 1
 
 
+def test_constructor_of_a_subclass_may_lack_what_the_original_did() -> None:
+    class Mine(R2D1):
+        def __init__(self, **settings: Any) -> None:
+            for name, value in vars(R2D1(**settings)).items():
+                if name not in ("target_update_tau", "bootstrap_timelimit"):
+                    setattr(self, name, value)
+
+    run = Run(Mine, target_update_interval=1)
+    run.train(6)
+    assert run.algo.update_counter > 0
+    for online, target in zip(run.agent.model.parameters(), run.agent.target_model.parameters()):
+        assert torch.equal(online, target)
+
+
 def test_constructor_of_a_subclass_may_store_first() -> None:
     class Mine(R2D1):
         def __init__(self, batch_T: int = 6, extra: int = 3, **kwargs: Any) -> None:

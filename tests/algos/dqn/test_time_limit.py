@@ -101,15 +101,30 @@ def test_it_is_an_option() -> None:
     assert algo.replay_buffer.samples._fields == SamplesToBuffer._fields
 
 
-def test_subclass_with_its_own_constructor() -> None:
-    class Own(DQN):
-        def __init__(self) -> None:
-            for name, value in vars(DQN(**SETTINGS)).items():
-                if name != "bootstrap_timelimit":
-                    setattr(self, name, value)
+class OwnConstructor(DQN):
+    """Stores what the original did, to which this setting was unknown."""
 
-    algo = initialized(Own())
-    assert algo.bootstrap_timelimit is False
+    def __init__(self) -> None:
+        for name, value in vars(DQN(**SETTINGS)).items():
+            if name != "bootstrap_timelimit":
+                setattr(self, name, value)
+
+
+class OwnSetUp(OwnConstructor):
+    """Does by hand what :meth:`DQN.initialize` does."""
+
+    def initialize(self, agent: Any, n_itr: int, batch_spec: Any, *args: Any, **kw: Any) -> None:
+        self.agent, self.n_itr, self.mid_batch_reset = agent, n_itr, True
+        self.sampler_bs, self.updates_per_optimize, self.min_itr_learn = batch_spec.size, 4, 2
+        self.initialize_replay_buffer(examples_with_timeout(), batch_spec)
+        self.optim_initialize()
+
+
+@pytest.mark.parametrize("AlgoCls", [OwnConstructor, OwnSetUp])
+def test_subclass_which_does_not_know_of_it(AlgoCls: Any) -> None:
+    algo = initialized(AlgoCls(), examples=examples_with_timeout())
+    assert type(algo.replay_buffer) is UniformReplayBuffer
+    assert len(run(algo, 3)[-1].loss) == 4
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,29 @@ def test_arguments_are_saved_in_any_order(AlgoCls: Any) -> None:
     assert setup.algo.value_clip is None
 
 
+class OwnSetUp(Instead):
+    """Sets up by hand, as the original did, which knew fewer settings."""
+
+    def initialize(
+        self, agent: Any, n_itr: int, batch_spec: Any, mid_batch_reset: bool, **kwargs: Any
+    ) -> None:
+        self.agent, self.n_itr, self.batch_spec = agent, n_itr, batch_spec
+        self.mid_batch_reset, self._ratio_clip = mid_batch_reset, self.ratio_clip
+        self.optimizer = self.OptimCls(agent.parameters(), self.learning_rate)
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda itr: 1.0)
+
+
+@pytest.mark.parametrize("written_by_hand", [(), (ByHand,)])
+def test_set_up_written_by_hand(written_by_hand: tuple[Any, ...]) -> None:
+    # Settings, statistics and generator were made by the library's initialize() only.
+    AlgoCls: Any = type("Mine", (OwnSetUp, *written_by_hand), {})
+    fresh = Setup(AlgoCls()).algo.state_dict()
+    setup = Setup(AlgoCls())
+    (info,) = setup.train()
+    assert len(info.loss) == 12
+    setup.algo.load_state_dict(fresh)
+
+
 def test_options_stand_after_the_original_parameters() -> None:
     algo = PPO(0.9, 1e-2, 0.5, 0.0, torch.optim.SGD, {}, 2.0, None, 0.8, 2, 3, 0.3, False, True)
     assert (algo.minibatches, algo.epochs, algo.ratio_clip) == (2, 3, 0.3)

@@ -463,13 +463,13 @@ def test_initialize_of_ones_own() -> None:
         def initialize(self, agent: Any, n_itr: int, batch_spec: Any, *args: Any) -> None:
             self.agent, self.n_itr, self.batch_spec = agent, n_itr, batch_spec
             self.mid_batch_reset, self.updates_per_optimize, self.min_itr_learn = True, 2, 2
-            self.target_entropy = -3
             agent.give_min_itr_learn(2)
             self.initialize_replay_buffer(examples(), batch_spec)
             self.optim_initialize()
 
     algo = OwnInitialize(**SETTINGS)
     algo.initialize(make_agent(spaces=BOX), 100, SPEC)
+    assert algo.target_entropy == make_algo(spaces=BOX).target_entropy
     infos = run(algo, 0, 4)
     assert len(infos[-1].piLoss) == 2
     assert np.isfinite(infos[-1].piLoss).all()

@@ -62,6 +62,28 @@ def test_code_with_all_options_of_an_asynchronous_run():
     assert code == "16cpu_8gpu_2gpr_0hto_1ass_1sgr_1oss"
 
 
+def test_code_with_all_options():
+    """A code is written and counted also where no run can be placed by it."""
+    code = encode(
+        n_cpu_core=16,
+        n_gpu=8,
+        contexts_per_gpu=2,
+        gpu_per_run=2,
+        cpu_per_worker=2,
+        hyperthread_offset=24,
+        n_socket=2,
+        cpu_reserved=1,
+        run_slot=3,
+        async_sample=True,
+        sample_gpu_per_run=1,
+        optim_sample_share_gpu=True,
+        alternating=True,
+        set_affinity=False,
+    )
+    assert code == "3slt_16cpu_8gpu_2cxg_2gpr_2cpw_24hto_2skt_1res_1ass_1sgr_1oss_1alt_0saf"
+    assert get_n_run_slots(code) == 4
+
+
 def test_hyperthread_offset_equal_to_the_cores_is_left_out():
     assert encode(n_cpu_core=4, cpu_per_run=2, hyperthread_offset=4) == "4cpu_0gpu_2cpr"
 
@@ -108,17 +130,21 @@ def test_slots_of_cpu_runs_can_be_encoded():
         ({"n_cpu_core": 4, "cpu_per_run": 2, "run_slot": 2}, "run slot 2 does not exist"),
         ({"n_cpu_core": 5, "cpu_per_run": 2}, "cpu=5 must be a multiple of cpr=2"),
         ({"n_gpu": 2, "n_cpu_core": 4, "sample_gpu_per_run": 1}, "sgr needs ass"),
-        ({"n_gpu": 2, "n_cpu_core": 4, "contexts_per_gpu": 2, "gpu_per_run": 2}, "excludes gpr"),
-        (
-            {"n_gpu": 2, "n_cpu_core": 4, "contexts_per_gpu": 2, "async_sample": True},
-            "excludes ass",
-        ),
         ({"async_sample": True, "sample_gpu_per_run": 1}, "sgr .* needs gpu"),
     ],
 )
 def test_options_which_exclude_each_other_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         encode(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"gpu_per_run": 2}, "excludes gpr"), ({"async_sample": True}, "excludes ass")],
+)
+def test_runs_which_share_gpus_have_one_and_are_synchronous(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_affinity(n_cpu_core=4, n_gpu=2, contexts_per_gpu=2, **ONE_SOCKET, **options)
 
 
 def test_quick_code_uses_this_machine():
