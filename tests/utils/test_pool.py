@@ -15,6 +15,7 @@ import torch
 
 from rlpyt.utils import _processes
 from rlpyt.utils._member_process import at_end
+from rlpyt.utils._openmp import gnu_openmp
 from rlpyt.utils._pool import ProcessPool, WorkerError
 from rlpyt.utils._processes import START_METHOD_VARIABLE, check_cpus, get_context, pin_process
 from rlpyt.utils._rendezvous import CountedQueue, Rendezvous, Signal
@@ -182,6 +183,7 @@ def compute_with_two_threads():
     assert torch.ones(2**20).exp().sum() > 0
 
 
+@pytest.mark.skipif(gnu_openmp() is None, reason="no OpenMP which can end its threads")
 def test_what_forks_after_a_computation_with_threads_can_compute(pool):
     # OpenMP's record of its threads was inherited, and the process waited for them for ever.
     n_threads = torch.get_num_threads()
