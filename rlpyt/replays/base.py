@@ -48,7 +48,6 @@ class BaseReplayBuffer:
         if kwargs:
             raise TypeError(f"{type(self).__name__} does not know the arguments {sorted(kwargs)}")
         self.rng = make_generator()
-        self.stored_rows = {}
 
     # A user's own storage may not have called the constructor.
 

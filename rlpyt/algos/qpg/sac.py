@@ -147,19 +147,12 @@ class SAC(SoftActorCriticAlgorithm):
             )
         check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
 
-    def _configure_agent(self) -> None:
-        super()._configure_agent()
-        self._resolve_target_entropy()
-
-    def _resolve_target_entropy(self) -> None:
+    def make_optimizers(self) -> None:
+        super().make_optimizers()
         if self.target_entropy == "auto":
             _, half_range = range_of_actions(self.agent)
             # By that sum log pi is less than it would be of the same actions in [-1, 1].
             self.target_entropy = float(np.log(half_range).sum() - half_range.size)
-
-    def make_optimizers(self) -> None:
-        super().make_optimizers()
-        self._resolve_target_entropy()  # Not done yet by a subclass with its own initialize().
         is_learned = self.fixed_alpha is None
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
         self._log_alpha = torch.nn.Parameter(torch.tensor([log_alpha]), requires_grad=is_learned)

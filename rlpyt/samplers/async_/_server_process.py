@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlpyt.samplers._serve import Group
-from rlpyt.samplers._split import WorkerSpec, split_envs
+from rlpyt.samplers._split import WorkerSpec
 from rlpyt.samplers._workers import StateExchange
 from rlpyt.samplers.async_._servers import ServerSpec
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
@@ -87,7 +87,7 @@ class ActionServerProcess(AsyncParallelSamplerMixin, GpuSamplerBase):
         )
         n_eval_envs = self._server.eval_envs.stop - self._server.eval_envs.start
         if self.eval_n_envs > 0:
-            self.eval_specs = split_envs(n_eval_envs, len(n_envs_list), self._n_groups)
+            self._share_evaluation(n_eval_envs, len(n_envs_list))
         with sharing_with(pool.context.get_start_method()):
             self._build_step_buffers(self.examples, sum(n_envs_list), n_eval_envs)
         common_kwargs = self._assemble_common_kwargs(affinity, global_B=self.batch_spec.B)

@@ -18,7 +18,7 @@ class _ToldToStop(_ServerBase):
     ctrl: Any
 
     def _limit_is_reached(self) -> Any:
-        if self.eval_max_trajectories is None and self.eval_n_episodes is None:
+        if super()._limit_is_reached() is None:
             return None
         stop_eval = self.ctrl.stop_eval
         return lambda: bool(stop_eval.value)

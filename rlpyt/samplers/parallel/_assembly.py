@@ -102,10 +102,13 @@ class WorkerAssembly(BaseSampler):
     def _build_parallel_ctrl(self, n_worker: int) -> None:
         """Make what sampler and workers share, and give the workers their shares of evaluation."""
         if self.eval_n_envs > 0:
-            self.eval_specs = split_envs(self.eval_n_envs, n_worker, self._n_groups)
-            self.eval_n_envs_per = max(spec.n_envs for spec in self.eval_specs)
+            self._share_evaluation(self.eval_n_envs, n_worker)
             self.eval_max_T = self._eval_time_limit()
         self._share_control(n_worker, n_parties=n_worker + 1)
+
+    def _share_evaluation(self, n_envs: int, n_worker: int) -> None:
+        self.eval_specs = split_envs(n_envs, n_worker, self._n_groups)
+        self.eval_n_envs_per = max(spec.n_envs for spec in self.eval_specs)
 
     def _share_control(self, n_worker: int, n_parties: int) -> None:
         """The same, where others but the workers and this process come to the barriers."""
@@ -145,7 +148,7 @@ class WorkerAssembly(BaseSampler):
         if self.eval_n_envs > 0:
             own = self.eval_env_kwargs
             common_kwargs.update(
-                eval_n_envs=max(spec.n_envs for spec in self.eval_specs),
+                eval_n_envs=self.eval_n_envs_per,
                 eval_CollectorCls=self.eval_CollectorCls,
                 eval_env_kwargs=self.env_kwargs if own is None else own,
                 eval_max_T=self.eval_max_T,
