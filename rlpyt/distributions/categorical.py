@@ -49,9 +49,11 @@ class Categorical(DiscreteMixin, Distribution):
         return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
 
     def likelihood_ratio(
-        self, indexes: torch.Tensor, old_dist_info: DistInfo, new_dist_info: DistInfo
+        self,
+        indexes: torch.Tensor,
+        old_dist_info: DistInfo,
+        new_dist_info: DistInfo,
+        old_log_likelihood: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """``(q_a + EPS) / (p_a + EPS)`` of the actions a, p the old and q the new, [...]."""
-        numerator = select_at_indexes(indexes, new_dist_info.prob)
-        denominator = select_at_indexes(indexes, old_dist_info.prob)
-        return (numerator + EPS) / (denominator + EPS)
+        return super().likelihood_ratio(indexes, old_dist_info, new_dist_info, old_log_likelihood)

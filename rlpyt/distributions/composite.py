@@ -58,13 +58,6 @@ class CompositeDistribution(Distribution):
         """Sum of the log-likelihoods of the parts, [...]."""
         return self._sum(lambda part, x, info: part.log_likelihood(x, info), x, dist_info)
 
-    def likelihood_ratio(
-        self, x: Nested, old_dist_info: Nested, new_dist_info: Nested
-    ) -> torch.Tensor:
-        """Product of the ratios of the parts, new to old, [...]."""
-        logli_old = self.log_likelihood(x, old_dist_info)
-        return torch.exp(self.log_likelihood(x, new_dist_info) - logli_old)
-
     def _sum(self, term: Callable[..., torch.Tensor], *records: Nested) -> torch.Tensor:
         terms = [term(*parts) for parts in zip(self.distributions, *records)]
         return torch.stack(terms).sum(dim=0)

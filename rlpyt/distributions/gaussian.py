@@ -174,14 +174,6 @@ class Gaussian(Distribution):
             constant += self._log_volume + self.dim * 2 * math.log(2)
         return -constant - torch.sum(terms, dim=-1)
 
-    def likelihood_ratio(
-        self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
-    ) -> torch.Tensor:
-        """``exp(log pi_new(x) - log pi_old(x))``, [...]; with squash, x is not yet squashed."""
-        logli_old = self.log_likelihood(x, old_dist_info)
-        logli_new = self.log_likelihood(x, new_dist_info)
-        return torch.exp(logli_new - logli_old)
-
     def entropy(self, dist_info: Nested) -> torch.Tensor:
         """``H = sum_i (log s_i + log sqrt(2 pi e))``, [...]; clipping is not considered.
 
@@ -219,8 +211,10 @@ class Gaussian(Distribution):
     def _draw(self, dist_info: Nested) -> torch.Tensor:
         mean = dist_info.mean
         std = torch.exp(self._log_std(dist_info)) if self.std is None else self.std.to(mean)
-        noise = std * torch.randn_like(mean)
-        return _clamp(mean + _clamp(noise, self.noise_clip), self.clip)
+        z = torch.randn_like(mean)
+        if self.noise_clip is None:
+            return _clamp(torch.addcmul(mean, std, z), self.clip)
+        return _clamp(mean + _clamp(std * z, self.noise_clip), self.clip)
 
     def _squashed(self, x: torch.Tensor) -> torch.Tensor:
         if self.squash is None:

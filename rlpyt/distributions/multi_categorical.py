@@ -64,13 +64,6 @@ class MultiCategorical(Distribution):
         """Sum of the log-likelihoods of the entries of ``indexes`` [...,*shape], [...]."""
         return self._sum(self._each.log_likelihood(indexes, dist_info))
 
-    def likelihood_ratio(
-        self, indexes: torch.Tensor, old_dist_info: DistInfo, new_dist_info: DistInfo
-    ) -> torch.Tensor:
-        """Product of the ratios of the entries, new to old, [...]."""
-        logli_old = self.log_likelihood(indexes, old_dist_info)
-        return torch.exp(self.log_likelihood(indexes, new_dist_info) - logli_old)
-
     def _sum(self, parts: torch.Tensor) -> torch.Tensor:
         # Torch takes an empty list of dimensions for all of them.
         return parts.sum(dim=self._dims) if self._dims else parts

@@ -144,6 +144,7 @@ class Floor(Actor):
             "update": seconds_per_call(self.update, 4 if workload.is_pong else 100),
         }
         acting = workload.T * seconds_per_call(self.act, 20 if workload.is_pong else 300)
+        acting += pieces["forward"]  # The value of what follows the last step.
         return {**pieces, "floor": acting + workload.n_updates * pieces["update"]}
 
 

@@ -25,6 +25,7 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCol
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler, GpuSamplerBase, StepBuffer
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils._processes import let_wakers_go_on
 from rlpyt.utils.buffer import numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
@@ -42,7 +43,7 @@ from tests.samplers.parallel_parts import (
 from tests.samplers.parts import CountEnv, EchoAgent
 
 CPUS = sorted(os.sched_getaffinity(0))
-Place = namedtuple("Place", ["pid", "cpus", "threads", "name"])
+Place = namedtuple("Place", ["pid", "cpus", "threads", "policy", "name"])
 
 
 class TellingEnv(CountEnv):
@@ -55,7 +56,8 @@ class TellingEnv(CountEnv):
     def step(self, action):
         step = super().step(action)
         cpus = sum(1 << cpu for cpu in os.sched_getaffinity(0))
-        info = Place(os.getpid(), cpus, torch.get_num_threads(), self.name)
+        policy = os.sched_getscheduler(0)
+        info = Place(os.getpid(), cpus, torch.get_num_threads(), policy, self.name)
         if step.done:
             self.reset()
         return EnvStep(step.observation, step.reward, False, info)
@@ -108,6 +110,25 @@ def test_a_worker_may_have_several_cpus_and_threads():
     info = told(affinity={"workers_cpus": [CPUS, [CPUS[0]]], "worker_torch_threads": 2})
     assert info.cpus.tolist() == [sum(1 << cpu for cpu in CPUS)] * 2 + [1 << CPUS[0]] * 2
     assert (info.threads == 2).all()
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_a_worker_leaves_its_waker_the_cpu(SamplerCls):
+    # The first worker which a sampler released took its CPU before it had released the second one.
+    assert (told(SamplerCls).policy == os.SCHED_BATCH).all()
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_a_worker_keeps_a_policy_which_somebody_chose():
+    with mp.get_context("fork").Pool(1) as pool:
+        assert pool.apply(_idle_policies) == (os.SCHED_IDLE, os.SCHED_IDLE)
+
+
+def _idle_policies():
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    before = os.sched_getscheduler(0)
+    let_wakers_go_on()
+    return before, os.sched_getscheduler(0)
 
 
 @pytest.mark.parametrize(

@@ -193,9 +193,18 @@ class PPO(PolicyGradientAlgo):
         options = {}
         if self.value_clip is not None:
             options["old_value"] = samples.agent.agent_info.value
+        if self._takes_old_log_likelihood():  # Once, not in every epoch.
+            options["old_log_likelihood"] = self.agent.distribution.log_likelihood(
+                loss_inputs.action, loss_inputs.old_dist_info
+            )
         if resets(samples) is not None:
             options["reset"] = resets(samples)
         return extended(type(loss_inputs), tuple(options))(*loss_inputs, *options.values())
+
+    def _takes_old_log_likelihood(self) -> bool:
+        """Whether it can be given to the distribution, past methods of subclasses."""
+        users = ((self, "loss"), (self, "pi_loss"), (self.agent.distribution, "likelihood_ratio"))
+        return all(takes(user, method, "old_log_likelihood") for user, method in users)
 
     def iterate_minibatches(self, samples: Nested) -> Iterator[tuple[Nested, Nested]]:
         """The minibatches of all epochs.
@@ -271,6 +280,7 @@ class PPO(PolicyGradientAlgo):
         init_rnn_state: Nested = None,
         old_value: torch.Tensor | None = None,
         reset: torch.Tensor | None = None,
+        old_log_likelihood: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Compute the loss of one minibatch.
 
@@ -289,6 +299,7 @@ class PPO(PolicyGradientAlgo):
             init_rnn_state: [B,N,H] as recorded, before the first step; None for agents without.
             old_value: [B] by the network which acted, where values are clipped.
             reset: [T,B] where the recurrent state is zero before a step; None is nowhere.
+            old_log_likelihood: [B] of the actions by ``old_dist_info``, if that is known already.
 
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
@@ -297,9 +308,12 @@ class PPO(PolicyGradientAlgo):
             record, init_rnn_state = agent_inputs, action
             fields = tuple(record)[:N_POSITIONAL]
             agent_inputs, action, return_, advantage, valid, old_dist_info = fields
-            old_value, reset = (getattr(record, name, None) for name in ("old_value", "reset"))
+            old_value, reset, old_log_likelihood = (
+                getattr(record, name, None) for name in ("old_value", "reset", "old_log_likelihood")
+            )
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
-        pi_loss = self.pi_loss(action, advantage, valid, dist_info, old_dist_info)
+        known = _known(old_log_likelihood)
+        pi_loss = self.pi_loss(action, advantage, valid, dist_info, old_dist_info, **known)
         value_loss = self.value_loss(value, return_, valid, old_value)
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)
 
@@ -310,10 +324,14 @@ class PPO(PolicyGradientAlgo):
         valid: torch.Tensor | None,
         dist_info: Nested,
         old_dist_info: Nested,
+        old_log_likelihood: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Scalar loss of the policy."""
         ratio = self.agent.distribution.likelihood_ratio(
-            action, old_dist_info=old_dist_info, new_dist_info=dist_info
+            action,
+            old_dist_info=old_dist_info,
+            new_dist_info=dist_info,
+            **_known(old_log_likelihood),
         )
         return valid_mean(clipped_surrogate_loss(ratio, advantage, self.ratio_clip), valid)
 
@@ -357,3 +375,8 @@ class PPO(PolicyGradientAlgo):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         set_generator_state(self._rng, state["rng"])
+
+
+def _known(old_log_likelihood: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    """The keyword for methods which may not take it."""
+    return {} if old_log_likelihood is None else {"old_log_likelihood": old_log_likelihood}

@@ -12,7 +12,7 @@ from rlpyt.samplers._loop_collectors import LoopCollector, LoopEvalCollector
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, make_env
 from rlpyt.utils._member_process import at_end
 from rlpyt.utils._members import LifeSign
-from rlpyt.utils._processes import can_be_pinned, pin_process
+from rlpyt.utils._processes import can_be_pinned, let_wakers_go_on, pin_process
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
@@ -28,7 +28,7 @@ def initialize_worker(
     cpu: int | Sequence[int] | None = None,
     torch_threads: int | None = None,
 ) -> None:
-    """Prepare the process: CPUs, torch threads, allocator, seed.
+    """Prepare the process: CPUs, scheduling, torch threads, allocator, seed.
 
     Args:
         rank: of the worker, for the log.
@@ -43,6 +43,7 @@ def initialize_worker(
             cpus = [cpu] if isinstance(cpu, int) else [int(c) for c in cpu]
             pin_process(cpus)
             affinity = str(cpus)
+    let_wakers_go_on()
     if torch_threads is not None or cpu is not None:
         torch.set_num_threads(torch_threads or 1)
     tune_allocator()

@@ -10,9 +10,11 @@ from rlpyt.agents.pg.mujoco import MujocoFfAgent, MujocoLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.base import OptInfo
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.distributions.box_gaussian import BoxGaussian
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Counter
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.utils.seed import set_seed
 from tests.algos.pg.parts import LSTM, Setup, lstm_agent
 from tests.reference.policy_gradient import mean, normalized, returns, surrogate
 
@@ -154,6 +156,40 @@ def test_first_ratio_is_one_while_observations_are_normalised(AgentCls: Any, kwa
         assert setup.agent.model.obs_rms.count.item() == before + 32
 
 
+class Counting(BoxGaussian):
+    """Of the torques of Pendulum; counts how often likelihoods are computed."""
+
+    def __init__(self) -> None:
+        super().__init__(low=[-2.0], high=[2.0])
+        self.n_likelihoods = 0
+
+    def log_likelihood(self, x: Any, dist_info: Any) -> Any:
+        self.n_likelihoods += 1
+        return super().log_likelihood(x, dist_info)
+
+
+class OwnRatio(Counting):
+    """Computes the ratio in its own way, as in rlpyt 0.1.2."""
+
+    def likelihood_ratio(self, x: Any, old_dist_info: Any, new_dist_info: Any) -> Any:  # type: ignore[override]
+        old = self.log_likelihood(x, old_dist_info)
+        return torch.exp(self.log_likelihood(x, new_dist_info) - old)
+
+
+@pytest.mark.parametrize(("AgentCls", "kwargs"), [(MujocoFfAgent, {}), (MujocoLstmAgent, LSTM)])
+def test_old_likelihoods_are_computed_once(AgentCls: Any, kwargs: Any) -> None:
+    parameters = []
+    for DistributionCls, n_likelihoods in ((Counting, 6 + 1), (OwnRatio, 6 * 2)):
+        set_seed(0)
+        agent = AgentCls(**kwargs)
+        setup = Setup(PPO(minibatches=2, epochs=3), agent, **PENDULUM, T=8, B=4)
+        agent.distribution = DistributionCls()
+        setup.train()
+        assert agent.distribution.n_likelihoods == n_likelihoods
+        parameters.append(torch.cat([p.detach().flatten() for p in agent.parameters()]))
+    assert torch.allclose(*parameters, atol=1e-6)
+
+
 def test_blank_rows_are_no_observations() -> None:
     env = {"EnvCls": gym.make, "env_kwargs": {"id": "Pendulum-v1", "max_episode_steps": 3}}
     agent = MujocoFfAgent(model_kwargs={"normalize_observation": True})
@@ -228,7 +264,7 @@ def test_value_clip() -> None:
     setup = Setup(Recorder(minibatches=2, value_clip=0.01, learning_rate=0.1))
     setup.train()
     for inputs, _ in setup.algo.seen:
-        assert inputs._fields[-1] == "old_value"
+        assert "old_value" in inputs._fields
     inputs, _ = setup.algo.seen[-1]
     _, value = setup.agent(*inputs.agent_inputs)
     assert ((value - inputs.old_value).abs() > 0.01).any()
