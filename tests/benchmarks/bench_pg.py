@@ -1,13 +1,14 @@
 """A2C and PPO: the whole training loop against its floor, measured in turn within one run.
 
-    python tests/benchmarks/bench_pg.py [WORKLOAD ...] [--rounds 5] [--json FILE]
+    python tests/benchmarks/bench_pg.py [WORKLOAD ...] [--sampler cpu] [--rounds 5] [--json FILE]
 
 The floor of one iteration is what no arrangement of code can avoid, run on the same machine in the
 same minutes: B bare environments stepped in turn with the network's forward passes for acting
 (which push each other out of the caches there as well), and the updates written out by hand
 (forward, loss, backward, clip, fused Adam) on batches which lie ready. The emulator is bare, the
-physics that of ``gymnasium.make``. Everything above the floor is the library's overhead. All
-samplers are serial. Times of single pieces are of each alone, and are no sum.
+physics that of ``gymnasium.make``. Everything above the floor is the library's overhead. With
+another sampler than the serial one, the floor of acting is that of ``bench_samplers.py``: the same
+in as many processes on as many CPUs. Times of single pieces are of each alone, and are no sum.
 
     a2c_pong          T=5, B=16, one update per batch
     a2c_pong_32       the same with B=32
@@ -28,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import bench_samplers
 import torch
 from bare import Actor, BareCheetah, BarePong, seconds_per_call
 
@@ -39,7 +41,7 @@ from rlpyt.envs import gym
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
-from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.utils.logging import logger
 
 PONG = {"EnvCls": AtariEnv, "env_kwargs": {"game": "pong"}, "TrajInfoCls": AtariTrajInfo}
@@ -92,9 +94,11 @@ WORKLOADS = {
 class Floor(Actor):
     """The unavoidable pieces of one iteration, with a network and environments of their own."""
 
-    def __init__(self, workload: Workload, agent: Any) -> None:
+    def __init__(self, workload: Workload, sampler: str, agent: Any) -> None:
         EnvCls = BarePong if workload.is_pong else BareCheetah
-        super().__init__(EnvCls, workload.B, copy.deepcopy(agent.model))
+        self.SamplerCls, self.n_workers = bench_samplers.SAMPLERS[sampler]
+        n_acting = self.n_workers if self.SamplerCls is CpuSampler else 1
+        super().__init__(EnvCls, workload.B // n_acting, copy.deepcopy(agent.model))
         self.workload = workload
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5, fused=True)
         n = workload.batch_size
@@ -143,20 +147,29 @@ class Floor(Actor):
             "forward": seconds_per_call(self.forward, 20 if workload.is_pong else 300),
             "update": seconds_per_call(self.update, 4 if workload.is_pong else 100),
         }
-        acting = workload.T * seconds_per_call(self.act, 20 if workload.is_pong else 300)
+        acting = workload.T * self._seconds_per_time_step()
         acting += pieces["forward"]  # The value of what follows the last step.
         return {**pieces, "floor": acting + workload.n_updates * pieces["update"]}
+
+    def _seconds_per_time_step(self) -> float:
+        """Of all environments, with the forward passes to act on them."""
+        is_pong, T, B = self.workload.is_pong, self.workload.T, self.workload.B
+        if not self.n_workers:
+            return seconds_per_call(self.act, 20 if is_pong else 300)
+        kind = bench_samplers.WORKLOADS["pong" if is_pong else "cheetah"]
+        kind = kind._replace(batch_T=T, batch_B=B)
+        return B / bench_samplers.floor_speed(kind, self.SamplerCls, self.n_workers, seconds=1.0)
 
 
 class Alternate(Callback):
     """Times the loop in rounds, and its floor between them; ends the run after the last."""
 
-    def __init__(self, workload: Workload, rounds: int) -> None:
-        self.workload, self.rounds = workload, rounds
+    def __init__(self, workload: Workload, sampler: str, rounds: int) -> None:
+        self.workload, self.sampler, self.rounds = workload, sampler, rounds
         self.results: list[dict[str, float]] = []
 
     def on_start(self, runner: MinibatchRl) -> None:
-        self.floor = Floor(self.workload, runner.agent)
+        self.floor = Floor(self.workload, self.sampler, runner.agent)
         self.n_itrs = -1  # The first iteration does not count.
 
     def on_itr(self, runner: MinibatchRl, itr: int, traj_infos: object, opt_info: object) -> None:
@@ -171,19 +184,23 @@ class Alternate(Callback):
         self.round_start = time.perf_counter()
 
 
-def run(name: str, rounds: int, threads: int) -> dict[str, Any]:
+def run(name: str, sampler: str, rounds: int, threads: int) -> dict[str, Any]:
     workload = WORKLOADS[name]
-    alternate = Alternate(workload, rounds)
+    SamplerCls, n_workers = bench_samplers.SAMPLERS[sampler]
+    affinity: dict[str, Any] = {"master_torch_threads": threads}
+    if n_workers:
+        affinity["workers_cpus"] = bench_samplers.workers_cpus(n_workers)
+    alternate = Alternate(workload, sampler, rounds)
     runner = MinibatchRl(
         algo=workload.make_algo(),
         agent=workload.make_agent(),
-        sampler=SerialSampler(
+        sampler=SamplerCls(
             **workload.env, batch_T=workload.T, batch_B=workload.B, max_decorrelation_steps=0
         ),
         n_steps=1e9,
         log_interval_steps=1e9,
         seed=0,
-        affinity={"master_torch_threads": threads},
+        affinity=affinity,
         callbacks=[alternate],
     )
     logger.disable()
@@ -204,17 +221,19 @@ def run(name: str, rounds: int, threads: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="all, if none is named")
+    parser.add_argument("--sampler", default="serial", choices=bench_samplers.SAMPLERS)
     parser.add_argument("--rounds", type=int, default=5, help="of loop and floor, in turn")
     parser.add_argument("--threads", type=int, default=1, help="torch threads")
     parser.add_argument("--json", help="also write the result to this file")
     args = parser.parse_args()
     machine = f"{platform.processor() or platform.machine()}, torch {torch.__version__}"
-    print(f"{machine}, {args.threads} torch thread(s), medians of {args.rounds} rounds")
+    sampler = bench_samplers.label(args.sampler)
+    print(f"{machine}, {args.threads} torch thread(s), {sampler}, medians of {args.rounds} rounds")
     heads = ("env us", "forward us", "update ms", "floor ms", "loop ms", "share", "steps/s")
     print(f"{'':<16}" + "".join(f"{head:>12}" for head in heads))
     results = {}
     for name in args.workloads or WORKLOADS:
-        results[name] = result = run(name, args.rounds, args.threads)
+        results[name] = result = run(name, args.sampler, args.rounds, args.threads)
         seconds = result["seconds"]
         row = (
             1e6 * seconds["env_step"],
@@ -228,7 +247,11 @@ def main() -> None:
         print(f"{name:<16}" + "".join(f"{value:>12.2f}" for value in row), flush=True)
     if args.json:
         with open(args.json, "w") as file:
-            json.dump({"machine": machine, "threads": args.threads, **results}, file, indent=2)
+            json.dump(
+                {"machine": machine, "threads": args.threads, "sampler": sampler, **results},
+                file,
+                indent=2,
+            )
 
 
 if __name__ == "__main__":

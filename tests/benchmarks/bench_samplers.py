@@ -74,21 +74,32 @@ WORKLOADS = {
     "cheetah": Workload(gym.make, {"id": "HalfCheetah-v5"}, MujocoFfAgent, 50, 8),
 }
 
-# Sampler and number of workers, in the order of the table.
+# Sampler and number of workers, in the order of the table; the agent acts on the CPU in all.
 SAMPLERS = {
     "serial": (SerialSampler, 0),
-    "cpu, 2 workers": (CpuSampler, 2),
-    "gpu on cpu, 2 workers": (GpuSampler, 2),
-    "alternating, 4 workers": (AlternatingSampler, 4),
-    "no overlap, 4 workers": (NoOverlapAlternatingSampler, 4),
+    "cpu": (CpuSampler, 2),
+    "gpu": (GpuSampler, 2),
+    "alternating": (AlternatingSampler, 4),
+    "no_overlap": (NoOverlapAlternatingSampler, 4),
 }
+
+
+def label(name: str) -> str:
+    """Of a sampler, with its number of workers."""
+    n_workers = SAMPLERS[name][1]
+    return f"{name}, {n_workers} workers" if n_workers else name
+
+
+def workers_cpus(n_workers: int) -> list[int]:
+    """One CPU for each worker, in turn."""
+    return [i % N_CPUS for i in range(n_workers)]
 
 
 def start(workload: Workload, SamplerCls: Any, n_workers: int) -> Any:
     EnvCls, env_kwargs, AgentCls, batch_T, batch_B = workload
     sampler = SamplerCls(EnvCls, env_kwargs, batch_T, batch_B, max_decorrelation_steps=0)
-    workers_cpus = [i % N_CPUS for i in range(n_workers)]
-    sampler.initialize(AgentCls(), affinity={"workers_cpus": workers_cpus}, seed=0)
+    affinity = {"workers_cpus": workers_cpus(n_workers)}
+    sampler.initialize(AgentCls(), affinity=affinity, seed=0)
     sampler.obtain_samples(0)
     return sampler
 
@@ -211,9 +222,9 @@ def main() -> None:
             continue
         result[name] = compare(args.samplers, workload, args.rounds, args.seconds)
         print(f"\n{name}, T={workload.batch_T} B={workload.batch_B}, medians of rounds")
-        for sampler_name, row in result[name].items():
+        for sampler, row in result[name].items():
             print(
-                f"  {sampler_name:<24} {row['steps_per_second']:8.0f} steps/s {row['ratio']:6.2f}"
+                f"  {label(sampler):<24} {row['steps_per_second']:8.0f} steps/s {row['ratio']:6.2f}"
                 f", floor {row['floor']:7.0f}, {100 * row['share']:4.0f} % of it"
                 f", {row['cpu_us_per_step']:6.0f} us CPU, ceiling {row['ceiling']:7.0f}"
             )
