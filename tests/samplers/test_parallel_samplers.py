@@ -2,6 +2,7 @@
 
 import multiprocessing as mp
 import os
+import signal
 import time
 from collections import namedtuple
 
@@ -25,6 +26,7 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCol
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler, GpuSamplerBase, StepBuffer
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils._pool import WorkerError
 from rlpyt.utils._processes import let_wakers_go_on
 from rlpyt.utils.buffer import numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import AttrDict
@@ -742,6 +744,82 @@ def test_a_sampler_with_its_own_initialize():
     assert theirs.n_shutdowns == 1
     assert [worker.exitcode for worker in theirs.workers] == [0, 0]
     ours.shutdown()
+
+
+class OwnAssembly:
+    """What sampler and workers share, and what workers are told, without anything of ours."""
+
+    def _build_parallel_ctrl(self, n_worker):
+        self.ctrl = AttrDict(
+            quit=mp.RawValue("b", False),
+            barrier_in=mp.Barrier(n_worker + 1),
+            barrier_out=mp.Barrier(n_worker + 1),
+            do_eval=mp.RawValue("b", False),
+            itr=mp.RawValue("l", 0),
+            n_own=n_worker,
+        )
+        self.traj_infos_queue = mp.Queue()
+        self.eval_traj_infos_queue = mp.Queue()
+        self.sync = AttrDict(stop_eval=mp.RawValue("b", False))
+        if self.eval_n_envs > 0:
+            self.eval_n_envs_per = max(1, self.eval_n_envs // n_worker)
+            self.eval_max_T = 1 + int(self.eval_max_steps // self.eval_n_envs)
+        if hasattr(self, "step_buffer_np"):
+            self.sync.obs_ready = [mp.Semaphore(0) for _ in range(n_worker)]
+            self.sync.act_ready = [mp.Semaphore(0) for _ in range(n_worker)]
+
+    def _assemble_workers_kwargs(self, affinity, seed, n_envs_list):
+        workers_kwargs, start = [], 0
+        for rank, n_envs in enumerate(n_envs_list):
+            columns = slice(start, start + n_envs)
+            worker_kwargs = dict(
+                rank=rank,
+                env_ranks=list(range(start, start + n_envs)),
+                seed=seed + rank,
+                cpus=None,
+                n_envs=n_envs,
+                samples_np=self.samples_np[:, columns],
+                sync=self.sync,
+                own=rank,
+            )
+            if hasattr(self, "step_buffer_np"):
+                evaluated = slice(self.eval_n_envs_per * rank, self.eval_n_envs_per * (rank + 1))
+                worker_kwargs.update(
+                    sync=AttrDict(
+                        stop_eval=self.sync.stop_eval,
+                        obs_ready=self.sync.obs_ready[rank],
+                        act_ready=self.sync.act_ready[rank],
+                    ),
+                    step_buffer_np=self.step_buffer_np[columns],
+                    eval_step_buffer_np=self.eval_step_buffer_np[evaluated],
+                )
+            workers_kwargs.append(worker_kwargs)
+            start += n_envs
+        return workers_kwargs
+
+
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_a_sampler_with_its_own_assembly(SamplerCls):
+    # Workers missed their sign of life, and the seed of their environments.
+    class Own(OwnAssembly, SamplerCls): ...
+
+    evaluation = dict(eval_n_envs=4, eval_max_steps=80)
+    ours, _ = start(SamplerCls, **evaluation)
+    theirs, _ = start(Own, **evaluation)
+    assert theirs.ctrl.n_own == 2
+    assert [share["own"] for share in theirs._shares] == [0, 1]
+    for itr in range(2):
+        expected = [info.Return for info in ours.evaluate_agent(itr)]
+        assert [info.Return for info in theirs.evaluate_agent(itr)] == expected
+        batch, infos = theirs.obtain_samples(itr)
+        expected, expected_infos = ours.obtain_samples(itr)
+        assert_equal(as_dict(batch.env), as_dict(expected.env))
+        assert [info.Return for info in infos] == [info.Return for info in expected_infos]
+    ours.shutdown()
+    os.kill(theirs.workers[1].pid, signal.SIGKILL)
+    with pytest.raises(WorkerError, match="worker 1 .* was ended by SIGKILL"):
+        theirs.obtain_samples(2)
+    theirs.shutdown()
 
 
 # --- Worker processes and hooks -------------------------------------------------------------------

@@ -14,6 +14,7 @@ from rlpyt.samplers.parallel.worker import NOTHING
 from rlpyt.utils._members import LifeSign
 from rlpyt.utils._pool import ProcessPool
 from rlpyt.utils._rendezvous import Rendezvous
+from rlpyt.utils._subclassing import library_method, overrides
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
@@ -128,6 +129,17 @@ class WorkerAssembly(BaseSampler):
         self._lives = [pool.life_sign() for _ in range(n_worker)]
         self._states = StateExchange(pool, n_worker)
 
+    def _complete_control(self, n_worker: int) -> None:
+        """Add to what a subclass made by itself what the workers of this library need.
+
+        Barriers and queues are replaced by those which tell when a worker fails.
+        """
+        theirs = self.ctrl, self.sync
+        library_method(self, "_build_parallel_ctrl")(n_worker)
+        self.ctrl, self.sync = (
+            AttrDict(**{**own, **ours}) for own, ours in zip(theirs, (self.ctrl, self.sync))
+        )
+
     def _assemble_common_kwargs(self, affinity: Any, global_B: int = 1) -> dict[str, Any]:
         """What all workers are told."""
         common_kwargs: dict[str, Any] = dict(
@@ -180,6 +192,18 @@ class WorkerAssembly(BaseSampler):
                 worker_kwargs.update(self._evaluation_kwargs(self.eval_specs[spec.rank]))
             workers_kwargs.append(worker_kwargs)
         return workers_kwargs
+
+    def _complete_shares(
+        self, workers_kwargs: list[dict[str, Any]], *args: Any
+    ) -> list[dict[str, Any]]:
+        """Add to what a subclass tells workers what it does not know of; ``args`` as it had."""
+        if not overrides(self, "_assemble_workers_kwargs"):
+            return workers_kwargs
+        known = library_method(self, "_assemble_workers_kwargs")(*args)
+        return [
+            {**ours, **own, "sync": AttrDict(**{**ours["sync"], **own.get("sync", {})})}
+            for own, ours in zip(workers_kwargs, known)
+        ]
 
     def _evaluation_kwargs(self, spec: WorkerSpec) -> dict[str, Any]:
         first = self.rank * self.eval_n_envs

@@ -118,7 +118,9 @@ class ParallelSamplerBase(WorkerAssembly):
             for name, value in self._traj_info_kwargs.items():
                 setattr(self.TrajInfoCls, "_" + name, value)
             common_kwargs = self._assemble_common_kwargs(affinity, global_B=B * world_size)
-            self._shares = self._assemble_workers_kwargs(affinity, self.seed, n_envs_list)
+            division = affinity, self.seed, n_envs_list
+            shares = self._assemble_workers_kwargs(*division)
+            self._shares = self._complete_shares(shares, *division)
             self.workers = [
                 self._start_worker(worker_process or sampling_process, common_kwargs, share)
                 for share in self._shares
@@ -139,7 +141,10 @@ class ParallelSamplerBase(WorkerAssembly):
         finally:
             env.close()  # Some hold resources which processes should not inherit.
         del env
+        self._lives = []
         self._build_parallel_ctrl(self.n_worker)
+        if not self._lives:
+            self._complete_control(self.n_worker)
         return examples
 
     def _start_worker(self, target: Any, common_kwargs: Any, worker_kwargs: Any) -> Any:
