@@ -191,7 +191,11 @@ class ProcessPool:
 
     def death_of(self, member: Member) -> WorkerError:
         """What to raise for a process which ended too early."""
+        deadline = time.monotonic() + TERMINATE_S
         member.process.join(TERMINATE_S)
+        # It may have ended already, while another thread which saw that has yet to note the code.
+        while member.process.exitcode is None and time.monotonic() < deadline:
+            time.sleep(0.01)
         member.read_report()
         end = describe_exit(member.process.exitcode)
         report = f":\n{member.text}" if member.text else " without a traceback"

@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import psutil
@@ -176,6 +177,23 @@ def test_a_report_comes_before_what_is_cleaned_up(pool):
     pool.start(clean_up_for_ever, dict(how="raise"), "a helper")
     with pytest.raises(WorkerError, match=r"failed and hangs while it cleans up(.|\n)*Arithmetic"):
         signal_.acquire()
+
+
+def test_a_death_which_another_thread_sees_first(pool):
+    # Between the thread's system call and its note, the process seemed to hang.
+    process = pool.start(fail, dict(how="hang"), "a helper")
+
+    def watch():
+        os.waitpid(process.pid, 0)
+        time.sleep(0.3)
+        process._popen.returncode = -signal.SIGKILL
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    os.kill(process.pid, signal.SIGKILL)
+    time.sleep(0.1)
+    assert "was ended by SIGKILL" in str(pool.death_of(pool.members[0]))
+    watcher.join()
 
 
 def compute_with_two_threads():
