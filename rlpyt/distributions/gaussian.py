@@ -181,7 +181,9 @@ class Gaussian(Distribution):
             NotImplementedError: With squash, for which there is no closed form.
         """
         self._require_no_squash("entropy")
-        log_std = self._log_std(dist_info).expand_as(dist_info.mean)
+        log_std = self._log_std(dist_info)
+        if log_std.shape != dist_info.mean.shape:  # A fixed deviation.
+            log_std = log_std.expand_as(dist_info.mean)
         return torch.sum(log_std + 0.5 * math.log(2 * math.pi * math.e), dim=-1)
 
     def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
