@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 from rlpyt.utils._pool import ProcessPool
@@ -11,6 +12,30 @@ from rlpyt.utils.collections import AttrDict
 
 # Batches which the sampler may be ahead of what the optimizer needs next: those of its two buffers.
 LEAD_ITRS = 2
+
+
+class SharedNumber:
+    """A number in shared memory with a lock for whoever wants several things to happen at once.
+
+    Reading and writing do not take it, since a process which is killed meanwhile would keep it.
+    """
+
+    def __init__(self, context: Any, kind: str, value: float) -> None:
+        self._number = context.RawValue(kind, value)
+        self._lock = context.RLock()
+
+    @property
+    def value(self) -> Any:
+        """The number."""
+        return self._number.value
+
+    @value.setter
+    def value(self, value: float) -> None:
+        self._number.value = value
+
+    def get_lock(self) -> Any:
+        """The lock."""
+        return self._lock
 
 
 def make_control(pool: ProcessPool, world_size: int, is_throttled: bool) -> AttrDict:
@@ -34,16 +59,16 @@ def make_control(pool: ProcessPool, world_size: int, is_throttled: bool) -> Attr
     """
     context = pool.context
     ctrl = AttrDict(
-        quit=context.RawValue("b", False),
+        quit=SharedNumber(context, "b", False),
         stop=context.RawValue("b", False),
         end=Signal(pool),
         sample_ready=[Signal(pool), Signal(pool)],
         sample_copied=[Signal(pool), Signal(pool)],
         copy_turn=[Signal(pool), Signal(pool)],
         batch_copied=context.Semaphore(0),
-        sampler_itr=context.RawValue("l", -1),
+        sampler_itr=SharedNumber(context, "l", -1),
         may_sample=Signal(pool) if is_throttled else None,
-        eval_time=context.RawValue("d", 0.0),
+        eval_time=SharedNumber(context, "d", 0.0),
         quit_opt=context.RawValue("b", False),
         opt_itr=context.RawValue("l", 0),
         opt_throttle=Rendezvous(pool, world_size) if world_size > 1 else None,
@@ -63,17 +88,20 @@ class Throttle:
         ctrl: of :func:`make_control`.
         first: batches needed before training starts.
         delta: batches for each iteration of the optimizer.
+        counts_copies: whether copiers raise ``ctrl.batch_copied``; if not, what was sampled is
+            taken to be copied.
 
     Attributes:
         itr: batches needed for the next iteration, maybe a fraction.
         n_copied: batches which are in the replay buffer.
     """
 
-    def __init__(self, ctrl: Any, first: float, delta: float) -> None:
+    def __init__(self, ctrl: Any, first: float, delta: float, counts_copies: bool = True) -> None:
         self.itr = float(first)
         self.delta = delta
         self.n_copied = 0
         self._ctrl = ctrl
+        self._counts_copies = counts_copies
         self._n_allowed = 0
         self._allow()
 
@@ -88,6 +116,12 @@ class Throttle:
 
     def wait_for_batch(self, block: bool, timeout: float | None) -> bool:
         """Count one more batch, waiting for it at most ``timeout`` seconds; False if none came."""
+        if not self._counts_copies:
+            if block and self.n_copied > self._ctrl.sampler_itr.value:
+                time.sleep(timeout or 0.0)
+            is_new = self.n_copied <= self._ctrl.sampler_itr.value
+            self.n_copied += is_new
+            return bool(is_new)
         if not self._ctrl.batch_copied.acquire(block, timeout):
             return False
         # At the end the semaphore is raised without a batch, to wake the optimizer.

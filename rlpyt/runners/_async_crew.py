@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.runners._async_control import Throttle, make_control
+from rlpyt.runners._async_control import make_control
 from rlpyt.runners._async_log import AsyncLog
 from rlpyt.runners._async_optimizer import AsyncOptWorker, prepare_optimizer, run_optimizer
 from rlpyt.runners._async_processes import (
@@ -23,6 +23,7 @@ from rlpyt.runners._settings import as_list
 from rlpyt.utils._pool import ProcessPool
 from rlpyt.utils._processes import sharing_with
 from rlpyt.utils._rendezvous import CountedQueue
+from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed, set_seed
 from rlpyt.utils.synchronize import find_port
@@ -45,6 +46,11 @@ class AsyncCrew(AsyncLog):
     _optimizer_affinities: Sequence[Any]
     _port: int | None = None
     _has_group = False
+    # Users' loops do not let the sampler go on, users' copiers do not count, and users' samplers
+    # do not wait for them in the end.
+    _loop_throttles = False
+    _counts_copies = False
+    _ends_with_copies = False
 
     @property
     def pool(self) -> ProcessPool | None:
@@ -119,9 +125,7 @@ class AsyncCrew(AsyncLog):
         trained = self.algo.batch_size * self.world_size * self.algo.updates_per_optimize
         delta = trained / (self.sampler_batch_size * self.algo.replay_ratio)
         # One batch more than are needed before training; several iterations may share that one.
-        first = self.algo.min_itr_learn + min(1.0, delta)
-        self.throttle = Throttle(self.ctrl, first, delta)
-        return first, delta
+        return self.algo.min_itr_learn + min(1.0, delta), delta
 
     def get_n_itr(self) -> int:
         """Number of sampler iterations: ``n_steps``, rounded up to whole log intervals."""
@@ -136,13 +140,16 @@ class AsyncCrew(AsyncLog):
         """Start all other processes."""
         self.traj_infos_queue = CountedQueue(self._pool)
         self.ctrl = self.build_ctrl(self.world_size)
+        if overrides(self, "build_ctrl"):
+            for name, value in AsyncCrew.build_ctrl(self, self.world_size).items():
+                self.ctrl.setdefault(name, value)
         self.launch_sampler(n_itr)
         self.launch_memcpy(double_buffer, replay_buffer)
         self.launch_optimizer_workers(n_itr)
 
     def build_ctrl(self, world_size: int) -> Any:
         """Make what all processes share, see :func:`make_control`."""
-        return make_control(self._pool, world_size, self.throttle_sampler)
+        return make_control(self._pool, world_size, self._loop_throttles and self.throttle_sampler)
 
     def launch_optimizer_workers(self, n_itr: int) -> None:
         """Start the optimizers of ranks 1 and above."""
@@ -168,6 +175,7 @@ class AsyncCrew(AsyncLog):
 
     def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
         """Start a copier for each of the two batches."""
+        self._counts_copies = True
         for db_idx, sample_buffer in enumerate(sample_buffers):
             kwargs = dict(
                 sample_buffer=sample_buffer,
@@ -180,6 +188,7 @@ class AsyncCrew(AsyncLog):
 
     def launch_sampler(self, n_itr: int) -> None:
         """Start the process of the sampler."""
+        self._ends_with_copies = True
         kwargs = dict(
             sampler=self.sampler,
             affinity=self.affinity["sampler"],
@@ -213,6 +222,7 @@ class AsyncCrew(AsyncLog):
                 if self.ctrl.opt_throttle is not None:
                     self.ctrl.quit_opt.value = True
                     self.ctrl.opt_throttle.leave()
+                self._read_the_rest()
                 for _ in crew.pool.members:
                     self.ctrl.end.release()
                 crew.join()
@@ -223,6 +233,12 @@ class AsyncCrew(AsyncLog):
                 torch.distributed.destroy_process_group()
             if "traj_infos_queue" in self.__dict__:
                 self.traj_infos_queue.close()
+
+    def _read_the_rest(self) -> None:
+        """A process does not end before what it sent is read, which users' loops may forget."""
+        queue = self.__dict__.get("traj_infos_queue")
+        if isinstance(queue, CountedQueue):
+            queue.get_all()
 
     def _is_finished(self) -> bool:
         """Whether the sampler came to its end, and the other processes wait for theirs."""

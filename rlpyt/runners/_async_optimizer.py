@@ -117,7 +117,7 @@ def prepare_optimizer(
         )
     )
     cuda_idx = affinity.get("cuda_idx")
-    if world_size > 1:
+    if world_size > 1 and not torch.distributed.is_initialized():
         torch.distributed.init_process_group(
             backend="gloo" if cuda_idx is None else "nccl",
             init_method=f"tcp://127.0.0.1:{port}",

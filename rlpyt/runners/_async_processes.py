@@ -131,26 +131,35 @@ def memory_copier(
         sample_buffer: [T,B,...], numpy.
         samples_to_buffer: of the algorithm: what is stored of a batch of torch tensors.
         replay_buffer: in shared memory.
-        ctrl: of :func:`~rlpyt.runners._async_control.make_control`.
+        ctrl: of :func:`~rlpyt.runners._async_control.make_control`; or ``quit``, ``sample_ready``
+            and ``sample_copied`` of this batch alone, as rlpyt 0.1.2 gave it.
         db_idx: which of the two batches it is.
         life: tells the runner when this process is at work.
     """
     torch.set_num_threads(1)
     samples = torchify_buffer(sample_buffer)
+    is_of_both = isinstance(ctrl.sample_ready, (list, tuple))
+    ready, copied = (
+        signal[db_idx] if is_of_both else signal
+        for signal in (ctrl.sample_ready, ctrl.sample_copied)
+    )
     while True:
         with untimed(life):
-            ctrl.sample_ready[db_idx].acquire()
+            ready.acquire()
         if ctrl.quit.value:
             break
         entries = samples_to_buffer(samples)
-        with untimed(life):
-            ctrl.copy_turn[db_idx].acquire()
+        if is_of_both:
+            with untimed(life):
+                ctrl.copy_turn[db_idx].acquire()
         replay_buffer.append_samples(entries)
-        ctrl.copy_turn[1 - db_idx].release()
-        ctrl.batch_copied.release()
-        ctrl.sample_copied[db_idx].release()
-    with untimed(life):
-        ctrl.end.acquire()
+        if is_of_both:
+            ctrl.copy_turn[1 - db_idx].release()
+            ctrl.batch_copied.release()
+        copied.release()
+    if is_of_both:
+        with untimed(life):
+            ctrl.end.acquire()
 
 
 def placeholder(x: Any) -> None:

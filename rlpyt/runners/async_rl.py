@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlpyt.runners._async_control import Throttle
 from rlpyt.runners._async_crew import AsyncCrew
 from rlpyt.runners._async_optimizer import AsyncOptWorker as AsyncOptWorker
 from rlpyt.runners._async_processes import memory_copier as memory_copier
@@ -86,8 +87,10 @@ class AsyncRlBase(AsyncCrew):
     def train(self) -> None:
         """Run until ``n_steps``, or until a callback stops it; shut down whatever happens."""
         self._stopping = False
+        self._loop_throttles = True
         try:
-            self.startup()
+            first, delta = self.startup()
+            self.throttle = Throttle(self.ctrl, first, delta, self._counts_copies)
             self._measure_before_training()
             itr = 0
             while self._await_samples(itr):
@@ -134,7 +137,9 @@ class AsyncRlBase(AsyncCrew):
             return False
         # What the sampler did not wait for is given up.
         has_all = self.throttle.n_copied > self.ctrl.sampler_itr.value
-        return has_all and not (self.throttle_sampler and self.throttle.is_due())
+        return (has_all or not self._ends_with_copies) and not (
+            self.throttle_sampler and self.throttle.is_due()
+        )
 
     def _iterate(self, itr: int) -> None:
         self._pool.check()

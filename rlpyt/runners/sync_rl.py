@@ -118,6 +118,7 @@ class SyncRlMixin(TeamMember):
         if backend == "nccl":
             self._crew.check_cuda()
         self.par = self.build_par_objs(self.world_size)
+        self.par.setdefault("rank_timeout_s", self.rank_timeout_s)
         states = self._resume_states()
         for rank in range(1, self.world_size):
             kwargs = {
@@ -128,9 +129,17 @@ class SyncRlMixin(TeamMember):
             self._crew.start(run_worker, kwargs, f"rank {rank}")
 
     def build_par_objs(self, world_size: int) -> AttrDict:
-        """What the processes of one machine share: a ``barrier`` for their start."""
-        assert self._crew is not None
-        return AttrDict(barrier=self._crew.barrier(world_size), rank_timeout_s=self.rank_timeout_s)
+        """What the processes of one machine share: a ``barrier`` for their start.
+
+        Raises:
+            RuntimeError: if :meth:`launch_workers` of a subclass started no processes before.
+        """
+        if self._crew is None:
+            raise RuntimeError(
+                f"launch_workers() of {type(self).__name__} does not call that of its base class, "
+                "which connects the processes and watches them: extend it with super()"
+            )
+        return AttrDict(barrier=self._crew.barrier(world_size))
 
     def _worker_kwargs(self, rank: int, affinity: Any, port: int | None) -> dict[str, Any]:
         assert self.seed is not None

@@ -11,6 +11,7 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
+from rlpyt.utils._subclassing import class_overrides
 
 _EVALUATION = {
     SerialEvalCollector: "evaluates in the process of the sampler",
@@ -23,7 +24,7 @@ _EVALUATION = {
 def check_collectors(sampler: Any, CollectorCls: Any, eval_CollectorCls: Any) -> None:
     """Raise ``ValueError`` if the sampler's collectors are of a kind for other samplers.
 
-    Those which are no variants of the library's are taken as they are.
+    Those which are no variants of the library's, or collect in their own way, are taken as is.
 
     Args:
         sampler: has its settings.
@@ -45,10 +46,12 @@ def _check(name: str, sampler: Any, fitting: Any, kind_of: Any) -> None:
 
 
 def _batch_kind(CollectorCls: type) -> str | None:
-    """What a collector of training does, None if it is no variant of the library's."""
+    """What a collector of training does, None if nobody but its author knows."""
     if issubclass(CollectorCls, VectorResetCollector):
         return "steps a vector environment"
-    if not issubclass(CollectorCls, LoopCollector):
+    if not issubclass(CollectorCls, LoopCollector) or class_overrides(
+        CollectorCls, "collect_batch"
+    ):
         return None
     is_local = issubclass(CollectorCls.actions, LocalActions)
     actions = "steps where the agent acts" if is_local else "steps where actions are served"

@@ -1,6 +1,7 @@
 """Synchronous runs of several processes: what they compute, log, share and do when one fails."""
 
 import json
+import multiprocessing as mp
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils._pool import WorkerError
+from rlpyt.utils.collections import AttrDict
 from tests.determinism import test_ddpg, test_dqn, test_pg, test_r2d1, test_sac
 from tests.determinism.test_dqn import assert_equal_snapshots, run
 from tests.runners.async_parts import no_process_is_left, shared_memory_of
@@ -310,6 +312,18 @@ def test_start_methods(start_method, tmp_path):
     make = ranks(SyncRl, start_method=start_method)
     started = run(test_pg.cartpole, make, tmp_path / "other", n_steps=160)
     assert_equal_snapshots(forked, started)
+
+
+class OwnSharedObjects(SyncRl):
+    def build_par_objs(self, world_size):
+        return AttrDict(barrier=mp.get_context("fork").Barrier(world_size), own=mp.Value("d", 1))
+
+
+def test_shared_objects_of_research_code(tmp_path):
+    # The time limit was missing among them, and the master waited for a worker which had died.
+    ours = run(test_pg.cartpole, ranks(SyncRl), tmp_path / "ours", n_steps=160)
+    theirs = run(test_pg.cartpole, ranks(OwnSharedObjects), tmp_path / "theirs", n_steps=160)
+    assert_equal_snapshots(ours, theirs)
 
 
 @pytest.mark.parametrize(("make", "itr"), [(test_pg.maze_ppo, 5), (test_sac.learned, 9)])

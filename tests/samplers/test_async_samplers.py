@@ -16,6 +16,7 @@ from rlpyt.samplers.async_.collectors import DbGpuResetCollector, DoubleBufferCo
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils._pool import WorkerError
 from rlpyt.utils.buffer import torchify_buffer
@@ -77,6 +78,46 @@ def test_double_buffer_before_any_collector(SamplerCls, affinity):
         sampler.obtain_samples(itr, itr % 2)
         batch = torchify_buffer(sampler.double_buffer[itr % 2])
         assert_equal(as_dict(batch), as_dict(ours.obtain_samples(itr)[0]))
+    sampler.shutdown()
+
+
+class OwnChoice(CpuResetCollector):
+    """Chooses the batch by itself."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.both = self.samples_np
+
+    def collect_batch(self, *args):
+        self.samples_np = self.both[self.sync.db_idx.value]
+        return super().collect_batch(*args)
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "affinity"), [(AsyncSerialSampler, {}), (AsyncCpuSampler, TWO)]
+)
+def test_a_collector_with_its_own_double_buffer(SamplerCls, affinity):
+    # It was refused as one which writes into one batch only.
+    ours, _ = start(SerialSampler, 0, RuleAgent())
+    sampler = start_async(SamplerCls, affinity, CollectorCls=OwnChoice)
+    for itr in range(3):
+        sampler.obtain_samples(itr, itr % 2)
+        batch = torchify_buffer(sampler.double_buffer[itr % 2])
+        assert_equal(as_dict(batch), as_dict(ours.obtain_samples(itr)[0]))
+    sampler.shutdown()
+
+
+class OwnPairs(AsyncAlternatingSampler):
+    def _make_alternating_pairs(self, n_envs_list):
+        super()._make_alternating_pairs(n_envs_list)
+        assert n_envs_list == [2, 2]
+        assert self.half_B == 2
+
+
+def test_alternating_pairs_of_a_server():
+    # It was called without the numbers of environments.
+    sampler = start_async(OwnPairs, TWO)
+    assert sampler.obtain_samples(0, 0) is not None
     sampler.shutdown()
 
 

@@ -15,6 +15,7 @@ from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.core.records import EnvStep, TrajInfo
 from rlpyt.envs.toy import Catch
 from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
@@ -23,7 +24,12 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     NoOverlapAlternatingSampler,
 )
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCollector
-from rlpyt.samplers.parallel.gpu.sampler import GpuSampler, GpuSamplerBase, StepBuffer
+from rlpyt.samplers.parallel.gpu.sampler import (
+    GpuSampler,
+    GpuSamplerBase,
+    StepBuffer,
+    build_step_buffer,
+)
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils._pool import WorkerError
@@ -744,6 +750,30 @@ def test_a_sampler_with_its_own_initialize():
     assert theirs.n_shutdowns == 1
     assert [worker.exitcode for worker in theirs.workers] == [0, 0]
     ours.shutdown()
+
+
+class OwnBuffers(GpuSampler):
+    """Builds all buffers without the parent's help."""
+
+    def _build_buffers(self, env, bootstrap_value):
+        self.samples_pyt, self.samples_np, examples = build_samples_buffer(
+            self.agent, env, self.batch_spec, bootstrap_value, agent_shared=True, env_shared=True
+        )
+        self.step_buffer_pyt, self.step_buffer_np = build_step_buffer(examples, self.batch_spec.B)
+        step = self.step_buffer_pyt
+        self.agent_inputs = AgentInputs(step.observation, step.action, step.reward)
+        return examples
+
+
+def test_a_sampler_with_its_own_buffers():
+    # The null action was missing.
+    ours, _ = start(GpuSampler, EnvCls=CountEnv)
+    theirs, _ = start(OwnBuffers, EnvCls=CountEnv)
+    for itr in range(3):
+        batches = (sampler.obtain_samples(itr)[0] for sampler in (ours, theirs))
+        assert_equal(*(as_dict(batch) for batch in batches))
+    ours.shutdown()
+    theirs.shutdown()
 
 
 class OwnAssembly:

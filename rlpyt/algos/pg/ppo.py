@@ -18,6 +18,7 @@ from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.core.records import AgentInputs as AgentInputs
 from rlpyt.core.records import AgentInputsRnn as AgentInputsRnn
 from rlpyt.core.records import extended
+from rlpyt.utils._subclassing import names_parameter, overrides
 from rlpyt.utils.buffer import buffer_method as buffer_method
 from rlpyt.utils.buffer import buffer_to as buffer_to
 from rlpyt.utils.collections import namedarraytuple
@@ -202,9 +203,11 @@ class PPO(PolicyGradientAlgo):
         return extended(type(loss_inputs), tuple(options))(*loss_inputs, *options.values())
 
     def _takes_old_log_likelihood(self) -> bool:
-        """Whether it can be given to the distribution, past methods of subclasses."""
+        """Whether no method of a subclass might put other old distributions in their place."""
         users = ((self, "loss"), (self, "pi_loss"), (self.agent.distribution, "likelihood_ratio"))
-        return all(takes(user, method, "old_log_likelihood") for user, method in users)
+        return not overrides(self, "_get_loss_values") and all(
+            names_parameter(user, name, "old_log_likelihood") for user, name in users
+        )
 
     def iterate_minibatches(self, samples: Nested) -> Iterator[tuple[Nested, Nested]]:
         """The minibatches of all epochs.

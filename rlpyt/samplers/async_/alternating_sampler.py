@@ -10,6 +10,7 @@ from rlpyt.samplers.async_.action_server import (
 )
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSamplerBase
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSamplerBase
+from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 
 
 class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase, AlternatingSamplerBase):
@@ -34,6 +35,10 @@ class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase, AlternatingSamplerBase):
         """
         self._require_alternating(agent)
         return super().async_initialize(agent, *args, **kwargs)
+
+    def _make_groups(self) -> None:
+        GpuSamplerBase._make_groups(self)
+        self._make_alternating_pairs([spec.n_envs for spec in self._specs])
 
     def _make_alternating_pairs(self, n_envs_list: Any = None) -> None:
         """As of the parent class, for the workers of this server; ``n_envs_list`` is not needed."""

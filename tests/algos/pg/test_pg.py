@@ -190,6 +190,44 @@ def test_old_likelihoods_are_computed_once(AgentCls: Any, kwargs: Any) -> None:
     assert torch.allclose(*parameters, atol=1e-6)
 
 
+def another(old_dist_info: Any) -> Any:
+    return old_dist_info._replace(mean=old_dist_info.mean + 1)
+
+
+class AnotherInLoss(PPO):
+    def loss(self, *args: Any, **kwargs: Any) -> Any:
+        return super().loss(*args[:5], another(args[5]), *args[6:], **kwargs)
+
+
+class AnotherInRecord(PPO):
+    def loss(self, loss_inputs: Any, init_rnn_state: Any) -> Any:  # type: ignore[override]
+        changed = loss_inputs._replace(old_dist_info=another(loss_inputs.old_dist_info))
+        return super().loss(changed, init_rnn_state)
+
+
+class AnotherInPart(PPO):
+    def pi_loss(self, *args: Any, **kwargs: Any) -> Any:
+        return super().pi_loss(*args[:4], another(args[4]), **kwargs)
+
+
+class AnotherInValues(PPO):
+    def _get_loss_values(self, loss_inputs: Any, init_rnn_state: Any) -> Any:
+        changed = loss_inputs._replace(old_dist_info=another(loss_inputs.old_dist_info))
+        return super()._get_loss_values(changed, init_rnn_state)
+
+
+@pytest.mark.parametrize("AlgoCls", [AnotherInRecord, AnotherInPart, AnotherInValues])
+def test_other_old_distributions_have_other_likelihoods(AlgoCls: Any) -> None:
+    # The likelihoods which had been computed before were used with them.
+    losses = []
+    for Cls in (AnotherInLoss, AlgoCls, PPO):
+        set_seed(0)
+        setup = Setup(Cls(minibatches=2, epochs=2), MujocoFfAgent(), **PENDULUM, T=8, B=4)
+        losses.append(setup.train()[0].loss)
+    assert losses[0] == pytest.approx(losses[1])
+    assert losses[0] != pytest.approx(losses[2], rel=0.01)
+
+
 def test_blank_rows_are_no_observations() -> None:
     env = {"EnvCls": gym.make, "env_kwargs": {"id": "Pendulum-v1", "max_episode_steps": 3}}
     agent = MujocoFfAgent(model_kwargs={"normalize_observation": True})

@@ -44,6 +44,7 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
     gpu = True
 
     _fitting_collectors = (GpuResetCollector, GpuEvalCollector)
+    _null_action: Nested = 0  # For those who build the buffers in their own way.
 
     def __init__(
         self,
