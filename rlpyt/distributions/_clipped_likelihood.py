@@ -87,12 +87,14 @@ def torch_terms(
     return log_likelihood, g * inverse_std, (z * g).sub_(is_inside.to(z.dtype))
 
 
-def _can_be_compiled(x: torch.Tensor, mean: torch.Tensor, *others: torch.Tensor) -> bool:
-    tensors = (x, mean, *others)
+def _can_be_compiled(
+    x: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor, *bounds: torch.Tensor
+) -> bool:
+    dtype = mean.dtype
     return (
-        x.shape == mean.shape == others[0].shape
-        and mean.dtype in (torch.float32, torch.float64)
-        and all(t.device.type == "cpu" and t.dtype == mean.dtype for t in tensors)
+        x.shape == mean.shape == log_std.shape
+        and dtype in (torch.float32, torch.float64)
+        and all(t.is_cpu and t.dtype == dtype for t in (x, mean, log_std, *bounds))
     )
 
 

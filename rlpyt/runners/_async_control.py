@@ -117,16 +117,20 @@ class Throttle:
     def wait_for_batch(self, block: bool, timeout: float | None) -> bool:
         """Count one more batch, waiting for it at most ``timeout`` seconds; False if none came."""
         if not self._counts_copies:
-            if block and self.n_copied > self._ctrl.sampler_itr.value:
+            if block and not self._was_sampled():
                 time.sleep(timeout or 0.0)
-            is_new = self.n_copied <= self._ctrl.sampler_itr.value
+            is_new = self._was_sampled()
             self.n_copied += is_new
-            return bool(is_new)
+            return is_new
         if not self._ctrl.batch_copied.acquire(block, timeout):
             return False
         # At the end the semaphore is raised without a batch, to wake the optimizer.
         self.n_copied = min(self.n_copied + 1, self._ctrl.sampler_itr.value + 1)
         return True
+
+    def _was_sampled(self) -> bool:
+        """Whether there are more batches than were counted."""
+        return bool(self.n_copied <= self._ctrl.sampler_itr.value)
 
     def _allow(self) -> None:
         """Let the sampler fill what is needed next, and its lead."""

@@ -67,20 +67,6 @@ class OwnDoubleCollector(DoubleBufferCollectorMixin, OwnCpuCollector):
     """A loop of the user, which knows of one batch only."""
 
 
-@pytest.mark.parametrize(
-    ("SamplerCls", "affinity"), [(AsyncSerialSampler, {}), (AsyncCpuSampler, TWO)]
-)
-def test_double_buffer_before_any_collector(SamplerCls, affinity):
-    # The mixin was a collector itself, so that its loop ran instead.
-    ours, _ = start(SerialSampler, 0, RuleAgent())
-    sampler = start_async(SamplerCls, affinity, CollectorCls=OwnDoubleCollector)
-    for itr in range(3):
-        sampler.obtain_samples(itr, itr % 2)
-        batch = torchify_buffer(sampler.double_buffer[itr % 2])
-        assert_equal(as_dict(batch), as_dict(ours.obtain_samples(itr)[0]))
-    sampler.shutdown()
-
-
 class OwnChoice(CpuResetCollector):
     """Chooses the batch by itself."""
 
@@ -93,13 +79,15 @@ class OwnChoice(CpuResetCollector):
         return super().collect_batch(*args)
 
 
+@pytest.mark.parametrize("CollectorCls", [OwnDoubleCollector, OwnChoice])
 @pytest.mark.parametrize(
     ("SamplerCls", "affinity"), [(AsyncSerialSampler, {}), (AsyncCpuSampler, TWO)]
 )
-def test_a_collector_with_its_own_double_buffer(SamplerCls, affinity):
-    # It was refused as one which writes into one batch only.
+def test_double_buffer_of_any_collector(SamplerCls, affinity, CollectorCls):
+    # The mixin was a collector itself, so that its loop ran instead. And collectors without it were
+    # refused, as those which write into one batch only.
     ours, _ = start(SerialSampler, 0, RuleAgent())
-    sampler = start_async(SamplerCls, affinity, CollectorCls=OwnChoice)
+    sampler = start_async(SamplerCls, affinity, CollectorCls=CollectorCls)
     for itr in range(3):
         sampler.obtain_samples(itr, itr % 2)
         batch = torchify_buffer(sampler.double_buffer[itr % 2])

@@ -136,6 +136,7 @@ class ParallelSamplerBase(WorkerAssembly):
         env = make_env(self.EnvCls, self.env_kwargs, 0, first)
         try:
             env_ranks = list(range(first, first + B))
+            self._null_action = env.action_space.null_value()
             self._agent_init(agent, env, global_B=B * self.world_size, env_ranks=env_ranks)
             examples = self._build_buffers(env, bootstrap_value)
         finally:

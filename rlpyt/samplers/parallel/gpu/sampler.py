@@ -44,7 +44,6 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
     gpu = True
 
     _fitting_collectors = (GpuResetCollector, GpuEvalCollector)
-    _null_action: Nested = 0  # For those who build the buffers in their own way.
 
     def __init__(
         self,
@@ -116,7 +115,7 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
 
     def _build_buffers(self, env: Any, bootstrap_value: bool) -> dict[str, Any]:
         examples = super()._build_buffers(env, bootstrap_value)
-        self._null_action = env.action_space.null_value()
+        self._null_action = env.action_space.null_value()  # Also where users call only the hooks.
         self._build_step_buffers(examples, self.batch_spec.B, self.eval_n_envs)
         return examples
 
