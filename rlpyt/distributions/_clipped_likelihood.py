@@ -2,7 +2,7 @@
 
 Automatic differentiation would go through a dozen small operations, which take longer than the
 backward pass of a small network. On the CPU a compiled loop takes the place of those that are left
-(measured: 8% of an update of PPO on HalfCheetah).
+(measured: 6 to 7% of an update of PPO on HalfCheetah).
 """
 
 from __future__ import annotations

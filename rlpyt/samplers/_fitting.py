@@ -24,7 +24,7 @@ _EVALUATION = {
 def check_collectors(sampler: Any, CollectorCls: Any, eval_CollectorCls: Any) -> None:
     """Raise ``ValueError`` if the sampler's collectors are of a kind for other samplers.
 
-    Those which are no variants of the library's, or collect in their own way, are taken as is.
+    Those which are no variants of the library's are taken as they are.
 
     Args:
         sampler: has its settings.
@@ -38,7 +38,7 @@ def check_collectors(sampler: Any, CollectorCls: Any, eval_CollectorCls: Any) ->
 def _check(name: str, sampler: Any, fitting: Any, kind_of: Any) -> None:
     given = getattr(sampler, name)
     kind = kind_of(given) if isinstance(given, type) else None
-    if kind is not None and kind != kind_of(fitting):
+    if kind is not None and not kind_of(fitting).startswith(kind):
         raise ValueError(
             f"{name} is {given.__name__}, which {kind}, but in {type(sampler).__name__} it has to "
             f"be one which {kind_of(fitting)}, such as {fitting.__name__}"
@@ -46,15 +46,15 @@ def _check(name: str, sampler: Any, fitting: Any, kind_of: Any) -> None:
 
 
 def _batch_kind(CollectorCls: type) -> str | None:
-    """What a collector of training does, None if nobody but its author knows."""
+    """What a collector of training does, as far as is known; None if it is no variant of ours."""
     if issubclass(CollectorCls, VectorResetCollector):
         return "steps a vector environment"
-    if not issubclass(CollectorCls, LoopCollector) or class_overrides(
-        CollectorCls, "collect_batch"
-    ):
+    if not issubclass(CollectorCls, LoopCollector):
         return None
     is_local = issubclass(CollectorCls.actions, LocalActions)
     actions = "steps where the agent acts" if is_local else "steps where actions are served"
+    if class_overrides(CollectorCls, "collect_batch"):
+        return actions  # It may choose the batch by itself.
     is_double = issubclass(CollectorCls, DoubleBufferCollectorMixin)
     return f"{actions}, and writes into {'two batches in turn' if is_double else 'one batch'}"
 

@@ -59,6 +59,20 @@ def test_collectors_of_other_samplers_are_refused(SamplerCls):
             SamplerCls(CountEnv, {}, 2, 2, CollectorCls=CollectorCls)
 
 
+class OwnCollection(CpuResetCollector):
+    def collect_batch(self, *args):
+        return super().collect_batch(*args)
+
+
+@pytest.mark.parametrize("SamplerCls", [GpuSampler, AsyncGpuSampler])
+def test_who_acts_is_known_of_collectors_which_collect_in_their_own_way(SamplerCls):
+    # Whatever they do with the batch, the agent has to be where they act.
+    for Fitting in (SerialSampler, CpuSampler, AsyncCpuSampler):
+        Fitting(CountEnv, {}, 2, 2, CollectorCls=OwnCollection)
+    with pytest.raises(ValueError, match="OwnCollection, which steps where the agent acts, but in"):
+        SamplerCls(CountEnv, {}, 2, 2, CollectorCls=OwnCollection)
+
+
 @pytest.mark.parametrize("SamplerCls", EVAL_COLLECTORS)
 def test_evaluation_collectors_of_other_samplers_are_refused(SamplerCls):
     for CollectorCls in set(EVAL_COLLECTORS.values()):
