@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from rlpyt.agents._agent import BaseAgent as BaseAgent
-from rlpyt.agents._agent import without_ddp as without_ddp
-from rlpyt.agents._recurrent import AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin
-from rlpyt.agents._recurrent import RecurrentAgentMixin as RecurrentAgentMixin
-from rlpyt.core.records import AgentInputs as AgentInputs
-from rlpyt.core.records import AgentInputsRnn as AgentInputsRnn
-from rlpyt.core.records import AgentStep as AgentStep
+from rlpyt.agents._agent import BaseAgent as BaseAgent, without_ddp as without_ddp
+from rlpyt.agents._recurrent import (
+    AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
+    RecurrentAgentMixin as RecurrentAgentMixin,
+)
+from rlpyt.core.records import (
+    AgentInputs as AgentInputs,
+    AgentInputsRnn as AgentInputsRnn,
+    AgentStep as AgentStep,
+)

@@ -15,8 +15,7 @@ from rlpyt.algos._settings import (
     check_positive,
     check_replay_size,
 )
-from rlpyt.algos._updates import GradientUpdates
-from rlpyt.algos._updates import opt_info_class as opt_info_class
+from rlpyt.algos._updates import GradientUpdates, opt_info_class as opt_info_class
 from rlpyt.core.records import BatchSpec, SamplesToBuffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpyt.replays.non_sequence import frame, prioritized, time_limit, uniform
-from rlpyt.replays.sequence import frame as sequence_frame
-from rlpyt.replays.sequence import prioritized as sequence_prioritized
-from rlpyt.replays.sequence import time_limit as sequence_time_limit
-from rlpyt.replays.sequence import uniform as sequence_uniform
+from rlpyt.replays.sequence import (
+    frame as sequence_frame,
+    prioritized as sequence_prioritized,
+    time_limit as sequence_time_limit,
+    uniform as sequence_uniform,
+)
 
 # By (time limits are known, frames are stored once, prioritized): for one process, and for many.
 ReplayClasses = Mapping[tuple[bool, bool, bool], tuple[Any, Any]]

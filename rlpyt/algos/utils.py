@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from rlpyt.returns.advantages import discount_return as discount_return
-from rlpyt.returns.advantages import discount_return_tl as discount_return_tl
 from rlpyt.returns.advantages import (
+    discount_return as discount_return,
+    discount_return_tl as discount_return_tl,
     generalized_advantage_estimation as generalized_advantage_estimation,
-)
-from rlpyt.returns.advantages import (
     generalized_advantage_estimation_tl as generalized_advantage_estimation_tl,
 )
 from rlpyt.returns.n_step import discount_return_n_step as discount_return_n_step

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import namedtuple as namedtuple
 from typing import Any
 
-from rlpyt.core.records import EnvInfo as EnvInfo
-from rlpyt.core.records import EnvSpaces as EnvSpaces
-from rlpyt.core.records import EnvStep as EnvStep
+from rlpyt.core.records import EnvInfo as EnvInfo, EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.utils.types import Nested
 
 

@@ -14,12 +14,13 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit as TimeLimit
 
 from rlpyt.envs._gym_state import attributes, layer_state, set_layer_states
-from rlpyt.envs._info import InfoLayout
-from rlpyt.envs._info import build_info_tuples as build_info_tuples
-from rlpyt.envs._info import infill_info as infill_info
-from rlpyt.envs._info import info_to_nt as info_to_nt
-from rlpyt.envs.base import EnvSpaces as EnvSpaces
-from rlpyt.envs.base import EnvStep as EnvStep
+from rlpyt.envs._info import (
+    InfoLayout,
+    build_info_tuples as build_info_tuples,
+    infill_info as infill_info,
+    info_to_nt as info_to_nt,
+)
+from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import Nested

@@ -7,10 +7,12 @@ from typing import Any
 
 from rlpyt.envs import gym
 from rlpyt.envs._info import InfoLayout
-from rlpyt.envs.gym import EnvInfoWrapper as EnvInfoWrapper
-from rlpyt.envs.gym import EnvSpaces as EnvSpaces
-from rlpyt.envs.gym import TimeLimit as TimeLimit
-from rlpyt.envs.gym import infill_info as infill_info
+from rlpyt.envs.gym import (
+    EnvInfoWrapper as EnvInfoWrapper,
+    EnvSpaces as EnvSpaces,
+    TimeLimit as TimeLimit,
+    infill_info as infill_info,
+)
 from rlpyt.utils.types import Nested
 
 

@@ -17,10 +17,12 @@ from typing import Any
 from rlpyt.runners._async_control import Throttle
 from rlpyt.runners._async_crew import AsyncCrew
 from rlpyt.runners._async_optimizer import AsyncOptWorker as AsyncOptWorker
-from rlpyt.runners._async_processes import memory_copier as memory_copier
-from rlpyt.runners._async_processes import placeholder as placeholder
-from rlpyt.runners._async_processes import run_async_sampler as run_async_sampler
-from rlpyt.runners._async_processes import run_async_sampler_eval as run_async_sampler_eval
+from rlpyt.runners._async_processes import (
+    memory_copier as memory_copier,
+    placeholder as placeholder,
+    run_async_sampler as run_async_sampler,
+    run_async_sampler_eval as run_async_sampler_eval,
+)
 from rlpyt.runners._settings import (
     at_least_one,
     check_async_affinity,

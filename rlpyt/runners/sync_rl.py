@@ -18,10 +18,13 @@ from rlpyt.runners._member import TeamMember
 from rlpyt.runners._process import check_affinity
 from rlpyt.runners._roles import check_for_sync
 from rlpyt.runners._settings import affinities_of_ranks, check_time_limit
-from rlpyt.runners._sync_worker import SyncWorker as SyncWorker
-from rlpyt.runners._sync_worker import SyncWorkerEval as SyncWorkerEval
-from rlpyt.runners._sync_worker import SyncWorkerMixin as SyncWorkerMixin
-from rlpyt.runners._sync_worker import backend_of, run_worker
+from rlpyt.runners._sync_worker import (
+    SyncWorker as SyncWorker,
+    SyncWorkerEval as SyncWorkerEval,
+    SyncWorkerMixin as SyncWorkerMixin,
+    backend_of,
+    run_worker,
+)
 from rlpyt.runners._team import SEND_STATE, Team, host_store, launcher_store
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils._pool import WorkerError

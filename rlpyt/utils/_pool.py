@@ -13,10 +13,12 @@ from multiprocessing import util
 from typing import Any, TypeVar
 
 from rlpyt.utils._member_process import TERMINATE_S, run_member
-from rlpyt.utils._members import LifeSign as LifeSign
-from rlpyt.utils._members import Member as Member
-from rlpyt.utils._members import Silence as Silence
-from rlpyt.utils._members import describe_exit
+from rlpyt.utils._members import (
+    LifeSign as LifeSign,
+    Member as Member,
+    Silence as Silence,
+    describe_exit,
+)
 from rlpyt.utils._processes import get_context, start_process
 
 # How long the death of a process may go unnoticed, in seconds.

@@ -20,16 +20,21 @@ from collections import namedtuple as namedtuple
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar, overload
 
-from rlpyt.utils._array_fields import RESERVED_NAMES as RESERVED_NAMES
-from rlpyt.utils._array_fields import array_class, namedtuple_class
-from rlpyt.utils._array_fields import is_namedarraytuple_class as is_namedarraytuple_class
-from rlpyt.utils._array_fields import is_namedtuple_class as is_namedtuple_class
-from rlpyt.utils._array_fields import record_class as record_class
-from rlpyt.utils._schema import NamedArrayTuple as NamedArrayTuple
-from rlpyt.utils._schema import NamedArrayTupleSchema as NamedArrayTupleSchema
-from rlpyt.utils._schema import NamedTuple as NamedTuple
-from rlpyt.utils._schema import NamedTupleSchema as NamedTupleSchema
-from rlpyt.utils._schema import tuple_itemgetter as tuple_itemgetter
+from rlpyt.utils._array_fields import (
+    RESERVED_NAMES as RESERVED_NAMES,
+    array_class,
+    is_namedarraytuple_class as is_namedarraytuple_class,
+    is_namedtuple_class as is_namedtuple_class,
+    namedtuple_class,
+    record_class as record_class,
+)
+from rlpyt.utils._schema import (
+    NamedArrayTuple as NamedArrayTuple,
+    NamedArrayTupleSchema as NamedArrayTupleSchema,
+    NamedTuple as NamedTuple,
+    NamedTupleSchema as NamedTupleSchema,
+    tuple_itemgetter as tuple_itemgetter,
+)
 
 RecordCls = TypeVar("RecordCls", bound=type[Any])
 

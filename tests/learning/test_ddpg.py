@@ -16,8 +16,7 @@ from rlpyt.envs import gym
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.learning.aiming import Aiming
-from tests.learning.test_dqn import SEEDS, best_return
-from tests.learning.test_dqn import _quiet as _quiet
+from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return
 
 SETTINGS = {
     "learning_rate": 1e-3,

@@ -16,8 +16,7 @@ from rlpyt.envs.toy import TMaze
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.learning.instruments import Instruments
-from tests.learning.test_dqn import SEEDS, best_return
-from tests.learning.test_dqn import _quiet as _quiet
+from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return
 
 COMMON = {"gae_lambda": 0.95, "normalize_advantage": True}
 PPO_SETTINGS = {

@@ -11,8 +11,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.toy import TMaze
 from rlpyt.samplers.serial.sampler import SerialSampler
-from tests.learning.test_dqn import SEEDS, best_return
-from tests.learning.test_dqn import _quiet as _quiet
+from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return
 
 SETTINGS = {
     "discount": 0.9,

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from tests.reference.naive_tree import NaiveTree
-from tests.replays import test_against_naive as transitions
-from tests.replays import test_sequences_against_naive as sequences
+from tests.replays import (
+    test_against_naive as transitions,
+    test_sequences_against_naive as sequences,
+)
 from tests.replays.cells import BATCH_T, INTERVAL, Cell, WithPriorities, cells, take_apart
 from tests.replays.test_sequences_against_naive import ALPHA, DEFAULT, NaivePriorities
 

@@ -18,6 +18,7 @@ from rlpyt.utils.collections import (
     DocExampleNat,
     NamedArrayTupleSchema,
     NamedArrayTupleSchema_like,
+    NamedTuple as SchemaTuple,
     NamedTupleSchema,
     is_namedarraytuple,
     is_namedarraytuple_class,
@@ -29,7 +30,6 @@ from rlpyt.utils.collections import (
     record_class,
     tuple_itemgetter,
 )
-from rlpyt.utils.collections import NamedTuple as SchemaTuple
 
 Inner, InnerNt = namedarraytuple("Inner", ["p", "q"], return_namedtuple_cls=True)
 Outer = namedarraytuple("Outer", ["a", "inner", "none"])

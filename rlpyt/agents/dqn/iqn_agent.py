@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.agents.base import AgentStep
-from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo
-from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo, DqnAgent
 from rlpyt.utils.types import Nested
 
 

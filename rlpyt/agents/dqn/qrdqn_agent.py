@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlpyt.agents.base import AgentStep
-from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo
-from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo, DqnAgent
 
 
 class QrDqnAgent(DqnAgent):

@@ -5,20 +5,27 @@ from __future__ import annotations
 import torch as torch
 
 from rlpyt.agents._spaces import check_one_discrete_action
-from rlpyt.agents.base import AgentStep as AgentStep
-from rlpyt.agents.base import AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin
-from rlpyt.agents.base import BaseAgent as BaseAgent
-from rlpyt.agents.base import RecurrentAgentMixin as RecurrentAgentMixin
+from rlpyt.agents.base import (
+    AgentStep as AgentStep,
+    AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
+    BaseAgent as BaseAgent,
+    RecurrentAgentMixin as RecurrentAgentMixin,
+)
 from rlpyt.agents.pg._policies import ChoicePolicy, Policy
-from rlpyt.agents.pg.base import AgentInfo as AgentInfo
-from rlpyt.agents.pg.base import AgentInfoRnn as AgentInfoRnn
-from rlpyt.agents.pg.base import FeedForwardPgAgent, PolicyAgent, RecurrentPgAgent
+from rlpyt.agents.pg.base import (
+    AgentInfo as AgentInfo,
+    AgentInfoRnn as AgentInfoRnn,
+    FeedForwardPgAgent,
+    PolicyAgent,
+    RecurrentPgAgent,
+)
 from rlpyt.core.records import EnvSpaces
-from rlpyt.distributions.categorical import Categorical as Categorical
-from rlpyt.distributions.categorical import DistInfo as DistInfo
-from rlpyt.utils.buffer import buffer_func as buffer_func
-from rlpyt.utils.buffer import buffer_method as buffer_method
-from rlpyt.utils.buffer import buffer_to as buffer_to
+from rlpyt.distributions.categorical import Categorical as Categorical, DistInfo as DistInfo
+from rlpyt.utils.buffer import (
+    buffer_func as buffer_func,
+    buffer_method as buffer_method,
+    buffer_to as buffer_to,
+)
 
 
 class _CategoricalMixin(PolicyAgent):

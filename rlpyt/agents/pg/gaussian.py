@@ -7,21 +7,28 @@ from typing import Any
 import numpy as np  # noqa: F401 - star imports take it from here.
 import torch as torch
 
-from rlpyt.agents.base import AgentStep as AgentStep
-from rlpyt.agents.base import AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin
-from rlpyt.agents.base import BaseAgent as BaseAgent
-from rlpyt.agents.base import RecurrentAgentMixin as RecurrentAgentMixin
+from rlpyt.agents.base import (
+    AgentStep as AgentStep,
+    AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
+    BaseAgent as BaseAgent,
+    RecurrentAgentMixin as RecurrentAgentMixin,
+)
 from rlpyt.agents.pg._policies import Policy, gaussian_policy
-from rlpyt.agents.pg.base import AgentInfo as AgentInfo
-from rlpyt.agents.pg.base import AgentInfoRnn as AgentInfoRnn
-from rlpyt.agents.pg.base import FeedForwardPgAgent, PolicyAgent, RecurrentPgAgent
+from rlpyt.agents.pg.base import (
+    AgentInfo as AgentInfo,
+    AgentInfoRnn as AgentInfoRnn,
+    FeedForwardPgAgent,
+    PolicyAgent,
+    RecurrentPgAgent,
+)
 from rlpyt.core.records import EnvSpaces
-from rlpyt.distributions.gaussian import DistInfoStd as DistInfoStd
-from rlpyt.distributions.gaussian import Gaussian as Gaussian
+from rlpyt.distributions.gaussian import DistInfoStd as DistInfoStd, Gaussian as Gaussian
 from rlpyt.utils._subclassing import overrides
-from rlpyt.utils.buffer import buffer_func as buffer_func
-from rlpyt.utils.buffer import buffer_method as buffer_method
-from rlpyt.utils.buffer import buffer_to as buffer_to
+from rlpyt.utils.buffer import (
+    buffer_func as buffer_func,
+    buffer_method as buffer_method,
+    buffer_to as buffer_to,
+)
 
 
 class BoxActionMixin(PolicyAgent):

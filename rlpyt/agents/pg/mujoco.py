@@ -9,9 +9,9 @@ from rlpyt.agents._spaces import array_shape
 from rlpyt.agents.pg._obs_rms import ObsRmsMixin
 from rlpyt.agents.pg.gaussian import (
     AlternatingRecurrentGaussianPgAgent as AlternatingRecurrentGaussianPgAgent,
+    GaussianPgAgent as GaussianPgAgent,
+    RecurrentGaussianPgAgent as RecurrentGaussianPgAgent,
 )
-from rlpyt.agents.pg.gaussian import GaussianPgAgent as GaussianPgAgent
-from rlpyt.agents.pg.gaussian import RecurrentGaussianPgAgent as RecurrentGaussianPgAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel

@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.qpg._soft import MAX_LOG_STD as MAX_LOG_STD
-from rlpyt.agents.qpg._soft import MIN_LOG_STD as MIN_LOG_STD
-from rlpyt.agents.qpg._soft import AgentInfo as AgentInfo
-from rlpyt.agents.qpg._soft import SoftActorCriticAgent, default_hidden_sizes
+from rlpyt.agents.qpg._soft import (
+    MAX_LOG_STD as MAX_LOG_STD,
+    MIN_LOG_STD as MIN_LOG_STD,
+    AgentInfo as AgentInfo,
+    SoftActorCriticAgent,
+    default_hidden_sizes,
+)
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel, VMlpModel
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested

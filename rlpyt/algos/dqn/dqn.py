@@ -20,8 +20,7 @@ from rlpyt.algos._settings import (
 )
 from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
 from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
-from rlpyt.core.records import BatchSpec
-from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
+from rlpyt.core.records import BatchSpec, SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from rlpyt.algos.dqn._losses import n_step_target, quantile_huber_loss, quantile_midpoints
-from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.dqn.dqn import SamplesToBuffer as SamplesToBuffer
+from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils.types import Nested
 
 

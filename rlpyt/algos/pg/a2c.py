@@ -8,8 +8,7 @@ import torch
 
 from rlpyt.algos.pg._losses import policy_gradient_loss
 from rlpyt.algos.pg._resets import resets
-from rlpyt.algos.pg.base import OptInfo as OptInfo
-from rlpyt.algos.pg.base import PolicyGradientAlgo
+from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested

@@ -13,14 +13,14 @@ from rlpyt.algos._settings import check_at_least_one, check_positive
 from rlpyt.algos.pg._losses import clipped_surrogate_loss, clipped_value_loss
 from rlpyt.algos.pg._minibatches import flatten_time, iterate_parts, shuffled_parts
 from rlpyt.algos.pg._resets import resets
-from rlpyt.algos.pg.base import OptInfo as OptInfo
-from rlpyt.algos.pg.base import PolicyGradientAlgo
-from rlpyt.core.records import AgentInputs as AgentInputs
-from rlpyt.core.records import AgentInputsRnn as AgentInputsRnn
-from rlpyt.core.records import extended
+from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
+from rlpyt.core.records import (
+    AgentInputs as AgentInputs,
+    AgentInputsRnn as AgentInputsRnn,
+    extended,
+)
 from rlpyt.utils._subclassing import names_parameter, overrides
-from rlpyt.utils.buffer import buffer_method as buffer_method
-from rlpyt.utils.buffer import buffer_to as buffer_to
+from rlpyt.utils.buffer import buffer_method as buffer_method, buffer_to as buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
 from rlpyt.utils.quick_args import save__init__args

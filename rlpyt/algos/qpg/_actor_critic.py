@@ -17,8 +17,7 @@ from rlpyt.algos._settings import (
     check_at_least_one,
     check_resets_at_once,
 )
-from rlpyt.algos._time_limit import masked_mean as masked_mean
-from rlpyt.algos._time_limit import not_timed_out, with_timeout
+from rlpyt.algos._time_limit import masked_mean as masked_mean, not_timed_out, with_timeout
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.collections import namedarraytuple

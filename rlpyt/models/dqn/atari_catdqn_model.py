@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from rlpyt.models._sizes import Sizes
-from rlpyt.models.dqn._heads import DistributionalHeadModel as DistributionalHeadModel
-from rlpyt.models.dqn._heads import distributional_head
+from rlpyt.models.dqn._heads import (
+    DistributionalHeadModel as DistributionalHeadModel,
+    distributional_head,
+)
 from rlpyt.models.dqn._trunk import AtariConvTrunk
 from rlpyt.utils.types import Nested
 

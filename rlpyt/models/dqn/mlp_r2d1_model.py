@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._rnn import RnnState as RnnState
-from rlpyt.models._rnn import lstm_input_size, run_lstm
+from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.models._sizes import Sizes
 from rlpyt.models.dqn._heads import q_head
 from rlpyt.models.dqn._trunk import MlpTrunk

@@ -8,8 +8,7 @@ import torch
 
 from rlpyt.models._conv_defaults import PG_CONV
 from rlpyt.models._inputs import fold_images
-from rlpyt.models._rnn import RnnState as RnnState
-from rlpyt.models._rnn import lstm_input_size, run_lstm
+from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.models._sizes import Sizes
 from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.utils.types import Nested

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.models._rnn import RnnState as RnnState
-from rlpyt.models._rnn import lstm_input_size, run_lstm
+from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.models._sizes import Sizes
 from rlpyt.models.encoders import make_encoder
 from rlpyt.models.mlp import MlpModel

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.core.records import AgentInputs
-from rlpyt.core.records import SamplesFromReplay as SamplesFromReplay
+from rlpyt.core.records import AgentInputs, SamplesFromReplay as SamplesFromReplay
 from rlpyt.replays._extract import blank, cut, gather
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import torchify_buffer

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlpyt.core.records import extended
-from rlpyt.replays._prioritized import EPS as EPS
-from rlpyt.replays._prioritized import Prioritized
+from rlpyt.replays._prioritized import EPS as EPS, Prioritized
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.utils.types import NDArray

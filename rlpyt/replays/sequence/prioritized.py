@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from rlpyt.core.records import extended
-from rlpyt.replays._prioritized import EPS as EPS
-from rlpyt.replays._prioritized import Prioritized
+from rlpyt.replays._prioritized import EPS as EPS, Prioritized
 from rlpyt.replays._rnn_states import first_multiple
 from rlpyt.replays._sequences import Sequences
 from rlpyt.replays.async_ import AsyncReplayBufferMixin

@@ -7,8 +7,7 @@ from typing import Any
 
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector
-from rlpyt.samplers.parallel.base import EVAL_TRAJ_CHECK as EVAL_TRAJ_CHECK
-from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.samplers.parallel.base import EVAL_TRAJ_CHECK as EVAL_TRAJ_CHECK, ParallelSamplerBase
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 
 

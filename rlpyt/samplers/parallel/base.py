@@ -12,8 +12,7 @@ from rlpyt.samplers.parallel._assembly import WorkerAssembly
 from rlpyt.samplers.parallel._enough import stop_at_limit
 from rlpyt.samplers.parallel.worker import GIVE_STATE, NOTHING, TAKE_STATE, sampling_process
 from rlpyt.utils._members import LifeSign
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._pool import WorkerError as WorkerError
+from rlpyt.utils._pool import ProcessPool, WorkerError as WorkerError
 from rlpyt.utils._processes import sharing_with
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed

@@ -7,8 +7,7 @@ from typing import Any
 
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._fitting import check_recurrence
-from rlpyt.samplers.base import EVAL_SEED_OFFSET as EVAL_SEED_OFFSET
-from rlpyt.samplers.base import BaseSampler, make_env
+from rlpyt.samplers.base import EVAL_SEED_OFFSET as EVAL_SEED_OFFSET, BaseSampler, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector

@@ -26,27 +26,30 @@ import psutil
 import torch
 
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.launching._codes import ABBREVS as ABBREVS
-from rlpyt.utils.launching._codes import ALTERNATING as ALTERNATING
-from rlpyt.utils.launching._codes import ASYNC_SAMPLE as ASYNC_SAMPLE
-from rlpyt.utils.launching._codes import CONTEXTS_PER_GPU as CONTEXTS_PER_GPU
-from rlpyt.utils.launching._codes import CPU_PER_RUN as CPU_PER_RUN
-from rlpyt.utils.launching._codes import CPU_PER_WORKER as CPU_PER_WORKER
-from rlpyt.utils.launching._codes import CPU_RESERVED as CPU_RESERVED
-from rlpyt.utils.launching._codes import GPU_PER_RUN as GPU_PER_RUN
-from rlpyt.utils.launching._codes import HYPERTHREAD_OFFSET as HYPERTHREAD_OFFSET
-from rlpyt.utils.launching._codes import N_CPU_CORE as N_CPU_CORE
-from rlpyt.utils.launching._codes import N_GPU as N_GPU
-from rlpyt.utils.launching._codes import N_SOCKET as N_SOCKET
-from rlpyt.utils.launching._codes import OPTIM_SAMPLE_SHARE_GPU as OPTIM_SAMPLE_SHARE_GPU
-from rlpyt.utils.launching._codes import RUN_SLOT as RUN_SLOT
-from rlpyt.utils.launching._codes import SAMPLE_GPU_PER_RUN as SAMPLE_GPU_PER_RUN
-from rlpyt.utils.launching._codes import SET_AFFINITY as SET_AFFINITY
-from rlpyt.utils.launching._codes import checked, write_code
-from rlpyt.utils.launching._codes import decode_affinity as decode_affinity
-from rlpyt.utils.launching._codes import get_n_run_slots as get_n_run_slots
-from rlpyt.utils.launching._codes import prepend_run_slot as prepend_run_slot
-from rlpyt.utils.launching._codes import remove_run_slot as remove_run_slot
+from rlpyt.utils.launching._codes import (
+    ABBREVS as ABBREVS,
+    ALTERNATING as ALTERNATING,
+    ASYNC_SAMPLE as ASYNC_SAMPLE,
+    CONTEXTS_PER_GPU as CONTEXTS_PER_GPU,
+    CPU_PER_RUN as CPU_PER_RUN,
+    CPU_PER_WORKER as CPU_PER_WORKER,
+    CPU_RESERVED as CPU_RESERVED,
+    GPU_PER_RUN as GPU_PER_RUN,
+    HYPERTHREAD_OFFSET as HYPERTHREAD_OFFSET,
+    N_CPU_CORE as N_CPU_CORE,
+    N_GPU as N_GPU,
+    N_SOCKET as N_SOCKET,
+    OPTIM_SAMPLE_SHARE_GPU as OPTIM_SAMPLE_SHARE_GPU,
+    RUN_SLOT as RUN_SLOT,
+    SAMPLE_GPU_PER_RUN as SAMPLE_GPU_PER_RUN,
+    SET_AFFINITY as SET_AFFINITY,
+    checked,
+    decode_affinity as decode_affinity,
+    get_n_run_slots as get_n_run_slots,
+    prepend_run_slot as prepend_run_slot,
+    remove_run_slot as remove_run_slot,
+    write_code,
+)
 from rlpyt.utils.launching._placement import (
     AsyncDemand,
     AsyncPlacement,

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlpyt.utils.logging._logger import Logger as Logger
-from rlpyt.utils.logging._params import MyEncoder as MyEncoder
-from rlpyt.utils.logging._params import log_parameters as log_parameters
-from rlpyt.utils.logging._params import log_parameters_lite as log_parameters_lite
-from rlpyt.utils.logging._params import log_variant as log_variant
-from rlpyt.utils.logging._params import stub_to_json as stub_to_json
-from rlpyt.utils.logging._sinks import ScalarWriter
-from rlpyt.utils.logging._sinks import Sink as Sink
+from rlpyt.utils.logging._params import (
+    MyEncoder as MyEncoder,
+    log_parameters as log_parameters,
+    log_parameters_lite as log_parameters_lite,
+    log_variant as log_variant,
+    stub_to_json as stub_to_json,
+)
+from rlpyt.utils.logging._sinks import ScalarWriter, Sink as Sink
 from rlpyt.utils.logging._snapshots import check_snapshot_mode
 from rlpyt.utils.logging._state import StateModule
 from rlpyt.utils.logging._statistics import misc_stat

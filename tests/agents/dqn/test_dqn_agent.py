@@ -10,8 +10,7 @@ from gymnasium import spaces
 from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
-from rlpyt.agents.dqn.catdqn_agent import AgentInfo as CatAgentInfo
-from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
+from rlpyt.agents.dqn.catdqn_agent import AgentInfo as CatAgentInfo, CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import AgentInfo, DqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
 from rlpyt.core.records import EnvSpaces

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector as CpuEvalCollector
-from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector as CpuResetCollector
+from rlpyt.samplers.parallel.cpu.collectors import (
+    CpuEvalCollector as CpuEvalCollector,
+    CpuResetCollector as CpuResetCollector,
+)
 
 
 class CpuSampler(ParallelSamplerBase):

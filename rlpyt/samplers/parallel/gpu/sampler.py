@@ -9,8 +9,10 @@ from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._serve import Group
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.action_server import ActionServer, _ServerBase
-from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector as GpuEvalCollector
-from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector as GpuResetCollector
+from rlpyt.samplers.parallel.gpu.collectors import (
+    GpuEvalCollector as GpuEvalCollector,
+    GpuResetCollector as GpuResetCollector,
+)
 from rlpyt.utils._rendezvous import Signal
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import AttrDict, record
