@@ -30,6 +30,8 @@ class CatDqnAgent(DqnAgent):
     Source: Bellemare et al. 2017, arXiv:1707.06887.
     """
 
+    q_kind = "categorical"
+
     def __init__(self, n_atoms: int = 51, **kwargs: Any) -> None:
         if n_atoms < 2:
             raise ValueError(f"n_atoms is {n_atoms}: a range of returns needs at least 2")

@@ -30,8 +30,14 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     drawn in :meth:`sample_mode`, once per batch of the sampler, and removed in :meth:`eval_mode`,
     and epsilon is 0 where its settings were left at their defaults.
 
+    Attributes:
+        q_kind: the kind of the model's outputs, "value", "categorical", "quantile" or "implicit
+            quantile"; the algorithm compares it with what its loss expects.
+
     Source: Mnih et al. 2015, doi:10.1038/nature14236.
     """
+
+    q_kind = "value"
 
     target_model: Any
 

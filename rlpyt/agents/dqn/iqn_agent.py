@@ -27,6 +27,8 @@ class IqnAgent(DqnAgent):
     Source: Dabney et al. 2018, arXiv:1806.06923.
     """
 
+    q_kind = "implicit quantile"
+
     def __init__(self, n_tau: int = 32, **kwargs: Any) -> None:
         if n_tau < 1:
             raise ValueError(f"n_tau is {n_tau}: make it at least 1")

@@ -25,6 +25,8 @@ class QrDqnAgent(DqnAgent):
     Source: Dabney et al. 2018, arXiv:1710.10044.
     """
 
+    q_kind = "quantile"
+
     def __init__(self, n_quantiles: int = 200, **kwargs: Any) -> None:
         if n_quantiles < 1:
             raise ValueError(f"n_quantiles is {n_quantiles}: make it at least 1")
