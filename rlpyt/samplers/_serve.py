@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._rows import Rows, plain
+from rlpyt.samplers._batch_writer import Rows, plain
 from rlpyt.utils.types import NDArray, Nested
 
 

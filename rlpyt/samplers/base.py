@@ -6,8 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 from rlpyt.core.records import BatchSpec, TrajInfo
-from rlpyt.samplers._fitting import check_collectors, check_counts_episodes
-from rlpyt.samplers._settings import check_env_arguments, whole
+from rlpyt.samplers._step_loop import LocalActions
+from rlpyt.samplers.async_.collectors import DoubleBufferCollectorMixin
+from rlpyt.samplers.collectors import LoopCollector
+from rlpyt.samplers.eval_collectors import LoopEvalCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
+from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
+from rlpyt.samplers.serial.collectors import SerialEvalCollector
+from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
+from rlpyt.utils._subclassing import class_overrides
 from rlpyt.utils.quick_args import save__init__args
 
 # Evaluation environments draw from other random streams than those trained in.
@@ -16,6 +23,14 @@ EVAL_SEED_OFFSET = 1_000_000
 EnvKwargs = Union[
     Mapping[str, Any], Sequence[Mapping[str, Any]], Callable[[int], Mapping[str, Any]]
 ]
+
+
+_EVALUATION = {
+    SerialEvalCollector: "evaluates in the process of the sampler",
+    CpuEvalCollector: "evaluates in a worker, in which the agent acts",
+    GpuEvalCollector: "evaluates in a worker, to which actions are served",
+    VectorEvalCollector: "evaluates in a vector environment",
+}
 
 
 class BaseSampler:
@@ -219,3 +234,118 @@ def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) 
     else:
         kwargs = env_kwargs[index % len(env_kwargs)]
     return EnvCls(**kwargs)
+
+
+def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] | None) -> None:
+    """Set attributes ``_<name>`` of the class of trajectory infos, such as ``_discount``.
+
+    Args:
+        TrajInfoCls: class of the trajectory infos.
+        traj_info_kwargs: values by name; None for none.
+    """
+    for name, value in (traj_info_kwargs or {}).items():
+        setattr(TrajInfoCls, "_" + name, value)
+
+
+def whole(name: str, number: Any) -> int:
+    """``number`` as an integer; scripts give floats as well.
+
+    Raises:
+        ValueError: if it is none; ``name`` is that of the argument.
+    """
+    if int(number) != number:
+        raise ValueError(f"{name} is {number}: give a whole number")
+    return int(number)
+
+
+def check_env_arguments(EnvCls: Any, env_kwargs: Any, eval_env_kwargs: Any) -> None:
+    """Raise ``TypeError`` if no environment could be made from these arguments of a sampler."""
+    if not callable(EnvCls):
+        raise TypeError(
+            f"EnvCls is {EnvCls!r}: give the class of the environments, or a function which makes "
+            "one from env_kwargs"
+        )
+    _check_env_kwargs("env_kwargs", env_kwargs)
+    if eval_env_kwargs is not None:
+        _check_env_kwargs("eval_env_kwargs", eval_env_kwargs)
+
+
+def _check_env_kwargs(name: str, env_kwargs: Any) -> None:
+    if isinstance(env_kwargs, Mapping) or callable(env_kwargs):
+        return
+    is_list = isinstance(env_kwargs, (list, tuple)) and len(env_kwargs) > 0
+    if not is_list or not all(isinstance(kwargs, Mapping) for kwargs in env_kwargs):
+        raise TypeError(
+            f"{name} is {env_kwargs!r}: give a dict of keyword arguments ({{}} for none), a list "
+            "of such with one for each environment, or a function of the environment's index"
+        )
+
+
+def check_collectors(sampler: Any, CollectorCls: Any, eval_CollectorCls: Any) -> None:
+    """Raise ``ValueError`` if the sampler's collectors are of a kind for other samplers.
+
+    Those which are no variants of the library's are taken as they are.
+
+    Args:
+        sampler: has its settings.
+        CollectorCls: one of the library which fits.
+        eval_CollectorCls: likewise, of evaluation.
+    """
+    _check("CollectorCls", sampler, CollectorCls, _batch_kind)
+    _check("eval_CollectorCls", sampler, eval_CollectorCls, _evaluation_kind)
+
+
+def _check(name: str, sampler: Any, fitting: Any, kind_of: Any) -> None:
+    given = getattr(sampler, name)
+    kind = kind_of(given) if isinstance(given, type) else None
+    if kind is not None and not kind_of(fitting).startswith(kind):
+        raise ValueError(
+            f"{name} is {given.__name__}, which {kind}, but in {type(sampler).__name__} it has to "
+            f"be one which {kind_of(fitting)}, such as {fitting.__name__}"
+        )
+
+
+def _batch_kind(CollectorCls: type) -> str | None:
+    """What a collector of training does, as far as is known; None if it is no variant of ours."""
+    if issubclass(CollectorCls, VectorResetCollector):
+        return "steps a vector environment"
+    if not issubclass(CollectorCls, LoopCollector):
+        return None
+    is_local = issubclass(CollectorCls.actions, LocalActions)
+    actions = "steps where the agent acts" if is_local else "steps where actions are served"
+    if class_overrides(CollectorCls, "collect_batch"):
+        return actions  # It may choose the batch by itself.
+    is_double = issubclass(CollectorCls, DoubleBufferCollectorMixin)
+    return f"{actions}, and writes into {'two batches in turn' if is_double else 'one batch'}"
+
+
+def _evaluation_kind(CollectorCls: type) -> str | None:
+    return next((kind for Cls, kind in _EVALUATION.items() if issubclass(CollectorCls, Cls)), None)
+
+
+def check_recurrence(sampler: Any, agent: Any) -> None:
+    """Raise ``TypeError`` if a recurrent agent keeps another number of states than it needs."""
+    name = type(agent).__name__
+    if not agent.recurrent or agent.alternating == sampler.alternating:
+        return
+    if sampler.alternating:
+        raise TypeError(
+            f"{name} keeps one recurrent state, but alternating sampling needs one for each half: "
+            "use the agent of the same name with 'Alternating' in front, or GpuSampler"
+        )
+    raise TypeError(
+        f"{name} keeps one recurrent state for each half of the environments, but "
+        f"{type(sampler).__name__} steps all together: use the agent of the same name without "
+        "'Alternating', or an alternating sampler"
+    )
+
+
+def check_counts_episodes(eval_CollectorCls: Any, eval_n_episodes: int) -> None:
+    """Raise ``ValueError`` if a collector cannot run exactly ``eval_n_episodes``."""
+    counting = (LoopEvalCollector, VectorEvalCollector)
+    is_class = isinstance(eval_CollectorCls, type)
+    if not is_class or not issubclass(eval_CollectorCls, counting):
+        raise ValueError(
+            f"eval_n_episodes is {eval_n_episodes}, but {eval_CollectorCls} does not know how to "
+            "count episodes: use an evaluation collector of the library, or eval_max_trajectories"
+        )

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._starts import null_inputs, reset_all, signs_of
+from rlpyt.samplers._batch_writer import BatchSink
+from rlpyt.samplers._step_loop import (
+    HoldUntilBatchEnd,
+    LocalActions,
+    ResetNow,
+    ServedActions,
+    StepLoop,
+    reset_all,
+    signs_of,
+)
+from rlpyt.samplers.buffer import null_inputs
+from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
 from rlpyt.utils._members import LifeSign
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
@@ -88,46 +99,6 @@ class BaseCollector:
         """Go on from ``state``."""
 
 
-class BaseEvalCollector:
-    """Steps its environments to evaluate the agent; records trajectories only.
-
-    Args:
-        rank: of the process.
-        envs: evaluation environments.
-        TrajInfoCls: of the trajectories.
-        traj_infos_queue: to send completed ones to.
-        max_T: time steps of one evaluation; None for no limit.
-        agent: if it acts in this process.
-        sync: semaphores and flags.
-        step_buffer_np: [B,...] shared with an action server.
-    """
-
-    envs: Sequence[Any]
-    TrajInfoCls: Any
-    max_T: int | None
-    agent: Any
-    sync: Any
-    step_buffer_np: Nested
-    traj_infos_queue: Any
-
-    def __init__(
-        self,
-        rank: int,
-        envs: Sequence[Any],
-        TrajInfoCls: Any,
-        traj_infos_queue: Any,
-        max_T: int | None,
-        agent: Any = None,
-        sync: Any = None,
-        step_buffer_np: Nested = None,
-    ) -> None:
-        save__init__args(locals())
-
-    def collect_evaluation(self, itr: int) -> Any:
-        """Run one evaluation."""
-        raise NotImplementedError
-
-
 class DecorrelatingStartCollector(BaseCollector):
     """Starts every environment at another point of its first episode."""
 
@@ -187,3 +158,86 @@ class DecorrelatingStartCollector(BaseCollector):
             inputs.prev_action[b] = null_action if done else action
             inputs.prev_reward[b] = 0 if done else reward
         return traj_info
+
+
+class LoopCollector(DecorrelatingStartCollector):
+    """Collects batches in the one step loop; subclasses name their choices."""
+
+    actions: type[LocalActions] | type[ServedActions]
+    on_done: type[ResetNow] | type[HoldUntilBatchEnd]
+
+    _loop: StepLoop | None = None
+    _loop_parts: tuple[Any, ...] = ()
+    _sinks: tuple[tuple[Any, BatchSink], ...] = ()
+    _put_off: dict[str, Any] = {}
+    _completed: Sequence[tuple[Any, tuple[int, int]]] = ()
+
+    def collect_batch(
+        self, agent_inputs: AgentInputs, traj_infos: list[Any], itr: int
+    ) -> tuple[AgentInputs, list[Any], list[Any]]:
+        """Fill the batch.
+
+        Args:
+            agent_inputs: numpy buffers [B,...], written in place; unused if actions are served.
+            traj_infos: of the B running trajectories, written in place.
+            itr: the runner's iteration.
+
+        Returns:
+            The same two, and the list of completed trajectory infos.
+        """
+        if self.agent is not None:
+            self.agent.sample_mode(itr)
+        loop = self._loop_over(agent_inputs, traj_infos)
+        completed = loop.run(self.batch_T, self._sink(loop.inputs))
+        self._completed = list(zip(completed, loop.completed_at))
+        return agent_inputs, traj_infos, completed
+
+    def place_of(self, traj_info: Any) -> tuple[int, int] | None:
+        """Time step and index of the environment where a trajectory of the last batch ended.
+
+        Returns:
+            None for trajectory infos which a subclass made by itself.
+        """
+        return next((place for info, place in self._completed if info is traj_info), None)
+
+    def reset_if_needed(self, agent_inputs: AgentInputs) -> None:
+        """Reset environments between batches, where that was put off."""
+        if self._loop is not None:
+            self._loop.reset_if_needed()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what was put off to the next batch."""
+        return self._put_off if self._loop is None else self._loop.on_done.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state`` with the next batch."""
+        self._loop, self._put_off = None, state
+
+    def _loop_over(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
+        """The loop over these objects; made once, since its views of them serve every batch."""
+        parts = (agent_inputs, traj_infos, self.envs, self.agent, self.TrajInfoCls)
+        if self._loop is None or any(a is not b for a, b in zip(parts, self._loop_parts)):
+            put_off = self.state_dict()
+            self._loop_parts, self._sinks = parts, ()
+            actions = self.actions.of(self, agent_inputs)
+            self._loop = StepLoop(
+                self.envs,
+                traj_infos,
+                self.TrajInfoCls,
+                actions,
+                self.on_done(self.envs, actions.inputs),
+                signs_of(self.sync),
+                self.env_ranks,
+            )
+            if put_off:
+                self._loop.on_done.load_state_dict(put_off)
+        return self._loop
+
+    def _sink(self, inputs: AgentInputs) -> BatchSink:
+        """For the buffer of the moment: there are two in asynchronous sampling."""
+        for samples_np, sink in self._sinks:
+            if samples_np is self.samples_np:
+                return sink
+        sink = BatchSink(self.samples_np, inputs)
+        self._sinks = (*self._sinks[-1:], (self.samples_np, sink))
+        return sink

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.samplers._fitting import check_recurrence
-from rlpyt.samplers.base import BaseSampler, make_env
+from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.utils._processes import can_be_pinned, get_context, pin_process, sharing_with
@@ -63,8 +62,7 @@ class AsyncSamplerMixin(BaseSampler):
         self.seed = make_seed() if seed is None else seed
         self._bootstrap_value = bootstrap_value
         self._traj_info_kwargs = traj_info_kwargs or {}
-        for name, value in self._traj_info_kwargs.items():
-            setattr(self.TrajInfoCls, "_" + name, value)
+        configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
         B = self.batch_spec.B
         start_method = get_context(self.start_method).get_start_method()
         is_forked = start_method == "fork"

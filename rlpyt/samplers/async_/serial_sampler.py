@@ -7,6 +7,7 @@ from typing import Any
 
 from rlpyt.samplers.async_.base import AsyncSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector
+from rlpyt.samplers.base import configure_traj_infos
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
@@ -47,8 +48,7 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
             affinity: ``master_cpus``, ``set_affinity`` and ``cuda_idx`` of the agent, all optional.
         """
         prepare_sampler_process(affinity, self.seed)
-        for name, value in self._traj_info_kwargs.items():
-            setattr(self.TrajInfoCls, "_" + name, value)
+        configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
         envs = self._make_envs(self.seed, range(self.batch_spec.B))
         self.agent.to_device(affinity.get("cuda_idx"))
         self.agent.async_cpu(share_memory=False)

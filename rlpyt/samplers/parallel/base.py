@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rlpyt.samplers._fitting import check_recurrence
-from rlpyt.samplers.base import make_env
+from rlpyt.samplers.base import check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.parallel._affinity import check_affinity
 from rlpyt.samplers.parallel._assembly import WorkerAssembly
 from rlpyt.samplers.parallel._enough import stop_at_limit
@@ -114,8 +113,7 @@ class ParallelSamplerBase(WorkerAssembly):
         with self.pool.task():
             with sharing_with(self.pool.context.get_start_method()):
                 examples = self._make_shared(agent, bootstrap_value)
-            for name, value in self._traj_info_kwargs.items():
-                setattr(self.TrajInfoCls, "_" + name, value)
+            configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
             common_kwargs = self._assemble_common_kwargs(affinity, global_B=B * world_size)
             division = affinity, self.seed, n_envs_list
             shares = self._assemble_workers_kwargs(*division)

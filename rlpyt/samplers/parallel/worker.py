@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from rlpyt.samplers._loop_collectors import LoopCollector, LoopEvalCollector
-from rlpyt.samplers.base import EVAL_SEED_OFFSET, make_env
+from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
+from rlpyt.samplers.collectors import LoopCollector
+from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.utils._member_process import at_end
 from rlpyt.utils._members import LifeSign
 from rlpyt.utils._processes import can_be_pinned, let_wakers_go_on, pin_process
@@ -95,8 +96,7 @@ class SamplingWorker:
     def start(self) -> None:
         """Make everything, start all environments, and tell the sampler."""
         c, w = self.common, self.own
-        for name, value in (c.get("traj_info_kwargs") or {}).items():
-            setattr(c.TrajInfoCls, "_" + name, value)
+        configure_traj_infos(c.TrajInfoCls, c.get("traj_info_kwargs"))
         self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks)
         self._seed_envs(self.envs, w.envs_seed, w.env_ranks)
         self.collector = c.CollectorCls(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rlpyt.samplers._actions import LocalActions
-from rlpyt.samplers._loop_collectors import LoopEvalCollector
-from rlpyt.samplers._resets import ResetNow
+from rlpyt.samplers._step_loop import LocalActions, ResetNow
+from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._fitting import check_recurrence
-from rlpyt.samplers.base import EVAL_SEED_OFFSET as EVAL_SEED_OFFSET, BaseSampler, make_env
+from rlpyt.samplers.base import (
+    EVAL_SEED_OFFSET as EVAL_SEED_OFFSET,
+    BaseSampler,
+    check_recurrence,
+    configure_traj_infos,
+    make_env,
+)
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
@@ -93,8 +98,7 @@ class SerialSampler(BaseSampler):
             subprocess=False,
             next_observation=self.record_next_observation,
         )
-        for name, value in (traj_info_kwargs or {}).items():
-            setattr(self.TrajInfoCls, "_" + name, value)
+        configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
         self._start(envs, self.samples_np, seed, rank, world_size)
         logger.log("Serial Sampler initialized.")
         return examples

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._actions import LocalActions
-from rlpyt.samplers._rows import Rows
-from rlpyt.samplers._sinks import BatchSink, NoSink
+from rlpyt.samplers._batch_writer import BatchSink, NoSink, Rows
+from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.vector._trajectories import Trajectories
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer
 from rlpyt.utils.types import BoolArray, NDArray, Nested

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._actions import LocalActions
-from rlpyt.samplers._sinks import BatchSink, NoSink
+from rlpyt.samplers._batch_writer import BatchSink, NoSink
+from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.samplers.vector._loop import VectorLoop, null_vector_inputs
 from rlpyt.samplers.vector._trajectories import Trajectories

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._fitting import check_recurrence
-from rlpyt.samplers.base import EVAL_SEED_OFFSET, BaseSampler, EnvKwargs
+from rlpyt.samplers.base import (
+    EVAL_SEED_OFFSET,
+    BaseSampler,
+    EnvKwargs,
+    check_recurrence,
+    configure_traj_infos,
+)
 from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
 from rlpyt.samplers.vector._trajectories import Trajectories
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
@@ -102,8 +107,7 @@ class VectorSampler(BaseSampler):
             examples=examples,
             next_observation=self.record_next_observation,
         )
-        for name, value in (traj_info_kwargs or {}).items():
-            setattr(self.TrajInfoCls, "_" + name, value)
+        configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
         if seed is not None:  # After the example step, which leaves no trace then.
             self.env.seed(seed + env_ranks[0])
         self.collector = self.CollectorCls(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._actions import LocalActions
-from rlpyt.samplers._loop_collectors import LoopCollector, LoopEvalCollector
-from rlpyt.samplers._resets import HoldUntilBatchEnd, ResetNow
+from rlpyt.samplers._step_loop import HoldUntilBatchEnd, LocalActions, ResetNow
+from rlpyt.samplers.collectors import LoopCollector
+from rlpyt.samplers.eval_collectors import LoopEvalCollector
 
 
 class CpuResetCollector(LoopCollector):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._fitting import check_recurrence
+from rlpyt.samplers.base import check_recurrence
 from rlpyt.samplers.parallel.gpu.action_server import (
     AlternatingActionServer,
     NoOverlapAlternatingActionServer,
