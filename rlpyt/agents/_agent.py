@@ -11,9 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.models.utils import fitting_state_dict
-from rlpyt.utils._read_write_lock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.rwlock import ReadWriteLock
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 

@@ -10,8 +10,8 @@ import numpy as np
 from rlpyt.replays._window import SharedCursor
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
-from rlpyt.utils._read_write_lock import ReadWriteLock
 from rlpyt.utils.buffer import np_mp_array_spawn
+from rlpyt.utils.processes.rwlock import ReadWriteLock
 from rlpyt.utils.seed import make_generator
 
 

@@ -6,9 +6,9 @@ import math
 import time
 from typing import Any
 
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._rendezvous import Rendezvous, Signal
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.processes.primitives import Barrier, Semaphore
+from rlpyt.utils.processes.supervisor import Supervisor
 
 # Batches which the sampler may be ahead of what the optimizer needs next: those of its two buffers.
 LEAD_ITRS = 2
@@ -38,7 +38,7 @@ class SharedNumber:
         return self._lock
 
 
-def make_control(pool: ProcessPool, world_size: int, is_throttled: bool) -> AttrDict:
+def make_control(pool: Supervisor, world_size: int, is_throttled: bool) -> AttrDict:
     """Make the semaphores and values which all processes share.
 
     Args:
@@ -61,17 +61,17 @@ def make_control(pool: ProcessPool, world_size: int, is_throttled: bool) -> Attr
     ctrl = AttrDict(
         quit=SharedNumber(context, "b", False),
         stop=context.RawValue("b", False),
-        end=Signal(pool),
-        sample_ready=[Signal(pool), Signal(pool)],
-        sample_copied=[Signal(pool), Signal(pool)],
-        copy_turn=[Signal(pool), Signal(pool)],
+        end=Semaphore(pool),
+        sample_ready=[Semaphore(pool), Semaphore(pool)],
+        sample_copied=[Semaphore(pool), Semaphore(pool)],
+        copy_turn=[Semaphore(pool), Semaphore(pool)],
         batch_copied=context.Semaphore(0),
         sampler_itr=SharedNumber(context, "l", -1),
-        may_sample=Signal(pool) if is_throttled else None,
+        may_sample=Semaphore(pool) if is_throttled else None,
         eval_time=SharedNumber(context, "d", 0.0),
         quit_opt=context.RawValue("b", False),
         opt_itr=context.RawValue("l", 0),
-        opt_throttle=Rendezvous(pool, world_size) if world_size > 1 else None,
+        opt_throttle=Barrier(pool, world_size) if world_size > 1 else None,
     )
     for signal in (*ctrl.sample_copied, ctrl.copy_turn[0]):
         signal.release()

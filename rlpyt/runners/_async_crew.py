@@ -20,11 +20,11 @@ from rlpyt.runners._crew import Crew
 from rlpyt.runners._process import check_affinity
 from rlpyt.runners._roles import check_for_async
 from rlpyt.runners._settings import as_list
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._processes import sharing_with
-from rlpyt.utils._rendezvous import CountedQueue
 from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.launch import shared_memory_for
+from rlpyt.utils.processes.primitives import CountedQueue
+from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.seed import make_seed, set_seed
 from rlpyt.utils.synchronize import find_port
 
@@ -53,12 +53,12 @@ class AsyncCrew(AsyncLog):
     _ends_with_copies = False
 
     @property
-    def pool(self) -> ProcessPool | None:
+    def pool(self) -> Supervisor | None:
         """The processes; None before they are started and after their end."""
         return None if self._crew is None else self._crew.pool
 
     @property
-    def _pool(self) -> ProcessPool:
+    def _pool(self) -> Supervisor:
         return self._started.pool
 
     @property
@@ -86,7 +86,7 @@ class AsyncCrew(AsyncLog):
         set_seed(self.seed)
         start_method = getattr(self.sampler, "start_method", None)
         self._crew = Crew(start_method, self.process_timeout_s, "process_timeout_s", is_timed=True)
-        with sharing_with(self._pool.context.get_start_method()):
+        with shared_memory_for(self._pool.context.get_start_method()):
             double_buffer, examples = self.sampler.async_initialize(
                 agent=self.agent,
                 bootstrap_value=getattr(self.algo, "bootstrap_value", False),
@@ -221,9 +221,9 @@ class AsyncCrew(AsyncLog):
             if not crew.pool.is_over and self._is_finished():
                 if self.ctrl.opt_throttle is not None:
                     self.ctrl.quit_opt.value = True
-                    self.ctrl.opt_throttle.leave()
+                    self.ctrl.opt_throttle.arrive()
                 self._read_the_rest()
-                for _ in crew.pool.members:
+                for _ in crew.pool.children:
                     self.ctrl.end.release()
                 crew.join()
         finally:

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 
-from rlpyt.runners._crew import await_verdict, untimed
 from rlpyt.runners._process import prepare_process
 from rlpyt.runners._team import FOR_EVER
-from rlpyt.utils._pool import LifeSign
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import Heartbeat, delay_secondary_error, heartbeat_paused
 from rlpyt.utils.seed import set_seed
 
 
@@ -30,7 +29,7 @@ class AsyncOptWorker:
         port: where all optimizers meet.
     """
 
-    life: LifeSign | None = None
+    heartbeat: Heartbeat | None = None
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class AsyncOptWorker:
             self.startup()
             itr = 0
             while True:
-                with untimed(self.life):
+                with heartbeat_paused(self.heartbeat):
                     self.ctrl.opt_throttle.wait()
                 if self.ctrl.quit_opt.value:
                     break
@@ -68,13 +67,13 @@ class AsyncOptWorker:
                 self.algo.optimize_agent(itr, sampler_itr=self.ctrl.opt_itr.value)
                 itr += 1
             self.shutdown()
-        with untimed(self.life):
+        with heartbeat_paused(self.heartbeat):
             self.ctrl.end.acquire()
 
     def startup(self) -> None:
         """Prepare the process, and make the optimizer."""
         set_seed(self.seed)
-        with untimed(self.life):
+        with heartbeat_paused(self.heartbeat):
             self.ctrl.opt_throttle.wait()  # Whoever fails before this is noticed by the runner.
         prepare_optimizer(
             self.algo, self.agent, self.affinity, self.rank, self.world_size, self.port
@@ -85,13 +84,13 @@ class AsyncOptWorker:
         torch.distributed.destroy_process_group()
 
 
-def run_optimizer(worker: AsyncOptWorker, life: LifeSign | None = None) -> None:
+def run_optimizer(worker: AsyncOptWorker, heartbeat: Heartbeat | None = None) -> None:
     """What the process of an optimizer does."""
-    worker.life = life
+    worker.heartbeat = heartbeat
     try:
         worker.optimize()
     except BaseException as error:
-        await_verdict(error, life)
+        delay_secondary_error(error, heartbeat)
         raise
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from rlpyt.runners._crew import untimed
-from rlpyt.utils._pool import LifeSign
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import Heartbeat, heartbeat_paused
 from rlpyt.utils.types import Nested
 
 # --- The sampler ----------------------------------------------------------------------------------
@@ -23,7 +22,7 @@ def run_async_sampler(
     ctrl: Any,
     traj_infos_queue: Any,
     n_itr: int,
-    life: LifeSign | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Fill both batches in turn, ``n_itr`` in all.
 
@@ -33,9 +32,9 @@ def run_async_sampler(
         ctrl: of :func:`~rlpyt.runners._async_control.make_control`.
         traj_infos_queue: takes the trajectory infos.
         n_itr: number of batches.
-        life: tells the runner when this process is at work.
+        heartbeat: tells the runner when this process is at work.
     """
-    _sample(sampler, affinity, ctrl, traj_infos_queue, n_itr, None, life)
+    _sample(sampler, affinity, ctrl, traj_infos_queue, n_itr, None, heartbeat)
 
 
 def run_async_sampler_eval(
@@ -45,13 +44,13 @@ def run_async_sampler_eval(
     traj_infos_queue: Any,
     n_itr: int,
     eval_itrs: int,
-    life: LifeSign | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """The same, with evaluations: before the first batch, after every ``eval_itrs``, at the end.
 
     Only trajectory infos of evaluations are sent; None follows those of each.
     """
-    _sample(sampler, affinity, ctrl, traj_infos_queue, n_itr, eval_itrs, life)
+    _sample(sampler, affinity, ctrl, traj_infos_queue, n_itr, eval_itrs, heartbeat)
 
 
 def _sample(
@@ -61,7 +60,7 @@ def _sample(
     queue: Any,
     n_itr: int,
     eval_itrs: int | None,
-    life: LifeSign | None,
+    heartbeat: Heartbeat | None,
 ) -> None:
     # Files and other sinks of the log are the runner's; the console is for all.
     with logger.using(logger.Logger()):
@@ -70,12 +69,12 @@ def _sample(
             for itr in range(n_itr):
                 if ctrl.stop.value:
                     break
-                with untimed(life):
+                with heartbeat_paused(heartbeat):
                     if eval_itrs is not None and itr % eval_itrs == 0:
                         _evaluate(sampler, ctrl, queue, itr)
                     _await_turn(ctrl, itr)
                 _fill(sampler, ctrl, queue, itr, eval_itrs is None)
-            with untimed(life):
+            with heartbeat_paused(heartbeat):
                 if eval_itrs is not None:
                     _evaluate(sampler, ctrl, queue, ctrl.sampler_itr.value + 1)
                 for signal in ctrl.sample_copied:
@@ -85,7 +84,7 @@ def _sample(
                 signal.release()
         finally:
             sampler.shutdown()
-    with untimed(life):
+    with heartbeat_paused(heartbeat):
         ctrl.end.acquire()
 
 
@@ -123,7 +122,7 @@ def memory_copier(
     replay_buffer: Any,
     ctrl: Any,
     db_idx: int = 0,
-    life: LifeSign | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Copy one of the two batches to the replay buffer, whenever it is filled.
 
@@ -134,7 +133,7 @@ def memory_copier(
         ctrl: of :func:`~rlpyt.runners._async_control.make_control`; or ``quit``, ``sample_ready``
             and ``sample_copied`` of this batch alone, as rlpyt 0.1.2 gave it.
         db_idx: which of the two batches it is.
-        life: tells the runner when this process is at work.
+        heartbeat: tells the runner when this process is at work.
     """
     torch.set_num_threads(1)
     samples = torchify_buffer(sample_buffer)
@@ -144,13 +143,13 @@ def memory_copier(
         for signal in (ctrl.sample_ready, ctrl.sample_copied)
     )
     while True:
-        with untimed(life):
+        with heartbeat_paused(heartbeat):
             ready.acquire()
         if ctrl.quit.value:
             break
         entries = samples_to_buffer(samples)
         if is_of_both:
-            with untimed(life):
+            with heartbeat_paused(heartbeat):
                 ctrl.copy_turn[db_idx].acquire()
         replay_buffer.append_samples(entries)
         if is_of_both:
@@ -158,7 +157,7 @@ def memory_copier(
             ctrl.batch_copied.release()
         copied.release()
     if is_of_both:
-        with untimed(life):
+        with heartbeat_paused(heartbeat):
             ctrl.end.acquire()
 
 

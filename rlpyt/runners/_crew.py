@@ -7,22 +7,25 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any
 
 import torch
 
-from rlpyt.runners._team import lost_contact
-from rlpyt.utils._pool import POLL_S, LifeSign, Member, ProcessPool, Silence, WorkerError
-from rlpyt.utils._rendezvous import Rendezvous
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import Heartbeat, is_connection_error
+from rlpyt.utils.processes.primitives import Barrier
+from rlpyt.utils.processes.supervisor import (
+    POLL_S,
+    ChildProcess,
+    StallDetector,
+    Supervisor,
+    WorkerError,
+)
 
 # This process has so long to notice by itself, at each step, before it is made to.
 _GRACE_S, _FORCE_S = 1.0, 4.0
-# Who waited in vain says so only later, so that the cause is found first.
-_VICTIM_S = 2.5
 
 
 class Crew:
@@ -47,7 +50,7 @@ class Crew:
         is_timed: bool = False,
     ) -> None:
         own_limit_s = None if is_timed else time_limit_s  # Until the thread watches.
-        self.pool = ProcessPool(start_method, own_limit_s, limit_name)
+        self.pool = Supervisor(start_method, own_limit_s, limit_name)
         self.time_limit_s, self.limit_name = time_limit_s, limit_name
         self._is_timed = is_timed
         self._is_over = threading.Event()
@@ -56,9 +59,9 @@ class Crew:
         self._has_ended_others = self._has_interrupted = False
         self._is_in_main_thread = threading.current_thread() is threading.main_thread()
 
-    def barrier(self, n_processes: int) -> Rendezvous:
+    def barrier(self, n_processes: int) -> Barrier:
         """Where all processes wait until all have come; this one notices if one fails before."""
-        return Rendezvous(self.pool, n_processes)
+        return Barrier(self.pool, n_processes)
 
     def check_cuda(self) -> None:
         """Raise ``ValueError`` if processes which fork could not use CUDA any more."""
@@ -69,9 +72,9 @@ class Crew:
             )
 
     def start(self, target: Callable[..., Any], kwargs: dict[str, Any], label: str) -> None:
-        """Start ``target(life=..., **kwargs)`` in a process."""
-        life = self.pool.life_sign()
-        self.pool.start(target, {"life": life, **kwargs}, label, life)
+        """Start ``target(heartbeat=..., **kwargs)`` in a process."""
+        heartbeat = self.pool.heartbeat()
+        self.pool.start(target, {"heartbeat": heartbeat, **kwargs}, label, heartbeat)
 
     def watch(self) -> None:
         """Notice from now on, whatever this process does, if one of the others ends."""
@@ -92,7 +95,7 @@ class Crew:
     def explain(self, error: BaseException | None) -> WorkerError | None:
         """End all processes, after ``error`` in this one; if one of them is its cause, say so."""
         self.stop_watching()
-        if self._cause is None and lost_contact(error):
+        if self._cause is None and is_connection_error(error):
             self._cause = self._find_dead(_GRACE_S)
             if self._cause is None and not self._is_timed:
                 self._cause = self._accuse(self._busy())
@@ -119,19 +122,19 @@ class Crew:
         """Whoever ended first."""
         deadline = time.monotonic() + within_s
         while True:
-            dead = [member for member in self.pool.members if not member.process.is_alive()]
+            dead = [member for member in self.pool.children if not member.process.is_alive()]
             if dead:
-                deaths = {member.label: self.pool.death_of(member) for member in dead}
+                deaths = {member.label: self.pool.error_of(member) for member in dead}
                 # One which reports is more likely to be the cause than one which was ended.
                 return deaths[max(dead, key=lambda member: bool(member.text)).label]
             if time.monotonic() >= deadline:
                 return None
             time.sleep(0.02)
 
-    def _busy(self) -> list[Member]:
-        return [m for m in self.pool.members if m.life.values[LifeSign.BUSY]]
+    def _busy(self) -> list[ChildProcess]:
+        return [m for m in self.pool.children if m.heartbeat.values[Heartbeat.BUSY]]
 
-    def _accuse(self, silent: list[Member]) -> WorkerError | None:
+    def _accuse(self, silent: list[ChildProcess]) -> WorkerError | None:
         if not silent:
             return None
         limit = "" if self.time_limit_s is None else f" for {self.time_limit_s:g} s"
@@ -145,8 +148,8 @@ class Crew:
     # --- The thread ----------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        sentinels = [member.process.sentinel for member in self.pool.members]
-        silence, start = Silence(), time.monotonic()
+        sentinels = [member.process.sentinel for member in self.pool.children]
+        silence, start = StallDetector(), time.monotonic()
         while not self._is_over.is_set():
             # A process may leave some of its own, which keep its sentinel as it was.
             connection.wait(sentinels, POLL_S)
@@ -158,17 +161,17 @@ class Crew:
                 self._make_this_process_notice()
                 return
 
-    def _find_silent(self, silence: Silence, start: float) -> WorkerError | None:
+    def _find_silent(self, silence: StallDetector, start: float) -> WorkerError | None:
         if not self._is_timed or self.time_limit_s is None:
             return None
-        i, seconds = silence.longest(list(enumerate(self.pool.members)), start)
-        return self._accuse([self.pool.members[i]]) if seconds > self.time_limit_s else None
+        i, seconds = silence.longest(list(enumerate(self.pool.children)), start)
+        return self._accuse([self.pool.children[i]]) if seconds > self.time_limit_s else None
 
     def _make_this_process_notice(self) -> None:
         if self._is_over.wait(_GRACE_S):
             return
         self._has_ended_others = True
-        for member in self.pool.members:
+        for member in self.pool.children:
             if member.process.is_alive():
                 member.process.kill()
         if self._is_over.wait(_GRACE_S) or not self._is_in_main_thread:
@@ -185,25 +188,3 @@ class Crew:
         logger.log("ERROR: the process of the runner could not be interrupted, and is ended.")
         sys.stdout.flush()
         os._exit(1)
-
-
-# --- Inside a process of the crew -----------------------------------------------------------------
-
-
-@contextmanager
-def untimed(life: LifeSign | None) -> Iterator[None]:
-    """Meanwhile nobody waits for this process, or it may take its time."""
-    if life is None:
-        yield
-        return
-    life.values[LifeSign.BUSY] = 0
-    yield
-    life.values[LifeSign.STEPS] += 1
-    life.values[LifeSign.BUSY] = 1
-
-
-def await_verdict(error: BaseException | None, life: LifeSign | None) -> None:
-    """In a process which failed: let the runner find the cause first, if that is somewhere else."""
-    if life is not None and lost_contact(error):
-        life.end()
-        time.sleep(_VICTIM_S)

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from rlpyt.runners._crew import untimed
 from rlpyt.runners._team import GO_ON, SEND_STATE, STOP, Team
 from rlpyt.runners.minibatch_rl import MinibatchRlBase
+from rlpyt.utils.processes.child import heartbeat_paused
 
 
 class TeamMember(MinibatchRlBase):
@@ -38,7 +38,7 @@ class TeamMember(MinibatchRlBase):
         # Not before: what the sampler has forked should not hold connections of this process.
         assert self.team is not None
         if self.par.barrier is not None:
-            with untimed(getattr(self, "life", None)):
+            with heartbeat_paused(getattr(self, "heartbeat", None)):
                 self.par.barrier.wait()
         self.team.join()
         if self.team.backend == "nccl":

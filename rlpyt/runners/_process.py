@@ -8,9 +8,9 @@ from typing import Any
 import psutil
 import torch
 
-from rlpyt.utils._processes import can_be_pinned, check_cpus, pin_process
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.launch import can_be_pinned, check_cpus, pin_process
 
 # Where the processes of a run find the CPUs they shall use.
 _CPUS = ("cpus", "master_cpus", "workers_cpus")

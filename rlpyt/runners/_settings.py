@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlpyt.runners.callbacks import Callback
-from rlpyt.utils._processes import LaunchedPlace
+from rlpyt.utils.processes.launch import TorchrunRanks
 
 _EVENTS = [name for name in vars(Callback) if not name.startswith("_")]
 
@@ -70,7 +70,7 @@ def check_one_affinity(affinity: Any, name: str = "affinity") -> None:
     )
 
 
-def affinities_of_ranks(affinity: Any, place: LaunchedPlace | None) -> list[Any]:
+def affinities_of_ranks(affinity: Any, place: TorchrunRanks | None) -> list[Any]:
     """The affinity of each process on this machine, of a synchronous run.
 
     Args:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from rlpyt.runners._crew import await_verdict
 from rlpyt.runners._member import TeamMember
 from rlpyt.runners._team import Team, connect_store
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import delay_secondary_error
 
 
 class SyncWorkerMixin(TeamMember):
@@ -31,7 +31,7 @@ class SyncWorkerMixin(TeamMember):
         par: what the processes share, see ``SyncRlMixin.build_par_objs``.
     """
 
-    life: Any = None
+    heartbeat: Any = None
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SyncWorkerMixin(TeamMember):
     def _shutdown_after_failure(self) -> None:
         error = sys.exc_info()[1]
         super()._shutdown_after_failure()
-        await_verdict(error, self.life)
+        delay_secondary_error(error, self.heartbeat)
 
 
 class SyncWorker(SyncWorkerMixin, MinibatchRl):
@@ -100,10 +100,12 @@ class SyncWorkerEval(SyncWorkerMixin, MinibatchRlEval):
         return [], 0.0
 
 
-def run_worker(WorkerCls: Any, worker_kwargs: dict[str, Any], resume_state: Any, life: Any) -> None:
+def run_worker(
+    WorkerCls: Any, worker_kwargs: dict[str, Any], resume_state: Any, heartbeat: Any
+) -> None:
     """What the process of a rank does."""
     worker = WorkerCls(**worker_kwargs)
-    worker.life = life
+    worker.heartbeat = heartbeat
     worker._resume_state = resume_state
     worker.train()
 

@@ -7,7 +7,6 @@ small sum over all processes, and every log row with a word of rank 0, for which
 from __future__ import annotations
 
 import pickle
-import re
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -25,11 +24,6 @@ _stores: Any = distributed  # Its store classes are public, but not declared to 
 GO_ON, STOP, SEND_STATE = 0, 1, 2
 
 FOR_EVER = timedelta(days=365)
-_LOST = re.compile(
-    r"gloo|nccl|connection (closed|reset|refused)|socket|TCPStore|timed out|broken pipe",
-    re.IGNORECASE,
-)
-
 _n_runs = 0
 
 
@@ -52,11 +46,6 @@ def launcher_store() -> Any:
 
 def _tcp_store(port: int, world_size: int, is_master: bool) -> Any:
     return _stores.TCPStore("127.0.0.1", port, world_size, is_master, wait_for_workers=False)
-
-
-def lost_contact(error: BaseException | None) -> bool:
-    """Whether ``error`` says that another process did not answer, rather than what went wrong."""
-    return isinstance(error, RuntimeError) and _LOST.search(str(error)) is not None
 
 
 class Team:

@@ -27,9 +27,9 @@ from rlpyt.runners._sync_worker import (
 )
 from rlpyt.runners._team import SEND_STATE, Team, host_store, launcher_store
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
-from rlpyt.utils._pool import WorkerError
-from rlpyt.utils._processes import LaunchedPlace, launched_place
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.processes.launch import TorchrunRanks, torchrun_ranks
+from rlpyt.utils.processes.supervisor import WorkerError
 from rlpyt.utils.seed import make_seed
 
 # The seeds of two ranks differ by at least this.
@@ -67,7 +67,7 @@ class SyncRlMixin(TeamMember):
         super().__init__(*args, **kwargs)
         self.start_method = start_method
         self.rank_timeout_s = check_time_limit("rank_timeout_s", rank_timeout_s)
-        self.affinities = affinities_of_ranks(self.affinity, launched_place())
+        self.affinities = affinities_of_ranks(self.affinity, torchrun_ranks())
 
     @property
     def WorkerCls(self) -> Any:
@@ -80,7 +80,7 @@ class SyncRlMixin(TeamMember):
         Raises:
             WorkerError: if another process failed; shows its own traceback.
         """
-        place = launched_place()
+        place = torchrun_ranks()
         if place is not None and place.rank > 0:
             self._train_as_worker(place)
             return
@@ -101,7 +101,7 @@ class SyncRlMixin(TeamMember):
 
     def launch_workers(self) -> None:
         """Start the other processes, or find those which ``torchrun`` has started."""
-        place = launched_place()
+        place = torchrun_ranks()
         check_for_sync(self)
         check_affinity(self.affinities)
         self.affinity = self.affinities[0 if place is None else place.local_rank]
@@ -162,7 +162,7 @@ class SyncRlMixin(TeamMember):
             "par": self.par,
         }
 
-    def _train_as_worker(self, place: LaunchedPlace) -> None:
+    def _train_as_worker(self, place: TorchrunRanks) -> None:
         self.world_size = place.world_size
         affinity = self.affinities[place.local_rank]
         store = launcher_store()
@@ -214,7 +214,7 @@ class SyncRlMixin(TeamMember):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let :meth:`train` go on from ``state``, which comes from as many processes."""
         n_saved = len(state.get("ranks", [None]))
-        place = launched_place()
+        place = torchrun_ranks()
         world_size = len(self.affinities) if place is None else place.world_size
         if n_saved != world_size:
             raise ValueError(

@@ -15,8 +15,8 @@ import torch
 
 from rlpyt.core.records import AgentInputs, TrajInfo
 from rlpyt.samplers._batch_writer import BatchSink, NoSink, Rows, plain
-from rlpyt.utils._members import LifeSign
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
+from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.types import BoolArray, Nested
 
 
@@ -29,7 +29,7 @@ class StepLoop:
         TrajInfoCls: makes new ones.
         actions: who acts.
         on_done: what follows the end of an episode.
-        signs: values of the :class:`~rlpyt.utils._members.LifeSign` of this process.
+        signs: values of the :class:`~rlpyt.utils.processes.child.Heartbeat` of this process.
         env_ranks: index of each environment over all processes, for the signs.
 
     Attributes:
@@ -95,7 +95,7 @@ class StepLoop:
             info = numpify_buffer(agent_info) if self._reads_info and agent_info else agent_info
             over, n_completed = waiting.copy(), len(completed)
             for b in active:
-                signs[LifeSign.PLACE] = self._env_ranks[b]
+                signs[Heartbeat.PLACE] = self._env_ranks[b]
                 traj_info = self._step_env(t, b, action[b], info, sink)
                 if traj_info is not None:
                     completed.append(traj_info)
@@ -104,7 +104,7 @@ class StepLoop:
                         report((t, b), traj_info)
                 if done[b]:
                     over.append(b)
-            signs[LifeSign.PLACE] = -1
+            signs[Heartbeat.PLACE] = -1
             if waiting:
                 reward[waiting], done[waiting] = 0, True
                 sink.blank(t, waiting)
@@ -112,7 +112,7 @@ class StepLoop:
             actions.advance(action, over)
             if over or len(completed) > n_completed:
                 active, waiting = self._split()
-            signs[LifeSign.STEPS] = t + 1
+            signs[Heartbeat.STEPS] = t + 1
             if stop is not None and stop():
                 break
         actions.finish(sink)
@@ -120,8 +120,8 @@ class StepLoop:
 
     def reset_if_needed(self) -> None:
         """Reset environments between batches, where that was put off."""
-        self.on_done.reset_if_needed(lambda b: LifeSign.enter(self._signs, self._env_ranks[b]))
-        self._signs[LifeSign.PLACE] = -1
+        self.on_done.reset_if_needed(lambda b: Heartbeat.beat(self._signs, self._env_ranks[b]))
+        self._signs[Heartbeat.PLACE] = -1
 
     def _split(self) -> tuple[list[int], list[int]]:
         """Who is stepped, and who waits."""
@@ -149,7 +149,7 @@ class StepLoop:
             completed = traj_info.terminate(observation)
             self.traj_infos[b] = self.TrajInfoCls()
         if done or traj_done:
-            LifeSign.enter(self._signs, self._env_ranks[b])
+            Heartbeat.beat(self._signs, self._env_ranks[b])
             observation = self.on_done.next_observation(b, observation, traj_done)
         try:
             self._observation.write(b, observation)
@@ -326,8 +326,9 @@ class HoldUntilBatchEnd:
 
 
 def signs_of(sync: Any) -> Any:
-    """The values of the life sign of this process, or a list in its place if nobody watches."""
-    return list(LifeSign.NOTHING) if sync is None or "life" not in sync else sync["life"].values
+    """Return the values of this process's heartbeat, or a list in its place if nobody watches."""
+    is_watched = sync is not None and "heartbeat" in sync
+    return sync["heartbeat"].values if is_watched else list(Heartbeat.IDLE)
 
 
 def reset_all(
@@ -336,7 +337,7 @@ def reset_all(
     """Reset environments in turn, leaving signs of it; return their observations."""
     observations = []
     for b, env in enumerate(envs):
-        LifeSign.enter(signs, b if env_ranks is None else env_ranks[b])
+        Heartbeat.beat(signs, b if env_ranks is None else env_ranks[b])
         observations.append(env.reset())
-    LifeSign.enter(signs, -1)
+    Heartbeat.beat(signs, -1)
     return observations

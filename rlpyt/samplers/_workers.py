@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._rendezvous import CountedQueue
+from rlpyt.utils.processes.primitives import CountedQueue
+from rlpyt.utils.processes.supervisor import Supervisor
 
 # Last time step of a trajectory, and index of its environment over all processes.
 Place = tuple[int, int]
@@ -20,7 +20,7 @@ class TrajInfoQueue(CountedQueue):
     ``None`` may be put to say that a worker is done, and is left out.
     """
 
-    def __init__(self, pool: ProcessPool) -> None:
+    def __init__(self, pool: Supervisor) -> None:
         super().__init__(pool)
         self._n_infos = pool.context.RawValue("l", 0)
         self._received: list[tuple[Place, Any]] = []
@@ -72,7 +72,7 @@ class TrajInfoQueue(CountedQueue):
 class StateExchange:
     """Hands the state of each worker to the sampler, and back."""
 
-    def __init__(self, pool: ProcessPool, n_workers: int) -> None:
+    def __init__(self, pool: Supervisor, n_workers: int) -> None:
         self._pool = pool
         pipes = [pool.context.Pipe() for _ in range(n_workers)]
         self._ends = [here for here, _ in pipes]
@@ -80,9 +80,9 @@ class StateExchange:
 
     def collect(self) -> list[Any]:
         """Receive the state of every worker."""
-        return [self._pool.do(end.recv) for end in self._ends]
+        return [self._pool.call(end.recv) for end in self._ends]
 
     def distribute(self, states: Iterable[Any]) -> None:
         """Send every worker its state."""
         for end, state in zip(self._ends, states):
-            self._pool.do(partial(end.send, state))
+            self._pool.call(partial(end.send, state))

@@ -18,10 +18,10 @@ from rlpyt.core.records import (
     Samples,
 )
 from rlpyt.samplers._batch_writer import leaves
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._rendezvous import Signal
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.processes.primitives import Semaphore
+from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.types import Nested
 
 EXAMPLE_TIMEOUT_S = 300.0
@@ -206,7 +206,7 @@ def _as_arrays(value: Nested) -> Nested:
 
 
 def _in_child(agent: Any, env: Any) -> dict[str, Any]:
-    pool = ProcessPool("fork")  # Environment and agent need not pickle.
+    pool = Supervisor("fork")  # Environment and agent need not pickle.
     receiver, sender = pool.context.Pipe(duplex=False)
     deadline = time.monotonic() + EXAMPLE_TIMEOUT_S
 
@@ -216,14 +216,14 @@ def _in_child(agent: Any, env: Any) -> dict[str, Any]:
         return bool(receiver.poll(timeout))
 
     try:
-        kwargs = dict(sender=sender, agent=agent, env=env, end=Signal(pool))
+        kwargs = dict(sender=sender, agent=agent, env=env, end=Semaphore(pool))
         pool.start(_send_examples, kwargs, "the example step, in a temporary process")
         sender.close()
         pool.wait_for(is_there)
         try:
             examples: dict[str, Any] = receiver.recv()
         except EOFError:
-            raise pool.death_of(pool.members[0]) from None
+            raise pool.error_of(pool.children[0]) from None
     finally:
         pool.terminate()
         receiver.close()
@@ -232,7 +232,7 @@ def _in_child(agent: Any, env: Any) -> dict[str, Any]:
     return examples
 
 
-def _send_examples(sender: Any, agent: Any, env: Any, end: Signal) -> None:
+def _send_examples(sender: Any, agent: Any, env: Any, end: Semaphore) -> None:
     torch.set_num_threads(1)
     examples: dict[str, Any] = {}
     get_example_outputs(agent, env, examples)

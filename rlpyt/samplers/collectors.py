@@ -20,8 +20,8 @@ from rlpyt.samplers._step_loop import (
 )
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
-from rlpyt.utils._members import LifeSign
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import Nested
@@ -37,7 +37,7 @@ class BaseCollector:
         batch_T: time steps of a batch.
         TrajInfoCls: of the trajectories.
         agent: if it acts in this process.
-        sync: AttrDict of semaphores and flags, in parallel samplers; ``life`` is the sign of life.
+        sync: semaphores, flags and ``heartbeat`` of this worker, in parallel samplers.
         step_buffer_np: [B,...] shared with an action server.
         global_B: environments over all processes.
         env_ranks: of ``envs`` among them.
@@ -144,14 +144,14 @@ class DecorrelatingStartCollector(BaseCollector):
         env = self.envs[b]
         null_action = env.action_space.null_value()
         signs = signs_of(self.sync)
-        LifeSign.enter(signs, self._env_rank(b))
+        Heartbeat.beat(signs, self._env_rank(b))
         for t in range(n_steps):
-            signs[LifeSign.STEPS] = t
+            signs[Heartbeat.STEPS] = t
             action = env.action_space.sample()
             observation, reward, done, env_info = env.step(action)
             traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
             if getattr(env_info, "traj_done", done):
-                LifeSign.enter(signs, self._env_rank(b))
+                Heartbeat.beat(signs, self._env_rank(b))
                 observation = env.reset()
                 traj_info = self.TrajInfoCls()
             inputs.observation[b] = observation

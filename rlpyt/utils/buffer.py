@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.utils._shared_array import (
-    np_mp_array as np_mp_array,
-    np_mp_array_spawn as np_mp_array_spawn,
-)
 from rlpyt.utils.collections import (
     NamedArrayTupleSchema_like,
     NamedTuple,
     is_namedarraytuple,
     is_namedtuple,
     namedarraytuple_like,
+)
+from rlpyt.utils.processes.shared_array import (
+    np_mp_array as np_mp_array,
+    np_mp_array_spawn as np_mp_array_spawn,
 )
 from rlpyt.utils.types import NDArray, Nested
 

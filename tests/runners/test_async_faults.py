@@ -16,7 +16,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRlEval
-from rlpyt.utils._pool import WorkerError
+from rlpyt.utils.processes.supervisor import WorkerError
 from tests.runners.async_parts import (
     SETTINGS,
     AtIteration,

@@ -17,7 +17,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils._pool import ProcessPool, WorkerError
+from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
 from tests.runners import async_parts
 from tests.runners.async_parts import SAMPLERS, SETTINGS, SMALL, WORKERS, train
 
@@ -56,7 +56,7 @@ def nothing_starts(monkeypatch):
     def refuse(*args, **kwargs):
         pytest.fail("something was started")
 
-    monkeypatch.setattr(ProcessPool, "start", refuse)
+    monkeypatch.setattr(Supervisor, "start", refuse)
     for Cls in (SerialSampler, CpuSampler, *SAMPLERS.values()):
         for name in ("initialize", "async_initialize"):
             if hasattr(Cls, name):

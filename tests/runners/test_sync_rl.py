@@ -26,8 +26,8 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils._pool import WorkerError
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.processes.supervisor import WorkerError
 from tests.determinism import test_ddpg, test_dqn, test_pg, test_r2d1, test_sac
 from tests.determinism.test_dqn import assert_equal_snapshots, run
 from tests.runners.async_parts import no_process_is_left, shared_memory_of

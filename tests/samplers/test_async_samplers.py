@@ -18,8 +18,8 @@ from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils._pool import WorkerError
 from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.processes.supervisor import WorkerError
 from tests.samplers.parallel_parts import DiceEnv, RuleAgent, as_dict, assert_equal, start
 from tests.samplers.test_parallel_samplers import OwnCpuCollector
 
@@ -165,7 +165,7 @@ def test_an_action_server_out_of_step_with_its_workers_says_so():
 def test_a_killed_process_ends_all_others(victim):
     before = set(psutil.Process().children(recursive=True))
     sampler = start_async(AsyncAlternatingSampler, [TWO, TWO])
-    server = psutil.Process(sampler.pool.members[1].process.pid)
+    server = psutil.Process(sampler.pool.children[1].process.pid)
     workers = server.children()
     os.kill((server if victim == "server" else workers[1]).pid, signal.SIGKILL)
     message = "action server 1 .* was ended by SIGKILL"

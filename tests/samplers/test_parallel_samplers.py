@@ -32,11 +32,11 @@ from rlpyt.samplers.parallel.gpu.sampler import (
 )
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils._pool import WorkerError
-from rlpyt.utils._processes import let_wakers_go_on
 from rlpyt.utils.buffer import numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.launch import use_batch_scheduling
+from rlpyt.utils.processes.supervisor import WorkerError
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.synchronize import drain_queue
 from tests.samplers.parallel_parts import (
@@ -135,7 +135,7 @@ def test_a_worker_keeps_a_policy_which_somebody_chose():
 def _idle_policies():
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     before = os.sched_getscheduler(0)
-    let_wakers_go_on()
+    use_batch_scheduling()
     return before, os.sched_getscheduler(0)
 
 

@@ -21,8 +21,8 @@ from rlpyt.envs.toy import Counter
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
-from rlpyt.utils._pool import WorkerError
 from rlpyt.utils.logging.context import logger_context
+from rlpyt.utils.processes.supervisor import WorkerError
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,12 +14,11 @@ import psutil
 import pytest
 import torch
 
-from rlpyt.utils import _processes
-from rlpyt.utils._member_process import at_end
-from rlpyt.utils._openmp import gnu_openmp
-from rlpyt.utils._pool import ProcessPool, WorkerError
-from rlpyt.utils._processes import START_METHOD_VARIABLE, check_cpus, get_context, pin_process
-from rlpyt.utils._rendezvous import CountedQueue, Rendezvous, Signal
+from rlpyt.utils.processes import launch
+from rlpyt.utils.processes.child import at_exit
+from rlpyt.utils.processes.launch import check_cpus, get_context, pin_process
+from rlpyt.utils.processes.primitives import Barrier, CountedQueue, Semaphore
+from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
 from rlpyt.utils.synchronize import drain_queue
 
 METHODS = ["fork", "spawn", "forkserver"]
@@ -27,7 +26,7 @@ METHODS = ["fork", "spawn", "forkserver"]
 
 @pytest.fixture
 def pool():
-    pool = ProcessPool("fork", time_limit_s=1.0)
+    pool = Supervisor("fork", time_limit_s=1.0)
     yield pool
     pool.terminate()
 
@@ -43,15 +42,15 @@ def count_and_meet(meeting, counts, rank, n):
 @pytest.mark.parametrize("method", METHODS)
 def test_nobody_passes_a_meeting_early(method):
     n, parties = 300, 4
-    pool = ProcessPool(method)
-    meeting, counts = Rendezvous(pool, parties), pool.context.RawArray("l", parties)
+    pool = Supervisor(method)
+    meeting, counts = Barrier(pool, parties), pool.context.RawArray("l", parties)
     for rank in range(1, parties):
         kwargs = dict(meeting=meeting, counts=counts, rank=rank, n=n)
         pool.start(count_and_meet, kwargs, f"counter {rank}")
     count_and_meet(meeting, counts, 0, n)
-    assert (meeting.n_meetings, meeting.n_waiting) == (2 * n, 0)
+    assert (meeting.generation, meeting.n_waiting) == (2 * n, 0)
     pool.join()
-    assert [member.process.exitcode for member in pool.members] == [0] * 3
+    assert [member.process.exitcode for member in pool.children] == [0] * 3
 
 
 def put_all(items, meeting, rank):
@@ -61,7 +60,7 @@ def put_all(items, meeting, rank):
 
 
 def test_what_was_put_before_a_meeting_is_there_after_it(pool):
-    items, meeting = CountedQueue(pool), Rendezvous(pool, 3)
+    items, meeting = CountedQueue(pool), Barrier(pool, 3)
     for rank in range(2):
         pool.start(put_all, dict(items=items, meeting=meeting, rank=rank), f"{rank}")
     meeting.wait()
@@ -90,8 +89,8 @@ def answer(question, reply, n):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_signals(method):
-    pool = ProcessPool(method)
-    question, reply = Signal(pool), Signal(pool, suspect=0)
+    pool = Supervisor(method)
+    question, reply = Semaphore(pool), Semaphore(pool, released_by=0)
     pool.start(answer, dict(question=question, reply=reply, n=3), "echo")
     for _ in range(3):
         assert not reply.acquire(block=False)
@@ -119,12 +118,12 @@ def fail(how):
 )
 @pytest.mark.parametrize("place", ["signal", "meeting", "queue"])
 def test_whoever_waits_learns_of_a_failure(pool, how, message, place):
-    signal_, meeting, items = Signal(pool, suspect=0), Rendezvous(pool, 2), CountedQueue(pool)
+    signal_, meeting, items = Semaphore(pool, released_by=0), Barrier(pool, 2), CountedQueue(pool)
     waits = {"signal": signal_.acquire, "meeting": meeting.wait, "queue": items.get}
     pool.start(fail, dict(how=how), "a helper")
     with pytest.raises(WorkerError, match=message):
         waits[place]()
-    assert not any(member.process.is_alive() for member in pool.members)
+    assert not any(member.process.is_alive() for member in pool.children)
     with pytest.raises(WorkerError, match="have been shut down"):
         pool.check()
 
@@ -167,13 +166,13 @@ def test_a_task_which_is_broken_off_ends_the_others(pool):
 
 
 def clean_up_for_ever(how):
-    at_end(lambda: fail("hang"))
+    at_exit(lambda: fail("hang"))
     fail(how)
 
 
 def test_a_report_comes_before_what_is_cleaned_up(pool):
     pool.time_limit_s = None
-    signal_ = Signal(pool, suspect=0)
+    signal_ = Semaphore(pool, released_by=0)
     pool.start(clean_up_for_ever, dict(how="raise"), "a helper")
     with pytest.raises(WorkerError, match=r"failed and hangs while it cleans up(.|\n)*Arithmetic"):
         signal_.acquire()
@@ -192,7 +191,7 @@ def test_a_death_which_another_thread_sees_first(pool):
     watcher.start()
     os.kill(process.pid, signal.SIGKILL)
     time.sleep(0.1)
-    assert "was ended by SIGKILL" in str(pool.death_of(pool.members[0]))
+    assert "was ended by SIGKILL" in str(pool.error_of(pool.children[0]))
     watcher.join()
 
 
@@ -201,7 +200,7 @@ def compute_with_two_threads():
     assert torch.ones(2**20).exp().sum() > 0
 
 
-@pytest.mark.skipif(gnu_openmp() is None, reason="no OpenMP which can end its threads")
+@pytest.mark.skipif(launch.gnu_openmp() is None, reason="no OpenMP which can end its threads")
 def test_what_forks_after_a_computation_with_threads_can_compute(pool):
     # OpenMP's record of its threads was inherited, and the process waited for them for ever.
     n_threads = torch.get_num_threads()
@@ -225,16 +224,16 @@ def send_a_part(writer, sent):
 def test_the_rest_of_a_message_of_a_dead_process_is_not_awaited(pool):
     # The other end stays open in this process, so that there is no end of file.
     reader, writer = pool.context.Pipe(duplex=False)
-    sent = Signal(pool, suspect=0)
+    sent = Semaphore(pool, released_by=0)
     pool.start(send_a_part, dict(writer=writer, sent=sent), "a helper")
     with pytest.raises(WorkerError, match=r"a helper, process \d+ was ended by SIGKILL"):
-        pool.do(reader.recv)
+        pool.call(reader.recv)
 
 
 def test_doing_hands_on_results_and_errors(pool):
-    assert pool.do(lambda: 3) == 3
+    assert pool.call(lambda: 3) == 3
     with pytest.raises(KeyError, match="own"):
-        pool.do(lambda: {}["own"])
+        pool.call(lambda: {}["own"])
 
 
 def stubborn(ready):
@@ -244,7 +243,7 @@ def stubborn(ready):
 
 
 def test_who_does_not_end_when_asked_is_killed(pool):
-    ready = Signal(pool)
+    ready = Semaphore(pool)
     process = pool.start(stubborn, dict(ready=ready), "stubborn")
     ready.acquire()
     begin = time.monotonic()
@@ -263,7 +262,7 @@ def sleep_with_open_file(ready, path):
 
 
 def test_processes_clean_up_when_they_are_ended(pool, tmp_path):
-    ready, path = Signal(pool), tmp_path / "trace"
+    ready, path = Semaphore(pool), tmp_path / "trace"
     pool.start(sleep_with_open_file, dict(ready=ready, path=path), "tidy")
     ready.acquire()
     pool.terminate()
@@ -272,7 +271,7 @@ def test_processes_clean_up_when_they_are_ended(pool, tmp_path):
 
 def test_a_time_limit_of_nothing_is_refused():
     with pytest.raises(ValueError, match="give more than 0, or None"):
-        ProcessPool(time_limit_s=0)
+        Supervisor(time_limit_s=0)
 
 
 # --- Start methods and CPUs -----------------------------------------------------------------------
@@ -280,10 +279,10 @@ def test_a_time_limit_of_nothing_is_refused():
 
 def test_the_environment_chooses_the_start_method(monkeypatch):
     assert get_context().get_start_method() == "fork"
-    monkeypatch.setenv(START_METHOD_VARIABLE, "forkserver")
+    monkeypatch.setenv(launch.START_METHOD_VARIABLE, "forkserver")
     assert get_context().get_start_method() == "forkserver"
     assert get_context("spawn").get_start_method() == "spawn"
-    monkeypatch.setenv(START_METHOD_VARIABLE, "thread")
+    monkeypatch.setenv(launch.START_METHOD_VARIABLE, "thread")
     with pytest.raises(ValueError, match=r"environment variable RLPYT_START_METHOD is 'thread'"):
         get_context()
     with pytest.raises(ValueError, match=r"start_method is 'thread': this system has \['fork'"):
@@ -294,7 +293,7 @@ def test_the_default_of_the_interpreter_plays_no_part():
     code = """if True:
         import multiprocessing as mp
         mp.set_start_method("spawn")
-        from rlpyt.utils._processes import get_context
+        from rlpyt.utils.processes.launch import get_context
         print(get_context().get_start_method())
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -325,5 +324,5 @@ def test_cpus_of_others_may_be_named():
 
 
 def test_without_affinity_there_is_nothing_to_check(monkeypatch):
-    monkeypatch.setattr(_processes, "can_be_pinned", lambda: False)
+    monkeypatch.setattr(launch, "can_be_pinned", lambda: False)
     check_cpus([4321])

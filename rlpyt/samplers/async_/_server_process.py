@@ -12,10 +12,10 @@ from rlpyt.samplers.async_._servers import ServerSpec
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 from rlpyt.samplers.parallel.worker import sampling_process
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._processes import sharing_with
-from rlpyt.utils._rendezvous import Signal
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.processes.launch import shared_memory_for
+from rlpyt.utils.processes.primitives import Semaphore
+from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.types import Nested
 
 
@@ -75,20 +75,20 @@ class ActionServerProcess(AsyncParallelSamplerMixin, GpuSamplerBase):
         """
         self.double_buffer = double_buffer_slice
         self.samples_np = double_buffer_slice[0]
-        self.pool = pool = ProcessPool(self.start_method, self.worker_timeout_s)
+        self.pool = pool = Supervisor(self.start_method, self.worker_timeout_s)
         self._states = StateExchange(pool, len(n_envs_list))
         for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
-            barrier.watch_with(pool)
+            barrier.supervisor = pool
         self.sync = AttrDict(
             stop_eval=pool.context.RawValue("b", False),
             db_idx=self.sync.db_idx,
-            obs_ready=[Signal(pool, suspect=rank) for rank in range(len(n_envs_list))],
-            act_ready=[Signal(pool) for _ in n_envs_list],
+            obs_ready=[Semaphore(pool, released_by=rank) for rank in range(len(n_envs_list))],
+            act_ready=[Semaphore(pool) for _ in n_envs_list],
         )
         n_eval_envs = self._server.eval_envs.stop - self._server.eval_envs.start
         if self.eval_n_envs > 0:
             self._share_evaluation(n_eval_envs, len(n_envs_list))
-        with sharing_with(pool.context.get_start_method()):
+        with shared_memory_for(pool.context.get_start_method()):
             self._build_step_buffers(self.examples, sum(n_envs_list), n_eval_envs)
         common_kwargs = self._assemble_common_kwargs(affinity, global_B=self.batch_spec.B)
         self.workers = [
@@ -140,7 +140,7 @@ class ActionServerProcess(AsyncParallelSamplerMixin, GpuSamplerBase):
             worker_kwargs["seed"] += first_worker
             worker_kwargs["first_env"] += first_env
             worker_kwargs["env_ranks"] = [first_env + b for b in worker_kwargs["env_ranks"]]
-            worker_kwargs["sync"].life = self._lives[worker_kwargs["rank"]]
+            worker_kwargs["sync"].heartbeat = self._heartbeats[worker_kwargs["rank"]]
         return workers_kwargs
 
     def _evaluation_kwargs(self, spec: WorkerSpec) -> dict[str, Any]:

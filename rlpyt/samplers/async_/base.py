@@ -14,9 +14,9 @@ import torch
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.utils._processes import can_be_pinned, get_context, pin_process, sharing_with
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.launch import can_be_pinned, get_context, pin_process, shared_memory_for
 from rlpyt.utils.seed import make_seed, set_seed
 from rlpyt.utils.types import Nested
 
@@ -66,7 +66,7 @@ class AsyncSamplerMixin(BaseSampler):
         B = self.batch_spec.B
         start_method = get_context(self.start_method).get_start_method()
         is_forked = start_method == "fork"
-        with sharing_with(start_method):
+        with shared_memory_for(start_method):
             env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
             agent.initialize(env.spaces, share_memory=True, global_B=B, env_ranks=list(range(B)))
             examples: dict[str, Any] = {}

@@ -15,8 +15,8 @@ from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.parallel._affinity import check_affinity
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
-from rlpyt.utils._pool import ProcessPool
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.supervisor import Supervisor
 
 # Action servers draw from other random streams than workers and environments.
 SERVER_SEED_OFFSET = 2_000_000
@@ -71,7 +71,7 @@ class AsyncGpuSamplerBase(ActionServerProcess):
         prepare_sampler_process(joined_cpus(affinities), self.seed)
         self.rank, self.world_size = 0, 1
         self.n_worker = sum(map(len, n_envs_lists))
-        self.pool = ProcessPool(self.start_method)
+        self.pool = Supervisor(self.start_method)
         with self.pool.task():
             self._split_evaluation(n_envs_lists)
             self._build_parallel_ctrl(len(affinities), self.n_worker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlpyt.utils._processes import check_cpus
+from rlpyt.utils.processes.launch import check_cpus
 
 
 def check_affinity(affinity: Any) -> None:

@@ -11,12 +11,12 @@ from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._affinity import count_workers, cpus_of_worker
 from rlpyt.samplers.parallel.worker import NOTHING
-from rlpyt.utils._members import LifeSign
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._rendezvous import Rendezvous
 from rlpyt.utils._subclassing import library_method, overrides
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import Heartbeat
+from rlpyt.utils.processes.primitives import Barrier
+from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.types import Nested
 
 
@@ -31,7 +31,7 @@ class WorkerAssembly(BaseSampler):
     # Groups of workers which are stepped in turn.
     _n_groups = 1
 
-    pool: ProcessPool | None = None
+    pool: Supervisor | None = None
     agent: Any
     seed: int
     rank: int
@@ -43,15 +43,15 @@ class WorkerAssembly(BaseSampler):
     eval_specs: Sequence[WorkerSpec]
     eval_n_envs_per: int
     eval_max_T: int | None
-    _lives: list[LifeSign]
+    _heartbeats: list[Heartbeat]
     _states: StateExchange
     _traj_info_kwargs: dict[str, Any] = {}
 
     @property
-    def _pool(self) -> ProcessPool:
+    def _pool(self) -> Supervisor:
         """That of the workers; made here for those who call the hooks from their own initialize."""
         if self.pool is None:
-            self.pool = ProcessPool(self.start_method, self.worker_timeout_s)
+            self.pool = Supervisor(self.start_method, self.worker_timeout_s)
         return self.pool
 
     def _get_n_envs_list(
@@ -117,8 +117,8 @@ class WorkerAssembly(BaseSampler):
         context = pool.context
         self.ctrl = AttrDict(
             quit=context.RawValue("b", False),
-            barrier_in=Rendezvous(pool, n_parties),
-            barrier_out=Rendezvous(pool, n_parties),
+            barrier_in=Barrier(pool, n_parties),
+            barrier_out=Barrier(pool, n_parties),
             do_eval=context.RawValue("b", False),
             itr=context.RawValue("l", 0),
             state_task=context.RawValue("b", NOTHING),
@@ -126,7 +126,7 @@ class WorkerAssembly(BaseSampler):
         self.traj_infos_queue = TrajInfoQueue(pool)
         self.eval_traj_infos_queue = TrajInfoQueue(pool)
         self.sync = AttrDict(stop_eval=context.RawValue("b", False))
-        self._lives = [pool.life_sign() for _ in range(n_worker)]
+        self._heartbeats = [pool.heartbeat() for _ in range(n_worker)]
         self._states = StateExchange(pool, n_worker)
 
     def _complete_control(self, n_worker: int) -> None:
@@ -184,7 +184,7 @@ class WorkerAssembly(BaseSampler):
                 n_envs=spec.n_envs,
                 first_env=spec.start,
                 samples_np=self.samples_np[:, spec.columns],
-                sync=AttrDict(stop_eval=self.sync.stop_eval, life=self._lives[spec.rank]),
+                sync=AttrDict(stop_eval=self.sync.stop_eval, heartbeat=self._heartbeats[spec.rank]),
                 state_pipe=self._states.worker_ends[spec.rank],
                 n_eval_envs=0,
             )

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.samplers._workers import TrajInfoQueue
-from rlpyt.utils._members import LifeSign
-from rlpyt.utils._pool import ProcessPool
-from rlpyt.utils._rendezvous import Rendezvous
+from rlpyt.utils.processes.child import Heartbeat
+from rlpyt.utils.processes.primitives import Barrier
+from rlpyt.utils.processes.supervisor import Supervisor
 
 
 def stop_at_limit(
-    pool: ProcessPool,
+    pool: Supervisor,
     queue: TrajInfoQueue,
     limit: int,
-    lives: Sequence[LifeSign],
-    end: Rendezvous,
+    heartbeats: Sequence[Heartbeat],
+    end: Barrier,
     stop: Any,
     check_s: float,
 ) -> None:
@@ -30,7 +30,7 @@ def stop_at_limit(
         pool: of the workers.
         queue: of their trajectory infos.
         limit: number of trajectories.
-        lives: of the workers which evaluate.
+        heartbeats: of the workers which evaluate.
         end: where all workers come in the end.
         stop: shared value, set to True if there are enough.
         check_s: seconds between two looks.
@@ -38,7 +38,7 @@ def stop_at_limit(
 
     def is_settled(block: bool = True, timeout: float | None = None) -> bool:
         # The steps first: what was completed in them has been counted by then.
-        n_steps = min(life.values[LifeSign.STEPS] for life in lives)
+        n_steps = min(heartbeat.values[Heartbeat.STEPS] for heartbeat in heartbeats)
         queue.receive()
         last = queue.time_of(limit)
         if end.n_waiting == end.parties - 1:

@@ -10,10 +10,10 @@ from rlpyt.samplers.parallel._affinity import check_affinity
 from rlpyt.samplers.parallel._assembly import WorkerAssembly
 from rlpyt.samplers.parallel._enough import stop_at_limit
 from rlpyt.samplers.parallel.worker import GIVE_STATE, NOTHING, TAKE_STATE, sampling_process
-from rlpyt.utils._members import LifeSign
-from rlpyt.utils._pool import ProcessPool, WorkerError as WorkerError
-from rlpyt.utils._processes import sharing_with
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import Heartbeat
+from rlpyt.utils.processes.launch import shared_memory_for
+from rlpyt.utils.processes.supervisor import Supervisor, WorkerError as WorkerError
 from rlpyt.utils.seed import make_seed
 
 EVAL_TRAJ_CHECK = 0.1  # Seconds between looks at how many trajectories an evaluation completed.
@@ -109,9 +109,9 @@ class ParallelSamplerBase(WorkerAssembly):
         n_envs_list = self._get_n_envs_list(affinity=affinity)
         self.n_worker = len(n_envs_list)
         B = self.batch_spec.B
-        self.pool = ProcessPool(self.start_method, self.worker_timeout_s)
+        self.pool = Supervisor(self.start_method, self.worker_timeout_s)
         with self.pool.task():
-            with sharing_with(self.pool.context.get_start_method()):
+            with shared_memory_for(self.pool.context.get_start_method()):
                 examples = self._make_shared(agent, bootstrap_value)
             configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
             common_kwargs = self._assemble_common_kwargs(affinity, global_B=B * world_size)
@@ -139,9 +139,9 @@ class ParallelSamplerBase(WorkerAssembly):
         finally:
             env.close()  # Some hold resources which processes should not inherit.
         del env
-        self._lives = []
+        self._heartbeats = []
         self._build_parallel_ctrl(self.n_worker)
-        if not self._lives:
+        if not self._heartbeats:
             self._complete_control(self.n_worker)
         return examples
 
@@ -151,7 +151,7 @@ class ParallelSamplerBase(WorkerAssembly):
             target,
             {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
             label=f"worker {worker_kwargs['rank']} (environments {ranks[0]} to {ranks[-1]})",
-            life=self._lives[worker_kwargs["rank"]],
+            heartbeat=self._heartbeats[worker_kwargs["rank"]],
         )
 
     # --- Work ----------------------------------------------------------------------------------
@@ -183,8 +183,8 @@ class ParallelSamplerBase(WorkerAssembly):
         with self._pool.task():
             self.ctrl.itr.value = itr
             self.sync.stop_eval.value = False
-            for life in self._lives:
-                life.values[LifeSign.STEPS] = 0
+            for heartbeat in self._heartbeats:
+                heartbeat.values[Heartbeat.STEPS] = 0
             self.ctrl.do_eval.value = True
             self.ctrl.barrier_in.wait()
             infos = self._during_evaluation(itr)
@@ -218,7 +218,7 @@ class ParallelSamplerBase(WorkerAssembly):
             self._pool,
             self.eval_traj_infos_queue,
             limit,
-            [self._lives[spec.rank] for spec in self.eval_specs if spec.n_envs],
+            [self._heartbeats[spec.rank] for spec in self.eval_specs if spec.n_envs],
             self.ctrl.barrier_out,
             self.sync.stop_eval,
             EVAL_TRAJ_CHECK,
@@ -244,7 +244,7 @@ class ParallelSamplerBase(WorkerAssembly):
         if not pool.is_over and self._is_between_batches():
             self.ctrl.quit.value = True
             # All others may be there before, so that nobody has to be waited for.
-            self.ctrl.barrier_in.leave()
+            self.ctrl.barrier_in.arrive()
             pool.join()
         pool.terminate()
         if self.ctrl is not None:  # It was not the start that failed.
@@ -256,7 +256,7 @@ class ParallelSamplerBase(WorkerAssembly):
         ctrl = self.ctrl
         return (
             ctrl is not None
-            and ctrl.barrier_out.n_meetings == ctrl.barrier_in.n_meetings + 1
+            and ctrl.barrier_out.generation == ctrl.barrier_in.generation + 1
             and ctrl.barrier_in.n_waiting < ctrl.barrier_in.parties
         )
 

@@ -11,12 +11,11 @@ import torch
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
-from rlpyt.utils._member_process import at_end
-from rlpyt.utils._members import LifeSign
-from rlpyt.utils._processes import can_be_pinned, let_wakers_go_on, pin_process
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import Heartbeat, at_exit
+from rlpyt.utils.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
 from rlpyt.utils.seed import rng_state, set_envs_seeds, set_rng_state, set_seed
 
 # What the sampler may ask for between batches, in ``ctrl.state_task``.
@@ -44,7 +43,7 @@ def initialize_worker(
             cpus = [cpu] if isinstance(cpu, int) else [int(c) for c in cpu]
             pin_process(cpus)
             affinity = str(cpus)
-    let_wakers_go_on()
+    use_batch_scheduling()
     if torch_threads is not None or cpu is not None:
         torch.set_num_threads(torch_threads or 1)
     tune_allocator()
@@ -69,7 +68,7 @@ def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any
             logger.disable()
         initialize_worker(w.rank, w.seed, w.cpus, c.torch_threads)
         worker = SamplingWorker(c, w)
-        at_end(worker.close)
+        at_exit(worker.close)
         worker.start()
         while worker.serve_once():
             pass
@@ -91,7 +90,7 @@ class SamplingWorker:
         self.eval_collector: Any = None
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
-        self.life: LifeSign = own.sync.life
+        self.heartbeat: Heartbeat = own.sync.heartbeat
 
     def start(self) -> None:
         """Make everything, start all environments, and tell the sampler."""
@@ -122,13 +121,13 @@ class SamplingWorker:
     def serve_once(self) -> bool:
         """Do one task of the sampler; return False if that was to end."""
         ctrl = self.common.ctrl
-        self.life.begin()
+        self.heartbeat.resume()
         self.collector.reset_if_needed(self.agent_inputs)
         self._rest()
         ctrl.barrier_in.wait()
         if ctrl.quit.value:
             return False
-        self.life.begin()
+        self.heartbeat.resume()
         if ctrl.state_task.value != NOTHING:
             self._exchange_state(ctrl.state_task.value)
         elif not ctrl.do_eval.value:
@@ -151,7 +150,7 @@ class SamplingWorker:
                 env.close()
 
     def _rest(self) -> None:
-        self.life.end()
+        self.heartbeat.pause()
 
     def _collect(self, itr: int) -> None:
         self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
@@ -169,16 +168,16 @@ class SamplingWorker:
     ) -> None:
         """Append environments one by one, so that those which were made are closed in any case."""
         for index, env_rank in enumerate(env_ranks, start=first):
-            LifeSign.enter(self.life.values, env_rank)
+            Heartbeat.beat(self.heartbeat.values, env_rank)
             envs.append(make_env(self.common.EnvCls, env_kwargs, index, env_rank))
-        LifeSign.enter(self.life.values, -1)
+        Heartbeat.beat(self.heartbeat.values, -1)
 
     def _seed_envs(self, envs: Sequence[Any], seed: int, env_ranks: Sequence[int]) -> None:
         """One by one, since some are seeded by a reset."""
         for env, env_rank in zip(envs, env_ranks):
-            LifeSign.enter(self.life.values, env_rank)
+            Heartbeat.beat(self.heartbeat.values, env_rank)
             set_envs_seeds([env], seed + env_rank)
-        LifeSign.enter(self.life.values, -1)
+        Heartbeat.beat(self.heartbeat.values, -1)
 
     def _make_evaluation(self) -> None:
         c, w = self.common, self.own

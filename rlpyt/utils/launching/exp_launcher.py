@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from itertools import product
 from typing import Any, NamedTuple
 
-from rlpyt.utils._processes import check_cpus
 from rlpyt.utils.launching.affinity import affinity_from_code, get_n_run_slots, prepend_run_slot
 from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.logging.context import get_log_dir
+from rlpyt.utils.processes.launch import check_cpus
 
 # A run takes minutes to days, so that a slot which is found free this late is of no consequence.
 POLL_INTERVAL_S = 0.5

@@ -11,10 +11,10 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from typing import Any
 
-from rlpyt.utils._processes import launched_place
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging._logger import Logger, timestamp
 from rlpyt.utils.logging._params import write_params
+from rlpyt.utils.processes.launch import torchrun_ranks
 
 # In a checkout this is its folder ``data``. Installed elsewhere it lies beside the installed
 # packages; give absolute directories then, or set this name.
@@ -70,7 +70,7 @@ def logger_context(
         ImportError: if tensorboard is asked for and not installed.
         ValueError: for an unknown snapshot mode, or a run to resume in a directory not yet there.
     """
-    place = launched_place()
+    place = torchrun_ranks()
     if place is not None and place.rank > 0:
         with logger.using(Logger(sinks=[])):
             yield

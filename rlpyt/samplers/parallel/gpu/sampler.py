@@ -13,9 +13,9 @@ from rlpyt.samplers.parallel.gpu.collectors import (
     GpuEvalCollector as GpuEvalCollector,
     GpuResetCollector as GpuResetCollector,
 )
-from rlpyt.utils._rendezvous import Signal
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import AttrDict, record
+from rlpyt.utils.processes.primitives import Semaphore
 from rlpyt.utils.types import Array, Nested
 
 
@@ -133,8 +133,8 @@ class GpuSamplerBase(_ServerBase, ParallelSamplerBase):
     def _build_parallel_ctrl(self, n_worker: int) -> None:
         super()._build_parallel_ctrl(n_worker)
         pool = self._pool
-        self.sync.obs_ready = [Signal(pool, suspect=rank) for rank in range(n_worker)]
-        self.sync.act_ready = [Signal(pool) for _ in range(n_worker)]
+        self.sync.obs_ready = [Semaphore(pool, released_by=rank) for rank in range(n_worker)]
+        self.sync.act_ready = [Semaphore(pool) for _ in range(n_worker)]
 
     def _assemble_common_kwargs(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         common_kwargs = super()._assemble_common_kwargs(*args, **kwargs)

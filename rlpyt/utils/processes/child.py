@@ -5,13 +5,14 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import re
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import connection, parent_process
 from typing import Any
 
@@ -20,10 +21,73 @@ TERMINATE_S = 2.0
 
 _REPORT_LIMIT = 50_000  # Below the 64 KiB a pipe takes without a reader.
 
+# Processes that fail only because a peer died report late, so that the root cause comes first.
+SECONDARY_ERROR_DELAY_S = 2.5
+_CONNECTION_ERROR = re.compile(
+    r"gloo|nccl|connection (closed|reset|refused)|socket|TCPStore|timed out|broken pipe",
+    re.IGNORECASE,
+)
+
 _clean_ups: list[Callable[[], None]] = []
 
 
-def at_end(clean_up: Callable[[], None]) -> None:
+class Heartbeat:
+    """What a process says about itself while it works, in memory shared with its parent.
+
+    Attributes:
+        values: time steps taken in the present task, whether it is at work, index of the
+            environment it is busy with (or -1), how much else it has begun, such as resets. Written
+            as plain numbers, since that costs the least in a step loop.
+    """
+
+    STEPS, BUSY, PLACE, BEGUN = 0, 1, 2, 3
+    IDLE = (0, 0, -1, 0)
+
+    def __init__(self, context: Any) -> None:
+        self.values = context.RawArray("l", self.IDLE)
+
+    @classmethod
+    def beat(cls, values: Any, place: int) -> None:
+        """Say that something begins which may take its time, in an environment, or -1 in none."""
+        values[cls.PLACE] = place
+        values[cls.BEGUN] += 1
+
+    def resume(self) -> None:
+        """Say that from now on others wait for this process."""
+        self.values[self.STEPS] = 0
+        self.values[self.BUSY] = 1
+
+    def pause(self) -> None:
+        """Say that it is done, and waits itself."""
+        self.values[self.BUSY] = 0
+        self.values[self.PLACE] = -1
+
+
+@contextmanager
+def heartbeat_paused(heartbeat: Heartbeat | None) -> Iterator[None]:
+    """Meanwhile nobody waits for this process, or it may take its time."""
+    if heartbeat is None:
+        yield
+        return
+    heartbeat.values[Heartbeat.BUSY] = 0
+    yield
+    heartbeat.values[Heartbeat.STEPS] += 1
+    heartbeat.values[Heartbeat.BUSY] = 1
+
+
+def delay_secondary_error(error: BaseException | None, heartbeat: Heartbeat | None) -> None:
+    """In a process which failed: let the runner find the cause first, if that is somewhere else."""
+    if heartbeat is not None and is_connection_error(error):
+        heartbeat.pause()
+        time.sleep(SECONDARY_ERROR_DELAY_S)
+
+
+def is_connection_error(error: BaseException | None) -> bool:
+    """Whether ``error`` says that another process did not answer, rather than what went wrong."""
+    return isinstance(error, RuntimeError) and _CONNECTION_ERROR.search(str(error)) is not None
+
+
+def at_exit(clean_up: Callable[[], None]) -> None:
     """Call ``clean_up`` when this process ends, for whatever reason; after its report.
 
     It may hang, where what is to be cleaned up has failed; the parent waits for the report only.
@@ -31,7 +95,7 @@ def at_end(clean_up: Callable[[], None]) -> None:
     _clean_ups.append(clean_up)
 
 
-def run_member(
+def run_child(
     target: Callable[..., Any], kwargs: dict[str, Any], report: Any, parent_pid: int
 ) -> None:
     """Do the task, and report if it fails.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing as mp
 import os
 import sys
@@ -9,13 +10,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-
-from rlpyt.utils._openmp import release_openmp_threads
+import torch
 
 START_METHOD_VARIABLE = "RLPYT_START_METHOD"
+
+_PAUSE_HARD = 2  # omp_pause_hard of OpenMP 5.0.
 
 _sharing: ContextVar[str | None] = ContextVar("start method of processes to share with")
 
@@ -55,7 +59,7 @@ def _checked(start_method: str, name: str) -> str:
 
 
 @contextmanager
-def sharing_with(start_method: str) -> Iterator[None]:
+def shared_memory_for(start_method: str) -> Iterator[None]:
     """Make shared arrays such that processes started by ``start_method`` can be handed them."""
     token = _sharing.set(start_method)
     try:
@@ -64,12 +68,12 @@ def sharing_with(start_method: str) -> Iterator[None]:
         _sharing.reset(token)
 
 
-def sharing_start_method() -> str | None:
+def shared_memory_start_method() -> str | None:
     """The start method to make shared arrays for, where somebody has chosen one."""
     return _sharing.get(None) or os.environ.get(START_METHOD_VARIABLE) or None
 
 
-class LaunchedPlace(NamedTuple):
+class TorchrunRanks(NamedTuple):
     """Which of the processes that ``torchrun`` started this one is; local: on this machine."""
 
     rank: int
@@ -78,7 +82,7 @@ class LaunchedPlace(NamedTuple):
     local_world_size: int
 
 
-def launched_place() -> LaunchedPlace | None:
+def torchrun_ranks() -> TorchrunRanks | None:
     """The place which ``torchrun`` or a launcher like it gave this process; None without one."""
     if "MASTER_ADDR" not in os.environ:
         return None
@@ -86,7 +90,7 @@ def launched_place() -> LaunchedPlace | None:
         rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     except KeyError:
         return None
-    return LaunchedPlace(
+    return TorchrunRanks(
         rank,
         world_size,
         int(os.environ.get("LOCAL_RANK", rank)),
@@ -106,7 +110,7 @@ def start_process(process: Any) -> None:
         process.start()
 
 
-def let_wakers_go_on() -> None:
+def use_batch_scheduling() -> None:
     """Never take the CPU from a process which wakes this one, where the system knows how (Linux).
 
     A scheduler likes to run at once who is woken. Where a sampler and its workers share CPUs, the
@@ -170,3 +174,27 @@ def _pinned_to(cpus: Sequence[int]) -> bool:
     except (OSError, ValueError, psutil.Error):
         return False
     return set(process.cpu_affinity()) == set(cpus)
+
+
+def release_openmp_threads() -> None:
+    """End the idle threads which the OpenMP of GNU keeps for this thread; it makes new ones itself.
+
+    A process which forks from this one inherits the record of them, but not the threads: its first
+    computation with several threads would wait for them for ever. Does nothing where the library
+    cannot do so, as that of torch 1.13: processes which compute with several threads have to be
+    spawned there, if this one has done so before.
+    """
+    library = gnu_openmp()
+    if library is not None:
+        library.omp_pause_resource_all(_PAUSE_HARD)
+
+
+@cache
+def gnu_openmp() -> Any:
+    """The library, of torch or of the system; None if there is none which can end its threads."""
+    bundled = sorted(Path(torch.__file__).parent.glob("lib/libgomp*.so*"))
+    try:
+        library = ctypes.CDLL(str(bundled[0]) if bundled else None)
+    except (OSError, TypeError):  # Windows has no handle of everything that is loaded.
+        return None
+    return library if hasattr(library, "omp_pause_resource_all") else None

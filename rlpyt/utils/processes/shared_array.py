@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.utils._processes import default_start_method, sharing_start_method
+from rlpyt.utils.processes.launch import default_start_method, shared_memory_start_method
 from rlpyt.utils.types import NDArray
 
 
@@ -28,7 +28,7 @@ def np_mp_array(shape: int | Sequence[int], dtype: Any) -> NDArray:
     :class:`np_mp_array_spawn`, to be passed as an argument to the process.
     """
     # Only look: asking for the method without allow_none would settle it for the whole program.
-    start_method = sharing_start_method() or mp.get_start_method(allow_none=True)
+    start_method = shared_memory_start_method() or mp.get_start_method(allow_none=True)
     if (start_method or default_start_method()) != "fork":
         return np_mp_array_spawn(shape, dtype)
     return np.ndarray(shape, dtype, buffer=mmap.mmap(-1, _n_bytes(shape, dtype)))

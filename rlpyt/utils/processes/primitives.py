@@ -10,40 +10,36 @@ import pickle
 import queue
 from typing import Any
 
-from rlpyt.utils._pool import POLL_S, ProcessPool
+from rlpyt.utils.processes.supervisor import POLL_S, Supervisor
 
 
 class _Watched:
     """Knows the pool, in the process which made it."""
 
-    _pool: ProcessPool | None = None
-
-    def watch_with(self, pool: ProcessPool) -> None:
-        """Watch another pool while this process waits here, e.g. in a server with its workers."""
-        self._pool = pool
+    supervisor: Supervisor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}
+        return {**self.__dict__, "supervisor": None}
 
-    def _wait_for(self, acquire: Any, suspect: int | None = None) -> None:
-        if self._pool is None:
+    def _wait_for(self, acquire: Any, released_by: int | None = None) -> None:
+        if self.supervisor is None:
             acquire(True, None)
         elif not acquire(True, POLL_S):
-            self._pool.wait_for(acquire, suspect)
+            self.supervisor.wait_for(acquire, released_by)
 
 
-class Signal(_Watched):
+class Semaphore(_Watched):
     """A semaphore, at 0 in the beginning.
 
     Args:
-        pool: whose processes are on the other side.
-        suspect: index of the process which releases it; None if this process does.
+        supervisor: whose processes are on the other side.
+        released_by: index of the process which releases it; None if this process does.
     """
 
-    def __init__(self, pool: ProcessPool, suspect: int | None = None) -> None:
-        self._pool = pool
-        self._suspect = suspect
-        self._semaphore = pool.context.Semaphore(0)
+    def __init__(self, supervisor: Supervisor, released_by: int | None = None) -> None:
+        self.supervisor = supervisor
+        self._released_by = released_by
+        self._semaphore = supervisor.context.Semaphore(0)
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
         """Take one unit, waiting for it as long as it takes.
@@ -52,7 +48,7 @@ class Signal(_Watched):
             WorkerError: if a process of the pool failed meanwhile.
         """
         if block and timeout is None:
-            self._wait_for(self._semaphore.acquire, self._suspect)
+            self._wait_for(self._semaphore.acquire, self._released_by)
             return True
         taken: bool = self._semaphore.acquire(block, timeout)
         return taken
@@ -62,21 +58,21 @@ class Signal(_Watched):
         self._semaphore.release()
 
 
-class Rendezvous(_Watched):
+class Barrier(_Watched):
     """A barrier: everyone waits until all have come; again and again.
 
     Two gates are used in turn. A gate is used again only after everyone has come to the other one,
     so nobody is left at it, and nobody can slip through with the unit of another.
 
     Args:
-        pool: of all parties but this process.
+        supervisor: of all parties but this process.
         parties: how many meet.
     """
 
-    def __init__(self, pool: ProcessPool, parties: int) -> None:
-        self._pool = pool
+    def __init__(self, supervisor: Supervisor, parties: int) -> None:
+        self.supervisor = supervisor
         self.parties = parties
-        context = pool.context
+        context = supervisor.context
         self._lock = context.Lock()
         self._gates = (context.Semaphore(0), context.Semaphore(0))
         self._counts = context.RawArray("l", 2)  # Who waits now; meetings so far.
@@ -87,7 +83,7 @@ class Rendezvous(_Watched):
         return int(self._counts[0])
 
     @property
-    def n_meetings(self) -> int:
+    def generation(self) -> int:
         """How often all have come."""
         return int(self._counts[1])
 
@@ -97,15 +93,15 @@ class Rendezvous(_Watched):
         Raises:
             WorkerError: if a process of the pool failed meanwhile.
         """
-        gate = self._come()
+        gate = self._count_in()
         if gate is not None:
             self._wait_for(gate.acquire)
 
-    def leave(self) -> None:
+    def arrive(self) -> None:
         """Come, and go on at once: the others need not wait for this process any more."""
-        self._come()
+        self._count_in()
 
-    def _come(self) -> Any:
+    def _count_in(self) -> Any:
         """Count this process; return where to wait, or None after opening for the others."""
         self._wait_for(self._lock.acquire)
         try:
@@ -127,18 +123,18 @@ class Rendezvous(_Watched):
 class CountedQueue(_Watched):
     """A queue into which processes put, and whose reader knows how many items are on their way.
 
-    An item is counted before it is sent, so one that was put before a :class:`Rendezvous` is never
+    An item is counted before it is sent, so one that was put before a :class:`Barrier` is never
     missed after it: ``get(block=False)`` waits for it.
 
     Args:
-        pool: whose processes put; this process gets.
+        supervisor: whose processes put; this process gets.
     """
 
-    def __init__(self, pool: ProcessPool) -> None:
-        self._pool = pool
-        self._queue = pool.context.Queue()
-        self._lock = pool.context.Lock()
-        self._n_put = pool.context.RawValue("l", 0)
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.supervisor = supervisor
+        self._queue = supervisor.context.Queue()
+        self._lock = supervisor.context.Lock()
+        self._n_put = supervisor.context.RawValue("l", 0)
         self._n_got = 0
 
     @property
@@ -197,7 +193,7 @@ class CountedQueue(_Watched):
         def receive() -> list[bytes]:
             return [self._queue.get() for _ in range(n)]
 
-        data = receive() if self._pool is None else self._pool.do(receive)
+        data = receive() if self.supervisor is None else self.supervisor.call(receive)
         self._n_got += n
         return [pickle.loads(item) for item in data]
 
