@@ -1,46 +1,78 @@
-"""The base of all algorithms: an algorithm turns batches of experience into gradients."""
+"""Base class of all algorithms: set-up of optimizers, the one gradient update, and its log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+import math
+from collections import namedtuple
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
 
-from rlpyt.algos._optim import load_optimizer_state, make_optimizer
-from rlpyt.algos._settings import at_least_one
+from rlpyt.algos._optim import load_optimizer_state, make_optimizer, optimized_parameters
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
 
 
+@cache
+def opt_info_class(fields: tuple[str, ...]) -> Any:
+    """Return a namedtuple class ``OptInfo`` with these fields."""
+    return namedtuple("OptInfo", fields)
+
+
 class RlAlgorithm:
-    """Trains the agent on what the sampler gives.
+    """Base class of algorithms, which turn batches of experience into gradients.
 
     Constructors only store their arguments; :meth:`initialize` does the set-up, once the agent is
-    on its device.
+    on its device. A setting that a subclass's own constructor did not store has the default of the
+    library's constructor.
+
+    An update waits for no number: losses and norms stay tensors until :meth:`fetch_opt_info`, once
+    in an iteration. A step whose loss or gradient is not finite is skipped, and the iteration then
+    ends with an error.
 
     Attributes:
-        opt_info_fields: names of what :meth:`optimize_agent` returns to be logged.
+        opt_info_fields: names of the values that :meth:`optimize_agent` returns to be logged.
+        opt_info_stride: stride by which values that are logged per sample are thinned out.
         bootstrap_value: whether the sampler shall record values after the last step of a batch.
-        update_counter: gradient updates so far.
+        update_counter: number of gradient updates so far.
     """
 
     opt_info_fields: tuple[str, ...] = ()
+    opt_info_stride = 8
     bootstrap_value = False
     update_counter = 0
+    min_itr_learn = 0
+    world_size = 1
+    rank = 0
 
     agent: Any
     n_itr: int
     batch_spec: BatchSpec
     mid_batch_reset: bool
-    world_size = 1
-    rank = 0
     discount: float
     optimizer: Any
     OptimCls: Any
     optim_kwargs: Any
     learning_rate: float
+    clip_grad_norm: float | None
     initial_optim_state_dict: Any
+
+    _itr = 0
+    # Number of updates whose step was skipped since the last fetch: a tensor, for it is not read.
+    _n_skipped: Any = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the default of a setting that a subclass's own constructor did not store."""
+        for cls in type(self).__mro__[:-1]:
+            parameter = inspect.signature(cls.__init__).parameters.get(name)
+            if parameter is not None and parameter.default is not parameter.empty:
+                return parameter.default
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    # --- Set-up ------------------------------------------------------------------------------
 
     def initialize(
         self,
@@ -55,13 +87,13 @@ class RlAlgorithm:
         """Set up for training in this process, which also samples.
 
         Args:
-            agent: initialized, on its device.
-            n_itr: iterations of the whole run.
+            agent: agent that was initialized and is on its device.
+            n_itr: number of iterations of the whole run.
             batch_spec: T and B of the sampler's batches in this process.
             mid_batch_reset: whether environments are reset within a batch.
-            examples: one of everything that is sampled, by name.
-            world_size: number of processes which sample and train together.
-            rank: of this process.
+            examples: one example of everything that is sampled, by name.
+            world_size: number of processes that sample and train together.
+            rank: rank of this process among them.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define initialize()")
 
@@ -74,15 +106,15 @@ class RlAlgorithm:
         examples: Nested,
         world_size: int = 1,
     ) -> Any:
-        """Set up what all processes of an asynchronous run share, before they start.
+        """Set up all that the processes of an asynchronous run share, before they start.
 
         Args:
-            agent: initialized, on the CPU.
-            sampler_n_itr: iterations of the sampler in the whole run.
+            agent: agent that was initialized and is on the CPU.
+            sampler_n_itr: number of the sampler's iterations in the whole run.
             batch_spec: T and B of the sampler's batches.
             mid_batch_reset: whether environments are reset within a batch.
-            examples: one of everything that is sampled, by name.
-            world_size: number of processes which train together.
+            examples: one example of everything that is sampled, by name.
+            world_size: number of processes that train together.
 
         Returns:
             The replay buffer, in shared memory.
@@ -90,10 +122,10 @@ class RlAlgorithm:
         raise NotImplementedError(f"{type(self).__name__} has no asynchronous mode")
 
     def optim_initialize(self, rank: int = 0) -> None:
-        """Make the optimizer, in the process which trains.
+        """Make the optimizer, in the process that trains.
 
         Args:
-            rank: of this process among those which train.
+            rank: rank of this process among those that train.
         """
         self.rank = rank
         self.optimizer = self.make_optimizer(self.agent.parameters())
@@ -107,42 +139,9 @@ class RlAlgorithm:
         lr = self.learning_rate if learning_rate is None else learning_rate
         return make_optimizer(self.OptimCls, parameters, lr, self.optim_kwargs)
 
-    def optimize_agent(
-        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
-    ) -> Any:
-        """Train the agent in one iteration.
-
-        Args:
-            itr: iteration of the process which trains.
-            samples: [T,B] one batch of the sampler, whose memory the sampler uses again; None in
-                asynchronous mode.
-            sampler_itr: iteration of the sampler, in asynchronous mode.
-
-        Returns:
-            A record with ``opt_info_fields``, of numbers or lists of numbers.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not define optimize_agent()")
-
-    def optim_state_dict(self) -> Any:
-        """State of the optimizer: what a snapshot keeps, tensors and plain values only."""
-        return self.optimizer.state_dict()
-
-    def load_optim_state_dict(self, state_dict: Any) -> None:
-        """Take the state of :meth:`optim_state_dict`, of a run on any device."""
-        load_optimizer_state(self.optimizer, state_dict)
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on training; arrays may be the live ones."""
-        return {"update_counter": self.update_counter, "optimizer": self.optim_state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from the state of :meth:`state_dict`."""
-        self.load_optim_state_dict(state["optimizer"])
-        self.update_counter = state["update_counter"]
-
     @property
     def batch_size(self) -> int:
-        """Samples in one gradient update, in this process; subclasses may compute it.
+        """Number of samples in one gradient update in this process; subclasses may compute it.
 
         Raises:
             ValueError: when set to less than 1.
@@ -151,12 +150,162 @@ class RlAlgorithm:
 
     @batch_size.setter
     def batch_size(self, batch_size: float) -> None:
-        self._batch_size = at_least_one("batch_size", batch_size)
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}: make it at least 1")
+        self._batch_size = int(batch_size)
 
-    def _store_batch_size(self, batch_size: float) -> None:
-        """Store the argument of a constructor, if no subclass did before.
+    # --- One iteration -----------------------------------------------------------------------
 
-        Not by the property, which subclasses replace by one that cannot be set.
+    def optimize_agent(
+        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
+    ) -> Any:
+        """Train the agent in one iteration.
+
+        Args:
+            itr: iteration of the process that trains.
+            samples: [T,B] batch of the sampler, whose memory the sampler uses again; None in
+                asynchronous mode.
+            sampler_itr: iteration of the sampler, in asynchronous mode.
+
+        Returns:
+            A record with ``opt_info_fields``, of numbers or lists of numbers.
         """
-        if not hasattr(self, "_batch_size"):
-            self._batch_size = at_least_one("batch_size", batch_size)
+        raise NotImplementedError(f"{type(self).__name__} does not define optimize_agent()")
+
+    # --- One update --------------------------------------------------------------------------
+
+    def minimize(
+        self,
+        loss: torch.Tensor,
+        optimizer: Any,
+        parameters: Iterable[torch.nn.Parameter] | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Take one step of ``optimizer`` down the gradient of ``loss``, if that is finite.
+
+        Args:
+            loss: scalar to minimize.
+            optimizer: optimizer to step.
+            parameters: parameters whose gradients are clipped together; None for all of
+                ``optimizer``.
+
+        Returns:
+            The loss and the norm of the gradients before clipping, both without gradient.
+        """
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        clipped = optimized_parameters(optimizer) if parameters is None else list(parameters)
+        norm = torch.as_tensor(self.clip_gradients(clipped))
+        loss = loss.detach()
+        skipped = (~torch.isfinite(loss + norm.to(loss.device))).to(torch.float32)
+        self._n_skipped = self._n_skipped + skipped
+        if all(group.get("fused") for group in optimizer.param_groups):
+            optimizer.found_inf = skipped.to(norm.device)  # The kernel skips the step by itself.
+            optimizer.step()
+        elif not skipped:  # Other kernels have to be told, which waits for the number.
+            optimizer.step()
+        return loss, norm
+
+    def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
+        """Scale gradients down to the norm ``clip_grad_norm``; None leaves them as they are.
+
+        Args:
+            parameters: parameters whose gradients are clipped together.
+
+        Returns:
+            The norm of the gradients before.
+        """
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if self.clip_grad_norm is not None:
+            scale = (self.clip_grad_norm / norm).clamp(max=1)
+            for gradient in gradients:
+                gradient.mul_(scale)
+        return norm
+
+    # --- The log -----------------------------------------------------------------------------
+
+    def _get_empty_optim_info(self) -> Any:
+        """Return a record of ``opt_info_fields``, each an empty list."""
+        fields = tuple(self.opt_info_fields)
+        return opt_info_class(fields)(*([] for _ in fields))
+
+    def record_opt_info(self, opt_info: Any, values: Mapping[str, Any]) -> None:
+        """Append the values of one update to the lists of ``opt_info``, tensors as they are.
+
+        Args:
+            opt_info: record of lists.
+            values: values by the names of ``opt_info_fields``: numbers, scalar tensors, or tensors
+                of which every ``opt_info_stride``-th element is kept.
+        """
+        for name in self.opt_info_fields:
+            value = values.get(name)
+            if isinstance(value, torch.Tensor):
+                value = value.detach()
+                value = value.reshape(-1)[:: self.opt_info_stride] if value.dim() else value
+            if value is not None:
+                getattr(opt_info, name).append(value)
+
+    def fetch_opt_info(self, opt_info: Any) -> Any:
+        """Return ``opt_info`` with numbers in the place of tensors: the one wait of an iteration.
+
+        Args:
+            opt_info: record of lists of numbers and tensors, of :meth:`record_opt_info`.
+
+        Raises:
+            FloatingPointError: if a loss or gradient was not finite; its step was not taken.
+        """
+        n_skipped, self._n_skipped = self._n_skipped, 0
+        tensors = [torch.as_tensor(n_skipped, dtype=torch.float32)]
+        tensors += [x for values in opt_info for x in values if isinstance(x, torch.Tensor)]
+        numbers = iter(_numbers_of(tensors))
+        (n_skipped,) = next(numbers)
+        fetched = opt_info._make(
+            [y for x in values for y in (next(numbers) if isinstance(x, torch.Tensor) else (x,))]
+            for values in opt_info
+        )
+        if n_skipped:
+            self._raise_not_finite(fetched)
+        return fetched
+
+    def _raise_not_finite(self, opt_info: Any) -> None:
+        name, value = next(
+            ((k, x) for k, xs in opt_info._asdict().items() for x in xs if not math.isfinite(x)),
+            ("a gradient", "not finite"),
+        )
+        raise FloatingPointError(
+            f"{name} of {type(self).__name__} is {value} in iteration {self._itr}, by "
+            f"update {self.update_counter}: lower learning_rate={self.learning_rate} or "
+            f"clip_grad_norm={self.clip_grad_norm}, scale rewards down, and look for non-finite "
+            "observations; torch.autograd.set_detect_anomaly(True) finds the operation"
+        )
+
+    # --- State -------------------------------------------------------------------------------
+
+    def optim_state_dict(self) -> Any:
+        """Return the optimizer's state for a snapshot: tensors and plain values only."""
+        return self.optimizer.state_dict()
+
+    def load_optim_state_dict(self, state_dict: Any) -> None:
+        """Load the state that :meth:`optim_state_dict` returned, of a run on any device."""
+        load_optimizer_state(self.optimizer, state_dict)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to continue training; arrays may be the live ones."""
+        return {"update_counter": self.update_counter, "optimizer": self.optim_state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from the state that :meth:`state_dict` returned."""
+        self.load_optim_state_dict(state["optimizer"])
+        self.update_counter = state["update_counter"]
+
+
+def _numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:
+    """Return the elements of each tensor, by one transfer from each device."""
+    numbers: list[list[float]] = [[] for _ in tensors]
+    flat = [tensor.detach().reshape(-1) for tensor in tensors]
+    for device in {tensor.device for tensor in flat}:
+        places = [i for i, tensor in enumerate(flat) if tensor.device == device]
+        fetched = iter(torch.cat([flat[i].double() for i in places]).tolist())
+        for i in places:
+            numbers[i] = [next(fetched) for _ in range(len(flat[i]))]
+    return numbers

@@ -29,11 +29,13 @@ def save__init__args(
     """
     self = values["self"]
     classes: list[Any] = [type(self)] if subclass_only else type(self).mro()
+    present = set(dir(self))  # Without the fallbacks of __getattr__, unlike hasattr().
     for cls in classes:
         for name in _positional_names(cls.__init__):
             attribute = "_" + name if underscore else name
-            if name in values and (overwrite or not hasattr(self, attribute)):
+            if name in values and (overwrite or attribute not in present):
                 setattr(self, attribute, values[name])
+                present.add(attribute)
 
 
 @lru_cache(maxsize=1024)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from rlpyt.algos._settings import check_gives_distributions, check_range_of_returns
-from rlpyt.algos.dqn._losses import EPS as EPS, categorical_projection, categorical_td_loss
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
+from rlpyt.algos.losses import EPS as EPS, categorical_projection, categorical_td_loss
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from rlpyt.algos._optim import accepts
-from rlpyt.algos._replay import ReplayAlgorithm
 from rlpyt.algos._replay_classes import TRANSITIONS, ReplayClasses, select
 from rlpyt.algos._settings import (
     METHODS_OF_THE_LOSS,
@@ -19,7 +18,8 @@ from rlpyt.algos._settings import (
     check_resets_at_once,
 )
 from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
-from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
+from rlpyt.algos.losses import huber_td_loss, n_step_target
+from rlpyt.algos.replay import ReplayAlgorithm
 from rlpyt.core.records import BatchSpec, SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.quick_args import save__init__args
@@ -131,8 +131,7 @@ class DQN(ReplayAlgorithm):
         updates_per_sync: int = 1,
         bootstrap_timelimit: bool = False,
     ) -> None:
-        self._store_batch_size(batch_size)
-        del batch_size  # In a subclass it may be a property that cannot be set.
+        vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
         self._fill_in_defaults()
 
@@ -147,7 +146,7 @@ class DQN(ReplayAlgorithm):
             return {}
         # A property of a subclass may need what its constructor has not stored yet.
         batch_size = self._batch_size if hasattr(self, "_batch_size") else self.batch_size
-        return {"eps": 0.01 / batch_size}
+        return {"eps": 0.01 / max(1, batch_size)}
 
     def _check_settings(self) -> None:
         self._check_agent()

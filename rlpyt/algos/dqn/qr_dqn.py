@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from rlpyt.algos.dqn._losses import n_step_target, quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
+from rlpyt.algos.losses import n_step_target, quantile_huber_loss, quantile_midpoints
 from rlpyt.utils.types import Nested
 
 

@@ -13,8 +13,6 @@ from rlpyt.algos._optim import accepts
 from rlpyt.algos._replay_classes import SEQUENCES
 from rlpyt.algos._settings import check_fraction
 from rlpyt.algos._time_limit import masked_mean, not_timed_out
-from rlpyt.algos.dqn._losses import huber_td_loss, n_step_target
-from rlpyt.algos.dqn._sequence_losses import inv_value_scale, sequence_priorities, value_scale
 from rlpyt.algos.dqn._sequence_settings import (
     check_agent_info,
     check_first_sequences,
@@ -22,6 +20,13 @@ from rlpyt.algos.dqn._sequence_settings import (
     check_sequences_fit,
 )
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.losses import (
+    huber_td_loss,
+    inv_value_scale,
+    n_step_target,
+    sequence_priorities,
+    value_scale,
+)
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
@@ -54,7 +59,7 @@ class R2D1(DQN):
     (``mid_batch_reset`` False).
 
     The priority of a sequence mixes its largest and its mean temporal difference
-    (:func:`~rlpyt.algos.dqn._sequence_losses.sequence_priorities`): those of its last update or,
+    (:func:`~rlpyt.algos.losses.sequence_priorities`): those of its last update or,
     with ``input_priorities``, before its first those by the values recorded when acting.
 
     Args:
@@ -153,7 +158,7 @@ class R2D1(DQN):
         for name in ("batch_T", "batch_B", "warmup_T", "store_rnn_state_interval"):
             setattr(self, name, int(getattr(self, name)))
         check_lengths(self)
-        self._store_batch_size((self.warmup_T + self.batch_T) * self.batch_B)
+        vars(self).setdefault("_batch_size", int((self.warmup_T + self.batch_T) * self.batch_B))
         super()._fill_in_defaults()
         if self.input_priority_shift is None:
             self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
@@ -256,7 +261,7 @@ class R2D1(DQN):
 
         Returns:
             [B] float32, one for all steps of an environment, as in
-            :func:`~rlpyt.algos.dqn._sequence_losses.sequence_priorities` of the absolute errors.
+            :func:`~rlpyt.algos.losses.sequence_priorities` of the absolute errors.
         """
         q, action = map(torch.as_tensor, (samples.agent.agent_info.q, samples.agent.action))
         reward, done = map(torch.as_tensor, (samples.env.reward, samples.env.done))
@@ -400,9 +405,9 @@ class R2D1(DQN):
     # --- Scale of values ---------------------------------------------------------------------
 
     def value_scale(self, x: torch.Tensor) -> torch.Tensor:
-        """h(x), see :func:`~rlpyt.algos.dqn._sequence_losses.value_scale`."""
+        """h(x), see :func:`~rlpyt.algos.losses.value_scale`."""
         return value_scale(x, self.value_scale_eps)
 
     def inv_value_scale(self, z: torch.Tensor) -> torch.Tensor:
-        """h^-1(z), see :func:`~rlpyt.algos.dqn._sequence_losses.inv_value_scale`."""
+        """h^-1(z), see :func:`~rlpyt.algos.losses.inv_value_scale`."""
         return inv_value_scale(z, self.value_scale_eps)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.pg._losses import policy_gradient_loss
+from rlpyt.algos.losses import policy_gradient_loss
 from rlpyt.algos.pg._resets import resets
 from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.utils.quick_args import save__init__args
@@ -72,6 +72,7 @@ class A2C(PolicyGradientAlgo):
         self._apply_optimization(self._get_loss_values(samples), opt_info)
         self.update_obs_rms(samples)
         self.update_itr_hyperparams(itr)
+        opt_info = self.fetch_opt_info(opt_info)
         return opt_info._make(x[0] if len(x) == 1 else x for x in opt_info)
 
     def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

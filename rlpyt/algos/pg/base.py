@@ -11,8 +11,8 @@ import torch
 
 from rlpyt.algos._optim import optimized_parameters
 from rlpyt.algos._settings import check_fraction, check_positive
-from rlpyt.algos._updates import GradientUpdates
-from rlpyt.algos.pg._losses import squared_value_loss
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.losses import squared_value_loss
 from rlpyt.algos.pg._moments import RunningStd, normalize
 from rlpyt.algos.pg._resets import inputs_when_acting, resets, with_resets
 from rlpyt.algos.pg._returns import returns_and_advantages
@@ -30,7 +30,7 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
 AgentTrain = namedarraytuple("AgentTrain", ["dist_info", "value"])
 
 
-class PolicyGradientAlgo(GradientUpdates):
+class PolicyGradientAlgo(RlAlgorithm):
     """Trains a policy and a value function on each batch of the sampler, and then forgets it.
 
     Subclasses define :meth:`optimize_agent` and ``loss`` of small methods, each of which may be

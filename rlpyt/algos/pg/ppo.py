@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rlpyt.algos._settings import check_at_least_one, check_positive
-from rlpyt.algos.pg._losses import clipped_surrogate_loss, clipped_value_loss
+from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss
 from rlpyt.algos.pg._minibatches import flatten_time, iterate_parts, shuffled_parts
 from rlpyt.algos.pg._resets import resets
 from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
@@ -162,7 +162,7 @@ class PPO(PolicyGradientAlgo):
             self._apply_optimization(values, opt_info)
         self.update_obs_rms(samples)
         self.update_itr_hyperparams(itr)
-        return opt_info
+        return self.fetch_opt_info(opt_info)
 
     def loss_input_from_samples(self, samples: Nested) -> Nested:
         """What the loss is computed of, before it is divided into minibatches.

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from rlpyt.algos._optim import load_optimizer_state
-from rlpyt.algos._replay import ReplayAlgorithm
 from rlpyt.algos._replay_classes import TRANSITIONS, select
 from rlpyt.algos._settings import (
     METHODS_OF_THE_LOSS,
@@ -18,6 +17,7 @@ from rlpyt.algos._settings import (
     check_resets_at_once,
 )
 from rlpyt.algos._time_limit import masked_mean as masked_mean, not_timed_out, with_timeout
+from rlpyt.algos.replay import ReplayAlgorithm
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.collections import namedarraytuple

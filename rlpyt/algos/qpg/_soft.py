@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from rlpyt.algos._optim import optimized_parameters
-from rlpyt.algos.dqn._losses import n_step_target
+from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.qpg._actor_critic import ActorCriticAlgorithm, frozen
 from rlpyt.utils.types import NDArray, Nested
 
@@ -114,17 +114,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         self.update_counter += 1
         self.update_target()
 
-    def check_losses(self, *losses: torch.Tensor | None) -> None:
-        """Refuse the whole update if one of its losses is not finite, before the first step.
-
-        Raises:
-            FloatingPointError: if so.
-        """
-        for loss in losses:
-            if loss is not None:
-                self._check_finite(loss=loss.item())
-
-    def minimize_each(self, **losses: torch.Tensor) -> dict[str, float]:
+    def minimize_each(self, **losses: torch.Tensor) -> dict[str, torch.Tensor]:
         """Step the optimizer ``<name>_optimizer`` of each loss, in this order.
 
         Returns:
@@ -133,7 +123,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         norms = {}
         for name, loss in losses.items():
             optimizer = getattr(self, f"{name}_optimizer")
-            _, norms[name] = self.minimize(loss, optimizer, optimized_parameters(optimizer))
+            _, norms[name] = self.minimize(loss, optimizer)
         return norms
 
     def q_target_of(self, samples: Nested, next_value: torch.Tensor) -> torch.Tensor:

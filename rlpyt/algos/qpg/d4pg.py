@@ -12,7 +12,7 @@ from rlpyt.algos._settings import (
     check_gives_distributions,
     check_range_of_returns,
 )
-from rlpyt.algos.dqn._losses import categorical_projection, categorical_td_loss
+from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.quick_args import save__init__args
@@ -74,7 +74,6 @@ class D4PG(DDPG):
             n_step_return=n_step_return,
             **{**kwargs, "q_target_clip": None},
         )
-        del batch_size
         save__init__args(locals())
 
     # --- Set-up ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import torch
 
 from rlpyt.algos._optim import optimized_parameters
 from rlpyt.algos._settings import check_positive
-from rlpyt.algos.dqn._losses import n_step_target
+from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.qpg._actor_critic import (
     ActorCriticAlgorithm,
     SamplesToBufferTl,
@@ -94,8 +94,7 @@ class DDPG(ActorCriticAlgorithm):
         bootstrap_timelimit: bool = True,
         ReplayBufferCls: Any = None,
     ) -> None:
-        self._store_batch_size(batch_size)
-        del batch_size
+        vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
         self._fill_in_defaults()
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from rlpyt.algos._optim import load_optimizer_state, take_step
+from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos._settings import check_positive
 from rlpyt.algos.qpg._actor_critic import SamplesToBufferTl as SamplesToBufferTl
 from rlpyt.algos.qpg._soft import (
@@ -125,8 +125,7 @@ class SAC(SoftActorCriticAlgorithm):
         bootstrap_timelimit: bool = True,
         ReplayBufferCls: Any = None,
     ) -> None:
-        self._store_batch_size(batch_size)
-        del batch_size
+        vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
         self._fill_in_defaults()
 
@@ -229,7 +228,6 @@ class SAC(SoftActorCriticAlgorithm):
     def step_optimizers(self, losses: Any) -> Any:
         """Step alpha, the policy and both critics; returns the gradient norms q1, q2, pi."""
         q1_loss, q2_loss, pi_loss, alpha_loss = losses
-        self.check_losses(*losses)
         if alpha_loss is not None:
             self._step_alpha(alpha_loss)
         norms = self.minimize_each(pi=pi_loss, q1=q1_loss, q2=q2_loss)
@@ -243,7 +241,7 @@ class SAC(SoftActorCriticAlgorithm):
             total = gradient.to(self.agent.device)  # NCCL sums on GPUs only.
             torch.distributed.all_reduce(total)
             gradient.copy_(total / self.world_size)
-        take_step(self.alpha_optimizer)
+        self.alpha_optimizer.step()
         self._refresh_alpha()
 
     def append_opt_info_(

@@ -119,8 +119,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         bootstrap_timelimit: bool = True,
         ReplayBufferCls: Any = None,
     ) -> None:
-        self._store_batch_size(batch_size)
-        del batch_size
+        vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
         self._fill_in_defaults()
 
@@ -174,7 +173,6 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     def step_optimizers(self, losses: Any) -> Any:
         """Step V, the policy and both critics; returns the gradient norms q1, q2, v, pi."""
         q1_loss, q2_loss, v_loss, pi_loss = losses
-        self.check_losses(*losses)
         norms = self.minimize_each(v=v_loss, pi=pi_loss, q1=q1_loss, q2=q2_loss)
         return norms["q1"], norms["q2"], norms["v"], norms["pi"]
 

@@ -65,7 +65,6 @@ class TD3(DDPG):
             q_learning_rate=q_learning_rate,
             **kwargs,
         )
-        del batch_size
         save__init__args(locals())
 
     def _check_agent(self) -> None:

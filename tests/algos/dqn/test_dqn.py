@@ -418,7 +418,7 @@ def test_not_finite_loss_is_an_error_at_once() -> None:
     samples.env.reward[:] = float("nan")
     algo.optimize_agent(1, samples)  # Not learning yet.
     with pytest.raises(
-        FloatingPointError, match=r"loss of DQN is nan in iteration 7, after 0 upd.*learning_rate"
+        FloatingPointError, match=r"loss of DQN is nan in iteration 7, by update 4: .*learning_rate"
     ):
         algo.optimize_agent(7, samples)
     assert parameters(algo) == before, "no step is taken"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlpyt.algos.dqn._losses import (
+from rlpyt.algos.losses import (
     categorical_projection,
     categorical_td_loss,
     huber_td_loss,

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
-from rlpyt.algos.dqn._losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import namedarraytuple

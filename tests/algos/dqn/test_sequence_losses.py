@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlpyt.algos.dqn._sequence_losses import inv_value_scale, sequence_priorities, value_scale
+from rlpyt.algos.losses import inv_value_scale, sequence_priorities, value_scale
 from tests.reference.recurrent_q_learning import squash, unsquash
 
 # x, eps, h(x)

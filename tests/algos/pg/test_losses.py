@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlpyt.algos.pg._losses import (
+from rlpyt.algos.losses import (
     clipped_surrogate_loss,
     clipped_value_loss,
     policy_gradient_loss,

@@ -317,7 +317,7 @@ class TestGradients:
         before = networks(algo.agent)
         for itr in range(2):  # Before training starts.
             algo.optimize_agent(itr, samples)
-        with pytest.raises(FloatingPointError, match=f"loss of {AlgoCls.__name__} is nan"):
+        with pytest.raises(FloatingPointError, match=f"Loss of {AlgoCls.__name__} is nan"):
             algo.optimize_agent(2, samples)
         assert not changed(before, algo.agent)
 

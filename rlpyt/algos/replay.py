@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._optim import optimized_parameters
 from rlpyt.algos._settings import (
     at_least_one,
     check_at_least_one,
@@ -15,14 +14,14 @@ from rlpyt.algos._settings import (
     check_positive,
     check_replay_size,
 )
-from rlpyt.algos._updates import GradientUpdates, opt_info_class as opt_info_class
+from rlpyt.algos.base import RlAlgorithm, opt_info_class as opt_info_class
 from rlpyt.core.records import BatchSpec, SamplesToBuffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
 
 
-class ReplayAlgorithm(GradientUpdates):
+class ReplayAlgorithm(RlAlgorithm):
     """Stores what is sampled, and trains on batches drawn from the store.
 
     :meth:`optimize_agent` only calls small methods, each of which a subclass may replace: what is
@@ -238,7 +237,7 @@ class ReplayAlgorithm(GradientUpdates):
         for _ in range(self.updates_per_optimize):
             self._apply_optimization(self.sample_from_replay(), opt_info)
         self.update_itr_hyperparams(itr)
-        return opt_info
+        return self.fetch_opt_info(opt_info)
 
     def examples_to_buffer(self, examples: Nested) -> Nested:
         """One entry of the replay buffer, from one of everything that is sampled."""
@@ -284,9 +283,7 @@ class ReplayAlgorithm(GradientUpdates):
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""
         values = self._get_loss_values(samples_from_replay)
-        values["loss"], values["gradNorm"] = self.minimize(
-            values["loss"], self.optimizer, optimized_parameters(self.optimizer)
-        )
+        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
         self.update_priorities(values)
         self.record_opt_info(opt_info, values)
         self.update_counter += 1

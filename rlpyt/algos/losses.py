@@ -1,0 +1,347 @@
+"""The losses of all families, as pure functions of tensors: formula, shapes, source.
+
+Shapes are checked as a loss is called: values [B] against targets [B,1] would broadcast to [B,B]
+without a word, so they raise.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+EPS = 1e-6  # Smallest probability, so that logarithms are finite.
+
+
+def check_shapes(**tensors: torch.Tensor) -> None:
+    """Raise ``ValueError`` unless all tensors have the same shape; arguments by their names."""
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if len(set(shapes.values())) > 1:
+        raise ValueError(
+            "shapes differ, and would broadcast: "
+            + ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+            + "; squeeze or index them to one shape"
+        )
+
+
+def check_leading(n_dim: int, **tensors: torch.Tensor) -> None:
+    """Raise ``ValueError`` unless all tensors have one rank and the same first ``n_dim`` sizes."""
+    ranks = {tensor.dim() for tensor in tensors.values()}
+    leading = {tensor.shape[:n_dim] for tensor in tensors.values()}
+    if len(ranks) > 1 or len(leading) > 1:
+        raise ValueError(
+            f"ranks or the first {n_dim} dimensions differ: "
+            + ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in tensors.items())
+        )
+
+
+# --- Targets and losses of values -----------------------------------------------------------------
+
+
+def n_step_target(
+    return_: torch.Tensor,
+    done_n: torch.Tensor,
+    next_value: torch.Tensor,
+    discount: float,
+    n_step: int,
+) -> torch.Tensor:
+    """Return bootstrapped n-step targets.
+
+        y_t = R_t + (1 - done_n_t) * discount^n * V_{t+n}
+
+    Args:
+        return_: [B,...] R_t, discounted sum of the n rewards from t on.
+        done_n: [B,...] nonzero where the episode ends within them.
+        next_value: [B,...] V_{t+n}.
+        discount: per step.
+        n_step: n.
+
+    Returns:
+        [B,...] y_t.
+
+    Source: Hessel et al. 2018, arXiv:1710.02298, section "Multi-step learning".
+    """
+    check_leading(1, return_=return_, done_n=done_n, next_value=next_value)
+    return return_ + (1 - done_n.type(next_value.dtype)) * discount**n_step * next_value
+
+
+def huber_td_loss(
+    value: torch.Tensor, target: torch.Tensor, delta_clip: float | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the squared TD error, linear where it is large.
+
+        delta = target - value
+        loss  = delta^2 / 2                            where |delta| <= delta_clip
+                delta_clip * (|delta| - delta_clip / 2)    elsewhere
+
+    Args:
+        value: [...] values, with gradient.
+        target: [...] targets.
+        delta_clip: bound of the quadratic part, positive; None for the square everywhere.
+
+    Returns:
+        The loss [...], and |delta| [...] without gradient, at most ``delta_clip``.
+
+    Source: Mnih et al. 2015, doi:10.1038/nature14236, Methods ("error clipping").
+    """
+    check_shapes(value=value, target=target)
+    td_abs_error = (target - value).detach().abs()
+    if delta_clip is None:
+        return 0.5 * F.mse_loss(value, target, reduction="none"), td_abs_error
+    loss = F.huber_loss(value, target, reduction="none", delta=delta_clip)
+    return loss, td_abs_error.clamp_(max=delta_clip)
+
+
+def categorical_projection(
+    return_: torch.Tensor,
+    done_n: torch.Tensor,
+    next_p: torch.Tensor,
+    z: torch.Tensor,
+    discount: float,
+    n_step: int,
+) -> torch.Tensor:
+    """Project the distribution of the bootstrapped return onto the atoms.
+
+        y_j      = clip(R + (1 - done_n) * discount^n * z_j, z_0, z_{P-1})
+        target_i = sum_j clip(1 - |y_j - z_i| / dz, 0, 1) * next_p_j,      dz = z_1 - z_0
+
+    Args:
+        return_: [B] R, discounted sum of n rewards.
+        done_n: [B] nonzero where the episode ends within them.
+        next_p: [B,P] probabilities of the atoms after n steps, for the action chosen there.
+        z: [P] atoms, evenly spaced and increasing.
+        discount: per step.
+        n_step: n.
+
+    Returns:
+        [B,P] probabilities.
+
+    Source: Bellemare et al. 2017, arXiv:1707.06887, eq. 7.
+    """
+    check_shapes(return_=return_, done_n=done_n, next_p=next_p[:, 0])
+    check_shapes(z=z, next_p=next_p[0])
+    atoms = z.expand(len(return_), -1)
+    y = n_step_target(return_[:, None], done_n[:, None], atoms, discount, n_step)
+    y = torch.minimum(torch.maximum(y, z[0]), z[-1])
+    weights = 1 - (y[:, None, :] - z[None, :, None]).abs() / (z[1] - z[0])  # [B,i,j]
+    return torch.bmm(weights.clamp_(0, 1), next_p[:, :, None]).squeeze(-1)
+
+
+def categorical_td_loss(
+    p: torch.Tensor, target_p: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the cross-entropy to the target, and the divergence that serves as priority.
+
+        loss = - sum_i target_i * log p_i,      KL = sum_i target_i * log(target_i / p_i)
+
+    with probabilities clipped to [EPS, 1], save the factor ``target_i`` of the loss.
+
+    Args:
+        p: [B,P] probabilities, with gradient.
+        target_p: [B,P] target probabilities.
+
+    Returns:
+        The loss [B], and KL [B] without gradient, in [EPS, 1 / EPS].
+
+    Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
+    """
+    check_shapes(p=p, target_p=target_p)
+    log_p = p.clamp(EPS, 1).log()
+    loss = -(target_p * log_p).sum(-1)
+    target_p = target_p.clamp(EPS, 1)
+    kl_div = (target_p * (target_p.log() - log_p.detach())).sum(-1)
+    return loss, kl_div.clamp_(EPS, 1 / EPS)
+
+
+def quantile_midpoints(n_quantiles: int, device: torch.device | None = None) -> torch.Tensor:
+    """Return the fractions [N] in the middle of N equal parts of [0, 1].
+
+        tau_i = (i - 1/2) / N,      i = 1, ..., N
+
+    Args:
+        n_quantiles: number N of quantiles.
+        device: device of the result.
+
+    Source: Dabney et al. 2018, arXiv:1710.10044, lemma 2.
+    """
+    return (torch.arange(n_quantiles, device=device) + 0.5) / n_quantiles
+
+
+def quantile_huber_loss(
+    quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor, kappa: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the Huber loss of quantiles to targets, weighted by the fraction on that side.
+
+        u_ij = target_j - quantiles_i
+        loss = sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
+
+    Args:
+        quantiles: [B,N] quantiles, with gradient.
+        tau: [N] or [B,N] fractions in (0, 1) of the quantiles.
+        target: [B,M] samples of the return, or quantiles of it.
+        kappa: bound of the quadratic part, positive.
+
+    Returns:
+        The loss [B], and the absolute difference of the means of quantiles and targets [B], without
+        gradient, at most ``kappa``.
+
+    Source: Dabney et al. 2018, arXiv:1806.06923, eq. 3 (with equal fractions: arXiv:1710.10044,
+    algorithm 1).
+    """
+    check_leading(1, quantiles=quantiles, target=target)
+    check_leading(1, quantiles=quantiles, tau=tau.expand_as(quantiles))
+    shape = (*quantiles.shape, target.shape[-1])
+    quantiles_i, target_j = (
+        quantiles.unsqueeze(-1).expand(shape),
+        target.unsqueeze(-2).expand(shape),
+    )
+    huber = F.huber_loss(quantiles_i, target_j, reduction="none", delta=kappa)
+    is_above = target_j < quantiles_i.detach()
+    weights = (tau.unsqueeze(-1) - is_above.to(tau.dtype)).abs_()
+    loss = (weights * huber).mean(-1).sum(-1) / kappa
+    td_abs_error = (target.mean(-1) - quantiles.detach().mean(-1)).abs_()
+    return loss, td_abs_error.clamp_(max=kappa)
+
+
+# --- Sequences ------------------------------------------------------------------------------------
+
+
+def value_scale(x: torch.Tensor, eps: float) -> torch.Tensor:
+    """Squash values, so that rewards of any size can be learned without clipping them.
+
+        h(x) = sign(x) * (sqrt(|x| + 1) - 1) + eps * x
+
+    Args:
+        x: [...] values.
+        eps: slope that remains for large values, at least 0; makes the inverse Lipschitz.
+
+    Returns:
+        [...] h(x).
+
+    Source: Pohlen et al. 2018, arXiv:1805.11593, section 3.2.
+    """
+    return torch.sign(x) * ((x.abs() + 1).sqrt() - 1) + eps * x
+
+
+def inv_value_scale(z: torch.Tensor, eps: float) -> torch.Tensor:
+    """Undo :func:`value_scale`.
+
+        h^-1(z) = sign(z) * (((sqrt(1 + 4 eps (|z| + 1 + eps)) - 1) / (2 eps))^2 - 1)
+
+    Args:
+        z: [...] squashed values.
+        eps: slope of :func:`value_scale`.
+
+    Returns:
+        [...] h^-1(z).
+
+    Source: Pohlen et al. 2018, arXiv:1805.11593, proposition A.2; computed by the equal fraction
+    u = 2 (|z| + 1 + eps) / (sqrt(...) + 1), losing no digits where eps is small or 0.
+    """
+    a = z.abs() + 1 + eps
+    u = 2 * a / ((1 + 4 * eps * a).sqrt() + 1)
+    return torch.sign(z) * (u - 1) * (u + 1)
+
+
+def sequence_priorities(
+    td_abs_errors: torch.Tensor, valid: torch.Tensor, eta: float
+) -> torch.Tensor:
+    """Return priorities of sequences: their largest and their mean TD error, mixed.
+
+        p = eta * max_t |delta_t| + (1 - eta) * mean_t |delta_t|
+
+    Args:
+        td_abs_errors: [T,B] |delta_t|.
+        valid: [T,B] 1 for steps that count, 0 for the others.
+        eta: weight of the largest error, in [0, 1].
+
+    Returns:
+        [B] p, 0 where no step counts.
+
+    Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR), sec. 2.3.
+    """
+    check_shapes(td_abs_errors=td_abs_errors, valid=valid)
+    errors = td_abs_errors * valid
+    mean = errors.sum(0) / valid.sum(0).clamp(min=1)
+    return eta * errors.max(dim=0).values + (1 - eta) * mean
+
+
+# --- Policy gradient ------------------------------------------------------------------------------
+
+
+def policy_gradient_loss(logli: torch.Tensor, advantage: torch.Tensor) -> torch.Tensor:
+    """Return the loss that raises the likelihood of actions by their advantage.
+
+        loss = -log pi(a|s) * A
+
+    Args:
+        logli: [...] log pi(a|s), with gradient.
+        advantage: [...] A.
+
+    Returns:
+        [...] losses.
+
+    Source: Mnih et al. 2016, arXiv:1602.01783, algorithm S3.
+    """
+    check_shapes(logli=logli, advantage=advantage)
+    return -logli * advantage
+
+
+def clipped_surrogate_loss(
+    ratio: torch.Tensor, advantage: torch.Tensor, ratio_clip: float
+) -> torch.Tensor:
+    """Return the surrogate loss of PPO, which gains nothing from ratios outside an interval.
+
+        loss = -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A)
+
+    Args:
+        ratio: [...] pi(a|s) / pi_old(a|s), with gradient.
+        advantage: [...] A.
+        ratio_clip: half-width c of the interval, at least 0.
+
+    Returns:
+        [...] losses.
+
+    Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7.
+    """
+    check_shapes(ratio=ratio, advantage=advantage)
+    clipped = ratio.clamp(1 - ratio_clip, 1 + ratio_clip)
+    return -torch.min(ratio * advantage, clipped * advantage)
+
+
+def squared_value_loss(value: torch.Tensor, return_: torch.Tensor) -> torch.Tensor:
+    """Return half the squared error of values.
+
+        loss = (V - R)^2 / 2
+
+    Args:
+        value: [...] V, with gradient.
+        return_: [...] R.
+
+    Returns:
+        [...] losses.
+    """
+    check_shapes(value=value, return_=return_)
+    return 0.5 * (value - return_) ** 2
+
+
+def clipped_value_loss(
+    value: torch.Tensor, return_: torch.Tensor, old_value: torch.Tensor, value_clip: float
+) -> torch.Tensor:
+    """Return half the squared error of values, without gain from leaving an interval.
+
+        loss = max((V - R)^2, (V_old + clip(V - V_old, -c, c) - R)^2) / 2
+
+    Args:
+        value: [...] V, with gradient.
+        return_: [...] R.
+        old_value: [...] V_old, by the network that acted.
+        value_clip: half-width c of the interval, at least 0, in units of the return.
+
+    Returns:
+        [...] losses.
+
+    Source: Andrychowicz et al. 2021, arXiv:2006.05990, appendix B.2.
+    """
+    check_shapes(value=value, old_value=old_value)
+    clipped = old_value + (value - old_value).clamp(-value_clip, value_clip)
+    return torch.max(squared_value_loss(value, return_), squared_value_loss(clipped, return_))
