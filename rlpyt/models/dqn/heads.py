@@ -1,4 +1,4 @@
-"""Choice of the head of a Q-network."""
+"""Heads of Q-networks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 
 import torch
 
-from rlpyt.models._sizes import Sizes
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.noisy import linear_layer
 
 
