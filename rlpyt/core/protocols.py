@@ -1,7 +1,6 @@
-"""What the roles ask of each other.
+"""Protocols of the roles: the attributes and methods that the other roles use.
 
-The roles are duck-typed: nothing has to inherit from these. They say in one place which attributes
-and methods the other roles read.
+The roles are duck-typed: nothing has to inherit from these.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from rlpyt.utils.types import Nested
 
 @runtime_checkable
 class Stateful(Protocol):
-    """Hands out all it would need to go on, and takes it back: arrays and plain values only."""
+    """An object whose state can be saved and restored: arrays and plain values only."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state; arrays in it may be the live ones, so copy or save before going on."""
+        """Return the state; arrays in it may be the live ones: copy or save them at once."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``."""
+        """Resume from ``state``."""
 
 
 class EnvLike(Protocol):
@@ -58,6 +57,10 @@ class AgentLike(Protocol):
     def parameters(self) -> Any: ...
 
     def data_parallel(self) -> Any: ...
+
+    def async_cpu(self, share_memory: bool = True) -> None: ...
+
+    def send_shared_memory(self) -> None: ...
 
     def initialize(
         self,
@@ -102,6 +105,7 @@ class AlgoLike(Protocol):
     opt_info_fields: tuple[str, ...]
     bootstrap_value: bool
     update_counter: int
+    min_itr_learn: int
     discount: float
 
     @property
@@ -118,7 +122,9 @@ class AlgoLike(Protocol):
         rank: int = 0,
     ) -> None: ...
 
-    def optimize_agent(self, itr: int, samples: Nested = None) -> Any: ...
+    def optimize_agent(
+        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
+    ) -> Any: ...
 
     def optim_state_dict(self) -> Any: ...
 
@@ -127,6 +133,27 @@ class AlgoLike(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class AsyncAlgoLike(AlgoLike, Protocol):
+    """An algorithm that trains from a shared replay buffer while another process samples."""
+
+    replay_ratio: float
+    updates_per_optimize: int
+
+    def async_initialize(
+        self,
+        agent: Any,
+        sampler_n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool,
+        examples: Nested,
+        world_size: int = 1,
+    ) -> Any: ...
+
+    def optim_initialize(self, rank: int = 0) -> None: ...
+
+    def samples_to_buffer(self, samples: Nested) -> Nested: ...
 
 
 class SamplerLike(Protocol):
@@ -150,3 +177,40 @@ class SamplerLike(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class AsyncSamplerLike(Protocol):
+    """A sampler that fills two batches in turn, in a process of its own."""
+
+    batch_spec: BatchSpec
+    mid_batch_reset: bool
+    start_method: str | None
+
+    def async_initialize(
+        self,
+        agent: Any,
+        bootstrap_value: bool = False,
+        traj_info_kwargs: dict[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> Any: ...
+
+    def initialize(self, affinity: Any) -> Any: ...
+
+    def obtain_samples(self, itr: int, db_idx: int) -> list[Any]: ...
+
+    def evaluate_agent(self, itr: int) -> list[Any]: ...
+
+    def shutdown(self) -> None: ...
+
+
+class RunnerLike(Protocol):
+    """A runner as callbacks see it."""
+
+    algo: Any
+    agent: Any
+    sampler: Any
+    n_itr: int
+
+    def stop(self) -> None: ...
+
+    def get_itr_snapshot(self, itr: int) -> dict[str, Any]: ...

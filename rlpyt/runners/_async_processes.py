@@ -1,68 +1,92 @@
-"""What the processes of an asynchronous run do which sample, and which copy what was sampled."""
+"""The sampler, memory-copier and optimizer processes of an asynchronous run."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from rlpyt.core.protocols import AgentLike, AsyncAlgoLike, AsyncSamplerLike
+from rlpyt.runners._process_group import NO_LIMIT, backend_for
+from rlpyt.runners.base import prepare_process
 from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import Heartbeat, heartbeat_paused
+from rlpyt.utils.processes.child import Heartbeat, delay_secondary_error, heartbeat_paused
+from rlpyt.utils.processes.primitives import Barrier, Semaphore
+from rlpyt.utils.processes.supervisor import Supervisor
+from rlpyt.utils.seed import set_seed
 from rlpyt.utils.types import Nested
+
+
+def make_control(pool: Supervisor, world_size: int, is_limited: bool) -> AttrDict:
+    """Make the semaphores and values that all processes share.
+
+    Args:
+        pool: processes of the run.
+        world_size: number of optimizers.
+        is_limited: whether the sampler waits for the optimizer.
+
+    Returns:
+        ``quit``: whether everything is sampled and copied; ``stop``: whether the sampler shall end
+        early; ``end``: semaphore that lets each process end, released once for each.
+        ``sample_ready``, ``sample_copied``: semaphores of each batch, released when it is filled
+        and when it may be filled again. ``copy_turn``: semaphores of the copiers, released in the
+        sampler's order. ``batch_copied``: semaphore released for every batch that reached the
+        replay buffer, and at the end. ``sampler_itr``: index of the batch sampled last.
+        ``may_sample``: semaphore released for every batch that the sampler may fill; None if it
+        never waits. ``eval_time``: seconds spent in evaluation. For the optimizers of other ranks,
+        ``quit_opt``: whether to end; ``opt_itr``: iteration of the sampler at the next update;
+        ``opt_throttle``: barrier before each update.
+    """
+    context = pool.context
+    ctrl = AttrDict(
+        quit=context.RawValue("b", False),
+        stop=context.RawValue("b", False),
+        end=Semaphore(pool),
+        sample_ready=[Semaphore(pool), Semaphore(pool)],
+        sample_copied=[Semaphore(pool), Semaphore(pool)],
+        copy_turn=[Semaphore(pool), Semaphore(pool)],
+        batch_copied=context.Semaphore(0),
+        sampler_itr=context.RawValue("l", -1),
+        may_sample=Semaphore(pool) if is_limited else None,
+        eval_time=context.RawValue("d", 0.0),
+        quit_opt=context.RawValue("b", False),
+        opt_itr=context.RawValue("l", 0),
+        opt_throttle=Barrier(pool, world_size) if world_size > 1 else None,
+    )
+    for semaphore in (*ctrl.sample_copied, ctrl.copy_turn[0]):
+        semaphore.release()
+    return ctrl
+
 
 # --- The sampler ----------------------------------------------------------------------------------
 
 
 def run_async_sampler(
-    sampler: Any,
+    sampler: AsyncSamplerLike,
     affinity: Any,
     ctrl: Any,
     traj_infos_queue: Any,
     n_itr: int,
+    eval_itrs: int | None = None,
     heartbeat: Heartbeat | None = None,
 ) -> None:
     """Fill both batches in turn, ``n_itr`` in all.
 
     Args:
-        sampler: ``async_initialize`` has been called in the process of the runner.
-        affinity: for ``sampler.initialize``.
-        ctrl: of :func:`~rlpyt.runners._async_control.make_control`.
-        traj_infos_queue: takes the trajectory infos.
+        sampler: sampler after ``async_initialize``, which was called in the process of the runner.
+        affinity: argument of ``sampler.initialize``.
+        ctrl: result of :func:`make_control`.
+        traj_infos_queue: queue for trajectory infos.
         n_itr: number of batches.
+        eval_itrs: number of batches from one evaluation to the next; None for no evaluation. With
+            evaluations only their trajectory infos are sent, those of each followed by None.
         heartbeat: tells the runner when this process is at work.
     """
-    _sample(sampler, affinity, ctrl, traj_infos_queue, n_itr, None, heartbeat)
-
-
-def run_async_sampler_eval(
-    sampler: Any,
-    affinity: Any,
-    ctrl: Any,
-    traj_infos_queue: Any,
-    n_itr: int,
-    eval_itrs: int,
-    heartbeat: Heartbeat | None = None,
-) -> None:
-    """The same, with evaluations: before the first batch, after every ``eval_itrs``, at the end.
-
-    Only trajectory infos of evaluations are sent; None follows those of each.
-    """
-    _sample(sampler, affinity, ctrl, traj_infos_queue, n_itr, eval_itrs, heartbeat)
-
-
-def _sample(
-    sampler: Any,
-    affinity: Any,
-    ctrl: Any,
-    queue: Any,
-    n_itr: int,
-    eval_itrs: int | None,
-    heartbeat: Heartbeat | None,
-) -> None:
-    # Files and other sinks of the log are the runner's; the console is for all.
+    # Files and other sinks of the log belong to the runner; the console is shared.
     with logger.using(logger.Logger()):
         try:
             sampler.initialize(affinity)
@@ -71,46 +95,59 @@ def _sample(
                     break
                 with heartbeat_paused(heartbeat):
                     if eval_itrs is not None and itr % eval_itrs == 0:
-                        _evaluate(sampler, ctrl, queue, itr)
-                    _await_turn(ctrl, itr)
-                _fill(sampler, ctrl, queue, itr, eval_itrs is None)
+                        _evaluate(sampler, ctrl, traj_infos_queue, itr)
+                    if ctrl.may_sample is not None:
+                        ctrl.may_sample.acquire()
+                    ctrl.sample_copied[itr % 2].acquire()
+                traj_infos = sampler.obtain_samples(itr, itr % 2)
+                if eval_itrs is None:
+                    for traj_info in traj_infos:
+                        traj_infos_queue.put(traj_info)
+                ctrl.sampler_itr.value = itr
+                ctrl.sample_ready[itr % 2].release()
             with heartbeat_paused(heartbeat):
                 if eval_itrs is not None:
-                    _evaluate(sampler, ctrl, queue, ctrl.sampler_itr.value + 1)
-                for signal in ctrl.sample_copied:
-                    signal.acquire()  # Everything has reached the replay buffer.
+                    _evaluate(sampler, ctrl, traj_infos_queue, ctrl.sampler_itr.value + 1)
+                for semaphore in ctrl.sample_copied:
+                    semaphore.acquire()  # Everything has reached the replay buffer.
             ctrl.quit.value = True
-            for signal in (*ctrl.sample_ready, ctrl.batch_copied):
-                signal.release()
+            for semaphore in (*ctrl.sample_ready, ctrl.batch_copied):
+                semaphore.release()
         finally:
             sampler.shutdown()
     with heartbeat_paused(heartbeat):
         ctrl.end.acquire()
 
 
-def _await_turn(ctrl: Any, itr: int) -> None:
-    """Wait until the optimizer needs a batch, and the one before last was copied."""
-    if ctrl.may_sample is not None:
-        ctrl.may_sample.acquire()
-    ctrl.sample_copied[itr % 2].acquire()
+def run_async_sampler_eval(
+    sampler: AsyncSamplerLike,
+    affinity: Any,
+    ctrl: Any,
+    traj_infos_queue: Any,
+    n_itr: int,
+    eval_itrs: int,
+    heartbeat: Heartbeat | None = None,
+) -> None:
+    """Fill both batches in turn, and evaluate: at the start, after every ``eval_itrs``, at the end.
+
+    Args:
+        sampler: see :func:`run_async_sampler`.
+        affinity: see :func:`run_async_sampler`.
+        ctrl: see :func:`run_async_sampler`.
+        traj_infos_queue: queue for the trajectory infos of evaluations; None follows those of each.
+        n_itr: number of batches.
+        eval_itrs: number of batches from one evaluation to the next.
+        heartbeat: tells the runner when this process is at work.
+    """
+    run_async_sampler(sampler, affinity, ctrl, traj_infos_queue, n_itr, eval_itrs, heartbeat)
 
 
-def _fill(sampler: Any, ctrl: Any, queue: Any, itr: int, is_reported: bool) -> None:
-    db_idx = itr % 2
-    traj_infos = sampler.obtain_samples(itr, db_idx)
-    if is_reported:
-        for traj_info in traj_infos:
-            queue.put(traj_info)
-    ctrl.sampler_itr.value = itr
-    ctrl.sample_ready[db_idx].release()
-
-
-def _evaluate(sampler: Any, ctrl: Any, queue: Any, itr: int) -> None:
+def _evaluate(sampler: AsyncSamplerLike, ctrl: Any, traj_infos_queue: Any, itr: int) -> None:
     start = time.time()
     traj_infos = sampler.evaluate_agent(itr)
     ctrl.eval_time.value += time.time() - start
     for traj_info in (*traj_infos, None):
-        queue.put(traj_info)
+        traj_infos_queue.put(traj_info)
 
 
 # --- Memory copiers -------------------------------------------------------------------------------
@@ -127,39 +164,155 @@ def memory_copier(
     """Copy one of the two batches to the replay buffer, whenever it is filled.
 
     Args:
-        sample_buffer: [T,B,...], numpy.
-        samples_to_buffer: of the algorithm: what is stored of a batch of torch tensors.
-        replay_buffer: in shared memory.
-        ctrl: of :func:`~rlpyt.runners._async_control.make_control`; or ``quit``, ``sample_ready``
-            and ``sample_copied`` of this batch alone, as rlpyt 0.1.2 gave it.
-        db_idx: which of the two batches it is.
+        sample_buffer: [T,B,...] batch, of numpy arrays.
+        samples_to_buffer: method of the algorithm that selects what is stored of a batch.
+        replay_buffer: replay buffer in shared memory.
+        ctrl: result of :func:`make_control`.
+        db_idx: index of the batch, 0 or 1.
         heartbeat: tells the runner when this process is at work.
     """
     torch.set_num_threads(1)
     samples = torchify_buffer(sample_buffer)
-    is_of_both = isinstance(ctrl.sample_ready, (list, tuple))
-    ready, copied = (
-        signal[db_idx] if is_of_both else signal
-        for signal in (ctrl.sample_ready, ctrl.sample_copied)
-    )
     while True:
         with heartbeat_paused(heartbeat):
-            ready.acquire()
+            ctrl.sample_ready[db_idx].acquire()
         if ctrl.quit.value:
             break
         entries = samples_to_buffer(samples)
-        if is_of_both:
-            with heartbeat_paused(heartbeat):
-                ctrl.copy_turn[db_idx].acquire()
-        replay_buffer.append_samples(entries)
-        if is_of_both:
-            ctrl.copy_turn[1 - db_idx].release()
-            ctrl.batch_copied.release()
-        copied.release()
-    if is_of_both:
         with heartbeat_paused(heartbeat):
-            ctrl.end.acquire()
+            ctrl.copy_turn[db_idx].acquire()
+        replay_buffer.append_samples(entries)
+        ctrl.copy_turn[1 - db_idx].release()
+        ctrl.batch_copied.release()
+        ctrl.sample_copied[db_idx].release()
+    with heartbeat_paused(heartbeat):
+        ctrl.end.acquire()
 
 
 def placeholder(x: Any) -> None:
-    """Does nothing; a name of rlpyt."""
+    """Do nothing; kept for programs written against rlpyt 0.1.2."""
+
+
+# --- Optimizers -----------------------------------------------------------------------------------
+
+
+class AsyncOptWorker:
+    """Trains along with the runner and averages gradients with it; logs nothing.
+
+    Args:
+        rank: rank among the optimizers, 1 or more.
+        world_size: number of optimizers.
+        algo: algorithm with the shared replay buffer.
+        agent: agent that is trained.
+        n_itr: iterations of the sampler.
+        affinity: affinity of this optimizer.
+        seed: seed of this process.
+        ctrl: result of :func:`make_control`.
+        port: port at which all optimizers connect.
+    """
+
+    heartbeat: Heartbeat | None = None
+
+    def __init__(
+        self,
+        rank: int,
+        world_size: int,
+        algo: AsyncAlgoLike,
+        agent: AgentLike,
+        n_itr: int,
+        affinity: Mapping[str, Any],
+        seed: int,
+        ctrl: Any,
+        port: int | None,
+    ) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self.algo = algo
+        self.agent = agent
+        self.n_itr = n_itr
+        self.affinity = affinity
+        self.seed = seed
+        self.ctrl = ctrl
+        self.port = port
+
+    def optimize(self) -> None:
+        """Train until the runner ends the run."""
+        with logger.using(logger.Logger()):
+            self.startup()
+            itr = 0
+            while True:
+                with heartbeat_paused(self.heartbeat):
+                    self.ctrl.opt_throttle.wait()
+                if self.ctrl.quit_opt.value:
+                    break
+                self.agent.train_mode(itr)
+                self.algo.optimize_agent(itr, sampler_itr=self.ctrl.opt_itr.value)
+                itr += 1
+            self.shutdown()
+        with heartbeat_paused(self.heartbeat):
+            self.ctrl.end.acquire()
+
+    def startup(self) -> None:
+        """Prepare the process, and make the optimizer."""
+        set_seed(self.seed)
+        with heartbeat_paused(self.heartbeat):
+            self.ctrl.opt_throttle.wait()  # The runner notices failures before this point.
+        prepare_optimizer(
+            self.algo, self.agent, self.affinity, self.rank, self.world_size, self.port
+        )
+
+    def shutdown(self) -> None:
+        """Leave the process group of the optimizers."""
+        torch.distributed.destroy_process_group()
+
+
+def run_optimizer(worker: AsyncOptWorker, heartbeat: Heartbeat | None = None) -> None:
+    """Run the process of an optimizer above rank 0."""
+    worker.heartbeat = heartbeat
+    try:
+        worker.optimize()
+    except BaseException as error:
+        delay_secondary_error(error, heartbeat)
+        raise
+
+
+def prepare_optimizer(
+    algo: AsyncAlgoLike,
+    agent: AgentLike,
+    affinity: Mapping[str, Any],
+    rank: int,
+    world_size: int,
+    port: int | None,
+) -> None:
+    """Prepare the process of an optimizer, give its agent its own model, and initialize ``algo``.
+
+    Args:
+        algo: algorithm after ``async_initialize``.
+        agent: agent on the CPU, in shared memory.
+        affinity: ``cpus``, ``torch_threads``, ``cuda_idx`` and ``set_affinity``, all optional.
+        rank: rank among the optimizers.
+        world_size: number of optimizers.
+        port: port at which they connect; None for a single one.
+    """
+    threads = affinity.get("torch_threads", affinity.get("master_torch_threads"))
+    prepare_process(
+        dict(
+            master_cpus=affinity.get("cpus", affinity.get("master_cpus")),
+            master_torch_threads=threads,
+            set_affinity=affinity.get("set_affinity", True),
+        )
+    )
+    if world_size > 1 and not torch.distributed.is_initialized():
+        torch.distributed.init_process_group(
+            backend=backend_for(affinity),
+            init_method=f"tcp://127.0.0.1:{port}",
+            rank=rank,
+            world_size=world_size,
+            timeout=NO_LIMIT,  # The runner watches for processes that take too long.
+        )
+    agent.to_device(affinity.get("cuda_idx"))
+    # On the CPU too, the trained model is separate from the one that samplers read.
+    agent.async_cpu(share_memory=False)
+    if world_size > 1:
+        agent.data_parallel()
+    algo.optim_initialize(rank)

@@ -1,43 +1,135 @@
-"""The processes of a synchronous run other than rank 0: they train along, and log nothing."""
+"""The runners of a synchronous run's other processes, and what they share with rank 0."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlpyt.runners._member import TeamMember
-from rlpyt.runners._team import Team, connect_store
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+import torch
+
+from rlpyt.core.protocols import AgentLike, AlgoLike, SamplerLike
+from rlpyt.runners._process_group import (
+    CONTINUE,
+    SEND_STATE,
+    STOP,
+    ProcessGroup,
+    connect_store,
+)
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlBase, MinibatchRlEval
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import delay_secondary_error
+from rlpyt.utils.processes.child import Heartbeat, delay_secondary_error, heartbeat_paused
 
 
-class SyncWorkerMixin(TeamMember):
+class DistributedRunner(MinibatchRlBase):
+    """A runner that iterates and logs in step with those of other processes; rank 0 logs for all.
+
+    Attributes:
+        group: the processes that train together; None in a run of one process.
+        par: objects that the processes of this machine share, see ``SyncRlMixin.build_par_objs``.
+        heartbeat: tells rank 0 when this process is at work; None in rank 0.
+    """
+
+    group: ProcessGroup | None = None
+    par: Any
+    heartbeat: Heartbeat | None = None
+    rank_timeout_s: float | None = 1800.0
+
+    _stop_requested = False
+    _failed = False
+    _others_wait = False
+
+    def startup(self) -> int:
+        """Start as in one process, and begin together with the others."""
+        self._stop_requested = self._failed = False
+        n_itr = super().startup()
+        if self.group is not None:
+            start = time.time()
+            self.group.broadcast()
+            waited = time.time() - start
+            self._start_time += waited
+            self._last_time += waited
+        return n_itr
+
+    def _make_data_parallel(self) -> None:
+        # Not before: what the sampler has forked must not hold connections of this process.
+        assert self.group is not None
+        if self.par.barrier is not None:
+            with heartbeat_paused(self.heartbeat):
+                self.par.barrier.wait()
+        self.group.join()
+        if self.group.backend == "nccl":
+            torch.cuda.set_device(self.affinity["cuda_idx"])
+        super()._make_data_parallel()
+        self.group.share_state(self.agent)
+
+    def stop(self) -> None:
+        """End the run in all processes, with a last log row.
+
+        Takes effect at once if called while a row is logged, after the next iteration otherwise.
+        """
+        if self.group is None:
+            super().stop()
+        self._stop_requested = True
+
+    def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
+        """Keep what one iteration reports; rank 0 gets the trajectories of all processes."""
+        if self.group is not None:
+            traj_infos, is_last = self.group.end_iteration(traj_infos, self._stop_requested)
+            self._stopping = self._stopping or is_last
+        super().store_diagnostics(itr, traj_infos, opt_info)
+
+    def _measure_and_log(self, itr: int) -> None:
+        self._others_wait = self.group is not None
+        super()._measure_and_log(itr)
+        self._others_wait = False
+        if self.group is None:
+            return
+        command = self.group.broadcast(STOP if self._stop_requested else CONTINUE)
+        while self.rank > 0 and command == SEND_STATE:
+            self.group.gather(super().state_dict())
+            command = self.group.broadcast()
+        self._stopping = self._stopping or command == STOP
+
+    def shutdown(self) -> None:
+        """Shut down as in one process, and leave the process group."""
+        try:
+            super().shutdown()
+            if self.group is not None and not self._failed:
+                self.group.broadcast()
+        finally:
+            if self.group is not None:
+                self.group.leave()
+
+    def _shutdown_after_failure(self) -> None:
+        self._failed = True
+        super()._shutdown_after_failure()
+
+
+class SyncWorkerMixin(DistributedRunner):
     """Makes a runner one of the other processes: the same loop, which reports to rank 0.
 
     Args:
-        algo: as in rank 0, not initialized.
-        agent: as in rank 0, not initialized.
-        sampler: as in rank 0, not initialized.
-        n_steps: of the whole run, over all processes.
-        seed: of this process.
-        affinity: of this process.
-        log_interval_steps: between log rows, over all processes.
-        rank: of this process, from 1.
+        algo: algorithm of rank 0, not initialized.
+        agent: agent of rank 0, not initialized.
+        sampler: sampler of rank 0, not initialized.
+        n_steps: steps of the whole run, over all processes.
+        seed: seed of this process.
+        affinity: affinity of this process.
+        log_interval_steps: steps from one log row to the next, over all processes.
+        rank: rank of this process, from 1.
         world_size: number of processes.
-        port: at which rank 0 waits on this machine; None under ``torchrun``.
+        port: port of the store that rank 0 hosts on this machine; None under ``torchrun``.
         backend: "gloo" or "nccl".
-        par: what the processes share, see ``SyncRlMixin.build_par_objs``.
+        par: objects that the processes share, see ``SyncRlMixin.build_par_objs``.
     """
-
-    heartbeat: Any = None
 
     def __init__(
         self,
-        algo: Any,
-        agent: Any,
-        sampler: Any,
+        algo: AlgoLike,
+        agent: AgentLike,
+        sampler: SamplerLike,
         n_steps: float,
         seed: int,
         affinity: Mapping[str, Any],
@@ -66,11 +158,12 @@ class SyncWorkerMixin(TeamMember):
             super().train()
 
     def startup(self) -> int:
-        """Start as rank 0 does."""
-        if self.team is None:
+        """Connect to rank 0, unless a launcher has done so, and start as it does."""
+        if self.group is None:
             store = connect_store(self.port or 0, self.world_size)
-            limit = self.par.rank_timeout_s
-            self.team = Team(self.rank, self.world_size, self.backend, store, limit)
+            self.group = ProcessGroup(
+                self.rank, self.world_size, self.backend, store, self.rank_timeout_s
+            )
         return super().startup()
 
     def initialize_logging(self) -> None:
@@ -101,15 +194,15 @@ class SyncWorkerEval(SyncWorkerMixin, MinibatchRlEval):
 
 
 def run_worker(
-    WorkerCls: Any, worker_kwargs: dict[str, Any], resume_state: Any, heartbeat: Any
+    WorkerCls: Any,
+    worker_kwargs: dict[str, Any],
+    rank_timeout_s: float | None,
+    resume_state: dict[str, Any] | None,
+    heartbeat: Heartbeat,
 ) -> None:
-    """What the process of a rank does."""
+    """Run the process of one rank above 0."""
     worker = WorkerCls(**worker_kwargs)
+    worker.rank_timeout_s = rank_timeout_s
     worker.heartbeat = heartbeat
     worker._resume_state = resume_state
     worker.train()
-
-
-def backend_of(affinity: Mapping[str, Any]) -> str:
-    """By which library processes with such an affinity average their gradients."""
-    return "gloo" if affinity.get("cuda_idx") is None else "nccl"

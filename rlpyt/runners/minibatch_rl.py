@@ -1,7 +1,7 @@
 """The synchronous loop: sample a batch, learn from it, again; log now and then.
 
 The two runners differ in where performance is measured: online, over a window of the trajectories
-which the training batches completed, or offline, in evaluation environments before each log row.
+completed in training batches, or offline, in evaluation environments before each log row.
 """
 
 from __future__ import annotations
@@ -11,42 +11,64 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlpyt.runners._minibatch_log import MinibatchLog
-from rlpyt.runners._process import prepare_process
-from rlpyt.runners._roles import check_for_sync
-from rlpyt.runners._settings import at_least_one, check_one_affinity, checked_callbacks
+from rlpyt.core.protocols import AgentLike, AlgoLike, SamplerLike
+from rlpyt.runners._checks import (
+    at_least_one,
+    check_one_affinity,
+    check_sync_roles,
+    checked_callbacks,
+)
+from rlpyt.runners._run_state import resume_run, run_state
+from rlpyt.runners.base import BaseRunner, prepare_process
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import make_seed, set_seed
 
+NAN = float("nan")
 
-class MinibatchRlBase(MinibatchLog):
-    """The loop, its start and its end.
+
+class MinibatchRlBase(BaseRunner):
+    """Base class of the synchronous runners: the loop, its start and end, and its log.
 
     An iteration (itr) is one sampler batch and one call of ``algo.optimize_agent``; steps are
     environment steps over all processes.
 
     Args:
-        algo: learns from batches.
-        agent: acts and is trained.
-        sampler: gives batches, and evaluates.
-        n_steps: of the whole run, rounded up to whole log intervals.
-        seed: of everything random; drawn from the clock if None.
+        algo: algorithm that learns from batches.
+        agent: agent that acts and is trained.
+        sampler: source of batches and evaluations.
+        n_steps: steps of the whole run, rounded up to whole log intervals.
+        seed: seed of everything random; drawn from the clock if None.
         affinity: ``cuda_idx``, ``master_cpus``, ``master_torch_threads``, ``workers_cpus``, ...
-        log_interval_steps: between log rows.
-        callbacks: told what happens, see :class:`~rlpyt.runners.callbacks.Callback`.
+        log_interval_steps: steps from one log row to the next.
+        callbacks: hooks into the run, see :class:`~rlpyt.runners.callbacks.Callback`.
+
+    Attributes:
+        itr_batch_size: environment steps of an iteration, over all processes.
+        min_itr_learn: first iteration with a snapshot.
+        start_itr: first iteration; above 0 in a resumed run.
     """
 
+    sampler: SamplerLike
     affinity: Mapping[str, Any]
     rank = 0
+    itr_batch_size: int
+    min_itr_learn: int
+    start_itr = 0
+
+    _cum_eval_time = 0.0
+    _cum_completed_trajs = 0
+    _itr = -1  # The last one that was stored.
+    _n_itrs_logged = 0
+    _resume_state: dict[str, Any] | None = None
 
     def __init__(
         self,
-        algo: Any,
-        agent: Any,
-        sampler: Any,
+        algo: AlgoLike,
+        agent: AgentLike,
+        sampler: SamplerLike,
         n_steps: float,
         seed: int | None = None,
         affinity: Mapping[str, Any] | None = None,
@@ -60,8 +82,8 @@ class MinibatchRlBase(MinibatchLog):
         affinity = {} if affinity is None else affinity
         save__init__args(locals())
         # Before ``algo.initialize`` this is 0 for the library's algorithms, so that every run is
-        # evaluated and logged from its start; an algorithm which sets it earlier is respected.
-        self.min_itr_learn = getattr(algo, "min_itr_learn", 0)
+        # evaluated and logged from its start; an algorithm that sets it earlier is respected.
+        self.min_itr_learn = algo.min_itr_learn
         self.callbacks = checked_callbacks(callbacks)
 
     def train(self) -> None:
@@ -75,21 +97,18 @@ class MinibatchRlBase(MinibatchLog):
                     break
                 logger.set_iteration(itr)
                 with logger.prefix(f"itr #{itr} "):
-                    self._iterate(itr)
+                    self.agent.sample_mode(itr)
+                    samples, traj_infos = self.sampler.obtain_samples(itr)
+                    self.agent.train_mode(itr)
+                    opt_info = self.algo.optimize_agent(itr, samples)
+                    self.store_diagnostics(itr, traj_infos, opt_info)
+                    if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
+                        self._measure_and_log(itr)
             logger.log("Training complete.")
         except BaseException:
             self._shutdown_after_failure()
             raise
         self.shutdown()
-
-    def _iterate(self, itr: int) -> None:
-        self.agent.sample_mode(itr)
-        samples, traj_infos = self.sampler.obtain_samples(itr)
-        self.agent.train_mode(itr)
-        opt_info = self.algo.optimize_agent(itr, samples)
-        self.store_diagnostics(itr, traj_infos, opt_info)
-        if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
-            self._measure_and_log(itr)
 
     # --- Start and end ---------------------------------------------------------------------------
 
@@ -102,7 +121,7 @@ class MinibatchRlBase(MinibatchLog):
         Raises:
             ValueError: if the sampler or the affinity is for another runner.
         """
-        check_for_sync(self)
+        check_sync_roles(self)
         check_one_affinity(self.affinity)
         prepare_process(self.affinity)
         if self.seed is None:
@@ -112,7 +131,7 @@ class MinibatchRlBase(MinibatchLog):
             agent=self.agent,
             affinity=self.affinity,
             seed=self.seed + 1,
-            bootstrap_value=getattr(self.algo, "bootstrap_value", False),
+            bootstrap_value=self.algo.bootstrap_value,
             traj_info_kwargs=self.get_traj_info_kwargs(),
             rank=self.rank,
             world_size=self.world_size,
@@ -141,6 +160,14 @@ class MinibatchRlBase(MinibatchLog):
         """Let the agent train together with those of other processes."""
         self.agent.data_parallel()
 
+    def get_n_itr(self) -> int:
+        """Return the iterations: ``n_steps``, rounded up to whole log intervals, at least one."""
+        self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
+        n_intervals = -(-(self.n_steps // self.itr_batch_size) // self.log_interval_itrs) or 1
+        self._set_n_itr(n_intervals, self.itr_batch_size)
+        logger.log(f"Running {self.n_itr} iterations of minibatch RL.")
+        return self.n_itr
+
     def shutdown(self) -> None:
         """Close the progress bar and the sampler."""
         if self.pbar is not None:
@@ -150,29 +177,126 @@ class MinibatchRlBase(MinibatchLog):
         finally:
             self.sampler.shutdown()
 
-    def get_n_itr(self) -> int:
-        """Number of iterations: ``n_steps``, rounded up to whole log intervals, at least one."""
-        self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
-        n_intervals = -(-(self.n_steps // self.itr_batch_size) // self.log_interval_itrs) or 1
-        self._set_n_itr(n_intervals, self.itr_batch_size)
-        logger.log(f"Running {self.n_itr} iterations of minibatch RL.")
-        return self.n_itr
-
-    # --- Where performance is measured ------------------------------------------------------------
+    # --- The log ---------------------------------------------------------------------------------
 
     def _evaluate_before_training(self) -> None:
-        """Log the untrained agent, where that can be done without training samples."""
+        """Log the untrained agent, if that takes no training samples."""
 
     def _measure_and_log(self, itr: int) -> None:
         raise NotImplementedError
 
+    def initialize_logging(self) -> None:
+        """Set all counters and clocks to their start."""
+        super().initialize_logging()
+        self._cum_time = self._cum_eval_time = 0.0
+        self._cum_completed_trajs = self._n_itrs_logged = 0
+        self._itr = -1
+
+    def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
+        """Keep what one iteration reports until the next log row."""
+        self._cum_completed_trajs += len(traj_infos)
+        self._store_opt_info(opt_info)
+        self._itr = itr
+        if self.pbar is not None:
+            self.pbar.update((itr + 1) % self.log_interval_itrs)
+        self._notify("on_itr", itr, traj_infos, opt_info)
+
+    def log_diagnostics(
+        self,
+        itr: int,
+        traj_infos: Sequence[Any] | None = None,
+        eval_time: float = 0,
+        prefix: str = "Diagnostics/",
+    ) -> None:
+        """Save a snapshot, and write one row of all counters and statistics to the log.
+
+        Args:
+            itr: present iteration.
+            traj_infos: trajectories for the statistics; None for those of the window.
+            eval_time: time spent in evaluation since the last row, in seconds.
+            prefix: prefix of the keys about the run itself.
+        """
+        if self.pbar is not None:
+            self.pbar.stop()
+        if itr >= self.min_itr_learn - 1:
+            self.save_itr_snapshot(itr)
+        with logger.tabular_prefix(prefix):
+            self._log_progress(itr, eval_time)
+        self._write_row(itr, traj_infos)
+
+    def _log_progress(self, itr: int, eval_time: float) -> None:
+        """Record counters, and rates since the last row: NaN while nothing has happened."""
+        n_itrs_done = self._n_itrs_done(itr)
+        cum_steps = n_itrs_done * self.itr_batch_size
+        new_steps = cum_steps - self._n_itrs_logged * self.itr_batch_size
+        now, updates = time.time(), self.algo.update_counter
+        new_updates = updates - self._last_update_counter
+        batch_size = self.algo.batch_size * self.world_size
+        train_time = now - self._last_time - eval_time
+        has_rates = new_steps != 0 and train_time > 0
+        self._cum_time = now - self._start_time
+        self._last_time, self._last_update_counter = now, updates
+        self._n_itrs_logged = n_itrs_done
+        if self._eval:
+            logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
+        logger.record_tabular("Iteration", itr)
+        logger.record_tabular("CumTime (s)", self._cum_time)
+        logger.record_tabular("CumSteps", cum_steps)
+        logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
+        logger.record_tabular("CumUpdates", updates)
+        logger.record_tabular("StepsPerSecond", new_steps / train_time if has_rates else NAN)
+        logger.record_tabular("UpdatesPerSecond", new_updates / train_time if has_rates else NAN)
+        replay_ratio = new_updates * batch_size / new_steps if has_rates else NAN
+        logger.record_tabular("ReplayRatio", replay_ratio)
+        logger.record_tabular("CumReplayRatio", updates * batch_size / max(cum_steps, 1))
+
+    def _n_itrs_done(self, itr: int) -> int:
+        """Iterations that are over when ``itr`` is logged: none, in an evaluation at the start."""
+        return 0 if itr == 0 and self._itr < 0 else itr + 1
+
+    def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
+        """Return what is saved at each log row, to use the agent: tensors and numbers only."""
+        return {
+            "itr": itr,
+            "cum_steps": self._n_itrs_done(itr) * self.itr_batch_size,
+            "agent_state_dict": self.agent.state_dict(),
+            "optimizer_state_dict": self.algo.optim_state_dict(),
+        }
+
+    def save_itr_snapshot(self, itr: int) -> None:
+        """Save the snapshot as the logger's snapshot mode says."""
+        logger.log("saving snapshot...")
+        logger.save_itr_params(itr, self.get_itr_snapshot(itr))
+        logger.log("saved")
+
+    # --- State -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state after the present iteration, to resume from, with the replay buffer.
+
+        Arrays in it are the live ones: save it before the next iteration.
+        """
+        return run_state(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let :meth:`train` resume from ``state`` rather than begin at the start.
+
+        Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
+        larger. A subclass with a ``train`` of its own begins its loop at ``self.start_itr``, which
+        ``startup`` has set by then.
+        """
+        self._resume_state = state
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        resume_run(self, state)
+
 
 class MinibatchRl(MinibatchRlBase):
-    """Measures performance online, on the last trajectories which training completed.
+    """Measures performance online, on the last trajectories completed in training.
 
     Args:
         log_traj_window: number of trajectories.
-        **kwargs: of :class:`MinibatchRlBase`.
+        **kwargs: arguments of :class:`MinibatchRlBase`.
     """
 
     def __init__(self, log_traj_window: int = 100, **kwargs: Any) -> None:
@@ -203,7 +327,7 @@ class MinibatchRl(MinibatchRlBase):
         super().log_diagnostics(itr, prefix=prefix)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the run needs to go on, the window of trajectories included."""
+        """Return the state to resume from, with the window of trajectories."""
         return {
             **super().state_dict(),
             "traj_infos": [dict(info) for info in self._traj_infos],

@@ -13,19 +13,27 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from rlpyt.runners._checks import (
+    affinities_of_ranks,
+    check_cpus_in,
+    check_sync_roles,
+    check_time_limit,
+)
 from rlpyt.runners._crew import Crew
-from rlpyt.runners._member import TeamMember
-from rlpyt.runners._process import check_affinity
-from rlpyt.runners._roles import check_for_sync
-from rlpyt.runners._settings import affinities_of_ranks, check_time_limit
+from rlpyt.runners._process_group import (
+    SEND_STATE,
+    ProcessGroup,
+    backend_for,
+    host_store,
+    launcher_store,
+)
 from rlpyt.runners._sync_worker import (
+    DistributedRunner,
     SyncWorker as SyncWorker,
     SyncWorkerEval as SyncWorkerEval,
     SyncWorkerMixin as SyncWorkerMixin,
-    backend_of,
     run_worker,
 )
-from rlpyt.runners._team import SEND_STATE, Team, host_store, launcher_store
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.processes.launch import TorchrunRanks, torchrun_ranks
@@ -36,18 +44,18 @@ from rlpyt.utils.seed import make_seed
 _SEED_STEP = 100
 
 
-class SyncRlMixin(TeamMember):
+class SyncRlMixin(DistributedRunner):
     """Makes a runner the rank 0 of several processes; first base, before a runner.
 
     Args:
-        *args: of the runner. ``affinity`` is a list, with the affinity of each process; under
-            ``torchrun`` with those of the processes on this machine, or it is one mapping for all.
-            If these name a ``cuda_idx``, gradients are averaged by NCCL, else by gloo.
-        start_method: of the other processes: "fork", "forkserver" or "spawn"; None for the usual
-            one of the system.
-        rank_timeout_s: for how long a process may keep the others waiting, other than in
+        *args: arguments of the runner. ``affinity`` is a list, with the affinity of each process;
+            under ``torchrun`` of each process on this machine, or one mapping for all. With a
+            ``cuda_idx`` in it, gradients are averaged by NCCL, else by gloo.
+        start_method: start method of the other processes: "fork", "forkserver" or "spawn"; None for
+            the usual one of the system.
+        rank_timeout_s: longest time that a process may keep the others waiting, other than in
             evaluation; None for no limit.
-        **kwargs: of the runner.
+        **kwargs: further arguments of the runner.
 
     Raises:
         ValueError: if ``affinity`` does not fit the processes.
@@ -55,7 +63,8 @@ class SyncRlMixin(TeamMember):
 
     par = AttrDict(barrier=None)
     _crew: Crew | None = None
-    _explanation: WorkerError | None = None
+    _cause: WorkerError | None = None
+    _saved_ranks: list[Any] | None = None
 
     def __init__(
         self,
@@ -71,11 +80,11 @@ class SyncRlMixin(TeamMember):
 
     @property
     def WorkerCls(self) -> Any:
-        """The runner of the other processes."""
+        """Runner class of the other processes."""
         raise NotImplementedError(f"{type(self).__name__} does not define WorkerCls")
 
     def train(self) -> None:
-        """Run until ``n_steps``; under ``torchrun`` as the process which this one is.
+        """Run until ``n_steps``; under ``torchrun`` with the rank of this process.
 
         Raises:
             WorkerError: if another process failed; shows its own traceback.
@@ -88,22 +97,22 @@ class SyncRlMixin(TeamMember):
             super().train()
         except BaseException as error:
             if self._crew is not None and not self._failed:  # It failed as it ended.
-                self._explanation = self._crew.explain(error)
-            if self._explanation is not None:
-                raise self._explanation from error
+                self._cause = self._crew.explain(error)
+            if self._cause is not None:
+                raise self._cause from error
             raise
 
     def startup(self) -> int:
         """Start the other processes, then this one, and wait until all are ready."""
-        self.team = self._crew = self._explanation = None
+        self.group = self._crew = self._cause = None
         self.launch_workers()
         return super().startup()
 
     def launch_workers(self) -> None:
-        """Start the other processes, or find those which ``torchrun`` has started."""
+        """Start the other processes, or find those that ``torchrun`` has started."""
         place = torchrun_ranks()
-        check_for_sync(self)
-        check_affinity(self.affinities)
+        check_sync_roles(self)
+        check_cpus_in(self.affinities)
         self.affinity = self.affinities[0 if place is None else place.local_rank]
         self.rank = 0
         self.world_size = len(self.affinities) if place is None else place.world_size
@@ -111,37 +120,29 @@ class SyncRlMixin(TeamMember):
             self.seed = make_seed()
         if self.world_size == 1:
             return
-        backend = backend_of(self.affinity)
+        backend = backend_for(self.affinity)
         store = host_store(self.world_size) if place is None else launcher_store()
-        self.team = Team(0, self.world_size, backend, store, self.rank_timeout_s)
+        self.group = ProcessGroup(0, self.world_size, backend, store, self.rank_timeout_s)
         if place is not None:
-            self.team.agree_on("seed", self.seed)
+            self.group.agree_on("seed", self.seed)
             return
         self._crew = Crew(self.start_method, self.rank_timeout_s, "rank_timeout_s")
         if backend == "nccl":
             self._crew.check_cuda()
         self.par = self.build_par_objs(self.world_size)
-        self.par.setdefault("rank_timeout_s", self.rank_timeout_s)
-        states = self._resume_states()
+        states = self._saved_ranks or [None] * self.world_size
         for rank in range(1, self.world_size):
             kwargs = {
                 "WorkerCls": self.WorkerCls,
+                "rank_timeout_s": self.rank_timeout_s,
                 "resume_state": states[rank],
                 "worker_kwargs": self._worker_kwargs(rank, self.affinities[rank], store.port),
             }
             self._crew.start(run_worker, kwargs, f"rank {rank}")
 
     def build_par_objs(self, world_size: int) -> AttrDict:
-        """What the processes of one machine share: a ``barrier`` for their start.
-
-        Raises:
-            RuntimeError: if :meth:`launch_workers` of a subclass started no processes before.
-        """
-        if self._crew is None:
-            raise RuntimeError(
-                f"launch_workers() of {type(self).__name__} does not call that of its base class, "
-                "which connects the processes and watches them: extend it with super()"
-            )
+        """Make what the processes of one machine share: a ``barrier`` for their start."""
+        assert self._crew is not None
         return AttrDict(barrier=self._crew.barrier(world_size))
 
     def _worker_kwargs(self, rank: int, affinity: Any, port: int | None) -> dict[str, Any]:
@@ -158,7 +159,7 @@ class SyncRlMixin(TeamMember):
             "rank": rank,
             "world_size": self.world_size,
             "port": port,
-            "backend": backend_of(affinity),
+            "backend": backend_for(affinity),
             "par": self.par,
         }
 
@@ -166,11 +167,13 @@ class SyncRlMixin(TeamMember):
         self.world_size = place.world_size
         affinity = self.affinities[place.local_rank]
         store = launcher_store()
-        team = Team(place.rank, self.world_size, backend_of(affinity), store, self.rank_timeout_s)
-        self.seed = team.agree_on("seed", None)
+        group = ProcessGroup(
+            place.rank, self.world_size, backend_for(affinity), store, self.rank_timeout_s
+        )
+        self.seed = group.agree_on("seed", None)
         worker = self.WorkerCls(**self._worker_kwargs(place.rank, affinity, None))
-        worker.team = team
-        worker._resume_state = self._resume_states()[place.rank]
+        worker.group = group
+        worker._resume_state = None if self._saved_ranks is None else self._saved_ranks[place.rank]
         worker.train()
 
     def _make_data_parallel(self) -> None:
@@ -188,56 +191,54 @@ class SyncRlMixin(TeamMember):
 
     def _shutdown_after_failure(self) -> None:
         if self._crew is not None:
-            self._explanation = self._crew.explain(sys.exc_info()[1])
+            self._cause = self._crew.explain(sys.exc_info()[1])
         super()._shutdown_after_failure()
 
     # --- State -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the run needs to go on, of every process.
+        """Return the state of every process, to resume from.
 
         Raises:
-            RuntimeError: if called by anything but ``on_log`` of a callback: the other processes
-                can be asked only while they wait for the log row.
+            RuntimeError: if called outside of ``on_log`` of a callback: the other processes can
+                send their states only while they wait for the log row.
         """
         state = super().state_dict()
-        if self.team is None:
+        if self.group is None:
             return state
-        if not self._others_follow:
+        if not self._others_wait:
             raise RuntimeError(
-                "the state of a run of several processes can be had only while a row is logged: "
+                "the state of a run of several processes is available only while a row is logged: "
                 "save it in on_log of a callback, as SaveState does"
             )
-        self.team.follow(SEND_STATE)
-        return {"ranks": self.team.collect(state)}
+        self.group.broadcast(SEND_STATE)
+        return {"ranks": self.group.gather(state)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let :meth:`train` go on from ``state``, which comes from as many processes."""
+        """Let :meth:`train` resume from ``state``, saved by as many processes."""
         n_saved = len(state.get("ranks", [None]))
         place = torchrun_ranks()
         world_size = len(self.affinities) if place is None else place.world_size
         if n_saved != world_size:
             raise ValueError(
                 f"the state is of a run of {n_saved} processes, and this one has {world_size}: "
-                "resume with as many"
+                f"resume with {n_saved}"
             )
         self._saved_ranks = state.get("ranks", [state])
         super().load_state_dict(self._saved_ranks[0])
-
-    def _resume_states(self) -> list[Any]:
-        return getattr(self, "_saved_ranks", [None] * self.world_size)
 
 
 class SyncRl(SyncRlMixin, MinibatchRl):
     """Trains in several processes, and measures performance online, over the trajectories of all.
 
     Args:
-        *args: of :class:`SyncRlMixin` and :class:`~rlpyt.runners.minibatch_rl.MinibatchRl`.
+        *args: arguments of :class:`SyncRlMixin` and of
+            :class:`~rlpyt.runners.minibatch_rl.MinibatchRl`.
     """
 
     @property
     def WorkerCls(self) -> Any:
-        """The runner of the other processes."""
+        """Runner class of the other processes."""
         return SyncWorker
 
 
@@ -245,10 +246,11 @@ class SyncRlEval(SyncRlMixin, MinibatchRlEval):
     """Trains in several processes; rank 0 evaluates before each log row, and the others wait.
 
     Args:
-        *args: of :class:`SyncRlMixin` and :class:`~rlpyt.runners.minibatch_rl.MinibatchRlEval`.
+        *args: arguments of :class:`SyncRlMixin` and of
+            :class:`~rlpyt.runners.minibatch_rl.MinibatchRlEval`.
     """
 
     @property
     def WorkerCls(self) -> Any:
-        """The runner of the other processes."""
+        """Runner class of the other processes."""
         return SyncWorkerEval

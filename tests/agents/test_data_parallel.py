@@ -12,7 +12,7 @@ from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_v_agent import SacAgent as SacVAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.core.records import EnvSpaces
-from rlpyt.runners._team import Team, host_store
+from rlpyt.runners._process_group import ProcessGroup, host_store
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 
@@ -29,7 +29,7 @@ AGENTS = {
 
 @pytest.fixture
 def team():
-    team = Team(0, 1, "gloo", host_store(1), time_limit_s=20)
+    team = ProcessGroup(0, 1, "gloo", host_store(1), time_limit_s=20)
     team.join()
     yield team
     team.leave()

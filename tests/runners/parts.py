@@ -16,6 +16,7 @@ class CountingAlgo:
     bootstrap_value = False
     discount = 0.5
     batch_size = 10
+    min_itr_learn = 0
 
     def __init__(self, fail_at=None):
         self.update_counter = 0

@@ -191,7 +191,7 @@ class Leads(AtIteration):
         self.leads = []
 
     def on_itr(self, runner, itr, traj_infos, opt_info):
-        self.leads.append(runner.ctrl.sampler_itr.value + 1 - runner.throttle.itr)
+        self.leads.append(runner.ctrl.sampler_itr.value + 1 - runner.rate_limiter.itr)
 
 
 def test_sampler_waits_for_a_slow_optimizer(tmp_path):

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from rlpyt.core.records import EnvStep
-from rlpyt.runners._process import check_affinity, prepare_process
+from rlpyt.runners._checks import check_cpus_in
+from rlpyt.runners.base import prepare_process
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -53,7 +54,7 @@ def test_cpus_which_cannot_be_used_are_refused_with_their_place(affinity, place)
     """Only the CPUs of the master were looked at; a worker failed, or none was pinned, later."""
     before = psutil.Process().cpu_affinity()
     with pytest.raises(ValueError, match=re.escape(f"in affinity{place}")):
-        check_affinity(affinity)
+        check_cpus_in(affinity)
     assert psutil.Process().cpu_affinity() == before
 
 
@@ -70,7 +71,7 @@ def test_cpus_which_cannot_be_used_are_refused_with_their_place(affinity, place)
     ],
 )
 def test_what_can_be_kept_is_accepted(affinity):
-    check_affinity(affinity)
+    check_cpus_in(affinity)
 
 
 def test_a_worker_on_a_cpu_which_does_not_exist_is_refused_before_the_agent_is_made(tmp_path):

@@ -1,0 +1,361 @@
+"""The start, the end and the log of an asynchronous run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from rlpyt.core.protocols import AgentLike, AsyncAlgoLike, AsyncSamplerLike
+from rlpyt.runners._async_processes import (
+    AsyncOptWorker,
+    make_control,
+    memory_copier,
+    prepare_optimizer,
+    run_async_sampler,
+    run_optimizer,
+)
+from rlpyt.runners._checks import (
+    at_least_one,
+    check_async_affinity,
+    check_async_roles,
+    check_cpus_in,
+    check_time_limit,
+    checked_callbacks,
+)
+from rlpyt.runners._crew import Crew
+from rlpyt.runners.base import BaseRunner
+from rlpyt.runners.callbacks import Callback
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.launch import shared_memory_for
+from rlpyt.utils.processes.primitives import CountedQueue
+from rlpyt.utils.processes.supervisor import Supervisor
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.seed import make_seed, set_seed
+from rlpyt.utils.synchronize import find_port
+
+NAN = float("nan")
+
+
+class AsyncRun(BaseRunner):
+    """An asynchronous run without its loop: settings, processes, counters and log rows.
+
+    It starts a sampler, two copiers and the optimizers, of which this process is the first.
+
+    Attributes:
+        ctrl: semaphores and values that all processes share, see
+            :func:`~rlpyt.runners._async_processes.make_control`.
+        traj_infos_queue: queue of the trajectory infos that the sampler sends.
+        sampler_batch_size: environment steps of a batch.
+    """
+
+    algo: AsyncAlgoLike
+    sampler: AsyncSamplerLike
+    affinity: Mapping[str, Any]
+    throttle_sampler = True
+    process_timeout_s: float | None = 1800.0
+    ctrl: Any = None
+    traj_infos_queue: CountedQueue
+    sampler_batch_size: int
+
+    _crew: Crew | None = None
+    _optimizer_affinities: list[Mapping[str, Any]]
+    _port: int | None = None
+    _has_group = False
+    # Set by the loop; a loop of a subclass does not let the sampler continue.
+    _limits_sampler = False
+    _throttle_time = 0.0
+
+    def __init__(
+        self,
+        algo: AsyncAlgoLike,
+        agent: AgentLike,
+        sampler: AsyncSamplerLike,
+        n_steps: float,
+        affinity: Mapping[str, Any],
+        seed: int | None = None,
+        log_interval_steps: float = 1e5,
+        callbacks: Sequence[Callback] | None = None,
+        throttle_sampler: bool = True,
+        process_timeout_s: float | None = 1800.0,
+    ) -> None:
+        n_steps = at_least_one("n_steps", n_steps, "environment step")
+        log_interval_steps = at_least_one(
+            "log_interval_steps", log_interval_steps, "environment step"
+        )
+        check_async_affinity(affinity)
+        save__init__args(locals())
+        self.callbacks = checked_callbacks(callbacks)
+        self.throttle_sampler = throttle_sampler
+        self.process_timeout_s = check_time_limit("process_timeout_s", process_timeout_s)
+
+    @property
+    def pool(self) -> Supervisor | None:
+        """The processes; None before they are started and after their end."""
+        return None if self._crew is None else self._crew.pool
+
+    @property
+    def _pool(self) -> Supervisor:
+        assert self._crew is not None
+        return self._crew.pool
+
+    # --- Start --------------------------------------------------------------------------------
+
+    def startup(self) -> tuple[float, float]:
+        """Make shared objects, start the other processes, and prepare this one.
+
+        Returns:
+            The number of sampler batches before training starts, and that for each iteration after.
+
+        Raises:
+            ValueError: if sampler or algorithm is for another runner, or a CPU may not be used.
+        """
+        self.ctrl = None
+        check_async_roles(self)
+        check_cpus_in(self.affinity)
+        optimizers = self.affinity["optimizer"]
+        self._optimizer_affinities = (
+            [optimizers] if isinstance(optimizers, Mapping) else list(optimizers)
+        )
+        self.world_size = len(self._optimizer_affinities)
+        if self.seed is None:
+            self.seed = make_seed()
+        set_seed(self.seed)
+        self._crew = Crew(
+            self.sampler.start_method, self.process_timeout_s, "process_timeout_s", is_timed=True
+        )
+        with shared_memory_for(self._pool.context.get_start_method()):
+            double_buffer, examples = self.sampler.async_initialize(
+                agent=self.agent,
+                bootstrap_value=self.algo.bootstrap_value,
+                traj_info_kwargs=self.get_traj_info_kwargs(),
+                seed=self.seed + 1,
+            )
+            self.sampler_batch_size = self.sampler.batch_spec.size
+            n_itr = self.get_n_itr()
+            replay_buffer = self.algo.async_initialize(
+                agent=self.agent,
+                sampler_n_itr=n_itr,
+                batch_spec=self.sampler.batch_spec,
+                mid_batch_reset=self.sampler.mid_batch_reset,
+                examples=examples,
+                world_size=self.world_size,
+            )
+            self.launch_workers(n_itr, double_buffer, replay_buffer)
+        self._crew.watch()
+        throttle_itr, delta_throttle_itr = self.optim_startup()
+        self.initialize_logging()
+        self._notify("on_start")
+        return throttle_itr, delta_throttle_itr
+
+    def optim_startup(self) -> tuple[float, float]:
+        """Prepare this process, which trains.
+
+        Returns:
+            The numbers of batches that :meth:`startup` returns.
+        """
+        if self.ctrl.opt_throttle is not None:
+            self.ctrl.opt_throttle.wait()
+        prepare_optimizer(
+            self.algo, self.agent, self._optimizer_affinities[0], 0, self.world_size, self._port
+        )
+        self._has_group = self.world_size > 1
+        trained = self.algo.batch_size * self.world_size * self.algo.updates_per_optimize
+        delta = trained / (self.sampler_batch_size * self.algo.replay_ratio)
+        # One batch more than is needed before training; several iterations may share it.
+        return self.algo.min_itr_learn + min(1.0, delta), delta
+
+    def get_n_itr(self) -> int:
+        """Return the sampler iterations: ``n_steps``, rounded up to whole log intervals."""
+        batch_size = self.sampler.batch_spec.size
+        self.log_interval_itrs = max(self.log_interval_steps // batch_size, 1)
+        n_intervals = -(-self.n_steps // (self.log_interval_itrs * batch_size))
+        self._set_n_itr(n_intervals, batch_size)
+        logger.log(f"Running {self.n_itr} sampler iterations.")
+        return self.n_itr
+
+    def launch_workers(self, n_itr: int, double_buffer: Any, replay_buffer: Any) -> None:
+        """Start all other processes."""
+        self.traj_infos_queue = CountedQueue(self._pool)
+        self.ctrl = self.build_ctrl(self.world_size)
+        self.launch_sampler(n_itr)
+        self.launch_memcpy(double_buffer, replay_buffer)
+        self.launch_optimizer_workers(n_itr)
+
+    def build_ctrl(self, world_size: int) -> Any:
+        """Make the semaphores and values that all processes share."""
+        return make_control(self._pool, world_size, self._limits_sampler)
+
+    def launch_sampler(self, n_itr: int) -> None:
+        """Start the process of the sampler."""
+        kwargs = dict(
+            sampler=self.sampler,
+            affinity=self.affinity["sampler"],
+            ctrl=self.ctrl,
+            traj_infos_queue=self.traj_infos_queue,
+            n_itr=n_itr,
+            eval_itrs=self.log_interval_itrs if self._eval else None,
+        )
+        self._start(run_async_sampler, kwargs, "sampler")
+
+    def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
+        """Start a copier for each of the two batches."""
+        for db_idx, sample_buffer in enumerate(sample_buffers):
+            kwargs = dict(
+                sample_buffer=sample_buffer,
+                samples_to_buffer=self.algo.samples_to_buffer,
+                replay_buffer=replay_buffer,
+                ctrl=self.ctrl,
+                db_idx=db_idx,
+            )
+            self._start(memory_copier, kwargs, f"memory copier {db_idx}")
+
+    def launch_optimizer_workers(self, n_itr: int) -> None:
+        """Start the optimizers of ranks 1 and above."""
+        self._port = None
+        if self.world_size == 1:
+            return
+        assert self.seed is not None
+        cpus = self._optimizer_affinities[0].get("cpus")
+        self._port = find_port(offset=cpus[0] if cpus else os.getpid())
+        for rank in range(1, self.world_size):
+            worker = AsyncOptWorker(
+                rank=rank,
+                world_size=self.world_size,
+                algo=self.algo,
+                agent=self.agent,
+                n_itr=n_itr,
+                affinity=self._optimizer_affinities[rank],
+                seed=self.seed + 100 * rank,
+                ctrl=self.ctrl,
+                port=self._port,
+            )
+            self._start(run_optimizer, dict(worker=worker), f"optimizer {rank}")
+
+    def _start(self, target: Any, kwargs: dict[str, Any], label: str) -> None:
+        assert self._crew is not None
+        self._crew.start(target, kwargs, label)
+
+    # --- End ---------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """End all other processes, and close the progress bar."""
+        if self.pbar is not None:
+            self.pbar.stop()
+        try:
+            self._notify("on_end")
+        finally:
+            self._end_processes()
+
+    def _end_processes(self) -> None:
+        crew, self._crew = self._crew, None
+        if crew is None:
+            return
+        try:
+            crew.stop_watching()
+            # The sampler has come to its end, and all processes wait for theirs.
+            if self.ctrl is not None and self.ctrl.quit.value and not crew.pool.is_over:
+                if self.ctrl.opt_throttle is not None:
+                    self.ctrl.quit_opt.value = True
+                    self.ctrl.opt_throttle.arrive()
+                self.traj_infos_queue.get_all()  # Else the sampler would wait to send the rest.
+                for _ in crew.pool.children:
+                    self.ctrl.end.release()
+                crew.join()
+        finally:
+            crew.pool.terminate()
+            if self._has_group:
+                self._has_group = False
+                torch.distributed.destroy_process_group()
+            if self.ctrl is not None:
+                self.traj_infos_queue.close()
+
+    # --- The log -----------------------------------------------------------------------------
+
+    def initialize_logging(self) -> None:
+        """Set all counters and clocks to their start."""
+        super().initialize_logging()
+        self._throttle_time = 0.0
+        self._last_sampler_itr = 0
+        self._last_eval_time = 0.0
+        self._n_logs = 0
+
+    def store_diagnostics(
+        self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
+    ) -> None:
+        """Keep what one iteration reports until the next log row."""
+        self._store_opt_info(opt_info)
+        if self.pbar is not None:
+            self.pbar.update(sampler_itr % self.log_interval_itrs)
+        self._notify("on_itr", itr, traj_infos, opt_info)
+
+    def log_diagnostics(
+        self, itr: int, sampler_itr: int, throttle_time: float, prefix: str = "Diagnostics/"
+    ) -> None:
+        """Save a snapshot, and write one row of all counters and statistics to the log.
+
+        Args:
+            itr: iteration of the optimizer.
+            sampler_itr: number of batches that the sampler has filled.
+            throttle_time: time spent waiting for the sampler since the last row, in seconds.
+            prefix: prefix of the keys about the run itself.
+        """
+        if self.pbar is not None:
+            self.pbar.stop()
+        self.save_itr_snapshot(itr, sampler_itr)
+        with logger.tabular_prefix(prefix):
+            self._log_progress(itr, sampler_itr, throttle_time)
+        self._write_row(itr)
+
+    def _log_progress(self, itr: int, sampler_itr: int, throttle_time: float) -> None:
+        """Record counters, and rates since the last row."""
+        now, updates = time.time(), self.algo.update_counter
+        elapsed = max(now - self._last_time, 1e-9)
+        eval_time = self.ctrl.eval_time.value
+        cum_steps = sampler_itr * self.sampler_batch_size
+        new_steps = (sampler_itr - self._last_sampler_itr) * self.sampler_batch_size
+        new_updates = updates - self._last_update_counter
+        trained = self.algo.batch_size * self.world_size
+        sampling_time = elapsed - (eval_time - self._last_eval_time)
+        logger.record_tabular("Iteration", itr)
+        logger.record_tabular("SamplerIteration", sampler_itr)
+        logger.record_tabular("CumTime (s)", now - self._start_time)
+        logger.record_tabular("CumSteps", cum_steps)
+        logger.record_tabular("CumUpdates", updates)
+        logger.record_tabular("ReplayRatio", new_updates * trained / max(1, new_steps))
+        logger.record_tabular("CumReplayRatio", updates * trained / max(1, cum_steps))
+        logger.record_tabular("StepsPerSecond", new_steps / elapsed if new_steps else NAN)
+        if self._eval:
+            rate = new_steps / sampling_time if new_steps and sampling_time > 0 else NAN
+            logger.record_tabular("NonEvalSamplesPerSecond", rate)
+        logger.record_tabular("UpdatesPerSecond", new_updates / elapsed if new_steps else NAN)
+        logger.record_tabular("OptThrottle", max(0.0, elapsed - throttle_time) / elapsed)
+        self._last_time, self._last_eval_time = now, eval_time
+        self._last_sampler_itr, self._last_update_counter = sampler_itr, updates
+        self._throttle_time = 0.0
+
+    def get_itr_snapshot(self, itr: int, sampler_itr: int | None = None) -> dict[str, Any]:
+        """Return what is saved at each log row, to use the agent: tensors and numbers only.
+
+        Args:
+            itr: iteration of the optimizer.
+            sampler_itr: number of batches in the replay buffer; None for that of the last log row.
+        """
+        n_batches = self._last_sampler_itr if sampler_itr is None else sampler_itr
+        return {
+            "itr": itr,
+            "sampler_itr": n_batches,
+            "cum_steps": n_batches * self.sampler_batch_size,
+            "cum_updates": self.algo.update_counter,
+            "agent_state_dict": self.agent.state_dict(),
+            "optimizer_state_dict": self.algo.optim_state_dict(),
+        }
+
+    def save_itr_snapshot(self, itr: int, sample_itr: int) -> None:
+        """Save the snapshot as the logger's snapshot mode says."""
+        logger.log("saving snapshot...")
+        logger.save_itr_params(itr, self.get_itr_snapshot(itr, sample_itr))
+        logger.log("saved")
