@@ -1,23 +1,22 @@
-"""Copies into rows of sampler batches, with everything that can be looked up looked up once.
+"""Fast copies of step records into the rows of preallocated buffers.
 
-A step loop writes the same few arrays again and again. Taking the records apart beforehand leaves
-nothing but the copies of numpy.
+A step loop writes the same few arrays again and again. Taking the buffers apart beforehand leaves
+only the copies of numpy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.utils.types import BoolArray, NDArray, Nested
+from rlpyt.utils.types import NDArray, Nested
 
 
 def leaves(record: Nested) -> list[Any]:
-    """The arrays, tensors and numbers of a record in order, without those which are None."""
+    """Return the arrays, tensors and numbers of a record in order, without those that are None."""
     if record is None:
         return []
     if not isinstance(record, tuple):
@@ -32,153 +31,91 @@ def leaves(record: Nested) -> list[Any]:
 
 
 def plain(buffer: Nested) -> Nested:
-    """The same buffer as plain arrays: views of shared ones, which are slower, are none."""
+    """Return views of ``buffer`` as base-class arrays, which are faster than shared ones."""
     if isinstance(buffer, tuple):
         return buffer._make([plain(part) for part in buffer])  # type: ignore[attr-defined]
     return np.asarray(buffer) if isinstance(buffer, np.ndarray) else buffer
 
 
-class Rows:
-    """Writes records of one structure into a buffer of this structure.
+class RecordRows:
+    """The rows of a record of arrays: ``rows[loc] = record`` as for one array.
 
     Args:
-        buffer: of arrays, or None, or a record without arrays.
+        buffer: (nested) namedarraytuple of arrays.
     """
 
     def __init__(self, buffer: Nested) -> None:
         self._buffer = buffer
         self._leaves: list[NDArray] = leaves(buffer)
         self._n_leaves = len(self._leaves)
-        self._only = buffer if isinstance(buffer, np.ndarray) else None
 
-    def __bool__(self) -> bool:
-        return self._n_leaves > 0
-
-    def write(self, loc: Any, record: Nested) -> None:
+    def __setitem__(self, loc: Any, record: Nested) -> None:
         """Write ``record`` of arrays, CPU tensors or numbers into ``[loc]`` of every array."""
-        if self._only is not None:
-            self._only[loc] = record
-            return
         parts = leaves(record)
         if len(parts) != self._n_leaves:
-            self._buffer[loc] = record  # Knows holes, and names the field which does not fit.
+            self._buffer[loc] = record  # Knows absent fields, and names one that does not fit.
             return
         for leaf, part in zip(self._leaves, parts):
-            # The same as for an array, but ten times faster.
+            # Assigning the tensor itself gives the same values ten times slower.
             leaf[loc] = part.numpy() if type(part) is torch.Tensor else part
 
-    def fill(self, loc: Any, value: float) -> None:
-        """Write one number into ``[loc]`` of every array."""
-        for leaf in self._leaves:
-            leaf[loc] = value
+
+def rows_of(buffer: Nested) -> Any:
+    """Return what ``buffer`` is written through: itself if an array, None if it has no arrays."""
+    if isinstance(buffer, np.ndarray):
+        return buffer
+    return RecordRows(buffer) if leaves(buffer) else None
 
 
-class RowCopy:
-    """Copies the same arrays [...] into rows of buffers [T,...].
+class BatchRows:
+    """The fields of a sampler batch [T,B,...], as a step loop writes them row by row.
 
-    Args:
-        destination: buffers.
-        source: arrays of the same structure, whose present contents are copied.
-    """
-
-    def __init__(self, destination: Nested, source: Nested) -> None:
-        self._pairs = list(zip(leaves(destination), leaves(source)))
-
-    def to(self, t: int) -> None:
-        """Write row ``t``."""
-        for destination, source in self._pairs:
-            destination[t] = source
-
-
-class BatchSink:
-    """Records steps in a sampler batch [T,B,...].
+    Fields that the batch does not have are None.
 
     Args:
-        samples_np: the batch.
-        inputs: of the agent, which are recorded before each step.
+        samples_np: numpy record of the batch.
     """
 
-    def __init__(self, samples_np: Nested, inputs: AgentInputs) -> None:
-        samples_np = plain(samples_np)
-        agent, env = samples_np.agent, samples_np.env
-        self._first = RowCopy(
-            (agent.prev_action, env.prev_reward), (inputs.prev_action, inputs.prev_reward)
-        )
-        self._observation = RowCopy(env.observation, inputs.observation)
-        self._action, self._agent_info = Rows(agent.action), Rows(agent.agent_info)
-        self._reward, self._done = env.reward, env.done
-        self._env_info = Rows(env.env_info)
-        self._next_observation = Rows(getattr(env, "next_observation", None))
-        self._value = getattr(agent, "bootstrap_value", None)
+    def __init__(self, samples_np: Nested) -> None:
+        self.samples_np = samples_np
+        agent, env = plain(samples_np)
+        self._first, self._observation = (agent.prev_action, env.prev_reward), env.observation
+        self.action, self.agent_info = rows_of(agent.action), rows_of(agent.agent_info)
+        self.reward: NDArray = env.reward
+        self.done: NDArray = env.done
+        self.env_info = rows_of(env.env_info)
+        self.next_observation = rows_of(getattr(env, "next_observation", None))
+        self.bootstrap_value: NDArray | None = getattr(agent, "bootstrap_value", None)
 
-    def begin(self) -> None:
-        """Record what precedes the first row; later rows follow from the overlapping views."""
-        self._first.to(0)
+    def begin(self, inputs: AgentInputs) -> list[tuple[NDArray, NDArray]]:
+        """Write the previous action and reward of the first row; views give those of later rows.
 
-    def observe(self, t: int) -> None:
-        """Record what the agent sees."""
-        self._observation.to(t)
+        Args:
+            inputs: inputs of the agent [B,...], which a loop writes in place.
 
-    def stepped(self, t: int, b: int, observation: Nested, env_info: Nested) -> None:
-        """Record what one environment returned."""
-        if self._env_info:
-            try:
-                self._env_info.write((t, b), env_info)
-            except Exception as error:
-                raise ValueError(
-                    f"env_info of environment {b} does not fit its buffer ({error}): it was "
-                    f"{env_info!r}; every step must return the fields, shapes and dtypes of the "
-                    "first one (for a gym environment, declare them with info_example)"
-                ) from error
-        if self._next_observation:
-            self._next_observation.write((t, b), observation)
+        Returns:
+            The arrays [T,B,...] of the observation, each with the array [B,...] to copy from.
+        """
+        for rows, now in zip(leaves(self._first), leaves((inputs.prev_action, inputs.prev_reward))):
+            rows[0] = now
+        return list(zip(leaves(self._observation), leaves(inputs.observation)))
 
-    def acted(self, t: int, action: Nested, agent_info: Nested) -> None:
-        """Record what the agent does; before stepping, which changes inputs it may report."""
-        self._action.write(t, action)
-        if self._agent_info:
-            self._agent_info.write(t, agent_info)
-
-    def rewarded(self, t: int, reward: NDArray, done: BoolArray) -> None:
-        """Record what follows from that in all environments."""
-        self._reward[t] = reward
-        self._done[t] = done
-
-    def record(
-        self, t: int, action: Nested, agent_info: Nested, reward: NDArray, done: BoolArray
-    ) -> None:
-        """Record both."""
-        self.acted(t, action, agent_info)
-        self.rewarded(t, reward, done)
-
-    def blank(self, t: int, waiting: Sequence[int]) -> None:
-        """Make the row of waiting environments zeros; reward and done are recorded apart."""
-        for rows in (self._action, self._agent_info, self._env_info, self._next_observation):
-            rows.fill((t, waiting), 0)
-
-    def bootstrap(self, value: Callable[[], NDArray]) -> None:
-        """Record the value after the last row, if the batch has room for it."""
-        if self._value is not None:
-            self._value[:] = value()
+    def blank(self, t: int, waiting: list[int]) -> None:
+        """Make row ``t`` of waiting environments zeros, apart from reward and done."""
+        for rows in (self.action, self.agent_info, self.env_info, self.next_observation):
+            if rows is not None:
+                rows[t, waiting] = 0
 
 
-class NoSink:
-    """Records nothing: an evaluation keeps trajectories only."""
+class Rows:
+    """Writes records of one structure into a buffer of this structure."""
 
-    def begin(self) -> None: ...
+    def __init__(self, buffer: Nested) -> None:
+        self._rows = rows_of(buffer)
 
-    def observe(self, t: int) -> None: ...
+    def __bool__(self) -> bool:
+        return self._rows is not None
 
-    def stepped(self, t: int, b: int, observation: Nested, env_info: Nested) -> None: ...
-
-    def acted(self, t: int, action: Nested, agent_info: Nested) -> None: ...
-
-    def rewarded(self, t: int, reward: NDArray, done: BoolArray) -> None: ...
-
-    def record(
-        self, t: int, action: Nested, agent_info: Nested, reward: NDArray, done: BoolArray
-    ) -> None: ...
-
-    def blank(self, t: int, waiting: Sequence[int]) -> None: ...
-
-    def bootstrap(self, value: Callable[[], NDArray]) -> None: ...
+    def write(self, loc: Any, record: Nested) -> None:
+        """Write ``record`` into ``[loc]``."""
+        self._rows[loc] = record

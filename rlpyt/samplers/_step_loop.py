@@ -1,8 +1,7 @@
-"""The one loop in which environments are stepped, and the choices which collectors make about it.
+"""The loop that steps environments, for every collector, and the two choices collectors make.
 
 actions    who acts: the agent in this process, or a server over shared memory
-on_done    what follows the end of an episode: reset at once, or hold until the batch ends
-sink       where steps are recorded: a sampler batch, or nowhere (evaluation)
+on_done    what follows the end of an episode: a reset at once, or a wait until the batch ends
 """
 
 from __future__ import annotations
@@ -14,27 +13,29 @@ import numpy as np
 import torch
 
 from rlpyt.core.records import AgentInputs, TrajInfo
-from rlpyt.samplers._batch_writer import BatchSink, NoSink, Rows, plain
+from rlpyt.samplers._batch_writer import BatchRows, leaves, plain, rows_of
+from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.types import BoolArray, Nested
 
 
 class StepLoop:
-    """Steps environments, keeps their trajectories and the agent's inputs.
+    """Steps environments, keeps their trajectories and the inputs of the agent.
 
     Args:
         envs: B environments.
-        traj_infos: the B running trajectories; finished ones are replaced in place.
-        TrajInfoCls: makes new ones.
-        actions: who acts.
-        on_done: what follows the end of an episode.
-        signs: values of the :class:`~rlpyt.utils.processes.child.Heartbeat` of this process.
-        env_ranks: index of each environment over all processes, for the signs.
+        traj_infos: trajectory infos of the B running trajectories; finished ones are replaced in
+            place.
+        TrajInfoCls: class of the new ones.
+        actions: source of the actions.
+        on_done: rule for the end of an episode.
+        heartbeat: values of the :class:`~rlpyt.utils.processes.child.Heartbeat` of this process.
+        env_ranks: indexes of the environments over all processes; 0 to B - 1 if None.
 
     Attributes:
-        completed_at: time step and index of the environment of each trajectory which the last
-            :meth:`run` completed.
+        completed: trajectory infos completed in the present or last :meth:`run`.
+        completed_at: their time steps and environments.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class StepLoop:
         TrajInfoCls: Any,
         actions: LocalActions | ServedActions,
         on_done: ResetNow | HoldUntilBatchEnd,
-        signs: Any,
+        heartbeat: Any,
         env_ranks: Sequence[int] | None = None,
     ) -> None:
         self.envs = envs
@@ -53,85 +54,99 @@ class StepLoop:
         self.TrajInfoCls = TrajInfoCls
         self.actions = actions
         self.on_done = on_done
+        self.completed: list[Any] = []
         self.completed_at: list[tuple[int, int]] = []
-        self._signs = signs
-        self._env_ranks = list(range(len(envs))) if env_ranks is None else list(env_ranks)
-        self._observation = Rows(self.inputs.observation)
-        # The statistics which every trajectory has do not look into agent_info.
+        self._heartbeat = heartbeat
+        self._env_ranks = list(range(len(envs)) if env_ranks is None else env_ranks)
+        self._observation = rows_of(self.inputs.observation)
+        # The statistics that every trajectory has do not look into agent_info.
         self._reads_info = getattr(TrajInfoCls, "step", None) is not TrajInfo.step
 
     def run(
         self,
         n_steps: int,
-        sink: BatchSink | NoSink,
+        batch: BatchRows | None = None,
         stop: Callable[[], bool] | None = None,
         report: Callable[[tuple[int, int], Any], None] | None = None,
     ) -> list[Any]:
         """Take ``n_steps`` steps in every environment, or fewer if ``stop()``.
 
         Args:
-            n_steps: in every environment.
-            sink: where they are recorded.
-            stop: asked after every step, if there may be a reason.
-            report: called at once with place, as in ``completed_at``, and trajectory info.
+            n_steps: number of steps.
+            batch: rows to record the steps in; None to record trajectories only.
+            stop: condition to end early, asked after every step.
+            report: function called with time step, environment rank and trajectory info as soon
+                as a trajectory is complete.
 
         Returns:
-            The trajectory infos which were completed.
+            The trajectory infos that were completed.
         """
-        actions, on_done, inputs, signs = self.actions, self.on_done, self.inputs, self._signs
+        actions, inputs, heartbeat = self.actions, self.inputs, self._heartbeat
         done, reward = actions.done, np.asarray(inputs.prev_reward)
         completed: list[Any] = []
-        self.completed_at = []
-        on_done.begin_batch()
+        self.completed, self.completed_at = completed, []
+        self.on_done.begin_batch()
         active, waiting = self._split()
-        sink.begin()
+        observations = [] if batch is None else batch.begin(inputs)
         for t in range(n_steps):
-            sink.observe(t)
+            for rows, present in observations:
+                rows[t] = present
             chosen = actions.choose()
             if chosen is None:
                 break
             action, agent_info = chosen
-            sink.acted(t, action, agent_info)
-            info = numpify_buffer(agent_info) if self._reads_info and agent_info else agent_info
+            if batch is not None:  # Before stepping, since agent_info may view the inputs.
+                batch.action[t] = action
+                if batch.agent_info is not None:
+                    batch.agent_info[t] = agent_info
+            info = numpify_buffer(agent_info) if self._reads_info and agent_info else None
             over, n_completed = waiting.copy(), len(completed)
             for b in active:
-                signs[Heartbeat.PLACE] = self._env_ranks[b]
-                traj_info = self._step_env(t, b, action[b], info, sink)
+                heartbeat[Heartbeat.PLACE] = self._env_ranks[b]
+                traj_info = self._step_env(t, b, action[b], info, batch)
                 if traj_info is not None:
                     completed.append(traj_info)
                     self.completed_at.append((t, b))
                     if report is not None:
-                        report((t, b), traj_info)
+                        report((t, self._env_ranks[b]), traj_info)
                 if done[b]:
                     over.append(b)
-            signs[Heartbeat.PLACE] = -1
+            heartbeat[Heartbeat.PLACE] = -1
             if waiting:
                 reward[waiting], done[waiting] = 0, True
-                sink.blank(t, waiting)
-            sink.rewarded(t, reward, done)
+            if batch is not None:
+                batch.reward[t] = reward
+                batch.done[t] = done
+                if waiting:
+                    batch.blank(t, waiting)
             actions.advance(action, over)
             if over or len(completed) > n_completed:
                 active, waiting = self._split()
-            signs[Heartbeat.STEPS] = t + 1
+            heartbeat[Heartbeat.STEPS] = t + 1
             if stop is not None and stop():
                 break
-        actions.finish(sink)
+        actions.finish(None if batch is None else batch.bootstrap_value)
         return completed
 
-    def reset_if_needed(self) -> None:
+    def reset_waiting(self) -> None:
         """Reset environments between batches, where that was put off."""
-        self.on_done.reset_if_needed(lambda b: Heartbeat.beat(self._signs, self._env_ranks[b]))
-        self._signs[Heartbeat.PLACE] = -1
+        on_done = self.on_done
+        for b in np.flatnonzero(on_done.need_reset).tolist():
+            Heartbeat.beat(self._heartbeat, self._env_ranks[b])
+            on_done.held[b] = self.envs[b].reset()
+        on_done.need_reset[:] = False
+        self._heartbeat[Heartbeat.PLACE] = -1
 
     def _split(self) -> tuple[list[int], list[int]]:
-        """Who is stepped, and who waits."""
+        """Return the environments to step, and those that wait."""
         waiting = self.on_done.waiting
         return np.flatnonzero(~waiting).tolist(), np.flatnonzero(waiting).tolist()
 
     def _step_env(
-        self, t: int, b: int, action: Nested, agent_info: Nested, sink: BatchSink | NoSink
+        self, t: int, b: int, action: Nested, agent_info: Nested, batch: BatchRows | None
     ) -> Any:
         """Step one environment; return its trajectory info if the trajectory is complete."""
+        inputs = self.inputs
         observation, reward, done, env_info = self.envs[b].step(action)
         if reward != reward:
             raise ValueError(
@@ -139,36 +154,54 @@ class StepLoop:
                 f"action {action}: mend the environment, or clip the action"
             )
         traj_info = self.traj_infos[b]
-        info = agent_info[b] if self._reads_info and agent_info else None
-        traj_info.step(self.inputs.observation[b], action, reward, done, info, env_info)
-        # ``done`` ends the episode of the learner; a trajectory may go on (lost lives in Atari).
+        info = None if agent_info is None else agent_info[b]
+        traj_info.step(inputs.observation[b], action, reward, done, info, env_info)
+        # ``done`` ends the episode of the learner; a trajectory may continue (lost lives in Atari).
         traj_done = getattr(env_info, "traj_done", done)
-        sink.stepped(t, b, observation, env_info)
+        if batch is not None:
+            if batch.env_info is not None:
+                try:
+                    batch.env_info[t, b] = env_info
+                except Exception as error:
+                    raise ValueError(
+                        f"env_info of environment {b} does not fit its buffer ({error}): it was "
+                        f"{env_info!r}; every step must return the fields, shapes and dtypes of "
+                        "the first one (for a gym environment, declare them with info_example)"
+                    ) from error
+            if batch.next_observation is not None:
+                batch.next_observation[t, b] = observation
         completed = None
         if traj_done:
             completed = traj_info.terminate(observation)
             self.traj_infos[b] = self.TrajInfoCls()
         if done or traj_done:
-            Heartbeat.beat(self._signs, self._env_ranks[b])
+            Heartbeat.beat(self._heartbeat, self._env_ranks[b])
             observation = self.on_done.next_observation(b, observation, traj_done)
         try:
-            self._observation.write(b, observation)
+            self._observation[b] = observation
         except Exception as error:
             raise ValueError(
                 f"the observation of environment {b} ({type(self.envs[b]).__name__}) does not fit "
                 f"its buffer ({error}): every observation must have the shape and fields of the "
                 "first one"
             ) from error
-        self.inputs.prev_reward[b] = reward
+        inputs.prev_reward[b] = reward
         self.actions.done[b] = done
         return completed
 
 
+# --- Who acts -----------------------------------------------------------------------------------
+
+
 class LocalActions:
-    """The agent acts in this process, on torch views of the numpy inputs.
+    """Actions of an agent in this process, which reads torch views of the numpy inputs.
+
+    Args:
+        agent: agent that acts.
+        inputs: its next inputs, numpy buffers [B,...], which the loop writes in place.
+        null_action: action that precedes an episode.
 
     Attributes:
-        inputs: the agent's next inputs [B,...], which the loop writes in place.
         done: [B], whether the last step ended an episode of the learner.
     """
 
@@ -177,12 +210,12 @@ class LocalActions:
         self.inputs = inputs
         self.done: BoolArray = np.zeros(len(inputs.prev_reward), dtype=bool)
         self._inputs_pyt = torchify_buffer(inputs)
-        self._prev_action = Rows(inputs.prev_action)
+        self._prev_action = rows_of(inputs.prev_action)
         self._null_action = null_action
 
     @classmethod
     def of(cls, collector: Any, inputs: AgentInputs, may_stop: bool = False) -> LocalActions:
-        """For the agent of ``collector``, and these inputs."""
+        """Return the actions of the agent of ``collector`` for ``inputs``."""
         return cls(collector.agent, inputs, collector.envs[0].action_space.null_value())
 
     def choose(self) -> tuple[Nested, Nested] | None:
@@ -192,27 +225,33 @@ class LocalActions:
         return action.numpy() if is_tensor else numpify_buffer(action), agent_info
 
     def advance(self, action: Nested, over: Sequence[int]) -> None:
-        """Let the inputs follow from the step; environments ``over`` begin anew."""
-        self._prev_action.write(slice(None), action)
+        """Make ``action`` the previous one; environments ``over`` begin an episode."""
+        self._prev_action[:] = action
         for b in over:
             self.inputs.prev_action[b] = self._null_action
             self.inputs.prev_reward[b] = 0
             self.agent.reset_one(b)
 
-    def finish(self, sink: BatchSink | NoSink) -> None:
-        """After the last step: record the agent's value of its present inputs."""
-        sink.bootstrap(lambda: numpify_buffer(self.agent.value(*self._inputs_pyt)))
+    def finish(self, bootstrap_value: Nested = None) -> None:
+        """Write the agent's value of the inputs after the last step, [1,B], where that is asked."""
+        if bootstrap_value is not None:
+            bootstrap_value[:] = numpify_buffer(self.agent.value(*self._inputs_pyt))
 
 
 class ServedActions:
-    """Actions are chosen in another process, for many workers at once, over shared memory.
+    """Actions that another process chooses, for many workers at once, over shared memory.
 
-    A step costs one release and one acquire of a semaphore. The server reads ``done``, and starts
-    the agent anew where that is set.
+    A step costs one release and one acquire of a semaphore. The server reads ``done``, and resets
+    the agent's state where that is set.
+
+    Args:
+        step_buffer_np: step buffer [B,...] of these environments.
+        sync: semaphores ``obs_ready`` and ``act_ready``, and the flag ``stop_eval``.
+        may_stop: whether the server may end the loop, as it may in evaluation.
 
     Attributes:
-        inputs: observation, previous action and reward: a part of the step buffer.
-        done: likewise.
+        inputs: observation, previous action and reward in the step buffer.
+        done: [B], whether the last step ended an episode of the learner, in the step buffer.
     """
 
     def __init__(self, step_buffer_np: Nested, sync: Any, may_stop: bool = False) -> None:
@@ -225,7 +264,7 @@ class ServedActions:
 
     @classmethod
     def of(cls, collector: Any, inputs: AgentInputs, may_stop: bool = False) -> ServedActions:
-        """For the step buffer of ``collector``; ``inputs`` is unused."""
+        """Return the actions in the step buffer of ``collector``; ``inputs`` is unused."""
         return cls(collector.step_buffer_np, collector.sync, may_stop)
 
     def choose(self) -> tuple[Nested, Nested] | None:
@@ -238,10 +277,10 @@ class ServedActions:
         return _copy(self.inputs.prev_action), self._agent_info
 
     def advance(self, action: Nested, over: Sequence[int]) -> None:
-        """The server does so."""
+        """Leave the inputs as they are: the server writes them."""
 
-    def finish(self, sink: BatchSink | NoSink) -> None:
-        """After the last step, or instead of it: let the server look at the present inputs."""
+    def finish(self, bootstrap_value: Nested = None) -> None:
+        """Let the server read the inputs after the last step, of which it writes the value."""
         self._sync.obs_ready.release()
 
 
@@ -251,93 +290,119 @@ def _copy(buffer: Nested) -> Nested:
     return None if buffer is None else buffer.copy()
 
 
-class ResetNow:
-    """A finished environment is reset at once: the next row of the batch is a new episode."""
+# --- What follows the end of an episode ---------------------------------------------------------
 
-    mid_batch_reset = True
+
+class ResetNow:
+    """Resets a finished environment at once: the next row of the batch is a new episode.
+
+    Args:
+        envs: B environments.
+        inputs: inputs of the agent.
+
+    Attributes:
+        waiting: [B], environments that are not stepped.
+        need_reset: [B], environments to reset between batches.
+        held: [B,...], observations with which waiting environments will continue.
+    """
+
+    held: Nested = None
 
     def __init__(self, envs: Sequence[Any], inputs: AgentInputs) -> None:
         self._envs = envs
         self.waiting: BoolArray = np.zeros(len(envs), dtype=bool)
+        self.need_reset: BoolArray = np.zeros(len(envs), dtype=bool)
 
     def begin_batch(self) -> None:
-        """Nothing was put off."""
+        """Let environments continue that waited for the next batch."""
 
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
         """Return what the agent sees after the last ``observation`` of an episode."""
         return self._envs[b].reset() if traj_done else observation
 
-    def reset_if_needed(self, announce: Callable[[int], None]) -> None:
-        """Nothing was put off."""
-
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is remembered."""
+        """Return what is put off to the next batch."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing is remembered."""
+        """Restore what :meth:`state_dict` returned."""
 
 
-class HoldUntilBatchEnd:
-    """A finished environment waits; the rest of its batch is blank, with ``done`` True.
+class HoldUntilBatchEnd(ResetNow):
+    """Lets a finished environment wait; the rest of its batch is blank, with ``done`` True.
 
-    Where only the learner's episode ended (a lost life), the environment goes on in the next batch
-    from the observation which was held back.
+    Where only the learner's episode ended (a lost life), the environment continues in the next
+    batch from the observation that was held back.
     """
 
-    mid_batch_reset = False
-
     def __init__(self, envs: Sequence[Any], inputs: AgentInputs) -> None:
-        self._envs = envs
+        super().__init__(envs, inputs)
         self._inputs = inputs
-        self.waiting: BoolArray = np.zeros(len(envs), dtype=bool)
-        self._need_reset: BoolArray = np.zeros(len(envs), dtype=bool)
-        self._held = buffer_from_example(inputs.observation[0], len(envs))
+        self.held = buffer_from_example(inputs.observation[0], len(envs))
 
     def begin_batch(self) -> None:
-        """Let every environment go on."""
         for b in np.flatnonzero(self.waiting):
-            self._inputs.observation[b] = self._held[b]
+            self._inputs.observation[b] = self.held[b]
         self.waiting[:] = False
 
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
-        """Return what the agent sees after the last ``observation`` of an episode."""
         self.waiting[b] = True
-        self._need_reset[b] = traj_done
-        self._held[b] = observation
+        self.need_reset[b] = traj_done
+        self.held[b] = observation
         return 0
 
-    def reset_if_needed(self, announce: Callable[[int], None]) -> None:
-        """Reset the environments whose trajectory ended; ``announce`` each before its reset."""
-        for b in np.flatnonzero(self._need_reset).tolist():
-            announce(b)
-            self._held[b] = self._envs[b].reset()
-        self._need_reset[:] = False
-
     def state_dict(self) -> dict[str, Any]:
-        """Return who waits, for what, and with which observation."""
-        return {"waiting": self.waiting, "need_reset": self._need_reset, "held": self._held}
+        return {"waiting": self.waiting, "need_reset": self.need_reset, "held": self.held}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what :meth:`state_dict` returned."""
         self.waiting[:] = state["waiting"]
-        self._need_reset[:] = state["need_reset"]
-        self._held[:] = state["held"]
+        self.need_reset[:] = state["need_reset"]
+        self.held[:] = state["held"]
 
 
-def signs_of(sync: Any) -> Any:
+# --- The start ----------------------------------------------------------------------------------
+
+
+def heartbeat_of(sync: Any) -> Any:
     """Return the values of this process's heartbeat, or a list in its place if nobody watches."""
     is_watched = sync is not None and "heartbeat" in sync
     return sync["heartbeat"].values if is_watched else list(Heartbeat.IDLE)
 
 
-def reset_all(
-    envs: Sequence[Any], signs: Any, env_ranks: Sequence[int] | None = None
-) -> list[Nested]:
-    """Reset environments in turn, leaving signs of it; return their observations."""
+def first_inputs(
+    envs: Sequence[Any],
+    heartbeat: Any,
+    env_ranks: Sequence[int] | None = None,
+    record: Nested = None,
+) -> AgentInputs:
+    """Reset all environments, and return the agent's first inputs as numpy buffers [B,...].
+
+    Args:
+        envs: B environments.
+        heartbeat: values of the heartbeat of this process.
+        env_ranks: indexes of ``envs`` over all processes; 0 to B - 1 if None.
+        record: buffer [T,B,...] that observations will be recorded in; None if there is none.
+
+    Raises:
+        ValueError: if the observations have different shapes.
+    """
+    ranks = range(len(envs)) if env_ranks is None else env_ranks
     observations = []
-    for b, env in enumerate(envs):
-        Heartbeat.beat(signs, b if env_ranks is None else env_ranks[b])
+    for env, rank in zip(envs, ranks):
+        Heartbeat.beat(heartbeat, rank)
         observations.append(env.reset())
-    Heartbeat.beat(signs, -1)
-    return observations
+    Heartbeat.beat(heartbeat, -1)
+    shapes = [np.shape(leaf) for leaf in leaves(observations[0])]
+    if record is not None:
+        shapes = [leaf.shape[2:] for leaf in leaves(record)]
+    inputs = null_inputs(observations[0], len(envs), envs[0].action_space)
+    for b, observation in enumerate(observations):
+        own_shapes = [np.shape(leaf) for leaf in leaves(observation)]
+        if own_shapes != shapes:
+            raise ValueError(
+                f"environment {ranks[b]} ({type(envs[b]).__name__}) began with an observation of "
+                f"shapes {own_shapes}, but the first environment with {shapes}: all environments "
+                "of a sampler need the same observation space"
+            )
+        inputs.observation[b] = observation
+    return inputs

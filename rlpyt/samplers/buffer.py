@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from rlpyt.core.records import (
     EnvSamples,
     Samples,
 )
-from rlpyt.samplers._batch_writer import leaves
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.processes.primitives import Semaphore
@@ -146,46 +144,22 @@ def get_example_outputs(
     )
 
 
-def null_inputs(
-    envs: Sequence[Any],
-    observations: Sequence[Nested],
-    env_ranks: Sequence[int] | None = None,
-    record: Nested = None,
-) -> AgentInputs:
-    """The agent's inputs at the start of an episode, as numpy buffers of their own.
+def null_inputs(observation: Nested, B: int, action_space: Any) -> AgentInputs:
+    """Allocate the agent's inputs at the start of an episode, as numpy buffers [B,...].
 
     Args:
-        envs: B environments.
-        observations: of their resets.
-        env_ranks: of ``envs`` over all processes, for errors.
-        record: [T,B,...] where observations will be recorded; None if they will not.
+        observation: example of an observation, without leading dimensions.
+        B: number of environments.
+        action_space: action space of an environment.
 
     Returns:
-        AgentInputs [B,...]: the observations, null actions and zero rewards.
-
-    Raises:
-        ValueError: if the observations do not have the same shapes.
+        AgentInputs [B,...]: observations yet to be written, null actions and zero rewards.
     """
-    B = len(envs)
-    shapes = [np.shape(leaf) for leaf in leaves(observations[0])]
-    if record is not None:
-        shapes = [leaf.shape[2:] for leaf in leaves(record)]
-    for b, o in enumerate(observations):
-        own_shapes = [np.shape(leaf) for leaf in leaves(o)]
-        if own_shapes != shapes:
-            raise ValueError(
-                f"environment {b if env_ranks is None else env_ranks[b]} "
-                f"({type(envs[b]).__name__}) began with an observation of shapes {own_shapes}, but "
-                f"the first environment with {shapes}: all environments of a sampler need the same "
-                "observation space"
-            )
-    observation = buffer_from_example(observations[0], B)
-    for b, o in enumerate(observations):
-        observation[b] = o
-    null_action = envs[0].action_space.null_value()
+    null_action = action_space.null_value()
     action = buffer_from_example(null_action, B)
     action[:] = null_action
-    return AgentInputs(observation, action, np.zeros(B, dtype="float32"))
+    reward = np.zeros(B, dtype="float32")
+    return AgentInputs(buffer_from_example(observation, B), action, reward)
 
 
 def _check_action_fields(action: Nested, env: Any) -> None:

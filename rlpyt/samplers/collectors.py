@@ -1,4 +1,8 @@
-"""What every collector is given, and how environments are started."""
+"""Collectors: what steps the environments of one process for a batch of training samples.
+
+A collector of your own overrides :meth:`BaseCollector.collect_batch`, usually on top of
+:class:`DecorrelatingStartCollector`; those of the library are :class:`LoopCollector`.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._batch_writer import BatchSink
+from rlpyt.samplers._batch_writer import BatchRows
 from rlpyt.samplers._step_loop import (
     HoldUntilBatchEnd,
     LocalActions,
     ResetNow,
     ServedActions,
     StepLoop,
-    reset_all,
-    signs_of,
+    first_inputs,
+    heartbeat_of,
 )
-from rlpyt.samplers.buffer import null_inputs
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.child import Heartbeat
@@ -31,16 +34,16 @@ class BaseCollector:
     """Steps its environments for a batch of training samples.
 
     Args:
-        rank: of the process.
+        rank: index of the process.
         envs: B environments.
         samples_np: numpy record [T,B,...] to write.
-        batch_T: time steps of a batch.
-        TrajInfoCls: of the trajectories.
-        agent: if it acts in this process.
-        sync: semaphores, flags and ``heartbeat`` of this worker, in parallel samplers.
-        step_buffer_np: [B,...] shared with an action server.
-        global_B: environments over all processes.
-        env_ranks: of ``envs`` among them.
+        batch_T: number of time steps in a batch.
+        TrajInfoCls: class of the trajectory infos.
+        agent: agent that acts in this process; None if actions are served.
+        sync: AttrDict of semaphores, flags and ``heartbeat`` of this worker, in parallel samplers.
+        step_buffer_np: numpy record [B,...] shared with an action server.
+        global_B: number of environments over all processes.
+        env_ranks: indexes of ``envs`` over all processes.
     """
 
     mid_batch_reset: bool
@@ -85,7 +88,16 @@ class BaseCollector:
     def collect_batch(
         self, agent_inputs: AgentInputs, traj_infos: list[Any], itr: int
     ) -> tuple[AgentInputs, list[Any], list[Any]]:
-        """Fill the batch; return the next inputs, running and completed trajectory infos."""
+        """Fill the batch.
+
+        Args:
+            agent_inputs: numpy buffers [B,...], written in place; unused if actions are served.
+            traj_infos: trajectory infos of the B running trajectories, written in place.
+            itr: iteration of the runner.
+
+        Returns:
+            The next inputs, the running and the completed trajectory infos.
+        """
         raise NotImplementedError
 
     def reset_if_needed(self, agent_inputs: AgentInputs) -> None:
@@ -96,7 +108,7 @@ class BaseCollector:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``."""
+        """Restore what :meth:`state_dict` returned."""
 
 
 class DecorrelatingStartCollector(BaseCollector):
@@ -115,43 +127,49 @@ class DecorrelatingStartCollector(BaseCollector):
         Returns:
             The agent's inputs as numpy buffers [B,...], and a list of B trajectory infos.
         """
-        observations = reset_all(self.envs, signs_of(self.sync), self.env_ranks)
         env_samples = getattr(self.samples_np, "env", None)
         record = None if env_samples is None else env_samples.observation
-        inputs = null_inputs(self.envs, observations, self.env_ranks, record)
+        inputs = first_inputs(self.envs, heartbeat_of(self.sync), self.env_ranks, record)
         traj_infos = [self.TrajInfoCls() for _ in self.envs]
         if max_decorrelation_steps:
-            if self.rank == 0:
-                logger.log(f"Sampler decorrelating envs, max steps: {int(max_decorrelation_steps)}")
-            for b in range(len(self.envs)):
-                n_steps = 1 + int(self._start_rng(b).random() * max_decorrelation_steps)
-                traj_infos[b] = self._random_steps(b, n_steps, inputs, traj_infos[b])
+            n_steps = self._decorrelation_steps(len(self.envs), max_decorrelation_steps)
+            for b, n in enumerate(n_steps):
+                traj_infos[b] = self._random_steps(b, n, inputs, traj_infos[b])
         if self.step_buffer_np is not None:
             self.step_buffer_np.observation[:] = inputs.observation
             self.step_buffer_np.action[:] = inputs.prev_action
             self.step_buffer_np.reward[:] = inputs.prev_reward
         return inputs, traj_infos
 
-    def _start_rng(self, b: int) -> np.random.Generator:
-        if self.start_seed is None:
-            return make_generator()
-        return np.random.default_rng([self.start_seed, self._env_rank(b)])
+    def _decorrelation_steps(self, B: int, max_steps: int) -> list[int]:
+        """Draw the number of random steps of each environment, 1 to ``max_steps``."""
+        if self.rank == 0:
+            logger.log(f"Sampler decorrelating envs, max steps: {int(max_steps)}")
+        n_steps = []
+        for b in range(B):
+            seed = self.start_seed
+            rng = make_generator()
+            if seed is not None:
+                rng = np.random.default_rng([seed, self._env_rank(b)])
+            n_steps.append(1 + int(rng.random() * max_steps))
+        return n_steps
 
     def _env_rank(self, b: int) -> int:
         return b if self.env_ranks is None else self.env_ranks[b]
 
     def _random_steps(self, b: int, n_steps: int, inputs: AgentInputs, traj_info: Any) -> Any:
+        """Take random steps in environment ``b``; return its running trajectory info."""
         env = self.envs[b]
         null_action = env.action_space.null_value()
-        signs = signs_of(self.sync)
-        Heartbeat.beat(signs, self._env_rank(b))
+        heartbeat = heartbeat_of(self.sync)
+        Heartbeat.beat(heartbeat, self._env_rank(b))
         for t in range(n_steps):
-            signs[Heartbeat.STEPS] = t
+            heartbeat[Heartbeat.STEPS] = t
             action = env.action_space.sample()
             observation, reward, done, env_info = env.step(action)
             traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
             if getattr(env_info, "traj_done", done):
-                Heartbeat.beat(signs, self._env_rank(b))
+                Heartbeat.beat(heartbeat, self._env_rank(b))
                 observation = env.reset()
                 traj_info = self.TrajInfoCls()
             inputs.observation[b] = observation
@@ -161,83 +179,75 @@ class DecorrelatingStartCollector(BaseCollector):
 
 
 class LoopCollector(DecorrelatingStartCollector):
-    """Collects batches in the one step loop; subclasses name their choices."""
+    """Collects batches in the step loop of the library; subclasses name its two choices.
+
+    Attributes:
+        actions: class of the actions: chosen by the agent in this process, or served.
+        on_done: class of the rule for the end of an episode.
+    """
 
     actions: type[LocalActions] | type[ServedActions]
     on_done: type[ResetNow] | type[HoldUntilBatchEnd]
 
     _loop: StepLoop | None = None
-    _loop_parts: tuple[Any, ...] = ()
-    _sinks: tuple[tuple[Any, BatchSink], ...] = ()
+    _loop_inputs: AgentInputs | None = None
+    _batches: tuple[BatchRows, ...] = ()
     _put_off: dict[str, Any] = {}
-    _completed: Sequence[tuple[Any, tuple[int, int]]] = ()
 
     def collect_batch(
         self, agent_inputs: AgentInputs, traj_infos: list[Any], itr: int
     ) -> tuple[AgentInputs, list[Any], list[Any]]:
-        """Fill the batch.
-
-        Args:
-            agent_inputs: numpy buffers [B,...], written in place; unused if actions are served.
-            traj_infos: of the B running trajectories, written in place.
-            itr: the runner's iteration.
-
-        Returns:
-            The same two, and the list of completed trajectory infos.
-        """
         if self.agent is not None:
             self.agent.sample_mode(itr)
-        loop = self._loop_over(agent_inputs, traj_infos)
-        completed = loop.run(self.batch_T, self._sink(loop.inputs))
-        self._completed = list(zip(completed, loop.completed_at))
+        loop = self._loop
+        if loop is None or agent_inputs is not self._loop_inputs:
+            loop = self._make_loop(agent_inputs, traj_infos)
+        completed = loop.run(self.batch_T, self._batch_rows())
         return agent_inputs, traj_infos, completed
 
     def place_of(self, traj_info: Any) -> tuple[int, int] | None:
-        """Time step and index of the environment where a trajectory of the last batch ended.
+        """Return time step and environment where a trajectory of the last batch was completed.
 
-        Returns:
-            None for trajectory infos which a subclass made by itself.
+        Args:
+            traj_info: trajectory info; for one that a subclass made by itself, None is returned.
         """
-        return next((place for info, place in self._completed if info is traj_info), None)
+        assert self._loop is not None, "a batch was collected"
+        places = zip(self._loop.completed, self._loop.completed_at)
+        return next((place for info, place in places if info is traj_info), None)
 
     def reset_if_needed(self, agent_inputs: AgentInputs) -> None:
-        """Reset environments between batches, where that was put off."""
-        if self._loop is not None:
-            self._loop.reset_if_needed()
+        if self._loop is not None and self._loop.on_done.need_reset.any():
+            self._loop.reset_waiting()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was put off to the next batch."""
         return self._put_off if self._loop is None else self._loop.on_done.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state`` with the next batch."""
         self._loop, self._put_off = None, state
 
-    def _loop_over(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
-        """The loop over these objects; made once, since its views of them serve every batch."""
-        parts = (agent_inputs, traj_infos, self.envs, self.agent, self.TrajInfoCls)
-        if self._loop is None or any(a is not b for a, b in zip(parts, self._loop_parts)):
-            put_off = self.state_dict()
-            self._loop_parts, self._sinks = parts, ()
-            actions = self.actions.of(self, agent_inputs)
-            self._loop = StepLoop(
-                self.envs,
-                traj_infos,
-                self.TrajInfoCls,
-                actions,
-                self.on_done(self.envs, actions.inputs),
-                signs_of(self.sync),
-                self.env_ranks,
-            )
-            if put_off:
-                self._loop.on_done.load_state_dict(put_off)
+    def _make_loop(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
+        """Make the loop over these objects; its views of them serve every batch."""
+        put_off = self.state_dict()
+        actions = self.actions.of(self, agent_inputs)
+        self._loop_inputs = agent_inputs
+        self._loop = StepLoop(
+            self.envs,
+            traj_infos,
+            self.TrajInfoCls,
+            actions,
+            self.on_done(self.envs, actions.inputs),
+            heartbeat_of(self.sync),
+            self.env_ranks,
+        )
+        if put_off:
+            self._loop.on_done.load_state_dict(put_off)
         return self._loop
 
-    def _sink(self, inputs: AgentInputs) -> BatchSink:
-        """For the buffer of the moment: there are two in asynchronous sampling."""
-        for samples_np, sink in self._sinks:
-            if samples_np is self.samples_np:
-                return sink
-        sink = BatchSink(self.samples_np, inputs)
-        self._sinks = (*self._sinks[-1:], (self.samples_np, sink))
-        return sink
+    def _batch_rows(self) -> BatchRows:
+        """Return the rows of the present batch; asynchronous sampling has two in turn."""
+        for batch in self._batches:
+            if batch.samples_np is self.samples_np:
+                return batch
+        batch = BatchRows(self.samples_np)
+        self._batches = (*self._batches[-1:], batch)
+        return batch

@@ -1,4 +1,4 @@
-"""Evaluation: its collectors, and when it ends."""
+"""Evaluation in one process: collectors that record trajectories only, and when they end."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._batch_writer import NoSink
 from rlpyt.samplers._step_loop import (
     LocalActions,
     ResetNow,
     ServedActions,
     StepLoop,
-    reset_all,
-    signs_of,
+    first_inputs,
+    heartbeat_of,
 )
-from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
@@ -25,14 +23,14 @@ class BaseEvalCollector:
     """Steps its environments to evaluate the agent; records trajectories only.
 
     Args:
-        rank: of the process.
+        rank: index of the process.
         envs: evaluation environments.
-        TrajInfoCls: of the trajectories.
-        traj_infos_queue: to send completed ones to.
-        max_T: time steps of one evaluation; None for no limit.
-        agent: if it acts in this process.
+        TrajInfoCls: class of the trajectory infos.
+        traj_infos_queue: queue that completed trajectory infos are sent to.
+        max_T: number of time steps in one evaluation; None for no limit.
+        agent: agent that acts in this process; None if actions are served.
         sync: semaphores and flags.
-        step_buffer_np: [B,...] shared with an action server.
+        step_buffer_np: numpy record [B,...] shared with an action server.
     """
 
     envs: Sequence[Any]
@@ -62,12 +60,13 @@ class BaseEvalCollector:
 
 
 class LoopEvalCollector(BaseEvalCollector):
-    """Evaluates in the one step loop, in environments which are reset before each evaluation.
+    """Evaluates in the step loop of the library; environments are reset before each evaluation.
 
     Attributes:
-        quota: number of trajectories each environment shall complete; None for no such number, and
-            then all count which are complete after ``max_T`` steps.
-        env_ranks: index of each environment among all of the evaluation.
+        actions: class of the actions: chosen by the agent in this process, or served.
+        quota: number of trajectories that each environment completes; None for no such number, and
+            then all trajectories count that are complete after ``max_T`` steps.
+        env_ranks: indexes of the environments among all evaluation environments.
     """
 
     actions: type[LocalActions] | type[ServedActions]
@@ -77,9 +76,8 @@ class LoopEvalCollector(BaseEvalCollector):
 
     def run_evaluation(self, itr: int) -> list[Any]:
         """Reset everything, then step until the end; return the completed trajectory infos."""
-        signs = signs_of(self.sync)
-        observations = reset_all(self.envs, signs, self.env_ranks)
-        inputs = null_inputs(self.envs, observations, self.env_ranks)
+        heartbeat = heartbeat_of(self.sync)
+        inputs = first_inputs(self.envs, heartbeat, self.env_ranks)
         if self.agent is not None:
             # The mode first: leaving sample mode, a recurrent agent puts its state aside.
             self.agent.eval_mode(itr)
@@ -95,46 +93,32 @@ class LoopEvalCollector(BaseEvalCollector):
             on_done = ResetUntilQuota(self.envs, inputs, self.quota)
         traj_infos = [self.TrajInfoCls() for _ in self.envs]
         loop = StepLoop(
-            self.envs,
-            traj_infos,
-            self.TrajInfoCls,
-            actions,
-            on_done,
-            signs,
-            self.env_ranks,
+            self.envs, traj_infos, self.TrajInfoCls, actions, on_done, heartbeat, self.env_ranks
         )
-        self._n_completed = 0
         n_steps = sys.maxsize if self.max_T is None else self.max_T
-        return loop.run(
-            n_steps, NoSink(), stop=lambda: self.is_enough(on_done), report=self._count_and_report
-        )
+        return loop.run(n_steps, stop=lambda: self.is_enough(loop), report=self.report)
 
-    def is_enough(self, on_done: ResetNow) -> bool:
-        """Whether to stop before ``max_T``; asked after every step."""
-        return bool(on_done.waiting.all())
+    def is_enough(self, loop: StepLoop) -> bool:
+        """Return whether to stop before ``max_T``; asked after every step."""
+        return bool(loop.on_done.waiting.all())
 
     def report(self, place: tuple[int, int], traj_info: Any) -> None:
-        """Tell others about a completed trajectory at once.
+        """Pass on a trajectory info as soon as it is complete.
 
         Args:
-            place: its last time step, and the index of its environment in the evaluation.
-            traj_info: of the trajectory.
+            place: last time step, and index of the environment in the evaluation.
+            traj_info: trajectory info.
         """
-
-    def _count_and_report(self, place: tuple[int, int], traj_info: Any) -> None:
-        self._n_completed += 1
-        t, b = place
-        self.report((t, b if self.env_ranks is None else self.env_ranks[b]), traj_info)
 
 
 class ResetUntilQuota(ResetNow):
-    """Every environment completes the number of trajectories it was given, then waits for good.
+    """Lets every environment complete its number of trajectories, then wait for good.
 
     Which trajectories count is settled before the first step, so short ones are not favoured.
 
     Args:
-        envs: the environments.
-        inputs: of the agent.
+        envs: B environments.
+        inputs: inputs of the agent.
         quota: number of trajectories of each environment.
     """
 

@@ -127,22 +127,6 @@ def test_evaluation_with_its_own_loop_or_by_default(EvalCls):
     assert [info.Return for info in sampler.evaluate_agent(0)] == [10] * 4
 
 
-class FreshObjects(CpuWaitResetCollector):
-    """Hands on its inputs and trajectory infos in new containers, as subclasses do."""
-
-    def collect_batch(self, agent_inputs, traj_infos, itr):
-        inputs, infos, completed = super().collect_batch(agent_inputs, traj_infos, itr)
-        return AgentInputs(*inputs), list(infos), completed
-
-
-def test_waiting_survives_new_containers():
-    # Who waits, and for what, used to be forgotten where the inputs were another object.
-    env_kwargs = {"episode_steps": 4, "life_steps": 2}
-    sampler = start(CollectorCls=FreshObjects, batch_T=3, env_kwargs=env_kwargs)
-    batches = [observed(sampler.obtain_samples(itr)[0]) for itr in range(3)]
-    assert batches == [[0, 1, 0], [2, 3, 0], [0, 1, 0]]
-
-
 class TwoBuffers(CpuResetCollector):
     """Selects its batch buffer anew every time."""
 

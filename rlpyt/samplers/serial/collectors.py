@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rlpyt.samplers._step_loop import LocalActions, ResetNow
+from rlpyt.samplers._step_loop import LocalActions, StepLoop
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 
 
 class SerialEvalCollector(LoopEvalCollector):
-    """Evaluates the agent in environments which are reset before each evaluation.
+    """Evaluates the agent in environments that are reset before each evaluation.
 
     Args:
         envs: evaluation environments.
-        agent: acts in this process.
-        TrajInfoCls: of the trajectories.
-        max_T: time steps of one evaluation; None for no limit.
-        max_trajectories: ends the evaluation after the step at which so many were completed.
+        agent: agent that acts in this process.
+        TrajInfoCls: class of the trajectory infos.
+        max_T: number of time steps in one evaluation; None for no limit.
+        max_trajectories: number of completed trajectories after which an evaluation ends.
     """
 
     actions = LocalActions
@@ -41,17 +41,17 @@ class SerialEvalCollector(LoopEvalCollector):
         """Run one evaluation and return its completed trajectory infos.
 
         Incomplete trajectories are left out, which favours short episodes if ``max_T`` is small;
-        with ``max_trajectories``, those which complete first are returned. With a ``quota`` it was
-        settled before which ones count.
+        with ``max_trajectories``, those that complete first are returned. With a ``quota``, the
+        trajectories that count are settled before the first step.
         """
         completed = self.run_evaluation(itr)
-        limit = "trajectories" if self._is_limited() else "time steps"
+        limit = "trajectories" if self._is_limited(len(completed)) else "time steps"
         logger.log(f"Evaluation ended at its limit of {limit}: {len(completed)} trajectories.")
         return completed
 
-    def is_enough(self, on_done: ResetNow) -> bool:
-        return self._is_limited() or super().is_enough(on_done)
+    def is_enough(self, loop: StepLoop) -> bool:
+        return self._is_limited(len(loop.completed)) or super().is_enough(loop)
 
-    def _is_limited(self) -> bool:
+    def _is_limited(self, n_completed: int) -> bool:
         limit = self.max_trajectories if self.quota is None else sum(self.quota)
-        return limit is not None and self._n_completed >= limit
+        return limit is not None and n_completed >= limit

@@ -1,4 +1,4 @@
-"""The step loop over a vector environment: one step of all environments, one of the agent."""
+"""The step loop over a vector environment: one call steps all environments."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._batch_writer import BatchSink, NoSink, Rows
+from rlpyt.core.records import AgentInputs, TrajInfo
+from rlpyt.samplers._batch_writer import BatchRows, rows_of
 from rlpyt.samplers._step_loop import LocalActions
-from rlpyt.samplers.vector._trajectories import Trajectories
-from rlpyt.utils.buffer import buffer_from_example, numpify_buffer
+from rlpyt.samplers.buffer import null_inputs
+from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
-_ALL = slice(None)
+_COUNTED = ("Length", "Return", "NonzeroRewards", "DiscountedReturn", "_cur_discount")
 
 
 class VectorLoop:
-    """Steps a vector environment, keeps its trajectories and the agent's inputs.
+    """Steps a vector environment, keeps its trajectories and the inputs of the agent.
 
     Args:
-        env: see :class:`~rlpyt.samplers.vector.sampler.VectorSampler`.
-        trajectories: the running ones.
-        actions: the agent.
-        quota: number of trajectories of each environment which count; None if all do.
+        env: vector environment, see :class:`~rlpyt.samplers.vector.sampler.VectorSampler`.
+        trajectories: running trajectories.
+        actions: actions of the agent.
+        quota: number of trajectories of each environment that count; None if all do.
 
     Attributes:
-        waiting: [B], where the quota is reached.
-        completed_at: time step and index of the environment of each trajectory which the last
-            :meth:`run` completed.
+        waiting: [B], environments that have reached their quota.
+        completed: trajectory infos completed in the present or last :meth:`run`.
+        completed_at: their time steps and environments.
     """
 
     def __init__(
@@ -43,76 +43,78 @@ class VectorLoop:
         self.inputs = actions.inputs
         self.trajectories = trajectories
         self.actions = actions
+        self.completed: list[Any] = []
         self.completed_at: list[tuple[int, int]] = []
-        self.waiting: BoolArray = np.zeros(env.num_envs, dtype=bool)
         self._left = None if quota is None else list(quota)
-        if quota is not None:
-            self.waiting[:] = [n == 0 for n in quota]
-        self._observation = Rows(self.inputs.observation)
+        self.waiting: BoolArray = np.array([n == 0 for n in quota or [1] * env.num_envs])
+        self._observation = rows_of(self.inputs.observation)
 
     def run(
         self,
         n_steps: int,
-        sink: BatchSink | NoSink,
+        batch: BatchRows | None = None,
         stop: Callable[[list[Any]], bool] | None = None,
     ) -> list[Any]:
         """Take ``n_steps`` steps in every environment, or fewer if ``stop(completed)``.
 
+        Args:
+            n_steps: number of steps.
+            batch: rows to record the steps in; None to record trajectories only.
+            stop: condition to end early, asked after every step.
+
         Returns:
-            The trajectory infos which were completed.
+            The trajectory infos that were completed.
         """
         completed: list[Any] = []
-        self.completed_at = []
-        sink.begin()
+        self.completed, self.completed_at = completed, []
+        inputs, actions = self.inputs, self.actions
+        observations = [] if batch is None else batch.begin(inputs)
         for t in range(n_steps):
-            sink.observe(t)
-            chosen = self.actions.choose()
+            for rows, present in observations:
+                rows[t] = present
+            chosen = actions.choose()
             assert chosen is not None, "a local agent always acts"
             action, agent_info = chosen
-            step = self._step(t, action, agent_info, sink, completed)
-            sink.record(t, action, agent_info, step.reward, step.done)
-            self._observation.write(_ALL, step.next_inputs)
-            self.inputs.prev_reward[:] = step.reward
-            self.actions.done[:] = step.done
-            over = np.flatnonzero(step.done).tolist() if step.done.any() else []
-            self.actions.advance(action, over)
+            step = self._step(t, action, agent_info)
+            if batch is not None:
+                batch.action[t] = action
+                if batch.agent_info is not None:
+                    batch.agent_info[t] = agent_info
+                if batch.env_info is not None:
+                    batch.env_info[t] = step.env_info
+                if batch.next_observation is not None:
+                    batch.next_observation[t] = step.observation
+                batch.reward[t] = step.reward
+                batch.done[t] = step.done
+            self._observation[:] = step.next_inputs
+            inputs.prev_reward[:] = step.reward
+            actions.done[:] = step.done
+            actions.advance(action, np.flatnonzero(step.done).tolist())
             if stop is not None and stop(completed):
                 break
-        self.actions.finish(sink)
+        actions.finish(None if batch is None else batch.bootstrap_value)
         return completed
 
-    def _step(
-        self,
-        t: int,
-        action: Nested,
-        agent_info: Nested,
-        sink: BatchSink | NoSink,
-        completed: list[Any],
-    ) -> Any:
+    def _step(self, t: int, action: Nested, agent_info: Nested) -> Any:
         step = self.env.step(action)
         _check_reward(step.reward, self.env)
-        sink.stepped(t, _ALL, step.observation, step.env_info)  # type: ignore[arg-type]
-        info = None
-        if self.trajectories.reads_info and agent_info:
-            info = numpify_buffer(agent_info)
+        reads_info = self.trajectories.reads_info and agent_info
+        info = numpify_buffer(agent_info) if reads_info else None
         self.trajectories.step(
             self.inputs.observation, action, step.reward, step.done, info, step.env_info
         )
-        # ``done`` ends the episode of the learner; a trajectory may go on (lost lives in Atari).
+        # ``done`` ends the episode of the learner; a trajectory may continue (lost lives in Atari).
         traj_done = getattr(step.env_info, "traj_done", step.done)
-        if traj_done.any():
-            for b in np.flatnonzero(traj_done).tolist():
-                traj_info = self.trajectories.complete(b, step.observation[b])
-                if not self.waiting[b]:
-                    completed.append(traj_info)
-                    self.completed_at.append((t, b))
-                    self._count(b)
+        for b in np.flatnonzero(traj_done).tolist():
+            traj_info = self.trajectories.complete(b, step.observation[b])
+            if self.waiting[b]:
+                continue
+            self.completed.append(traj_info)
+            self.completed_at.append((t, b))
+            if self._left is not None:
+                self._left[b] -= 1
+                self.waiting[b] = self._left[b] == 0
         return step
-
-    def _count(self, b: int) -> None:
-        if self._left is not None:
-            self._left[b] -= 1
-            self.waiting[b] = self._left[b] == 0
 
 
 def _check_reward(reward: NDArray, env: Any) -> None:
@@ -124,17 +126,109 @@ def _check_reward(reward: NDArray, env: Any) -> None:
         )
 
 
-def null_vector_inputs(env: Any, observation: Nested) -> AgentInputs:
-    """The agent's inputs at the start of all episodes, as numpy buffers of their own.
+def first_vector_inputs(env: Any) -> AgentInputs:
+    """Reset a vector environment, and return the agent's first inputs as numpy buffers [B,...]."""
+    observation = env.reset()
+    inputs = null_inputs(observation[0], env.num_envs, env.action_space)
+    inputs.observation[:] = observation
+    return inputs
+
+
+class Trajectories:
+    """Statistics of B running trajectories, updated by one call for all of them.
+
+    A class that counts more than :class:`~rlpyt.core.records.TrajInfo` does, that is, one with a
+    ``step`` of its own, is called for every environment in turn.
 
     Args:
-        env: a vector environment.
-        observation: [B,...] of its reset.
+        TrajInfoCls: class of the trajectory infos.
+        B: number of environments.
+
+    Attributes:
+        reads_info: whether the statistics look into the agent's info.
     """
-    B = env.num_envs
-    own = buffer_from_example(observation[0], B)
-    own[:] = observation
-    null_action = env.action_space.null_value()
-    action = buffer_from_example(null_action, B)
-    action[:] = null_action
-    return AgentInputs(own, action, np.zeros(B, dtype="float32"))
+
+    def __init__(self, TrajInfoCls: Any, B: int) -> None:
+        self.TrajInfoCls = TrajInfoCls
+        self._infos = [TrajInfoCls() for _ in range(B)]
+        self.reads_info = getattr(TrajInfoCls, "step", None) is not TrajInfo.step
+        if not self.reads_info:
+            self._discount: float = self._infos[0]._discount
+            self._length: NDArray = np.zeros(B, dtype=np.int64)
+            self._nonzero: NDArray = np.zeros(B, dtype=np.int64)
+            self._return: NDArray = np.zeros(B)
+            self._discounted: NDArray = np.zeros(B)
+            self._cur_discount: NDArray = np.ones(B)
+
+    def step(
+        self,
+        observation: Nested,
+        action: Nested,
+        reward: NDArray,
+        done: BoolArray,
+        agent_info: Nested,
+        env_info: Nested,
+    ) -> None:
+        """Count one step of every environment, [B,...], as ``TrajInfo.step`` does for one."""
+        if self.reads_info:
+            for b, traj_info in enumerate(self._infos):
+                info = agent_info[b] if agent_info else None
+                own_info = env_info[b] if env_info else env_info
+                traj_info.step(observation[b], action[b], reward[b], done[b], info, own_info)
+            return
+        self._length += 1
+        self._return += reward
+        self._nonzero += reward != 0
+        self._discounted += self._cur_discount * reward
+        self._cur_discount *= self._discount
+
+    def complete(self, b: int, observation: Nested) -> Any:
+        """Return the trajectory info of environment ``b``, and begin its next trajectory.
+
+        Args:
+            b: index of the environment.
+            observation: last observation of the trajectory.
+        """
+        traj_info = self._info(b)
+        self.restart(b)
+        return traj_info.terminate(observation)
+
+    def restart(self, b: int) -> None:
+        """Begin a trajectory of environment ``b``."""
+        self._infos[b] = self.TrajInfoCls()
+        if not self.reads_info:
+            self._load_counts(b)
+
+    def _info(self, b: int) -> Any:
+        """Return the trajectory info of environment ``b``, up to date."""
+        traj_info = self._infos[b]
+        if not self.reads_info:
+            traj_info.Length = int(self._length[b])
+            traj_info.Return = self._return[b]
+            traj_info.NonzeroRewards = int(self._nonzero[b])
+            traj_info.DiscountedReturn = self._discounted[b]
+            traj_info._cur_discount = float(self._cur_discount[b])
+        return traj_info
+
+    def _load_counts(self, b: int) -> None:
+        counts = (
+            self._length,
+            self._return,
+            self._nonzero,
+            self._discounted,
+            self._cur_discount,
+        )
+        for name, count in zip(_COUNTED, counts):
+            count[b] = self._infos[b][name]
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """Return the entries of all running trajectories."""
+        return [dict(self._info(b)) for b in range(len(self._infos))]
+
+    def load_state_dict(self, state: list[dict[str, Any]]) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        for b, saved in enumerate(state):
+            self._infos[b].clear()
+            self._infos[b].update(saved)
+            if not self.reads_info:
+                self._load_counts(b)

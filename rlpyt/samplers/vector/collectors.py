@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._batch_writer import BatchSink, NoSink
+from rlpyt.samplers._batch_writer import BatchRows
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
-from rlpyt.samplers.vector._loop import VectorLoop, null_vector_inputs
-from rlpyt.samplers.vector._trajectories import Trajectories
+from rlpyt.samplers.vector._loop import Trajectories, VectorLoop, first_vector_inputs
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import BoolArray
@@ -24,18 +23,13 @@ class VectorResetCollector(DecorrelatingStartCollector):
 
     Args as of :class:`~rlpyt.samplers.collectors.BaseCollector`, where ``envs`` is the vector
     environment, and the trajectory infos of the methods are
-    :class:`~rlpyt.samplers.vector._trajectories.Trajectories`.
-
-    Attributes:
-        completed_at: time step and index of the environment of each trajectory completed in the
-            last batch.
+    :class:`~rlpyt.samplers.vector._loop.Trajectories`.
     """
 
     mid_batch_reset = True
-    completed_at: Sequence[tuple[int, int]] = ()
 
     _loop: VectorLoop | None = None
-    _sink: BatchSink | None = None
+    _batch: BatchRows | None = None
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, Any]:
         """Reset all environments, then take a random number of random steps in each.
@@ -45,15 +39,11 @@ class VectorResetCollector(DecorrelatingStartCollector):
         """
         env: Any = self.envs
         B = env.num_envs
-        inputs = null_vector_inputs(env, env.reset())
+        inputs = first_vector_inputs(env)
         trajectories = Trajectories(self.TrajInfoCls, B)
         if not max_decorrelation_steps:
             return inputs, trajectories
-        if self.rank == 0:
-            logger.log(f"Sampler decorrelating envs, max steps: {int(max_decorrelation_steps)}")
-        n_steps = np.array(
-            [1 + int(self._start_rng(b).random() * max_decorrelation_steps) for b in range(B)]
-        )
+        n_steps = np.array(self._decorrelation_steps(B, max_decorrelation_steps))
         n_all = int(n_steps.max())
         for t in range(n_all):
             begins = n_steps == n_all - t
@@ -91,10 +81,8 @@ class VectorResetCollector(DecorrelatingStartCollector):
             env: Any = self.envs
             actions = LocalActions(self.agent, agent_inputs, env.action_space.null_value())
             self._loop = VectorLoop(env, traj_infos, actions)
-            self._sink = BatchSink(self.samples_np, agent_inputs)
-        assert self._sink is not None
-        completed = self._loop.run(self.batch_T, self._sink)
-        self.completed_at = self._loop.completed_at
+            self._batch = BatchRows(self.samples_np)
+        completed = self._loop.run(self.batch_T, self._batch)
         return agent_inputs, traj_infos, completed
 
 
@@ -131,7 +119,7 @@ class VectorEvalCollector:
     def collect_evaluation(self, itr: int) -> list[Any]:
         """Run one evaluation and return its completed trajectory infos."""
         env = self.envs
-        inputs = null_vector_inputs(env, env.reset())
+        inputs = first_vector_inputs(env)
         # The mode first: leaving sample mode, a recurrent agent puts its state aside.
         self.agent.eval_mode(itr)
         self.agent.reset()
@@ -144,7 +132,7 @@ class VectorEvalCollector:
             return limit is not None and len(completed) >= limit
 
         n_steps = sys.maxsize if self.max_T is None else self.max_T
-        completed = loop.run(n_steps, NoSink(), stop=is_enough)
+        completed = loop.run(n_steps, stop=is_enough)
         reason = "trajectories" if is_enough(completed) else "time steps"
         logger.log(f"Evaluation ended at its limit of {reason}: {len(completed)} trajectories.")
         return completed

@@ -14,7 +14,7 @@ from rlpyt.samplers.base import (
     configure_traj_infos,
 )
 from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
-from rlpyt.samplers.vector._trajectories import Trajectories
+from rlpyt.samplers.vector._loop import Trajectories
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.utils.logging import logger
 

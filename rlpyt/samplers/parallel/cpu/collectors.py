@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._step_loop import HoldUntilBatchEnd, LocalActions, ResetNow
+from rlpyt.samplers._step_loop import HoldUntilBatchEnd, LocalActions, ResetNow, StepLoop
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
 
@@ -33,8 +33,8 @@ class CpuEvalCollector(LoopEvalCollector):
         self.run_evaluation(itr)
         self.traj_infos_queue.put(None)
 
-    def is_enough(self, on_done: ResetNow) -> bool:
-        return bool(self.sync.stop_eval.value) or super().is_enough(on_done)
+    def is_enough(self, loop: StepLoop) -> bool:
+        return bool(self.sync.stop_eval.value) or super().is_enough(loop)
 
     def report(self, place: tuple[int, int], traj_info: Any) -> None:
         self.traj_infos_queue.put(traj_info, place)

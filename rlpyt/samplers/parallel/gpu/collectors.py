@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._step_loop import HoldUntilBatchEnd, ResetNow, ServedActions
+from rlpyt.samplers._step_loop import HoldUntilBatchEnd, ResetNow, ServedActions, StepLoop
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
 
@@ -33,7 +33,7 @@ class GpuEvalCollector(LoopEvalCollector):
         self.run_evaluation(itr)
         self.traj_infos_queue.put(None)
 
-    def is_enough(self, on_done: ResetNow) -> bool:
+    def is_enough(self, loop: StepLoop) -> bool:
         return False  # The server says so, to all workers at the same step.
 
     def report(self, place: tuple[int, int], traj_info: Any) -> None:
