@@ -53,7 +53,6 @@ SPELLED_OUT = (
     "rlpyt/runners/sync_rl.py:SyncWorkerEval.store_diagnostics",
     "rlpyt/samplers/parallel/cpu/collectors.py:CpuWaitResetCollector.__init__",
     "rlpyt/samplers/parallel/gpu/collectors.py:GpuWaitResetCollector.__init__",
-    "rlpyt/samplers/parallel/gpu/sampler.py:GpuSamplerBase._build_buffers",
     "rlpyt/utils/collections.py:NamedArrayTupleSchema.__init__",
 )
 ENTRIES = [entry for entry in read_signatures() if not is_inside(entry)]

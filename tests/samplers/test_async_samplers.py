@@ -165,7 +165,7 @@ def test_an_action_server_out_of_step_with_its_workers_says_so():
 def test_a_killed_process_ends_all_others(victim):
     before = set(psutil.Process().children(recursive=True))
     sampler = start_async(AsyncAlternatingSampler, [TWO, TWO])
-    server = psutil.Process(sampler.pool.children[1].process.pid)
+    server = psutil.Process(sampler.supervisor.children[1].process.pid)
     workers = server.children()
     os.kill((server if victim == "server" else workers[1]).pid, signal.SIGKILL)
     message = "action server 1 .* was ended by SIGKILL"

@@ -2,7 +2,6 @@
 
 import multiprocessing as mp
 import os
-import signal
 import time
 from collections import namedtuple
 
@@ -17,6 +16,7 @@ from rlpyt.envs.toy import Catch
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
+from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
@@ -36,7 +36,6 @@ from rlpyt.utils.buffer import numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.launch import use_batch_scheduling
-from rlpyt.utils.processes.supervisor import WorkerError
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.synchronize import drain_queue
 from tests.samplers.parallel_parts import (
@@ -258,21 +257,18 @@ def test_alternating_needs_even_numbers(SamplerCls):
         start(SamplerCls, 2, RecurrentRule())
 
 
-def test_alternating_pairs():
+def test_alternating_halves():
     sampler, agent = start(AlternatingSampler, 4, batch_B=6, eval_n_envs=2, eval_max_steps=10)
     assert agent.alternating
     assert sampler.half_B == 3
-    first, second = sampler.obs_ready_pair
-    assert [*first, *second] == sampler.sync.obs_ready
-    assert [len(pair) for pair in (*sampler.act_ready_pair, *sampler.eval_act_ready_pair)] == [
-        2, 2, 1, 1
-    ]  # fmt: skip
-    assert all(len(step.reward) == 3 for step in sampler.step_buffer_np_pair)
-    for inputs, step in zip(sampler.agent_inputs_pair, sampler.step_buffer_np_pair):
-        assert np.shares_memory(inputs.prev_reward.numpy(), step.reward)
-    for half, value in enumerate(sampler.bootstrap_value_pair):
-        expected = sampler.samples_np.agent.bootstrap_value[0, 3 * half : 3 * half + 3]
-        assert np.shares_memory(value, expected)
+    first, second = sampler.groups
+    assert [*first.obs_ready, *second.obs_ready] == sampler.sync.obs_ready
+    assert [*first.act_ready, *second.act_ready] == sampler.sync.act_ready
+    assert [len(group.act_ready) for group in sampler.eval_groups] == [1, 1]
+    for group, columns in ((first, slice(0, 3)), (second, slice(3, 6))):
+        assert group.columns == columns
+        reward = sampler.step_buffer_np.reward[columns]
+        assert np.shares_memory(group.agent_inputs.prev_reward.numpy(), reward)
     sampler.shutdown()
 
 
@@ -700,8 +696,11 @@ def test_workers_without_evaluation_say_that_they_are_done(EvalCls):
     sampler.shutdown()
 
 
-class OwnInitialize(CpuSampler):
-    """Calls the hooks in the order of the original, and starts the processes by itself."""
+class OwnInitialize(ParallelSamplerBase):
+    """Calls the hooks in the order of the original, and starts the processes by itself.
+
+    It gives one of the hooks a further positional argument.
+    """
 
     n_shutdowns = 0
 
@@ -711,21 +710,22 @@ class OwnInitialize(CpuSampler):
         self.rank, self.world_size = 0, 1
         env = self.EnvCls(**self.env_kwargs)
         self._agent_init(agent, env, global_B=self.batch_spec.B)
-        examples = self._build_buffers(env, bootstrap_value)
+        examples = self._build_buffers(env, bootstrap_value, True)
         self._build_parallel_ctrl(self.n_worker)
         common_kwargs = self._assemble_common_kwargs(affinity, self.batch_spec.B)
-        del common_kwargs["is_quiet"], common_kwargs["traj_info_kwargs"]  # Unknown to the original.
         workers_kwargs = self._assemble_workers_kwargs(affinity, seed, n_envs_list)
         self.workers = [
-            mp.get_context("fork").Process(
-                target=sampling_process, kwargs=dict(common_kwargs=common_kwargs, worker_kwargs=w)
-            )
+            mp.get_context("fork").Process(target=sampling_process, args=(common_kwargs, w))
             for w in workers_kwargs
         ]
         for worker in self.workers:
             worker.start()
         self.ctrl.barrier_out.wait()
         return examples
+
+    def _build_buffers(self, env, bootstrap_value, next_observation):
+        self.record_next_observation = next_observation
+        return super()._build_buffers(env, bootstrap_value)
 
     def shutdown(self):
         self.n_shutdowns += 1
@@ -735,11 +735,21 @@ class OwnInitialize(CpuSampler):
             worker.join()
 
 
-def test_a_sampler_with_its_own_initialize():
-    # There was no pool of processes; and shutdown was called before there was anything to end.
+class OwnCpuSampler(CpuSampler, OwnInitialize): ...
+
+
+class OwnGpuSampler(GpuSampler, OwnInitialize): ...
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "OwnCls"), [(CpuSampler, OwnCpuSampler), (GpuSampler, OwnGpuSampler)]
+)
+def test_a_sampler_with_its_own_initialize(SamplerCls, OwnCls):
+    # There was no supervisor; shutdown was called before there was anything to end; and
+    # GpuSamplerBase did not hand further arguments to the next base class.
     evaluation = dict(eval_n_envs=4, eval_max_steps=80, max_decorrelation_steps=0)
-    ours, _ = start(CpuSampler, **evaluation)
-    theirs, _ = start(OwnInitialize, **evaluation)
+    ours, _ = start(SamplerCls, record_next_observation=True, **evaluation)
+    theirs, _ = start(OwnCls, **evaluation)
     assert theirs.eval_n_envs_per == 2
     for itr in range(2):
         expected = [info.Return for info in ours.evaluate_agent(itr)]
@@ -773,82 +783,6 @@ def test_a_sampler_with_its_own_buffers():
         batches = (sampler.obtain_samples(itr)[0] for sampler in (ours, theirs))
         assert_equal(*(as_dict(batch) for batch in batches))
     ours.shutdown()
-    theirs.shutdown()
-
-
-class OwnAssembly:
-    """What sampler and workers share, and what workers are told, without anything of ours."""
-
-    def _build_parallel_ctrl(self, n_worker):
-        self.ctrl = AttrDict(
-            quit=mp.RawValue("b", False),
-            barrier_in=mp.Barrier(n_worker + 1),
-            barrier_out=mp.Barrier(n_worker + 1),
-            do_eval=mp.RawValue("b", False),
-            itr=mp.RawValue("l", 0),
-            n_own=n_worker,
-        )
-        self.traj_infos_queue = mp.Queue()
-        self.eval_traj_infos_queue = mp.Queue()
-        self.sync = AttrDict(stop_eval=mp.RawValue("b", False))
-        if self.eval_n_envs > 0:
-            self.eval_n_envs_per = max(1, self.eval_n_envs // n_worker)
-            self.eval_max_T = 1 + int(self.eval_max_steps // self.eval_n_envs)
-        if hasattr(self, "step_buffer_np"):
-            self.sync.obs_ready = [mp.Semaphore(0) for _ in range(n_worker)]
-            self.sync.act_ready = [mp.Semaphore(0) for _ in range(n_worker)]
-
-    def _assemble_workers_kwargs(self, affinity, seed, n_envs_list):
-        workers_kwargs, start = [], 0
-        for rank, n_envs in enumerate(n_envs_list):
-            columns = slice(start, start + n_envs)
-            worker_kwargs = dict(
-                rank=rank,
-                env_ranks=list(range(start, start + n_envs)),
-                seed=seed + rank,
-                cpus=None,
-                n_envs=n_envs,
-                samples_np=self.samples_np[:, columns],
-                sync=self.sync,
-                own=rank,
-            )
-            if hasattr(self, "step_buffer_np"):
-                evaluated = slice(self.eval_n_envs_per * rank, self.eval_n_envs_per * (rank + 1))
-                worker_kwargs.update(
-                    sync=AttrDict(
-                        stop_eval=self.sync.stop_eval,
-                        obs_ready=self.sync.obs_ready[rank],
-                        act_ready=self.sync.act_ready[rank],
-                    ),
-                    step_buffer_np=self.step_buffer_np[columns],
-                    eval_step_buffer_np=self.eval_step_buffer_np[evaluated],
-                )
-            workers_kwargs.append(worker_kwargs)
-            start += n_envs
-        return workers_kwargs
-
-
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
-def test_a_sampler_with_its_own_assembly(SamplerCls):
-    # Workers missed their sign of life, and the seed of their environments.
-    class Own(OwnAssembly, SamplerCls): ...
-
-    evaluation = dict(eval_n_envs=4, eval_max_steps=80)
-    ours, _ = start(SamplerCls, **evaluation)
-    theirs, _ = start(Own, **evaluation)
-    assert theirs.ctrl.n_own == 2
-    assert [share["own"] for share in theirs._shares] == [0, 1]
-    for itr in range(2):
-        expected = [info.Return for info in ours.evaluate_agent(itr)]
-        assert [info.Return for info in theirs.evaluate_agent(itr)] == expected
-        batch, infos = theirs.obtain_samples(itr)
-        expected, expected_infos = ours.obtain_samples(itr)
-        assert_equal(as_dict(batch.env), as_dict(expected.env))
-        assert [info.Return for info in infos] == [info.Return for info in expected_infos]
-    ours.shutdown()
-    os.kill(theirs.workers[1].pid, signal.SIGKILL)
-    with pytest.raises(WorkerError, match="worker 1 .* was ended by SIGKILL"):
-        theirs.obtain_samples(2)
     theirs.shutdown()
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlpyt.models.mlp import MlpModel, Sizes
-from rlpyt.models.running_mean_std import NormalizedObservationModel
+from rlpyt.models._obs_norm import NormalizedObservationModel
+from rlpyt.models._sizes import Sizes
+from rlpyt.models.mlp import MlpModel
 from rlpyt.utils.types import Nested
 
 Nonlinearity = Callable[[], torch.nn.Module]

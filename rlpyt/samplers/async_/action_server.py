@@ -1,36 +1,50 @@
-"""Who chooses actions in asynchronous sampling: as in the same process, but told when to stop."""
+"""Action servers of asynchronous sampling, which the sampler tells when an evaluation ends."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from rlpyt.samplers.parallel.gpu.action_server import (
     ActionServer,
     AlternatingActionServer,
     NoOverlapAlternatingActionServer,
-    _ServerBase,
+    Served,
+    serve_evaluation,
 )
 
 
-class _ToldToStop(_ServerBase):
-    """The sampler counts the trajectories of all servers, and says when there are enough."""
+class ServedApart(Served, Protocol):
+    """Attributes of a sampler whose ``ctrl.stop_eval`` counts for all servers."""
 
     ctrl: Any
 
-    def _limit_is_reached(self) -> Any:
-        if super()._limit_is_reached() is None:
-            return None
-        stop_eval = self.ctrl.stop_eval
-        return lambda: bool(stop_eval.value)
+
+def told_to_stop(sampler: ServedApart) -> Callable[[], bool]:
+    """Return a function that tells whether all servers together reached the limit."""
+    stop_eval = sampler.ctrl.stop_eval
+    return lambda: bool(stop_eval.value)
 
 
-class AsyncActionServer(_ToldToStop, ActionServer):
+class AsyncActionServer(ActionServer):
     """All environments step, then actions are chosen for all of them."""
 
+    def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
+        return serve_evaluation(self, overlap=True, stop=told_to_stop(self))
 
-class AsyncAlternatingActionServer(_ToldToStop, AlternatingActionServer):
+
+class AsyncAlternatingActionServer(AlternatingActionServer):
     """Actions are chosen for one half of the environments while the other half steps."""
 
+    def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
+        return serve_evaluation(self, overlap=True, stop=told_to_stop(self))
 
-class AsyncNoOverlapAlternatingActionServer(_ToldToStop, NoOverlapAlternatingActionServer):
-    """The same, but a half begins to step only after the other half has finished."""
+
+class AsyncNoOverlapAlternatingActionServer(NoOverlapAlternatingActionServer):
+    """Actions are chosen for one half; it begins to step after the other half has finished."""
+
+    def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
+        return serve_evaluation(self, overlap=False, stop=told_to_stop(self))

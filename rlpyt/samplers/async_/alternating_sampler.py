@@ -1,4 +1,4 @@
-"""Action servers which turn between two halves of their environments."""
+"""Asynchronous samplers whose action servers serve two halves of their environments in turn."""
 
 from __future__ import annotations
 
@@ -9,40 +9,48 @@ from rlpyt.samplers.async_.action_server import (
     AsyncNoOverlapAlternatingActionServer,
 )
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSamplerBase
-from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSamplerBase
-from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
+from rlpyt.samplers.base import check_recurrence
+from rlpyt.samplers.parallel.gpu.alternating_sampler import require_even
 
 
-class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase, AlternatingSamplerBase):
+class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
     """Spreads environments over servers, and those of each over two halves of workers.
 
-    ``batch_B``, ``eval_n_envs`` and the number of workers of each server have to be even.
+    ``batch_B``, ``eval_n_envs`` and the number of workers of each server have to be even. The
+    arguments are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
-    Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    Attributes:
+        half_B: number of environments in a half of a server; in its process.
     """
 
-    def initialize(  # type: ignore[override]
-        self, affinity: Any
-    ) -> None:
-        """Start action servers and their workers; the same number of these for each half."""
-        AsyncGpuSamplerBase.initialize(self, affinity)
+    alternating = True
+
+    _n_groups = 2
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        require_even(self)
 
     def async_initialize(self, agent: Any, *args: Any, **kwargs: Any) -> Any:
-        """As of the parent class.
+        """Initialize the agent in shared memory, and make both batches; in the runner's process.
 
         Raises:
-            TypeError: for a recurrent agent with a single state.
+            TypeError: if a recurrent agent has a single state.
         """
-        self._require_alternating(agent)
+        check_recurrence(self, agent)
+        agent.alternating = True
         return super().async_initialize(agent, *args, **kwargs)
 
-    def _make_groups(self) -> None:
-        GpuSamplerBase._make_groups(self)
-        self._make_alternating_pairs([spec.n_envs for spec in self._specs])
+    def launch_workers(
+        self, double_buffer_slice: Any, affinity: Any, seed: int, n_envs_list: Any
+    ) -> None:
+        """Start the workers of this server, as many for each half."""
+        super().launch_workers(double_buffer_slice, affinity, seed, n_envs_list)
+        self._make_alternating_pairs(n_envs_list)
 
-    def _make_alternating_pairs(self, n_envs_list: Any = None) -> None:
-        """As of the parent class, for the workers of this server; ``n_envs_list`` is not needed."""
-        super()._make_alternating_pairs()
+    def _make_alternating_pairs(self, n_envs_list: Any) -> None:
+        """Note the size of a half; the workers of each half are already a group."""
+        self.half_B = sum(n_envs_list) // 2
 
 
 class AsyncAlternatingSampler(AsyncAlternatingActionServer, AsyncAlternatingSamplerBase):
@@ -52,4 +60,4 @@ class AsyncAlternatingSampler(AsyncAlternatingActionServer, AsyncAlternatingSamp
 class AsyncNoOverlapAlternatingSampler(
     AsyncNoOverlapAlternatingActionServer, AsyncAlternatingSamplerBase
 ):
-    """A half steps only after the other half has finished to."""
+    """A half steps only after the other half has finished."""

@@ -1,4 +1,4 @@
-"""What asynchronous samplers have in common: they start in two processes, and fill two batches.
+"""Base classes of asynchronous samplers, which start in two processes and fill two batches.
 
 :meth:`AsyncSamplerMixin.async_initialize` runs in the process of the runner and makes all that is
 shared; ``initialize`` runs in the process of the sampler and starts environments.
@@ -13,6 +13,7 @@ import torch
 
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.parallel._division import worker_specs
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
@@ -26,8 +27,8 @@ class AsyncSamplerMixin(BaseSampler):
 
     Attributes:
         double_buffer: two batches [T,B,...], numpy.
-        examples: see :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
-        seed: the environment of index i gets ``seed + i``.
+        examples: examples from :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
+        seed: seed of the environments; index i gets ``seed + i``.
     """
 
     start_method: str | None = None
@@ -37,6 +38,7 @@ class AsyncSamplerMixin(BaseSampler):
     seed: int
     samples_np: Nested
     double_buffer: tuple[Nested, Nested]
+    null_action: Nested
     examples: dict[str, Any]
 
     def async_initialize(
@@ -49,10 +51,10 @@ class AsyncSamplerMixin(BaseSampler):
         """Initialize the agent in shared memory, and make both batches; in the runner's process.
 
         Args:
-            agent: is initialized with the spaces of the environments.
-            bootstrap_value: record the agent's value after the last step of a batch.
-            traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``, in all processes.
-            seed: of the environments; drawn if None.
+            agent: agent to initialize with the spaces of the environments.
+            bootstrap_value: whether to record the agent's value after the last step of a batch.
+            traj_info_kwargs: attributes ``_<name>`` of ``TrajInfoCls`` to set in all processes.
+            seed: seed of the environments; drawn if None.
 
         Returns:
             Both batches, and examples of what they hold.
@@ -65,7 +67,9 @@ class AsyncSamplerMixin(BaseSampler):
         configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
         B = self.batch_spec.B
         start_method = get_context(self.start_method).get_start_method()
-        is_forked = start_method == "fork"
+        subprocess = self.example_subprocess
+        if subprocess is None:
+            subprocess = start_method == "fork"
         with shared_memory_for(start_method):
             env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
             agent.initialize(env.spaces, share_memory=True, global_B=B, env_ranks=list(range(B)))
@@ -78,15 +82,13 @@ class AsyncSamplerMixin(BaseSampler):
                     bootstrap_value,
                     agent_shared=True,
                     env_shared=True,
-                    subprocess=is_forked
-                    if self.example_subprocess is None
-                    else self.example_subprocess,
+                    subprocess=subprocess,
                     examples=examples,
                     next_observation=self.record_next_observation,
                 )[1]
                 for _ in range(2)
             )
-            self._null_action = env.action_space.null_value()
+            self.null_action = env.action_space.null_value()
             env.close()
         self.double_buffer, self.samples_np, self.examples = (first, second), first, examples
         return self.double_buffer, examples
@@ -95,38 +97,38 @@ class AsyncSamplerMixin(BaseSampler):
 class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
     """Lets workers write into the batch that is free; stands first among the bases."""
 
-    samples_pyt: Nested = None  # Whoever reads the batches is in another process.
+    samples_pyt: Nested = None  # The batches are read in another process.
 
     def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
         """Fill one batch.
 
         Args:
             itr: iteration of the sampler.
-            db_idx: which of the two batches.
+            db_idx: index of the batch to fill, 0 or 1.
 
         Returns:
-            The trajectory infos which were completed.
+            The trajectory infos that were completed.
         """
         self.sync.db_idx.value = db_idx
         _, traj_infos = super().obtain_samples(itr)
         return traj_infos
 
     def _agent_init(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the runner's process has initialized the agent."""
 
     def _build_buffers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Nothing is left to do."""
+        """Return the examples: the runner's process has made the buffers."""
         return self.examples
 
     def _build_parallel_ctrl(self, *args: Any, **kwargs: Any) -> None:
         super()._build_parallel_ctrl(*args, **kwargs)
-        self.sync.db_idx = self._pool.context.RawValue("i", 0)
+        self.sync.db_idx = self._supervisor.context.RawValue("i", 0)
 
     def _assemble_workers_kwargs(
         self, affinity: Any, seed: int, n_envs_list: Sequence[int]
     ) -> list[dict[str, Any]]:
         workers_kwargs = super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
-        for spec, worker_kwargs in zip(self._worker_specs(n_envs_list), workers_kwargs):
+        for spec, worker_kwargs in zip(worker_specs(n_envs_list), workers_kwargs):
             worker_kwargs["samples_np"] = tuple(
                 samples_np[:, spec.columns] for samples_np in self.double_buffer
             )
@@ -135,12 +137,13 @@ class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
 
 
 def prepare_sampler_process(affinity: Mapping[str, Any], seed: int, name: str = "Sampler") -> None:
-    """Prepare a process which samples: CPUs, one torch thread, allocator, seed.
+    """Prepare a process that samples: CPUs, one torch thread, allocator, seed.
 
     Args:
-        affinity: ``master_cpus`` (used unless ``set_affinity`` is False), optional.
-        seed: of the global random generators.
-        name: for the log.
+        affinity: dictionary, optionally with ``master_cpus``, used unless ``set_affinity`` is
+            False.
+        seed: seed of the global random generators.
+        name: name of the process in the log.
 
     Raises:
         ValueError: if the affinity is a list, which only samplers with action servers take.

@@ -1,4 +1,4 @@
-"""Collectors which write into two batches in turn: one is filled while the other is copied."""
+"""Collectors that write into two batches in turn: one is filled while the other is copied."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitRes
 
 
 class DoubleBufferCollectorMixin:
-    """Takes a pair of batches as ``samples_np``; ``sync.db_idx`` says which one is filled.
+    """Takes a pair of batches as ``samples_np`` and fills the one of index ``sync.db_idx``.
 
-    It stands before the collector, which may be any, among the bases.
-
-    Args:
-        *args: of the collector.
-        **kwargs: of the collector.
+    It stands before any collector among the bases, and takes its arguments.
 
     Attributes:
         double_buffer: both batches.
-        samples_np: the one which was filled last.
+        samples_np: batch that was filled last.
     """
 
     samples_np: Any
@@ -31,7 +27,7 @@ class DoubleBufferCollectorMixin:
         self.samples_np = self.double_buffer[0]
 
     def collect_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """As of the collector, into the batch which is free."""
+        """Fill the batch that is free."""
         self.samples_np = self.double_buffer[self.sync.db_idx.value]
         return super().collect_batch(*args, **kwargs)  # type: ignore[misc]
 

@@ -1,4 +1,4 @@
-"""Workers in which agents act by themselves, apart from the process which trains."""
+"""Asynchronous sampler whose workers hold a copy of the agent."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
     """Every worker has a copy of the agent, which shares the parameters of the sampler's.
 
-    Those change between batches only, when the ones which were published last are taken over.
-
-    Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    They change between batches only, to the parameters that were published last. The arguments are
+    those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
     """
 
     _fitting_collectors = (DbCpuResetCollector, CpuEvalCollector)
@@ -37,7 +36,7 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
         """Start the workers, in the process of the sampler.
 
         Args:
-            affinity: as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`, and
+            affinity: entries of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`, and
                 ``master_cpus`` of this process.
         """
         prepare_sampler_process(affinity, self.seed)
@@ -47,5 +46,5 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
         )
 
     def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
-        """Let the workers act by the parameters which were published last."""
+        """Let the workers act by the parameters that were published last."""
         self.agent.recv_shared_memory()

@@ -1,35 +1,76 @@
-"""Action servers, each with workers which only step, apart from the process which trains."""
+"""Asynchronous sampler with action servers, each with workers that only step environments.
+
+Process tree: the sampler starts a server for each entry of the affinity, with a copy of the agent
+on its GPU or on the CPU, and every server starts its workers. All meet before and after each batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
-from rlpyt.samplers._split import WorkerSpec, split_envs
-from rlpyt.samplers.async_._server_process import ActionServerProcess
-from rlpyt.samplers.async_._servers import ServerSpec, joined_cpus, split_over_servers, starts_of
 from rlpyt.samplers.async_.action_server import AsyncActionServer
-from rlpyt.samplers.async_.base import prepare_sampler_process
+from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
 from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.parallel._affinity import check_affinity
+from rlpyt.samplers.parallel._channels import StateExchange
+from rlpyt.samplers.parallel._division import (
+    Offset,
+    check_affinity,
+    split_envs,
+    worker_specs,
+)
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.samplers.parallel.gpu.action_server import Group, connect_workers
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
+from rlpyt.samplers.parallel.gpu.sampler import add_step_buffers, step_semaphores
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.launch import shared_memory_for
 from rlpyt.utils.processes.supervisor import Supervisor
+from rlpyt.utils.types import Nested
 
 # Action servers draw from other random streams than workers and environments.
 SERVER_SEED_OFFSET = 2_000_000
 
 
-class AsyncGpuSamplerBase(ActionServerProcess):
+class ServerShare(NamedTuple):
+    """Share of one action server.
+
+    Args:
+        first: indices of its first worker, environment and evaluation environment.
+        n_envs: number of its environments.
+        n_eval_envs: number of its evaluation environments, which may be 0.
+    """
+
+    first: Offset
+    n_envs: int
+    n_eval_envs: int
+
+
+class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
     """Spreads the environments over action servers, and those of each over its workers.
 
-    There is an action server for each entry of the affinity, with a copy of the agent on its GPU,
-    or on the CPU. Sampler, servers and workers meet before and after every batch.
+    The arguments are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`. An action
+    server from :mod:`~rlpyt.samplers.async_.action_server` stands first among the bases.
 
-    Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    Attributes:
+        groups, step_buffer_np, agent_inputs, ...: attributes in the process of a server, see
+            :class:`~rlpyt.samplers.parallel.gpu.sampler.GpuSamplerBase`.
     """
+
+    gpu = True
+
+    step_buffer_np: Nested
+    step_buffer_pyt: Nested
+    agent_inputs: Nested
+    groups: list[Group]
+    eval_step_buffer_np: Nested
+    eval_step_buffer_pyt: Nested
+    eval_agent_inputs: Nested
+    eval_groups: list[Group]
+    _shares: list[ServerShare]
 
     _fitting_collectors = (DbGpuResetCollector, GpuEvalCollector)
 
@@ -44,10 +85,10 @@ class AsyncGpuSamplerBase(ActionServerProcess):
         super().__init__(*args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What an action server is given: all but the handles of other processes."""
-        return {**self.__dict__, "pool": None, "workers": [], "_states": None}
+        """Return what an action server is given: all but the handles of other processes."""
+        return {**self.__dict__, "supervisor": None, "workers": [], "_states": None}
 
-    # --- In the process of the sampler -------------------------------------------------------
+    # --- In the process of the sampler ------------------------------------------------------------
 
     def initialize(  # type: ignore[override]
         self, affinity: Any
@@ -55,9 +96,9 @@ class AsyncGpuSamplerBase(ActionServerProcess):
         """Start action servers and their workers.
 
         Args:
-            affinity: a list with that of each server, which is as for
-                :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase` and has ``cuda_idx``; or
-                that of a single server.
+            affinity: list with the affinity of each server, which has the entries that
+                :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase` takes, and ``cuda_idx``;
+                or the affinity of a single server.
 
         Raises:
             ValueError: if there are more servers than environments.
@@ -68,108 +109,70 @@ class AsyncGpuSamplerBase(ActionServerProcess):
         for server_affinity in affinities:
             check_affinity(server_affinity)
         n_envs_lists = self._get_n_envs_lists(affinities)
-        prepare_sampler_process(joined_cpus(affinities), self.seed)
+        prepare_sampler_process(_joined_cpus(affinities), self.seed)
         self.rank, self.world_size = 0, 1
         self.n_worker = sum(map(len, n_envs_lists))
-        self.pool = Supervisor(self.start_method)
-        with self.pool.task():
-            self._split_evaluation(n_envs_lists)
+        self.supervisor = Supervisor(self.start_method)
+        with self.supervisor.task():
             self._build_parallel_ctrl(len(affinities), self.n_worker)
             for server_kwargs in self._assemble_servers_kwargs(affinities, self.seed, n_envs_lists):
-                self._start_server(server_kwargs)
+                rank, ranks = server_kwargs["rank"], server_kwargs["env_ranks"]
+                self.supervisor.start(
+                    _run_server,
+                    dict(sampler=self, server_kwargs=server_kwargs),
+                    label=f"action server {rank} (environments {ranks[0]} to {ranks[-1]})",
+                )
             self.ctrl.barrier_out.wait()  # All environments are started.
         logger.log(
             f"{type(self).__name__} initialized with {len(affinities)} action servers and "
             f"{self.n_worker} workers."
         )
 
-    def _start_server(self, server_kwargs: dict[str, Any]) -> None:
-        rank, ranks = server_kwargs["rank"], server_kwargs["env_ranks"]
-        self._pool.start(
-            _run_server,
-            dict(sampler=self, server_kwargs=server_kwargs),
-            label=f"action server {rank} (environments {ranks[0]} to {ranks[-1]})",
-        )
-
-    def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
-        """Fill one batch; see :class:`~rlpyt.samplers.async_.base.AsyncParallelSamplerMixin`."""
-        self.sync.db_idx.value = db_idx
-        _, traj_infos = ParallelSamplerBase.obtain_samples(self, itr)
-        return traj_infos
-
-    def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation, by the parameters which were published last."""
-        return ParallelSamplerBase.evaluate_agent(self, itr)
-
     def state_dict(self) -> dict[str, Any]:
-        """The workers are those of the servers, which are not asked: not implemented."""
+        """Raise ``NotImplementedError``: the workers belong to the servers, which are not asked."""
         return BaseSampler.state_dict(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Likewise."""
+        """Raise ``NotImplementedError``."""
         BaseSampler.load_state_dict(self, state)
-
-    def _during_batch(self, itr: int) -> None:
-        """The servers are at work."""
-
-    def _during_evaluation(self, itr: int) -> list[Any]:
-        return ParallelSamplerBase._during_evaluation(self, itr)
 
     def _limit_for_workers(self) -> int | None:
         return self.eval_max_trajectories or self.eval_n_episodes
 
     def _get_n_envs_lists(self, affinity: Sequence[Any]) -> list[list[int]]:
-        """Number of environments of each worker, for each server."""
-        shares = split_over_servers(self.batch_spec.B, len(affinity), self._n_groups)
-        if min(share.n_envs for share in shares) < 1:
+        """Return the number of environments of each worker, for each server."""
+        sizes = self._split_over_servers(self.batch_spec.B, len(affinity))
+        if min(sizes) < 1:
             raise ValueError(
                 f"batch_B is {self.batch_spec.B}, which does not give each of {len(affinity)} "
                 "action servers an environment (or two, for alternating sampling): make it larger, "
                 "or name fewer servers in the affinity"
             )
         return [
-            self._get_n_envs_list(server_affinity, B=share.n_envs)
-            for server_affinity, share in zip(affinity, shares)
+            self._get_n_envs_list(server_affinity, B=size)
+            for server_affinity, size in zip(affinity, sizes)
         ]
 
-    def _split_evaluation(self, n_envs_lists: Sequence[Sequence[int]]) -> None:
-        """Give servers and workers their shares of the evaluation."""
+    def _split_over_servers(self, n_envs: int, n_server: int) -> list[int]:
+        """Return the number of environments of each server; all its groups have as many."""
         n = self._n_groups
-        self._eval_shares = split_over_servers(self.eval_n_envs, len(n_envs_lists), n)
-        if self.eval_n_envs < 1:
-            return
-        self.eval_max_T = self._eval_time_limit()
-        self.eval_specs = [
-            WorkerSpec(
-                first + spec.rank, spec.group, share.start + spec.start, share.start + spec.stop
-            )
-            for first, n_envs_list, share in zip(
-                starts_of(list(map(len, n_envs_lists))), n_envs_lists, self._eval_shares
-            )
-            for spec in split_envs(share.n_envs, len(n_envs_list), n)
-        ]
+        return [share.n_envs * n for share in split_envs(n_envs // n, n_server)]
 
     def _build_parallel_ctrl(  # type: ignore[override]
         self, n_server: int, n_worker: int
     ) -> None:
-        """Make what sampler, servers and workers share."""
-        self._share_control(n_worker, n_parties=n_server + n_worker + 1)
+        """Make the barriers, flags and queues of sampler, servers and workers."""
+        super()._build_parallel_ctrl(n_worker, n_server)
         self.ctrl.stop_eval = self.sync.stop_eval
-        self.sync.db_idx = self._pool.context.RawValue("i", 0)
 
     def _assemble_servers_kwargs(
         self, affinity: Sequence[Any], seed: int, n_envs_lists: Sequence[list[int]]
     ) -> list[dict[str, Any]]:
-        """What each server is told, the arguments of :meth:`action_server_process`."""
-        firsts = starts_of([sum(n_envs_list) for n_envs_list in n_envs_lists])
-        first_workers = starts_of(list(map(len, n_envs_lists)))
+        """Return the arguments of :meth:`action_server_process` for each server."""
+        self._divide_among_servers(n_envs_lists)
         servers_kwargs = []
-        self._server_specs = []
-        for rank, n_envs_list in enumerate(n_envs_lists):
-            envs = slice(firsts[rank], firsts[rank] + sum(n_envs_list))
-            self._server_specs.append(
-                ServerSpec(first_workers[rank], envs, self._eval_shares[rank].columns)
-            )
+        for rank, (share, n_envs_list) in enumerate(zip(self._shares, n_envs_lists)):
+            envs = slice(share.first.env, share.first.env + share.n_envs)
             servers_kwargs.append(
                 dict(
                     rank=rank,
@@ -182,6 +185,141 @@ class AsyncGpuSamplerBase(ActionServerProcess):
             )
         return servers_kwargs
 
+    def _divide_among_servers(self, n_envs_lists: Sequence[Sequence[int]]) -> None:
+        n_workers, n_envs = list(map(len, n_envs_lists)), list(map(sum, n_envs_lists))
+        n_eval_envs = self._split_over_servers(self.eval_n_envs, len(n_envs_lists))
+        firsts = map(Offset, *map(_starts, (n_workers, n_envs, n_eval_envs)))
+        self._shares = list(map(ServerShare, firsts, n_envs, n_eval_envs))
+        if self.eval_n_envs > 0:
+            self.eval_specs = [
+                spec._replace(rank=share.first.worker + spec.rank)
+                for share, n in zip(self._shares, n_workers)
+                for spec in split_envs(share.n_eval_envs, n, self._n_groups)
+            ]
+
+    # --- In the process of an action server -------------------------------------------------------
+
+    def action_server_process(
+        self,
+        rank: int,
+        env_ranks: list[int],
+        double_buffer_slice: tuple[Nested, Nested],
+        affinity: Mapping[str, Any],
+        seed: int,
+        n_envs_list: Sequence[int],
+    ) -> None:
+        """Start workers, and choose actions for them whenever the sampler has a task.
+
+        Args:
+            rank: index of the server.
+            env_ranks: indices of its environments among all.
+            double_buffer_slice: part of both batches that its environments fill.
+            affinity: affinity of the server and its workers.
+            seed: seed of the server.
+            n_envs_list: number of environments of each worker.
+        """
+        prepare_sampler_process(affinity, seed, f"Action server {rank}")
+        self._share = self._shares[rank]
+        self._first = self._share.first
+        try:
+            self.launch_workers(double_buffer_slice, affinity, self.seed, n_envs_list)
+            self.agent.to_device(affinity.get("cuda_idx"))
+            self.agent.async_cpu(share_memory=False)
+            self.agent.collector_initialize(global_B=self.batch_spec.B, env_ranks=env_ranks)
+            self.agent.reset()
+            self.ctrl.barrier_out.wait()
+            while self._serve_once():
+                pass
+        finally:
+            self.shutdown_workers()
+
+    def launch_workers(
+        self,
+        double_buffer_slice: tuple[Nested, Nested],
+        affinity: Mapping[str, Any],
+        seed: int,
+        n_envs_list: Sequence[int],
+    ) -> None:
+        """Start the workers of this server.
+
+        Args:
+            double_buffer_slice: part of both batches that they fill.
+            affinity: affinity of the server and its workers.
+            seed: seed of the sampler.
+            n_envs_list: number of environments of each worker.
+        """
+        self.double_buffer = double_buffer_slice
+        self.samples_np = double_buffer_slice[0]
+        n_worker = len(n_envs_list)
+        self.supervisor = supervisor = Supervisor(self.start_method, self.worker_timeout_s)
+        self._states = StateExchange(supervisor, n_worker)
+        for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
+            barrier.supervisor = supervisor
+        self.sync = AttrDict(
+            stop_eval=supervisor.context.RawValue("b", False),
+            db_idx=self.sync.db_idx,
+            **step_semaphores(supervisor, n_worker),
+        )
+        if self.eval_n_envs > 0:
+            self._divide_evaluation(self._share.n_eval_envs, n_worker)
+        with shared_memory_for(supervisor.context.get_start_method()):
+            add_step_buffers(self, self.examples, sum(n_envs_list), self._share.n_eval_envs)
+        common_kwargs = self._assemble_common_kwargs(affinity, global_B=self.batch_spec.B)
+        workers_kwargs = self._assemble_workers_kwargs(affinity, seed, n_envs_list)
+        self._start_workers(common_kwargs, workers_kwargs)
+
+    def _serve_once(self) -> bool:
+        """Do one task of the sampler; return False if that was to end."""
+        ctrl = self.ctrl
+        self.sync.stop_eval.value = False
+        ctrl.barrier_in.wait()
+        if ctrl.quit.value:
+            return False
+        itr = ctrl.itr.value
+        self.agent.recv_shared_memory()
+        groups: Sequence[Group] = ()
+        if not ctrl.do_eval.value:
+            self.agent.sample_mode(itr)
+            self.samples_np = self.double_buffer[self.sync.db_idx.value]
+            self.serve_actions(itr)
+            groups = self.groups
+        elif self._share.n_eval_envs > 0:
+            self.agent.eval_mode(itr)
+            self.serve_actions_evaluation(itr)
+            groups = self.eval_groups
+        ctrl.barrier_out.wait()
+        for group in groups:
+            group.require_drained()
+        return True
+
+    def serve_actions(self, itr: int) -> None:
+        """Choose the actions of one batch; implemented by the action server."""
+        raise NotImplementedError
+
+    def serve_actions_evaluation(self, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation; implemented by the action server."""
+        raise NotImplementedError
+
+    def shutdown_workers(self) -> None:
+        """End the workers of this server, by force unless all processes were told to end."""
+        supervisor, self.supervisor = self.supervisor, None
+        if supervisor is None:
+            return
+        if self.ctrl.quit.value and not supervisor.is_over:
+            supervisor.join()
+        supervisor.terminate()
+
+    def _assemble_common_kwargs(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return {**super()._assemble_common_kwargs(*args, **kwargs), "agent": None}
+
+    def _assemble_workers_kwargs(
+        self, affinity: Any, seed: int, n_envs_list: Sequence[int]
+    ) -> list[dict[str, Any]]:
+        """Return the arguments of each worker of this server."""
+        workers_kwargs = super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
+        connect_workers(self, workers_kwargs, worker_specs(n_envs_list, self._n_groups))
+        return workers_kwargs
+
 
 class AsyncGpuSampler(AsyncActionServer, AsyncGpuSamplerBase):
     """All environments of a server step, then its agent acts for all of them."""
@@ -189,3 +327,18 @@ class AsyncGpuSampler(AsyncActionServer, AsyncGpuSamplerBase):
 
 def _run_server(sampler: AsyncGpuSamplerBase, server_kwargs: dict[str, Any]) -> None:
     sampler.action_server_process(**server_kwargs)
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return the index at which each of adjacent parts begins."""
+    return [0, *accumulate(sizes)][:-1]
+
+
+def _joined_cpus(affinities: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the CPUs of all servers, for the process that waits for them; {} for all CPUs."""
+    cpus: list[int] = []
+    for affinity in affinities:
+        if affinity.get("master_cpus") is None or not affinity.get("set_affinity", True):
+            return {}
+        cpus += affinity["master_cpus"]
+    return {"master_cpus": cpus}

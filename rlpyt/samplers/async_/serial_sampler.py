@@ -1,4 +1,4 @@
-"""Agent and environments in one process, apart from the process which trains."""
+"""Asynchronous sampler with agent and environments in one process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
     """Steps the environments one after the other, in the process of the sampler.
 
     Args:
-        *args: of :class:`~rlpyt.samplers.base.BaseSampler`.
-        start_method: of all processes of the run: "fork", "forkserver" or "spawn". None for the
-            environment variable ``RLPYT_START_METHOD``, or else "fork" on Linux and "spawn"
-            elsewhere.
-        **kwargs: of :class:`~rlpyt.samplers.base.BaseSampler`.
+        *args: arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
+        start_method: start method of all processes of the run: "fork", "forkserver" or "spawn".
+            None for the environment variable ``RLPYT_START_METHOD``, or else "fork" on Linux and
+            "spawn" elsewhere.
+        **kwargs: keyword arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
     """
 
     _fitting_collectors = (DbCpuResetCollector, SerialEvalCollector)
@@ -45,14 +45,15 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         """Make and start the environments, in the process of the sampler.
 
         Args:
-            affinity: ``master_cpus``, ``set_affinity`` and ``cuda_idx`` of the agent, all optional.
+            affinity: dictionary, optionally with ``master_cpus``, ``set_affinity`` and the
+                ``cuda_idx`` of the agent.
         """
         prepare_sampler_process(affinity, self.seed)
         configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
         envs = self._make_envs(self.seed, range(self.batch_spec.B))
         self.agent.to_device(affinity.get("cuda_idx"))
         self.agent.async_cpu(share_memory=False)
-        # What is a shared value where there are workers.
+        # With workers this is a shared value.
         self._sync: Any = AttrDict(db_idx=AttrDict(value=0))
         self._start(envs, self.double_buffer, self.seed, sync=self._sync)
         logger.log("Asynchronous serial sampler initialized.")
@@ -60,14 +61,14 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
     def obtain_samples(  # type: ignore[override]
         self, itr: int, db_idx: int
     ) -> list[Any]:
-        """Fill one batch, acting by the parameters which were published last.
+        """Fill one batch, acting by the parameters that were published last.
 
         Args:
             itr: iteration of the sampler.
-            db_idx: which of the two batches.
+            db_idx: index of the batch to fill, 0 or 1.
 
         Returns:
-            The trajectory infos which were completed.
+            The trajectory infos that were completed.
         """
         self.agent.recv_shared_memory()
         self._sync.db_idx.value = db_idx
@@ -78,6 +79,6 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         return list(completed_infos)
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation by the parameters which were published last."""
+        """Run one evaluation by the parameters that were published last."""
         self.agent.recv_shared_memory()
         return super().evaluate_agent(itr)

@@ -1,0 +1,9 @@
+"""Samplers whose environments are in worker processes.
+
+* ``base``: starting, meeting and ending the workers, and the hooks by which samplers differ.
+* ``worker``: the process of a worker.
+* ``cpu``: workers in which the agent acts.
+* ``gpu``: workers that only step; ``action_server`` chooses the actions for all of them.
+* ``_division``: which worker steps which environments, on which CPUs.
+* ``_channels``: control, trajectory infos and states between sampler and workers.
+"""

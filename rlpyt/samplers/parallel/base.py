@@ -1,53 +1,101 @@
-"""What samplers with workers have in common: starting, meeting, watching and ending them."""
+"""Base class of samplers whose environments are spread over worker processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rlpyt.samplers.base import check_recurrence, configure_traj_infos, make_env
-from rlpyt.samplers.parallel._affinity import check_affinity
-from rlpyt.samplers.parallel._assembly import WorkerAssembly
-from rlpyt.samplers.parallel._enough import stop_at_limit
-from rlpyt.samplers.parallel.worker import GIVE_STATE, NOTHING, TAKE_STATE, sampling_process
+from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
+from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.parallel._channels import (
+    GIVE_STATE,
+    NOTHING,
+    TAKE_STATE,
+    StateExchange,
+    TrajInfoQueue,
+    make_control,
+    stop_at_limit,
+)
+from rlpyt.samplers.parallel._division import (
+    Offset,
+    WorkerSpec,
+    check_affinity,
+    count_workers,
+    n_envs_of_workers,
+    share_of_evaluation,
+    share_of_worker,
+    split_envs,
+    worker_specs,
+)
+from rlpyt.samplers.parallel.worker import sampling_process
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.processes.launch import shared_memory_for
 from rlpyt.utils.processes.supervisor import Supervisor, WorkerError as WorkerError
 from rlpyt.utils.seed import make_seed
+from rlpyt.utils.types import Nested
 
 EVAL_TRAJ_CHECK = 0.1  # Seconds between looks at how many trajectories an evaluation completed.
 
 
-class ParallelSamplerBase(WorkerAssembly):
+class ParallelSamplerBase(BaseSampler):
     """Spreads the environments over worker processes, which write into shared batches.
 
-    For the same seed and an agent which acts deterministically, batches do not depend on the number
+    For the same seed and an agent that acts deterministically, batches do not depend on the number
     of workers.
 
     Args:
-        *args: of :class:`~rlpyt.samplers.base.BaseSampler`.
-        start_method: of processes: "fork", "forkserver" or "spawn". None for the environment
-            variable ``RLPYT_START_METHOD``, or else "fork" on Linux and "spawn" elsewhere.
-        worker_timeout_s: how long a single step, reset or construction of an environment may take
-            before the worker counts as hanging; None for no limit. With a collector which has a
-            loop of its own it is the time of a whole batch.
-        example_subprocess: make the example step, which shows what the buffers hold, in a temporary
-            process; None to do so where processes fork, since a fork may inherit broken locks from
-            the thread pools which a step starts.
-        **kwargs: of :class:`~rlpyt.samplers.base.BaseSampler`.
+        *args: arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
+        start_method: start method of processes: "fork", "forkserver" or "spawn". None for the
+            environment variable ``RLPYT_START_METHOD``, or else "fork" on Linux and "spawn"
+            elsewhere.
+        worker_timeout_s: seconds after which a worker counts as hanging in a single step, reset or
+            construction of an environment, or in a whole batch of a collector that has a loop of
+            its own; None for no limit.
+        example_subprocess: whether to make the example step, which shows what the buffers hold, in
+            a temporary process; None to do so where processes fork, since a fork may inherit broken
+            locks from the thread pools that a step starts.
+        **kwargs: keyword arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
 
     Attributes:
         n_worker: number of worker processes.
-        workers: the processes.
-        ctrl: what sampler and all workers share: ``barrier_in`` and ``barrier_out``, where they
-            meet before and after every task, and the task: ``quit``, ``do_eval``, ``itr``.
-        sync: what is shared about a task: ``stop_eval`` ends an evaluation.
-        pool: starts, watches and ends the processes.
+        workers: worker processes.
+        ctrl: barriers and flags shared with all workers: ``barrier_in`` and ``barrier_out`` before
+            and after every task, and the task: ``quit``, ``do_eval``, ``itr``.
+        sync: flags shared during a task: ``stop_eval`` ends an evaluation.
+        supervisor: starts, watches and ends the processes; None before the start and after the end.
     """
+
+    # Subclasses may call the constructor of BaseSampler only.
+    start_method: str | None = None
+    worker_timeout_s: float | None = 300.0
+    example_subprocess: bool | None = None
 
     n_worker: int
     workers: list[Any]
+    supervisor: Supervisor | None = None
+    agent: Any
+    seed: int
+    rank: int
+    ctrl: Any = None
+    sync: Any
+    samples_pyt: Nested
+    samples_np: Nested
+    traj_infos_queue: TrajInfoQueue
+    eval_traj_infos_queue: TrajInfoQueue
+    eval_specs: Sequence[WorkerSpec]
+    eval_n_envs_per: int
+    eval_max_T: int | None
+
+    # Number of groups of workers that are stepped in turn.
+    _n_groups = 1
+    # Each action server of an asynchronous sampler begins at another one.
+    _first = Offset()
+    _traj_info_kwargs: dict[str, Any] = {}
+    _heartbeats: list[Heartbeat]
+    _states: StateExchange
+    _workers_kwargs: list[dict[str, Any]]
 
     def __init__(
         self,
@@ -63,7 +111,7 @@ class ParallelSamplerBase(WorkerAssembly):
         self.example_subprocess = example_subprocess
         self._check_settings()
 
-    # --- Start -------------------------------------------------------------------------------
+    # --- Start ------------------------------------------------------------------------------------
 
     def initialize(
         self,
@@ -79,16 +127,16 @@ class ParallelSamplerBase(WorkerAssembly):
         """Initialize the agent, make shared buffers, and start the workers.
 
         Args:
-            agent: is initialized with the spaces of the environments.
+            agent: agent to initialize with the spaces of the environments.
             affinity: ``workers_cpus``, with an entry for each worker: a CPU, a list of CPUs, or
                 None; or else the number of workers, which then run anywhere. Workers are not pinned
                 if ``set_affinity`` is False. ``worker_torch_threads`` is 1 if not given.
-            seed: the environment of global index i gets ``seed + i``; evaluation is offset.
-            bootstrap_value: record the agent's value after the last step of a batch.
-            traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``, in all processes.
-            world_size: processes which sample the same way.
-            rank: of this process among them.
-            worker_process: what a worker does, called with ``common_kwargs`` and ``worker_kwargs``;
+            seed: seed of the environments: index i gets ``seed + i``; evaluation is offset.
+            bootstrap_value: whether to record the agent's value after the last step of a batch.
+            traj_info_kwargs: attributes ``_<name>`` of ``TrajInfoCls`` to set in all processes.
+            world_size: number of processes that sample the same way.
+            rank: index of this process among them.
+            worker_process: function of ``common_kwargs`` and ``worker_kwargs`` to run in a worker;
                 None for :func:`~rlpyt.samplers.parallel.worker.sampling_process`.
 
         Returns:
@@ -96,65 +144,173 @@ class ParallelSamplerBase(WorkerAssembly):
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
 
         Raises:
-            ValueError: if the affinity names CPUs which may not be used.
+            ValueError: if the affinity names CPUs that may not be used.
             WorkerError: if a worker fails while it starts.
         """
-        if self.pool is not None:
+        if self.supervisor is not None:
             self.shutdown()
         check_recurrence(self, agent)
+        check_affinity(affinity)
         self.rank, self.world_size = rank, world_size
         self.seed = make_seed() if seed is None else seed
         self._traj_info_kwargs = traj_info_kwargs or {}
-        check_affinity(affinity)
         n_envs_list = self._get_n_envs_list(affinity=affinity)
         self.n_worker = len(n_envs_list)
         B = self.batch_spec.B
-        self.pool = Supervisor(self.start_method, self.worker_timeout_s)
-        with self.pool.task():
-            with shared_memory_for(self.pool.context.get_start_method()):
-                examples = self._make_shared(agent, bootstrap_value)
+        first = rank * B
+        self.supervisor = Supervisor(self.start_method, self.worker_timeout_s)
+        with self.supervisor.task():
+            with shared_memory_for(self.supervisor.context.get_start_method()):
+                env = make_env(self.EnvCls, self.env_kwargs, 0, first)
+                try:
+                    env_ranks = list(range(first, first + B))
+                    self._agent_init(agent, env, global_B=B * world_size, env_ranks=env_ranks)
+                    examples = self._build_buffers(env, bootstrap_value)
+                finally:
+                    env.close()  # Some hold resources that processes should not inherit.
+                del env
+                self._build_parallel_ctrl(self.n_worker)
             configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
             common_kwargs = self._assemble_common_kwargs(affinity, global_B=B * world_size)
-            division = affinity, self.seed, n_envs_list
-            shares = self._assemble_workers_kwargs(*division)
-            self._shares = self._complete_shares(shares, *division)
-            self.workers = [
-                self._start_worker(worker_process or sampling_process, common_kwargs, share)
-                for share in self._shares
-            ]
+            workers_kwargs = self._assemble_workers_kwargs(affinity, self.seed, n_envs_list)
+            self._start_workers(common_kwargs, workers_kwargs, worker_process)
             self.ctrl.barrier_out.wait()  # All environments are started.
         logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
         return examples
 
-    def _make_shared(self, agent: Any, bootstrap_value: bool) -> dict[str, Any]:
-        """Initialize the agent and make what all processes share; return the examples."""
-        B = self.batch_spec.B
-        first = self.rank * B
-        env = make_env(self.EnvCls, self.env_kwargs, 0, first)
-        try:
-            env_ranks = list(range(first, first + B))
-            self._null_action = env.action_space.null_value()
-            self._agent_init(agent, env, global_B=B * self.world_size, env_ranks=env_ranks)
-            examples = self._build_buffers(env, bootstrap_value)
-        finally:
-            env.close()  # Some hold resources which processes should not inherit.
-        del env
-        self._heartbeats = []
-        self._build_parallel_ctrl(self.n_worker)
-        if not self._heartbeats:
-            self._complete_control(self.n_worker)
+    def _start_workers(
+        self,
+        common_kwargs: dict[str, Any],
+        workers_kwargs: list[dict[str, Any]],
+        worker_process: Callable[..., Any] | None = None,
+    ) -> None:
+        self._workers_kwargs = workers_kwargs
+        self.workers = []
+        for worker_kwargs in workers_kwargs:
+            rank, ranks = worker_kwargs["rank"], worker_kwargs["env_ranks"]
+            process = self._supervisor.start(
+                worker_process or sampling_process,
+                {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
+                label=f"worker {rank} (environments {ranks[0]} to {ranks[-1]})",
+                heartbeat=self._heartbeats[rank],
+            )
+            self.workers.append(process)
+
+    # --- Hooks of the start, in the order of their calls ------------------------------------------
+
+    @property
+    def _supervisor(self) -> Supervisor:
+        """Supervisor, made here for subclasses that call the hooks from their own initialize."""
+        if self.supervisor is None:
+            self.supervisor = Supervisor(self.start_method, self.worker_timeout_s)
+        return self.supervisor
+
+    def _get_n_envs_list(
+        self, affinity: Any = None, n_worker: int | None = None, B: int | None = None
+    ) -> list[int]:
+        """Return the number of environments of each worker.
+
+        Args:
+            affinity: affinity that gives the number of workers, if ``n_worker`` does not.
+            n_worker: number of workers; reduced to one for each environment.
+            B: number of environments; None for those of the batch.
+        """
+        n_worker = count_workers(affinity) if n_worker is None else n_worker
+        B = self.batch_spec.B if B is None else B
+        return n_envs_of_workers(B, n_worker, self._n_groups)
+
+    def _agent_init(
+        self, agent: Any, env: Any, global_B: int = 1, env_ranks: list[int] | None = None
+    ) -> None:
+        """Initialize the agent, whose model the workers share."""
+        agent.initialize(env.spaces, share_memory=True, global_B=global_B, env_ranks=env_ranks)
+        self.agent = agent
+
+    def _build_buffers(self, env: Any, bootstrap_value: bool) -> dict[str, Any]:
+        """Make the shared batch; return the examples."""
+        forks = self._supervisor.context.get_start_method() == "fork"
+        self.samples_pyt, self.samples_np, examples = build_samples_buffer(
+            self.agent,
+            env,
+            self.batch_spec,
+            bootstrap_value,
+            agent_shared=True,
+            env_shared=True,
+            subprocess=forks if self.example_subprocess is None else self.example_subprocess,
+            next_observation=self.record_next_observation,
+        )
         return examples
 
-    def _start_worker(self, target: Any, common_kwargs: Any, worker_kwargs: Any) -> Any:
-        ranks = worker_kwargs["env_ranks"]
-        return self._pool.start(
-            target,
-            {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
-            label=f"worker {worker_kwargs['rank']} (environments {ranks[0]} to {ranks[-1]})",
-            heartbeat=self._heartbeats[worker_kwargs["rank"]],
-        )
+    def _build_parallel_ctrl(self, n_worker: int, n_servers: int = 0) -> None:
+        """Make the barriers, flags and queues of all processes, and divide the evaluation."""
+        supervisor = self._supervisor
+        self.ctrl = make_control(supervisor, n_parties=1 + n_servers + n_worker)
+        self.traj_infos_queue = TrajInfoQueue(supervisor)
+        self.eval_traj_infos_queue = TrajInfoQueue(supervisor)
+        self.sync = AttrDict(stop_eval=supervisor.context.RawValue("b", False))
+        self._heartbeats = [supervisor.heartbeat() for _ in range(n_worker)]
+        self._states = StateExchange(supervisor, n_worker)
+        if self.eval_n_envs > 0:
+            self.eval_max_T = self._eval_time_limit()
+            self._divide_evaluation(self.eval_n_envs, n_worker)
 
-    # --- Work ----------------------------------------------------------------------------------
+    def _divide_evaluation(self, n_envs: int, n_worker: int) -> None:
+        self.eval_specs = split_envs(n_envs, n_worker, self._n_groups)
+        self.eval_n_envs_per = max(spec.n_envs for spec in self.eval_specs)
+
+    def _assemble_common_kwargs(self, affinity: Any, global_B: int = 1) -> dict[str, Any]:
+        """Return the arguments that are the same for all workers."""
+        common_kwargs: dict[str, Any] = dict(
+            EnvCls=self.EnvCls,
+            env_kwargs=self.env_kwargs,
+            agent=self.agent,
+            batch_T=self.batch_spec.T,
+            CollectorCls=self.CollectorCls,
+            TrajInfoCls=self.TrajInfoCls,
+            traj_info_kwargs=self._traj_info_kwargs,
+            traj_infos_queue=self.traj_infos_queue,
+            ctrl=self.ctrl,
+            max_decorrelation_steps=self.max_decorrelation_steps,
+            torch_threads=affinity.get("worker_torch_threads", 1),
+            global_B=global_B,
+            is_quiet=logger._disabled,
+        )
+        if self.eval_n_envs > 0:
+            own = self.eval_env_kwargs
+            common_kwargs.update(
+                eval_n_envs=self.eval_n_envs_per,
+                eval_CollectorCls=self.eval_CollectorCls,
+                eval_env_kwargs=self.env_kwargs if own is None else own,
+                eval_max_T=self.eval_max_T,
+                eval_traj_infos_queue=self.eval_traj_infos_queue,
+            )
+        return common_kwargs
+
+    def _assemble_workers_kwargs(
+        self, affinity: Any, seed: int, n_envs_list: Sequence[int]
+    ) -> list[dict[str, Any]]:
+        """Return the arguments of each worker."""
+        quota = self._eval_quota()
+        workers_kwargs = []
+        for spec in worker_specs(n_envs_list, self._n_groups):
+            n_before = self.rank * self.batch_spec.B
+            worker_kwargs = share_of_worker(spec, self._first, n_before, affinity, seed)
+            worker_kwargs.update(
+                samples_np=self.samples_np[:, spec.columns],
+                sync=AttrDict(
+                    stop_eval=self.sync.stop_eval,
+                    heartbeat=self._heartbeats[worker_kwargs["rank"]],
+                ),
+                state_pipe=self._states.worker_ends[spec.rank],
+                n_eval_envs=0,
+            )
+            if self.eval_n_envs > 0:
+                eval_spec, n_before = self.eval_specs[spec.rank], self.rank * self.eval_n_envs
+                worker_kwargs.update(share_of_evaluation(eval_spec, self._first, n_before, quota))
+            workers_kwargs.append(worker_kwargs)
+        return workers_kwargs
+
+    # --- Work -------------------------------------------------------------------------------------
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch; see :meth:`BaseSampler.obtain_samples`.
@@ -164,7 +320,7 @@ class ParallelSamplerBase(WorkerAssembly):
         """
         self._check_started()
         self._prepare_agent(itr, to_evaluate=False)
-        with self._pool.task():
+        with self._supervisor.task():
             self.ctrl.itr.value = itr
             self.ctrl.barrier_in.wait()
             self._during_batch(itr)
@@ -180,7 +336,7 @@ class ParallelSamplerBase(WorkerAssembly):
         """
         self._check_started(to_evaluate=True)
         self._prepare_agent(itr, to_evaluate=True)
-        with self._pool.task():
+        with self._supervisor.task():
             self.ctrl.itr.value = itr
             self.sync.stop_eval.value = False
             for heartbeat in self._heartbeats:
@@ -191,89 +347,76 @@ class ParallelSamplerBase(WorkerAssembly):
             self.ctrl.barrier_out.wait()
             self.ctrl.do_eval.value = False
         infos += self.eval_traj_infos_queue.take(self.eval_max_trajectories)
-        self._log_evaluation(len(infos))
+        limit = self.eval_max_trajectories or self.eval_n_episodes
+        reached = "trajectories" if limit is not None and len(infos) >= limit else "time steps"
+        logger.log(f"Evaluation ended at its limit of {reached}: {len(infos)} trajectories.")
         return infos
 
     def _check_started(self, to_evaluate: bool = False) -> None:
         super()._check_started(to_evaluate)
-        if self.pool is None:
+        if self.supervisor is None:
             raise ValueError("the sampler has been shut down: initialize it again")
 
     def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
-        """What this process does before the workers begin."""
+        """Prepare the agent before the workers begin."""
 
     def _during_batch(self, itr: int) -> None:
-        """What this process does while the workers collect."""
+        """Work in this process while the workers collect."""
 
     def _during_evaluation(self, itr: int) -> list[Any]:
-        """What this process does while the workers evaluate: see when there are enough.
-
-        Returns:
-            Trajectory infos which were taken out of the queue meanwhile.
-        """
+        """Wait for the limit of trajectories; return infos taken out of the queue meanwhile."""
         limit = self._limit_for_workers()
-        if limit is None:
-            return []
-        stop_at_limit(
-            self._pool,
-            self.eval_traj_infos_queue,
-            limit,
-            [self._heartbeats[spec.rank] for spec in self.eval_specs if spec.n_envs],
-            self.ctrl.barrier_out,
-            self.sync.stop_eval,
-            EVAL_TRAJ_CHECK,
-        )
+        if limit is not None:
+            stop_at_limit(
+                self._supervisor,
+                self.eval_traj_infos_queue,
+                limit,
+                [self._heartbeats[spec.rank] for spec in self.eval_specs if spec.n_envs],
+                self.ctrl.barrier_out,
+                self.sync.stop_eval,
+                EVAL_TRAJ_CHECK,
+            )
         return []
 
     def _limit_for_workers(self) -> int | None:
-        """The number of trajectories at which workers have to be told to stop, if there is one."""
+        """Return the number of trajectories at which workers have to be told to stop, if any."""
         return self.eval_max_trajectories
 
-    def _log_evaluation(self, n_trajs: int) -> None:
-        limit = self.eval_max_trajectories or self.eval_n_episodes
-        reached = "trajectories" if limit is not None and n_trajs >= limit else "time steps"
-        logger.log(f"Evaluation ended at its limit of {reached}: {n_trajs} trajectories.")
-
-    # --- End -----------------------------------------------------------------------------------
+    # --- End --------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """End all processes: those which are between batches by themselves, others by force."""
-        pool, self.pool = self.pool, None
-        if pool is None:
+        """End all processes: those between batches by themselves, others by force."""
+        supervisor, self.supervisor = self.supervisor, None
+        if supervisor is None:
             return
-        if not pool.is_over and self._is_between_batches():
+        if self.ctrl is None:  # The start failed.
+            supervisor.terminate()
+            return
+        start, end = self.ctrl.barrier_in, self.ctrl.barrier_out
+        # Workers have finished their last task, and this process has given none since.
+        is_between_tasks = end.generation == start.generation + 1
+        if not supervisor.is_over and is_between_tasks:
             self.ctrl.quit.value = True
-            # All others may be there before, so that nobody has to be waited for.
-            self.ctrl.barrier_in.arrive()
-            pool.join()
-        pool.terminate()
-        if self.ctrl is not None:  # It was not the start that failed.
-            self.traj_infos_queue.close()
-            self.eval_traj_infos_queue.close()
+            start.arrive()  # Without waiting for the workers.
+            supervisor.join()
+        supervisor.terminate()
+        self.traj_infos_queue.close()
+        self.eval_traj_infos_queue.close()
 
-    def _is_between_batches(self) -> bool:
-        """Whether all workers have come out of their last task, and none has been given since."""
-        ctrl = self.ctrl
-        return (
-            ctrl is not None
-            and ctrl.barrier_out.generation == ctrl.barrier_in.generation + 1
-            and ctrl.barrier_in.n_waiting < ctrl.barrier_in.parties
-        )
-
-    # --- State -----------------------------------------------------------------------------------
+    # --- State ------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every worker, fetched from there."""
         return {"workers": self._exchange_state(GIVE_STATE)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``; the sampler must be initialized with as many workers.
+        """Restore ``state``; the sampler must be initialized with as many workers.
 
         Raises:
-            ValueError: if ``state`` is of another kind of sampler, or of other numbers.
+            ValueError: if ``state`` belongs to another kind of sampler, or to other numbers.
         """
         saved = [(len(w["envs"]), len(w["eval_envs"])) for w in state.get("workers", ())]
-        own = [(kwargs["n_envs"], kwargs["n_eval_envs"]) for kwargs in self._shares]
+        own = [(kwargs["n_envs"], kwargs["n_eval_envs"]) for kwargs in self._workers_kwargs]
         if saved != own:
             raise ValueError(
                 f"the saved sampler had workers of {saved} environments (training, evaluation), "
@@ -283,7 +426,7 @@ class ParallelSamplerBase(WorkerAssembly):
 
     def _exchange_state(self, task: int, states: Iterable[Any] = ()) -> list[Any]:
         self._check_started()
-        with self._pool.task():
+        with self._supervisor.task():
             self.ctrl.state_task.value = task
             self.ctrl.barrier_in.wait()
             self._states.distribute(states)

@@ -1,4 +1,4 @@
-"""What a worker process of a parallel sampler does."""
+"""Worker processes of parallel samplers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import torch
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
+from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.child import Heartbeat, at_exit
 from rlpyt.utils.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
 from rlpyt.utils.seed import rng_state, set_envs_seeds, set_rng_state, set_seed
-
-# What the sampler may ask for between batches, in ``ctrl.state_task``.
-NOTHING, GIVE_STATE, TAKE_STATE = 0, 1, 2
 
 
 def initialize_worker(
@@ -31,10 +29,11 @@ def initialize_worker(
     """Prepare the process: CPUs, scheduling, torch threads, allocator, seed.
 
     Args:
-        rank: of the worker, for the log.
-        seed: of the global random generators; None to leave them.
+        rank: index of the worker, for the log.
+        seed: seed of the global random generators; None to leave them.
         cpu: one or several CPUs to run on; None for all.
-        torch_threads: None for 1 if there is ``cpu``, and otherwise for those of torch.
+        torch_threads: number of torch threads; None for 1 if there is ``cpu``, and otherwise for
+            the number that torch chose.
     """
     affinity = "not set"
     if cpu is not None:
@@ -56,15 +55,15 @@ def initialize_worker(
 
 
 def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any]) -> None:
-    """Make environments and collectors, and step them whenever the sampler says so.
+    """Make environments and collectors, and step them whenever the sampler has a task.
 
     Args:
-        common_kwargs: the same for all workers.
-        worker_kwargs: of this one.
+        common_kwargs: arguments that are the same for all workers.
+        worker_kwargs: arguments of this worker.
     """
-    with logger.using(logger.Logger()):  # Files and the like are the sampler's.
+    with logger.using(logger.Logger()):  # Files and other sinks are the sampler's.
         c, w = AttrDict(**common_kwargs), AttrDict(**worker_kwargs)
-        if c.get("is_quiet", False):  # Users may have put these together by themselves.
+        if c.is_quiet:
             logger.disable()
         initialize_worker(w.rank, w.seed, w.cpus, c.torch_threads)
         worker = SamplingWorker(c, w)
@@ -75,7 +74,7 @@ def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any
 
 
 class SamplingWorker:
-    """Environments of one process, and what steps them.
+    """Environments of one process, and the collectors that step them.
 
     Args:
         common: settings of all workers.
@@ -93,20 +92,19 @@ class SamplingWorker:
         self.heartbeat: Heartbeat = own.sync.heartbeat
 
     def start(self) -> None:
-        """Make everything, start all environments, and tell the sampler."""
+        """Make and start all environments, and tell the sampler."""
         c, w = self.common, self.own
-        configure_traj_infos(c.TrajInfoCls, c.get("traj_info_kwargs"))
-        self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks)
-        self._seed_envs(self.envs, w.envs_seed, w.env_ranks)
+        configure_traj_infos(c.TrajInfoCls, c.traj_info_kwargs)
+        self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks, w.envs_seed)
         self.collector = c.CollectorCls(
             rank=w.rank,
             envs=self.envs,
             samples_np=w.samples_np,
             batch_T=c.batch_T,
             TrajInfoCls=c.TrajInfoCls,
-            agent=c.get("agent", None),
+            agent=c.agent,
             sync=w.sync,
-            step_buffer_np=w.get("step_buffer_np", None),
+            step_buffer_np=w.get("step_buffer_np"),
             global_B=c.global_B,
             env_ranks=w.env_ranks,
         )
@@ -115,7 +113,7 @@ class SamplingWorker:
         self.collector.start_agent()
         if w.n_eval_envs:
             self._make_evaluation()
-        self._rest()
+        self.heartbeat.pause()
         c.ctrl.barrier_out.wait()
 
     def serve_once(self) -> bool:
@@ -123,7 +121,7 @@ class SamplingWorker:
         ctrl = self.common.ctrl
         self.heartbeat.resume()
         self.collector.reset_if_needed(self.agent_inputs)
-        self._rest()
+        self.heartbeat.pause()
         ctrl.barrier_in.wait()
         if ctrl.quit.value:
             return False
@@ -133,13 +131,13 @@ class SamplingWorker:
         elif not ctrl.do_eval.value:
             self._collect(ctrl.itr.value)
         elif self.eval_collector is not None:
-            # How far it goes beyond its limit is a matter of time, which training shall not be.
+            # How far it goes beyond its limit is a matter of time; training must not depend on it.
             before = rng_state()
             self.eval_collector.collect_evaluation(ctrl.itr.value)
             set_rng_state(before)
         else:  # As evaluation collectors do in the end: samplers of users count that.
             self.common.eval_traj_infos_queue.put(None)
-        self._rest()
+        self.heartbeat.pause()
         ctrl.barrier_out.wait()
         return True
 
@@ -149,55 +147,53 @@ class SamplingWorker:
             with suppress(Exception):
                 env.close()
 
-    def _rest(self) -> None:
-        self.heartbeat.pause()
-
     def _collect(self, itr: int) -> None:
         self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
             self.agent_inputs, self.traj_infos, itr
         )
         ranks = self.own.env_ranks
         for info in completed:
-            # A collector of the user, or what it adds, may not know the place.
+            # A collector of the user, or an info it adds, may have no place.
             known = isinstance(self.collector, LoopCollector) and self.collector.place_of(info)
             t, b = known or (0, 0)
             self.common.traj_infos_queue.put(info, (t, ranks[b]))
 
     def _make_envs(
-        self, envs: list[Any], env_kwargs: Any, first: int, env_ranks: Sequence[int]
+        self, envs: list[Any], env_kwargs: Any, first: int, env_ranks: Sequence[int], seed: int
     ) -> None:
-        """Append environments one by one, so that those which were made are closed in any case."""
+        """Append environments one by one, so that :meth:`close` finds those that were made."""
         for index, env_rank in enumerate(env_ranks, start=first):
             Heartbeat.beat(self.heartbeat.values, env_rank)
             envs.append(make_env(self.common.EnvCls, env_kwargs, index, env_rank))
-        Heartbeat.beat(self.heartbeat.values, -1)
-
-    def _seed_envs(self, envs: Sequence[Any], seed: int, env_ranks: Sequence[int]) -> None:
-        """One by one, since some are seeded by a reset."""
         for env, env_rank in zip(envs, env_ranks):
-            Heartbeat.beat(self.heartbeat.values, env_rank)
+            Heartbeat.beat(self.heartbeat.values, env_rank)  # Some are seeded by a reset.
             set_envs_seeds([env], seed + env_rank)
         Heartbeat.beat(self.heartbeat.values, -1)
 
     def _make_evaluation(self) -> None:
         c, w = self.common, self.own
-        self._make_envs(self.eval_envs, c.eval_env_kwargs, w.first_eval_env, w.eval_env_ranks)
-        self._seed_envs(self.eval_envs, w.envs_seed + EVAL_SEED_OFFSET, w.eval_env_ranks)
+        self._make_envs(
+            self.eval_envs,
+            c.eval_env_kwargs,
+            w.first_eval_env,
+            w.eval_env_ranks,
+            w.envs_seed + EVAL_SEED_OFFSET,
+        )
         self.eval_collector = c.eval_CollectorCls(
             rank=w.rank,
             envs=self.eval_envs,
             TrajInfoCls=c.TrajInfoCls,
             traj_infos_queue=c.eval_traj_infos_queue,
             max_T=c.eval_max_T,
-            agent=c.get("agent", None),
+            agent=c.agent,
             sync=w.sync,
-            step_buffer_np=w.get("eval_step_buffer_np", None),
+            step_buffer_np=w.get("eval_step_buffer_np"),
         )
         if isinstance(self.eval_collector, LoopEvalCollector):
             self.eval_collector.env_ranks = w.eval_env_ranks
             self.eval_collector.quota = w.eval_quota
 
-    # --- State -----------------------------------------------------------------------------------
+    # --- State ------------------------------------------------------------------------------------
 
     def _exchange_state(self, task: int) -> None:
         if task == GIVE_STATE:
@@ -206,13 +202,13 @@ class SamplingWorker:
             self.load_state_dict(self.own.state_pipe.recv())
 
     def _inputs(self) -> Any:
-        """What the agent acts on next: in this process, or in the step buffer."""
-        step_buffer_np = self.own.get("step_buffer_np", None)
+        """Return the inputs of the next action: in this process, or in the step buffer."""
+        step_buffer_np = self.own.get("step_buffer_np")
         return self.agent_inputs if step_buffer_np is None else step_buffer_np
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all this worker needs to go on."""
-        agent = self.common.get("agent", None)
+        """Return the state of environments, trajectories, collector, agent and generators."""
+        agent = self.common.agent
         return {
             "envs": [env.state_dict() for env in self.envs],
             "eval_envs": [env.state_dict() for env in self.eval_envs],
@@ -224,7 +220,7 @@ class SamplingWorker:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``."""
+        """Restore ``state``."""
         for envs, states in ((self.envs, state["envs"]), (self.eval_envs, state["eval_envs"])):
             for env, env_state in zip(envs, states):
                 env.load_state_dict(env_state)
@@ -235,7 +231,7 @@ class SamplingWorker:
             traj_info.clear()
             traj_info.update(saved)
         self.collector.load_state_dict(state["collector"])
-        agent = self.common.get("agent", None)
+        agent = self.common.agent
         if agent is not None:
             agent.load_sample_state_dict(state["agent"])
         set_rng_state(state["rng"])

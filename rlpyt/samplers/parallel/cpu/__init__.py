@@ -1,0 +1,1 @@
+"""Samplers with a copy of the agent in every worker."""

@@ -1,4 +1,4 @@
-"""Workers in which agents act by themselves, from a model in shared memory."""
+"""Sampler whose workers hold a copy of the agent, with its model in shared memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlpyt.samplers.parallel.cpu.collectors import (
 class CpuSampler(ParallelSamplerBase):
     """Every worker has a copy of the agent, which shares the parameters of its model.
 
-    Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    The arguments are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
     """
 
     _fitting_collectors = (CpuResetCollector, CpuEvalCollector)

@@ -1,87 +1,310 @@
-"""Who chooses actions for the workers of a sampler: mixins which differ in groups and overlap."""
+"""Action servers: choose actions in one process for the environments of many workers.
+
+A worker releases ``obs_ready`` when its observations are in the step buffer and acquires
+``act_ready`` before it steps: T + 1 and T times in a batch. Groups of workers are served in turn.
+With overlap, a group steps as soon as its actions are chosen, even while those of another group
+are; without, it waits until the other group has stepped.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from rlpyt.samplers._serve import Group, serve
-from rlpyt.samplers._workers import TrajInfoQueue
+import numpy as np
+
+from rlpyt.core.records import AgentInputs
+from rlpyt.samplers._batch_writer import Rows, plain
+from rlpyt.samplers.parallel._channels import TrajInfoQueue
+from rlpyt.samplers.parallel._division import WorkerSpec
 from rlpyt.utils.types import Nested
 
 EVAL_TRAJ_CHECK = 20  # Unused: the number of trajectories is looked at in every step.
 
 
-class _ServerBase:
-    """Serves groups of workers, which the sampler names in ``training_groups`` and the like."""
+class Group:
+    """Workers whose environments are acted for together.
 
-    _overlap = True
+    Args:
+        agent: agent that chooses the actions.
+        obs_ready: semaphore of each worker, released when its observations are written.
+        act_ready: semaphore of each worker, released when its actions are.
+        columns: slice of the batch dimension with the environments of the group.
+        step_buffer_np: step buffer [B,...] of these environments.
+        agent_inputs: inputs of the agent in the step buffer, as torch tensors.
+        null_action: previous action at the start of an episode.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        obs_ready: Sequence[Any],
+        act_ready: Sequence[Any],
+        columns: slice,
+        step_buffer_np: Nested,
+        agent_inputs: AgentInputs,
+        null_action: Nested,
+    ) -> None:
+        step = plain(step_buffer_np)
+        self.agent = agent
+        self.obs_ready, self.act_ready, self.columns = obs_ready, act_ready, columns
+        self.agent_inputs = agent_inputs
+        self._prev_action, self._prev_reward, self._done = step.action, step.reward, step.done
+        self._null_action = null_action
+        self._action, self._agent_info = Rows(step.action), Rows(step.agent_info)
+        self._is_stepping = True  # Workers begin by themselves.
+
+    def await_observations(self) -> None:
+        """Wait until all workers have stepped, unless that was seen before."""
+        if self._is_stepping:
+            for semaphore in self.obs_ready:
+                semaphore.acquire()
+            self._is_stepping = False
+
+    def choose_actions(self) -> None:
+        """Write the agent's next actions into the step buffer."""
+        self._reset_finished()
+        action, agent_info = self.agent.step(*self.agent_inputs)
+        everything = slice(None)
+        # Before the action, which overwrites the inputs that an agent may report.
+        if self._agent_info:
+            self._agent_info.write(everything, agent_info)
+        self._action.write(everything, action)
+
+    def release_actions(self) -> None:
+        """Let the workers step."""
+        self._is_stepping = True
+        for semaphore in self.act_ready:
+            semaphore.release()
+
+    def finish(self, agent_samples: Nested = None) -> None:
+        """Reset the agent after the last step where an episode ended, and record its value.
+
+        Args:
+            agent_samples: agent's half of the batch [T,B,...]; None in an evaluation.
+        """
+        self._reset_finished()
+        if agent_samples is not None and "bootstrap_value" in agent_samples:
+            value = self.agent.value(*self.agent_inputs)
+            agent_samples.bootstrap_value[0, self.columns] = value
+        self._is_stepping = True
+
+    def require_drained(self) -> None:
+        """Raise ``RuntimeError`` if a semaphore is left raised while the workers rest."""
+        for semaphore in (*self.obs_ready, *self.act_ready):
+            if semaphore.acquire(block=False):
+                raise RuntimeError(
+                    "a worker and the action server have lost step: a semaphore is left raised. "
+                    "If the collector or the server is your own, let a worker release obs_ready "
+                    "T + 1 times and acquire act_ready T times in a batch"
+                )
+
+    def _reset_finished(self) -> None:
+        for b in np.flatnonzero(self._done).tolist():
+            self._prev_action[b] = self._null_action
+            self._prev_reward[b] = 0
+            self.agent.reset_one(b)
+
+
+def serve(
+    groups: Sequence[Group],
+    n_steps: int,
+    overlap: bool,
+    stop: Callable[[], bool] | None = None,
+) -> bool:
+    """Choose actions for ``n_steps`` steps of every group.
+
+    Args:
+        groups: groups of workers, served in turn.
+        n_steps: number of time steps.
+        overlap: whether a group may step while actions for another one are chosen. True if there
+            is one group only.
+        stop: function asked when all groups have taken the same number of steps, which costs their
+            overlap; None to take all steps.
+
+    Returns:
+        Whether it stopped early. Either way the workers of all groups have stepped last, and none
+        was released since.
+    """
+    held: Group | None = None
+    for _ in range(n_steps):
+        if stop is not None:
+            if held is not None:
+                held.release_actions()
+                held = None
+            for group in groups:
+                group.await_observations()
+            if stop():
+                return True
+        for group in groups:
+            group.await_observations()
+            if held is not None:
+                held.release_actions()
+            group.choose_actions()
+            if overlap:
+                group.release_actions()
+            else:
+                held = group
+    for group in groups:
+        group.await_observations()
+        if held is not None:
+            held.release_actions()
+            held = None
+    return False
+
+
+class Served(Protocol):
+    """Attributes of a sampler that an action server works with.
+
+    Attributes:
+        sync: semaphores ``obs_ready`` and ``act_ready`` of each worker, and the flag ``stop_eval``.
+        step_buffer_np: arrays exchanged with the workers in a step, [B,...].
+        step_buffer_pyt: torch tensors in the memory of ``step_buffer_np``.
+        agent_inputs: inputs of the agent among these tensors.
+        groups: groups of workers, made by :func:`connect_workers`.
+        null_action: previous action at the start of an episode.
+    """
 
     agent: Any
     batch_spec: Any
     samples_np: Nested
     sync: Any
+    null_action: Nested
+    step_buffer_np: Nested
+    step_buffer_pyt: Nested
+    agent_inputs: Nested
+    groups: list[Group]
+    eval_n_envs: int
+    eval_specs: Sequence[WorkerSpec]
+    eval_step_buffer_np: Nested
+    eval_step_buffer_pyt: Nested
+    eval_agent_inputs: Nested
+    eval_groups: list[Group]
     eval_max_T: int | None
     eval_max_trajectories: int | None
     eval_n_episodes: int | None
     eval_traj_infos_queue: TrajInfoQueue
 
-    def training_groups(self) -> Sequence[Group]:
-        """The groups of workers, in the order of their environments."""
-        raise NotImplementedError
 
-    def evaluation_groups(self) -> Sequence[Group]:
-        """Likewise for evaluation."""
-        raise NotImplementedError
+def connect_workers(
+    sampler: Served, workers_kwargs: Sequence[dict[str, Any]], specs: Sequence[WorkerSpec]
+) -> None:
+    """Give workers their semaphores and parts of the step buffers, and make the groups.
 
-    def bootstrap_values(self) -> Sequence[Any]:
-        """For each group, the part of the batch for its bootstrap values [B], or None."""
-        raise NotImplementedError
-
-    def serve_actions(self, itr: int) -> None:
-        """Choose the actions of one batch."""
-        groups = self.training_groups()
-        serve(groups, self.batch_spec.T, self._overlap)
-        for group, bootstrap_value in zip(groups, self.bootstrap_values()):
-            group.finish(bootstrap_value)
-            if len(groups) > 1:
-                self.agent.toggle_alt()
-
-    def serve_actions_evaluation(self, itr: int) -> list[Any]:
-        """Choose the actions of one evaluation, until its limit of steps or trajectories.
-
-        Returns:
-            An empty list: all trajectory infos are in the queue.
-        """
-        self.agent.reset()
-        groups = self.evaluation_groups()
-        n_steps = sys.maxsize if self.eval_max_T is None else self.eval_max_T
-        if serve(groups, n_steps, self._overlap, stop=self._limit_is_reached()):
-            self.sync.stop_eval.value = True
-            for group in groups:
-                group.release_actions()
-        for group in groups:
-            group.await_observations()
-            group.finish()
-        return []
-
-    def _limit_is_reached(self) -> Any:
-        """What is asked before each step, or None if there is no limit but that of steps."""
-        limit = self.eval_max_trajectories or self.eval_n_episodes
-        queue, before = self.eval_traj_infos_queue, self.eval_traj_infos_queue.n_infos
-        return None if limit is None else lambda: queue.n_infos - before >= limit
+    Args:
+        sampler: sampler whose groups are made.
+        workers_kwargs: arguments of each worker, extended in place.
+        specs: share of each worker.
+    """
+    sync = sampler.sync
+    for worker_kwargs, spec in zip(workers_kwargs, specs):
+        worker_kwargs["sync"].obs_ready = sync.obs_ready[spec.rank]
+        worker_kwargs["sync"].act_ready = sync.act_ready[spec.rank]
+        worker_kwargs["step_buffer_np"] = sampler.step_buffer_np[spec.columns]
+    sampler.groups = _groups(sampler, specs, sampler.step_buffer_np, sampler.agent_inputs)
+    if sampler.eval_n_envs > 0:
+        eval_step_np = sampler.eval_step_buffer_np
+        for worker_kwargs, spec in zip(workers_kwargs, sampler.eval_specs):
+            worker_kwargs["eval_step_buffer_np"] = eval_step_np[spec.columns]
+        sampler.eval_groups = _groups(
+            sampler, sampler.eval_specs, eval_step_np, sampler.eval_agent_inputs
+        )
 
 
-class ActionServer(_ServerBase):
+def _groups(
+    sampler: Served, specs: Sequence[WorkerSpec], step_buffer_np: Nested, agent_inputs: Nested
+) -> list[Group]:
+    groups = []
+    for number in range(specs[-1].group + 1):
+        members = [spec for spec in specs if spec.group == number]
+        ranks = [spec.rank for spec in members if spec.n_envs]
+        columns = slice(members[0].start, members[-1].stop)
+        groups.append(
+            Group(
+                sampler.agent,
+                [sampler.sync.obs_ready[rank] for rank in ranks],
+                [sampler.sync.act_ready[rank] for rank in ranks],
+                columns,
+                step_buffer_np[columns],
+                agent_inputs[columns],
+                sampler.null_action,
+            )
+        )
+    return groups
+
+
+def serve_batch(sampler: Served, overlap: bool) -> None:
+    """Choose the actions of one batch, and record the agent's value after it."""
+    serve(sampler.groups, sampler.batch_spec.T, overlap)
+    for group in sampler.groups:
+        group.finish(sampler.samples_np.agent)
+        if len(sampler.groups) > 1:
+            sampler.agent.toggle_alt()
+
+
+def serve_evaluation(
+    sampler: Served, overlap: bool, stop: Callable[[], bool] | None = None
+) -> list[Any]:
+    """Choose the actions of one evaluation.
+
+    Args:
+        sampler: sampler with the groups of workers.
+        overlap: whether a group may step while actions for another one are chosen.
+        stop: function that tells whether the limit of trajectories is reached, if there is one;
+            None to count those in the queue of the sampler.
+
+    Returns:
+        An empty list: all trajectory infos are in the queue.
+    """
+    limit = sampler.eval_max_trajectories or sampler.eval_n_episodes
+    if limit is None:
+        stop = None  # Asking costs the overlap.
+    elif stop is None:
+        stop = sampler.eval_traj_infos_queue.has_reached(limit)
+    sampler.agent.reset()
+    n_steps = sys.maxsize if sampler.eval_max_T is None else sampler.eval_max_T
+    if serve(sampler.eval_groups, n_steps, overlap, stop):
+        sampler.sync.stop_eval.value = True
+        for group in sampler.eval_groups:
+            group.release_actions()
+    for group in sampler.eval_groups:
+        group.await_observations()
+        group.finish()
+    return []
+
+
+class ActionServer:
     """All environments step, then actions are chosen for all of them."""
 
+    def serve_actions(self: Served, itr: int) -> None:
+        """Choose the actions of one batch."""
+        serve_batch(self, overlap=True)
 
-class AlternatingActionServer(_ServerBase):
+    def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation, until its limit of steps or trajectories."""
+        return serve_evaluation(self, overlap=True)
+
+
+class AlternatingActionServer:
     """Actions are chosen for one half of the environments while the other half steps."""
 
+    def serve_actions(self: Served, itr: int) -> None:
+        """Choose the actions of one batch."""
+        serve_batch(self, overlap=True)
 
-class NoOverlapAlternatingActionServer(_ServerBase):
-    """The same, but a half begins to step only after the other half has finished."""
+    def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation, until its limit of steps or trajectories."""
+        return serve_evaluation(self, overlap=True)
 
-    _overlap = False
+
+class NoOverlapAlternatingActionServer:
+    """Actions are chosen for one half; it begins to step after the other half has finished."""
+
+    def serve_actions(self: Served, itr: int) -> None:
+        """Choose the actions of one batch."""
+        serve_batch(self, overlap=False)
+
+    def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation, until its limit of steps or trajectories."""
+        return serve_evaluation(self, overlap=False)

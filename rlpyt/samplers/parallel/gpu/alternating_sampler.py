@@ -1,4 +1,4 @@
-"""Two halves of the environments in turn: one steps while the agent acts for the other."""
+"""Samplers that serve two halves of the environments in turn: one steps while the agent acts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 
 
 class AlternatingSamplerBase(GpuSamplerBase):
-    """Serves the workers in two halves; the first half has the first half of the batch.
+    """Base class of samplers that serve the workers in two halves, each half of the batch.
 
     ``batch_B``, ``eval_n_envs`` and the number of workers have to be even. A recurrent agent has to
-    be of the alternating kind, which keeps one state for each half.
-
-    Args as of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    be of the alternating kind, which keeps one state for each half. The arguments are those of
+    :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
     Attributes:
-        half_B: environments of a half.
-        obs_ready_pair, act_ready_pair: semaphores of the workers of each half.
-        step_buffer_np_pair, agent_inputs_pair: of each half.
-        bootstrap_value_pair: parts of the batch [B/2], if the batch has them.
-        eval_...: likewise for evaluation.
+        half_B: number of environments in a half.
     """
 
     alternating = True
@@ -34,55 +29,24 @@ class AlternatingSamplerBase(GpuSamplerBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in ("batch_B", "eval_n_envs"):
-            number = self.batch_spec.B if name == "batch_B" else self.eval_n_envs
-            if number % 2:
-                raise ValueError(
-                    f"{name} is {number}: alternating sampling steps two halves, so choose an even "
-                    "number"
-                )
+        require_even(self)
 
     def initialize(self, agent: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """As of the parent class.
+        """Initialize the agent, make shared buffers, and start the workers.
 
         Raises:
-            TypeError: for a recurrent agent with a single state.
-            ValueError: also if the number of workers is odd.
+            TypeError: if a recurrent agent has a single state.
+            ValueError: if the number of workers is odd.
         """
-        self._require_alternating(agent)
-        return super().initialize(agent, *args, **kwargs)
-
-    def _require_alternating(self, agent: Any) -> None:
         check_recurrence(self, agent)
         agent.alternating = True
-
-    def _get_n_envs_list(
-        self, affinity: Any = None, n_worker: int | None = None, B: int | None = None
-    ) -> list[int]:
-        """Number of environments of each worker; both halves have the same."""
-        return super()._get_n_envs_list(affinity, n_worker, B)
-
-    def _make_groups(self) -> None:
-        super()._make_groups()
+        examples = super().initialize(agent, *args, **kwargs)
         self._make_alternating_pairs()
+        return examples
 
     def _make_alternating_pairs(self) -> None:
-        """Name what belongs to each half."""
-        self.half_B = self._specs[-1].stop // 2
-        parts: list[tuple[Any, ...]] = [("", self._groups, self._specs, self.step_buffer_np)]
-        if self.eval_n_envs > 0:
-            parts.append(("eval_", self._eval_groups, self.eval_specs, self.eval_step_buffer_np))
-        for prefix, groups, specs, step_buffer_np in parts:
-            columns = self._group_columns(specs)
-            pairs = dict(
-                obs_ready_pair=[group.obs_ready for group in groups],
-                act_ready_pair=[group.act_ready for group in groups],
-                step_buffer_np_pair=[step_buffer_np[part] for part in columns],
-                agent_inputs_pair=[group.agent_inputs for group in groups],
-            )
-            for name, pair in pairs.items():
-                setattr(self, prefix + name, tuple(pair))
-        self.bootstrap_value_pair = tuple(self.bootstrap_values())
+        """Note the size of a half; the workers of each half are already a group."""
+        self.half_B = self.batch_spec.B // 2
 
 
 class AlternatingSampler(AlternatingActionServer, AlternatingSamplerBase):
@@ -90,4 +54,14 @@ class AlternatingSampler(AlternatingActionServer, AlternatingSamplerBase):
 
 
 class NoOverlapAlternatingSampler(NoOverlapAlternatingActionServer, AlternatingSamplerBase):
-    """A half steps only after the other half has finished to."""
+    """A half steps only after the other half has finished."""
+
+
+def require_even(sampler: Any) -> None:
+    """Raise ``ValueError`` unless the environments of ``sampler`` divide into halves."""
+    for name, number in (("batch_B", sampler.batch_spec.B), ("eval_n_envs", sampler.eval_n_envs)):
+        if number % 2:
+            raise ValueError(
+                f"{name} is {number}: alternating sampling steps two halves, so choose an even "
+                "number"
+            )

@@ -1,4 +1,4 @@
-"""Heads of Q-networks."""
+"""Choice of the head of a Q-network."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 
 import torch
 
+from rlpyt.models._sizes import Sizes
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
-from rlpyt.models.mlp import MlpModel, Sizes
+from rlpyt.models.mlp import MlpModel
 from rlpyt.models.noisy import linear_layer
 
 

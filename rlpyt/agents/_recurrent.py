@@ -1,18 +1,14 @@
-"""The recurrent state that agents keep between steps: one, or one for each half of the batch."""
+"""What recurrent agents remember between steps: one state, or one for each half of the batch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from rlpyt.agents._agent import BaseAgent
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.types import Nested
-
-if TYPE_CHECKING:
-    from rlpyt.agents.base import BaseAgent
-else:
-    BaseAgent = object  # The module of the base imports this one.
 
 
 class _StatefulAgentMixin(BaseAgent):

@@ -1,8 +1,8 @@
-"""Which worker steps which environments."""
+"""Division of environments among workers."""
 
 import pytest
 
-from rlpyt.samplers._split import WorkerSpec, split_envs
+from rlpyt.samplers.parallel._division import split_envs
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,6 @@ def test_shares_by_hand(B, n_workers, n_groups, sizes):
     assert [i for spec in specs for i in range(B)[spec.columns]] == list(range(B))
     half = n_workers // n_groups
     assert [spec.group for spec in specs] == [rank // half for rank in range(n_workers)]
-
-
-def test_specs_do_not_change():
-    with pytest.raises(AttributeError):
-        WorkerSpec(0, 0, 0, 1).rank = 2
 
 
 @pytest.mark.parametrize(
