@@ -67,7 +67,7 @@ class RlAlgorithm:
     def __getattr__(self, name: str) -> Any:
         """Return the default of a setting that a subclass's own constructor did not store."""
         for cls in type(self).__mro__[:-1]:
-            parameter = inspect.signature(cls.__init__).parameters.get(name)
+            parameter = inspect.signature(vars(cls).get("__init__", cls)).parameters.get(name)
             if parameter is not None and parameter.default is not parameter.empty:
                 return parameter.default
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -196,14 +196,18 @@ class RlAlgorithm:
         clipped = optimized_parameters(optimizer) if parameters is None else list(parameters)
         norm = torch.as_tensor(self.clip_gradients(clipped))
         loss = loss.detach()
-        skipped = (~torch.isfinite(loss + norm.to(loss.device))).to(torch.float32)
+        self.step_if_finite(optimizer, loss + norm.to(loss.device))
+        return loss, norm
+
+    def step_if_finite(self, optimizer: Any, number: torch.Tensor) -> None:
+        """Step ``optimizer``, unless the scalar ``number`` is not finite."""
+        skipped = (~torch.isfinite(number)).to(torch.float32)
         self._n_skipped = self._n_skipped + skipped
         if all(group.get("fused") for group in optimizer.param_groups):
-            optimizer.found_inf = skipped.to(norm.device)  # The kernel skips the step by itself.
+            optimizer.found_inf = skipped  # The kernel skips the step by itself.
             optimizer.step()
         elif not skipped:  # Other kernels have to be told, which waits for the number.
             optimizer.step()
-        return loss, norm
 
     def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
         """Scale gradients down to the norm ``clip_grad_norm``; None leaves them as they are.

@@ -28,6 +28,7 @@ class D4pgAgent(DdpgAgent):
     Source: Barth-Maron et al. 2018, arXiv:1804.08617.
     """
 
+    q_kind = "a critic of distributions"
     z: torch.Tensor
     V_min: float
     V_max: float

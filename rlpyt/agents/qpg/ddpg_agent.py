@@ -55,6 +55,7 @@ class DdpgAgent(ActorCriticAgent):
     Source: Lillicrap et al. 2016, arXiv:1509.02971; there, the noise is correlated in time.
     """
 
+    q_kind = "a critic of values"
     network_names: tuple[str, ...] = ("model", "q_model")
     target_names: tuple[str, ...] = ("model", "q_model")
     shared_mu_model: Any = None

@@ -41,6 +41,7 @@ class SacAgent(SoftActorCriticAgent):
     Source: Haarnoja et al. 2018, arXiv:1812.05905.
     """
 
+    q_kind = "two critics and a stochastic policy"
     target_names = ("q1_model", "q2_model")
 
     target_q1_model: Any

@@ -43,6 +43,7 @@ class SacAgent(SoftActorCriticAgent):
     Source: Haarnoja et al. 2018, arXiv:1801.01290.
     """
 
+    q_kind = "two critics, a stochastic policy and a state value"
     network_names = ("model", "q1_model", "q2_model", "v_model")
     target_names = ("v_model",)
 

@@ -33,6 +33,7 @@ class Td3Agent(DdpgAgent):
     Source: Fujimoto et al. 2018, arXiv:1802.09477.
     """
 
+    q_kind = "two critics of values"
     network_names = ("model", "q_model", "q2_model")
     target_names = ("model", "q_model", "q2_model")
 

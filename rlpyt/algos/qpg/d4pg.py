@@ -9,7 +9,6 @@ import torch
 from rlpyt.algos._replay_classes import TRANSITIONS, select
 from rlpyt.algos._settings import (
     check_fraction,
-    check_gives_distributions,
     check_range_of_returns,
 )
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
@@ -34,17 +33,21 @@ class D4PG(DDPG):
     Args:
         V_min: smallest return.
         V_max: largest return.
-        batch_size: B, samples in one update.
-        replay_ratio: trained samples per sampled one.
-        q_learning_rate: of the critic's optimizer.
-        n_step_return: n.
-        prioritized_replay: draw samples by their last Kullback-Leibler divergence.
+        batch_size: number B of samples in one update.
+        replay_ratio: ratio of trained to sampled steps.
+        q_learning_rate: learning rate of the critic.
+        n_step_return: number n of steps in a return.
+        prioritized_replay: whether to draw samples by their last Kullback-Leibler divergence.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
-        pri_beta: exponent of importance weights, in [0, 1]; 1 undoes the bias of the draws.
-        **kwargs: of :class:`~rlpyt.algos.qpg.ddpg.DDPG`, without ``q_target_clip``.
+        pri_beta: exponent of importance weights, in [0, 1]; 1 undoes the bias of drawing.
+        **kwargs: further arguments of :class:`~rlpyt.algos.qpg.ddpg.DDPG`, but not
+            ``q_target_clip``.
 
     Source: Barth-Maron et al. 2018, arXiv:1804.08617, algorithm 1.
     """
+
+    q_kind = "a critic of distributions"
+    agent_example = "D4pgAgent"
 
     V_min: float
     V_max: float
@@ -84,9 +87,6 @@ class D4PG(DDPG):
         check_fraction(self, "pri_beta")
         check_range_of_returns(self)
 
-    def _check_agent(self) -> None:
-        check_gives_distributions(self, "D4pgAgent", "DDPG")
-
     def _configure_agent(self) -> None:
         super()._configure_agent()
         self.agent.give_V_min_max(self.V_min, self.V_max)
@@ -106,13 +106,13 @@ class D4PG(DDPG):
 
     # --- Losses ------------------------------------------------------------------------------
 
-    def q_loss(self, samples: Nested, valid: torch.Tensor) -> torch.Tensor:
-        """The critic's loss.
+    def q_loss(self, samples: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
+        """Compute the critic's loss.
 
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
                 Kullback-Leibler divergence is the priority.
-            valid: [B] 1 for samples to train on, 0 for others.
+            valid: [B] 1 for samples to train on, 0 for others; None: all count.
         """
         p = self.agent.p(*samples.agent_inputs, samples.action)
         losses, kl_div = categorical_td_loss(p, self.target_p(samples))
@@ -121,7 +121,7 @@ class D4PG(DDPG):
 
     @torch.no_grad()
     def target_p(self, samples: Nested) -> torch.Tensor:
-        """The target distributions [B,P]."""
+        """Return the target distributions [B,P]."""
         return categorical_projection(
             samples.return_,
             samples.done_n,

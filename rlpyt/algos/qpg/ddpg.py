@@ -8,15 +8,10 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._optim import optimized_parameters
 from rlpyt.algos._settings import check_positive
+from rlpyt.algos._time_limit import masked_mean
 from rlpyt.algos.losses import n_step_target
-from rlpyt.algos.qpg._actor_critic import (
-    ActorCriticAlgorithm,
-    SamplesToBufferTl,
-    frozen,
-    masked_mean,
-)
+from rlpyt.algos.qpg.actor_critic import ActorCriticAlgorithm, SamplesToBufferTl, frozen
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
@@ -26,7 +21,7 @@ SamplesToBuffer = namedarraytuple("SamplesToBuffer", SamplesToBufferTl._fields)
 
 
 class DDPG(ActorCriticAlgorithm):
-    """Trains a critic by temporal differences, and a deterministic policy by the critic.
+    """Train a critic by TD errors, and a deterministic policy by the critic.
 
         y       = clip(R_n + (1 - done_n) discount^n Q_target(s', mu_target(s')), +-q_target_clip)
         loss_Q  = mean of (y - Q(s, a))^2 / 2
@@ -36,34 +31,38 @@ class DDPG(ActorCriticAlgorithm):
     the policy on the same batch, by the new critic; then the target networks follow.
 
     If the replay buffer draws by priority (``ReplayBufferCls``), the losses of the critic are
-    weighted, and the absolute temporal difference y - Q(s, a) is the new priority.
+    weighted, and the absolute TD error |y - Q(s, a)| is the new priority.
 
     Args:
-        discount: per step, in [0, 1].
-        batch_size: B, samples in one update.
-        min_steps_learn: environment steps, over all processes, before training starts.
-        replay_size: environment steps stored in each process; each environment has an equal share.
-        replay_ratio: trained samples per sampled one.
-        target_update_tau: fraction of the way which target networks move; 1 copies.
-        target_update_interval: updates between those.
-        policy_update_interval: updates of the critic for one of the policy.
-        learning_rate: of the policy's optimizer.
-        q_learning_rate: of the critic's optimizer.
+        discount: discount factor per step, in [0, 1].
+        batch_size: number B of samples in one update.
+        min_steps_learn: number of environment steps, over all processes, before training starts.
+        replay_size: number of environment steps stored in each process, in equal shares of the
+            environments.
+        replay_ratio: ratio of trained to sampled steps.
+        target_update_tau: fraction of the way that target networks move; 1 copies.
+        target_update_interval: number of updates between those of the target networks.
+        policy_update_interval: number of critic updates for one policy update.
+        learning_rate: learning rate of the policy.
+        q_learning_rate: learning rate of the critic.
         OptimCls: class of both optimizers.
-        optim_kwargs: of ``OptimCls``.
-        initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
-        clip_grad_norm: largest norm of the gradient of each network; None does not clip.
+        optim_kwargs: keyword arguments of ``OptimCls``.
+        initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
+        clip_grad_norm: largest gradient norm of each network; None does not clip.
         q_target_clip: largest absolute target; None does not clip.
-        n_step_return: n.
-        updates_per_sync: updates between two publications of parameters, in asynchronous mode.
-        bootstrap_timelimit: do not train on returns which a time limit cut.
-        ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
+        n_step_return: number n of steps in a return.
+        updates_per_sync: number of updates between publications of parameters, when asynchronous.
+        bootstrap_timelimit: whether truncated returns are left out of training.
+        ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
+            keywords.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1; without weight decay and batch
     normalisation.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
+    q_kind = "a critic of values"
+    agent_example = "DdpgAgent"
 
     policy_update_interval: int
     q_learning_rate: float
@@ -103,16 +102,6 @@ class DDPG(ActorCriticAlgorithm):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_positive(self, "q_target_clip", "make it positive, or None")
-        self._check_agent()
-
-    def _check_agent(self) -> None:
-        """Raise ``ValueError`` for an agent whose critics are of another kind than the loss."""
-        for ability, algorithm in (("q2_model", "TD3"), ("give_V_min_max", "D4PG")):
-            if hasattr(self.agent, ability) and type(self).q_loss is DDPG.q_loss:
-                raise ValueError(
-                    f"the critics of the agent {type(self.agent).__name__} are not those which "
-                    f"{type(self).__name__} trains: use {algorithm}, or an agent such as DdpgAgent"
-                )
 
     def make_optimizers(self) -> None:
         self.mu_optimizer = self.make_optimizer(self.agent.mu_parameters(), self.learning_rate)
@@ -123,12 +112,12 @@ class DDPG(ActorCriticAlgorithm):
 
     # --- Losses ------------------------------------------------------------------------------
 
-    def q_loss(self, samples: Nested, valid: torch.Tensor) -> torch.Tensor:
-        """The critic's loss.
+    def q_loss(self, samples: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
+        """Compute the critic's loss.
 
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized.
-            valid: [B] 1 for samples to train on, 0 for others.
+            valid: [B] 1 for samples to train on, 0 for others; None: all count.
         """
         q = self.agent.q(*samples.agent_inputs, samples.action)
         td_errors = self.q_target(samples) - q
@@ -137,7 +126,7 @@ class DDPG(ActorCriticAlgorithm):
 
     @torch.no_grad()
     def q_target(self, samples: Nested) -> torch.Tensor:
-        """The targets y [B]."""
+        """Return the targets y [B]."""
         y = n_step_target(
             samples.return_,
             samples.done_n,
@@ -148,31 +137,32 @@ class DDPG(ActorCriticAlgorithm):
         return y if self.q_target_clip is None else y.clamp(-self.q_target_clip, self.q_target_clip)
 
     def next_value(self, target_inputs: Nested) -> torch.Tensor:
-        """Values [B] of the observations after n steps, by the target networks."""
+        """Return values [B] of the observations after n steps, by the target networks."""
         value: torch.Tensor = self.agent.target_q_at_mu(*target_inputs)
         return value
 
     def weighted_mean(
-        self, losses: torch.Tensor, samples: Nested, valid: torch.Tensor
+        self, losses: torch.Tensor, samples: Nested, valid: torch.Tensor | None
     ) -> torch.Tensor:
-        """Mean of the losses [B] where ``valid``, by importance if samples have priorities."""
+        """Return the mean of valid losses [B], by importance if samples have priorities."""
         if hasattr(samples, "is_weights"):
             losses = losses * samples.is_weights
-        return masked_mean(losses, valid)
+        return losses.mean() if valid is None else masked_mean(losses, valid)
 
     def remember_priorities(
-        self, samples: Nested, valid: torch.Tensor, *td_errors: torch.Tensor
+        self, samples: Nested, valid: torch.Tensor | None, *td_errors: torch.Tensor
     ) -> None:
-        """If samples have priorities, keep the new ones for :meth:`update_priorities`.
+        """Keep new priorities for :meth:`update_priorities`, if samples are prioritized.
 
-        Those are the mean of the absolute ``td_errors`` [B] of each critic, and 0 for samples
-        which are of no use, so that they are hardly drawn again.
+        They are the mean of the absolute ``td_errors`` [B] of each critic, and 0 for samples that
+        are of no use, so that they are hardly drawn again.
         """
         if hasattr(samples, "is_weights"):
-            self._priorities = torch.stack(td_errors).detach().abs().mean(0) * valid
+            priorities = torch.stack(td_errors).detach().abs().mean(0)
+            self._priorities = priorities if valid is None else priorities * valid
 
     def mu_loss(self, samples: Nested, valid: torch.Tensor) -> torch.Tensor:
-        """The policy's loss, whose gradients go through the critics but not to them.
+        """Compute the policy's loss, whose gradients go through the critic but not to it.
 
         Args:
             samples: ``SamplesFromReplay`` [B,...].
@@ -184,25 +174,19 @@ class DDPG(ActorCriticAlgorithm):
     # --- One update --------------------------------------------------------------------------
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
-        """``qLoss``, which is minimised first; further entries are logged by their names."""
+        """Return ``qLoss``, which is minimized first; further entries are logged by name."""
         return {"qLoss": self.q_loss(samples, self.valid(samples))}
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         values = self._get_loss_values(samples_from_replay)
-        values.update(self.step_optimizer("q", values["qLoss"]))
+        values["qLoss"], values["qGradNorm"] = self.minimize(values["qLoss"], self.q_optimizer)
         self.update_priorities(values)
         self.update_counter += 1
         if self.update_counter % self.policy_update_interval == 0:
             mu_loss = self.mu_loss(samples_from_replay, self.valid(samples_from_replay))
-            values.update(self.step_optimizer("mu", mu_loss))
+            values["muLoss"], values["muGradNorm"] = self.minimize(mu_loss, self.mu_optimizer)
         self.record_opt_info(opt_info, values)
         self.update_target()
-
-    def step_optimizer(self, name: str, loss: torch.Tensor) -> dict[str, float]:
-        """Step the optimizer ``<name>_optimizer``; returns what is logged of it."""
-        optimizer = getattr(self, f"{name}_optimizer")
-        loss_value, grad_norm = self.minimize(loss, optimizer, optimized_parameters(optimizer))
-        return {f"{name}Loss": loss_value, f"{name}GradNorm": grad_norm}
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         if self._priorities is not None:

@@ -12,8 +12,8 @@ import torch
 
 from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos._settings import check_positive
-from rlpyt.algos.qpg._actor_critic import SamplesToBufferTl as SamplesToBufferTl
-from rlpyt.algos.qpg._soft import (
+from rlpyt.algos.qpg.actor_critic import (
+    SamplesToBufferTl as SamplesToBufferTl,
     SoftActorCriticAlgorithm,
     half_squared_error,
     mean_weights,
@@ -43,7 +43,7 @@ OptInfo = namedtuple(
 
 
 class Losses(NamedTuple):
-    """What each optimizer minimises; ``alpha`` is None where the temperature is not learned."""
+    """Loss of each optimizer; ``alpha`` is None where the temperature is not learned."""
 
     q1: torch.Tensor
     q2: torch.Tensor
@@ -52,7 +52,7 @@ class Losses(NamedTuple):
 
 
 class SAC(SoftActorCriticAlgorithm):
-    """Maximises the return and the entropy of the policy together.
+    """Maximize the return and the entropy of the policy together.
 
         y        = reward_scale * R_n
                    + (1 - done_n) discount^n (min_i Q_target_i(s', a') - alpha log pi(a'|s'))
@@ -64,36 +64,38 @@ class SAC(SoftActorCriticAlgorithm):
     steps are then taken in the order alpha, pi, Q_1, Q_2.
 
     Args:
-        discount: per step, in [0, 1].
-        batch_size: B, samples in one update.
-        min_steps_learn: environment steps, over all processes, before training starts.
-        replay_size: environment steps stored in each process; each environment has an equal share.
-        replay_ratio: trained samples per sampled one.
-        target_update_tau: fraction of the way which target networks move; 1 copies.
-        target_update_interval: updates between those.
-        learning_rate: of all optimizers.
-        fixed_alpha: the temperature; None to learn it, starting from 1.
+        discount: discount factor per step, in [0, 1].
+        batch_size: number B of samples in one update.
+        min_steps_learn: number of environment steps, over all processes, before training starts.
+        replay_size: number of environment steps stored in each process, in equal shares of the
+            environments.
+        replay_ratio: ratio of trained to sampled steps.
+        target_update_tau: fraction of the way that target networks move; 1 copies.
+        target_update_interval: number of updates between those of the target networks.
+        learning_rate: learning rate of all optimizers.
+        fixed_alpha: temperature; None to learn it, starting from 1.
         OptimCls: class of the optimizers.
-        optim_kwargs: of ``OptimCls``.
-        initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
-        action_prior: "uniform", or "gaussian".
+        optim_kwargs: keyword arguments of ``OptimCls``.
+        initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
+        action_prior: name of the prior, "uniform" or "gaussian".
         reward_scale: factor of rewards.
-        target_entropy: which the learned temperature aims at, in nats; "auto" for -A with actions
-            in [-1, 1], and for others so much more or less as their ranges are wider or narrower.
-            None does not train the temperature.
-        reparameterize: must be True; ``SAC_V`` can do without.
-        clip_grad_norm: largest norm of the gradient of each network; None does not clip.
-        n_step_return: n.
-        updates_per_sync: updates between two publications of parameters, in asynchronous mode.
-        bootstrap_timelimit: do not train on returns which a time limit cut.
-        ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
+        target_entropy: entropy that the learned temperature aims at, in nats; "auto" for -A with
+            actions in [-1, 1], plus the log of half the range for others. None does not train the
+            temperature.
+        reparameterize: must be True; ``SAC_V`` works without.
+        clip_grad_norm: largest gradient norm of each network; None does not clip.
+        n_step_return: number n of steps in a return.
+        updates_per_sync: number of updates between publications of parameters, when asynchronous.
+        bootstrap_timelimit: whether truncated returns are left out of training.
+        ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
+            keywords.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
-    needed_agent = "rlpyt.agents.qpg.sac_agent.SacAgent"
-    needed_of_agent = ("pi", "q", "target_q")
+    q_kind = "two critics and a stochastic policy"
+    agent_example = "rlpyt.agents.qpg.sac_agent.SacAgent"
 
     fixed_alpha: float | None
     target_entropy: Any
@@ -150,15 +152,12 @@ class SAC(SoftActorCriticAlgorithm):
         super().make_optimizers()
         if self.target_entropy == "auto":
             _, half_range = range_of_actions(self.agent)
-            # By that sum log pi is less than it would be of the same actions in [-1, 1].
+            # Rescaling from [-1, 1] to the bounds changes log pi by -sum(log half_range).
             self.target_entropy = float(np.log(half_range).sum() - half_range.size)
         is_learned = self.fixed_alpha is None
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
         self._log_alpha = torch.nn.Parameter(torch.tensor([log_alpha]), requires_grad=is_learned)
         self.alpha_optimizer = self.make_optimizer([self._log_alpha]) if is_learned else None
-        self._refresh_alpha()
-
-    def _refresh_alpha(self) -> None:
         self._alpha = self._log_alpha.detach().exp()
 
     # --- Losses ------------------------------------------------------------------------------
@@ -188,14 +187,14 @@ class SAC(SoftActorCriticAlgorithm):
 
     @torch.no_grad()
     def q_target(self, samples: Nested) -> torch.Tensor:
-        """The targets y [B] of both critics."""
+        """Return the targets y [B] of both critics."""
         inputs = self.agent.to_model_device(*samples.target_inputs)
         action, log_pi, _ = self.agent.pi(*inputs)
         next_value = torch.min(*self.agent.target_q(*inputs, action)) - self._alpha * log_pi
         return self.q_target_of(samples, next_value)
 
     def q_loss(self, q: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Loss of one critic, for values, targets and weights of the mean [B]."""
+        """Compute the loss of one critic, for values, targets and weights of the mean [B]."""
         return half_squared_error(q, y, weights)
 
     def pi_loss(
@@ -205,55 +204,61 @@ class SAC(SoftActorCriticAlgorithm):
         log_pi: torch.Tensor,
         weights: torch.Tensor,
     ) -> torch.Tensor:
-        """Loss of the policy, whose gradients go through the critics but not to them.
+        """Compute the policy's loss, whose gradients go through the critics but not to them.
 
         Args:
-            inputs: of the agent, [B,...].
-            action: [B,A] from the policy, with gradient.
-            log_pi: [B] their log-likelihoods, with gradient.
-            weights: [B] of the mean.
+            inputs: model inputs [B,...] of the agent.
+            action: [B,A] actions from the policy, with gradient.
+            log_pi: [B] log-likelihoods of the actions, with gradient.
+            weights: [B] weights of the mean.
         """
         prior = self.get_action_prior(action)
         losses = self._alpha * log_pi - self.min_q(inputs, action) - prior
         return torch.dot(losses, weights)
 
     def alpha_loss(self, log_pi: torch.Tensor, weights: torch.Tensor) -> torch.Tensor | None:
-        """Loss of the temperature; None where it is not learned."""
+        """Compute the loss of the temperature; None where it is not learned."""
         if self.fixed_alpha is not None or self.target_entropy is None:
             return None
         return -self._log_alpha * torch.dot(log_pi.detach() + self.target_entropy, weights)
 
     # --- One update --------------------------------------------------------------------------
 
-    def step_optimizers(self, losses: Any) -> Any:
-        """Step alpha, the policy and both critics; returns the gradient norms q1, q2, pi."""
-        q1_loss, q2_loss, pi_loss, alpha_loss = losses
+    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
+        values = self._get_loss_values(samples_from_replay)
+        q1_loss, q2_loss, pi_loss, alpha_loss = values["losses"]
         if alpha_loss is not None:
             self._step_alpha(alpha_loss)
-        norms = self.minimize_each(pi=pi_loss, q1=q1_loss, q2=q2_loss)
-        return norms["q1"], norms["q2"], norms["pi"]
+        _, pi_norm = self.minimize(pi_loss, self.pi_optimizer)
+        _, q1_norm = self.minimize(q1_loss, self.q1_optimizer)
+        _, q2_norm = self.minimize(q2_loss, self.q2_optimizer)
+        grad_norms = (q1_norm, q2_norm, pi_norm)
+        self.append_opt_info_(opt_info, values["losses"], grad_norms, values["values"])
+        self.record_opt_info(opt_info, values)
+        self.update_counter += 1
+        self.update_target()
 
     def _step_alpha(self, alpha_loss: torch.Tensor) -> None:
         self._log_alpha.grad = None
         alpha_loss.backward()
-        if self.world_size > 1:  # Else each process would go on with a temperature of its own.
-            gradient = cast(torch.Tensor, self._log_alpha.grad)
+        gradient = cast(torch.Tensor, self._log_alpha.grad)
+        if self.world_size > 1:  # All processes keep one temperature.
             total = gradient.to(self.agent.device)  # NCCL sums on GPUs only.
             torch.distributed.all_reduce(total)
             gradient.copy_(total / self.world_size)
-        self.alpha_optimizer.step()
-        self._refresh_alpha()
+        self.step_if_finite(self.alpha_optimizer, gradient.sum())
+        self._alpha = self._log_alpha.detach().exp()
 
     def append_opt_info_(
         self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
     ) -> None:
-        """Add one update to the lists of ``opt_info``.
+        """Append one update to the lists of ``opt_info``.
 
         Args:
             opt_info: record of lists.
-            losses: of :meth:`loss`.
-            grad_norms: of :meth:`step_optimizers`.
-            values: of :meth:`loss`; every ``opt_info_stride``-th number of them is kept.
+            losses: losses that :meth:`loss` returned.
+            grad_norms: gradient norms of q1, q2 and pi.
+            values: values that :meth:`loss` returned; every ``opt_info_stride``-th is kept.
         """
         q1, q2 = values[:2]
         q_mean_diff = (q1 - q2).abs().mean()
@@ -263,7 +268,7 @@ class SAC(SoftActorCriticAlgorithm):
     # --- State -------------------------------------------------------------------------------
 
     def optim_state_dict(self) -> dict[str, Any]:
-        """States of the optimizers (None for a fixed temperature), and log alpha as a number."""
+        """Return the optimizers' states (None for a fixed temperature), and log alpha."""
         alpha_state = self.alpha_optimizer and self.alpha_optimizer.state_dict()
         return {
             **super().optim_state_dict(),
@@ -279,4 +284,4 @@ class SAC(SoftActorCriticAlgorithm):
             load_optimizer_state(self.alpha_optimizer, state_dict["alpha_optimizer"])
         with torch.no_grad():
             self._log_alpha.fill_(state_dict["log_alpha"])
-        self._refresh_alpha()
+        self._alpha = self._log_alpha.detach().exp()

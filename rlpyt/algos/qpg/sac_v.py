@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rlpyt.algos.qpg._actor_critic import SamplesToBufferTl
-from rlpyt.algos.qpg._soft import (
+from rlpyt.algos.qpg.actor_critic import (
+    SamplesToBufferTl,
     SoftActorCriticAlgorithm,
     half_squared_error,
     mean_weights,
@@ -41,7 +41,7 @@ OptInfo = namedtuple(
 
 
 class Losses(NamedTuple):
-    """What each optimizer minimises."""
+    """Loss of each optimizer."""
 
     q1: torch.Tensor
     q2: torch.Tensor
@@ -50,7 +50,7 @@ class Losses(NamedTuple):
 
 
 class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
-    """Maximises the return and the entropy of the policy together, at temperature 1.
+    """Maximize the return and the entropy of the policy together, at temperature 1.
 
         y        = reward_scale * R_n + (1 - done_n) discount^n V_target(s')
         loss_Qi  = mean of (y - Q_i(s, a))^2 / 2
@@ -65,33 +65,35 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     update; the steps are then taken in the order V, pi, Q_1, Q_2.
 
     Args:
-        discount: per step, in [0, 1].
-        batch_size: B, samples in one update.
-        min_steps_learn: environment steps, over all processes, before training starts.
-        replay_size: environment steps stored in each process; each environment has an equal share.
-        replay_ratio: trained samples per sampled one.
-        target_update_tau: fraction of the way which the target network moves; 1 copies.
-        target_update_interval: updates between those.
-        learning_rate: of all optimizers.
+        discount: discount factor per step, in [0, 1].
+        batch_size: number B of samples in one update.
+        min_steps_learn: number of environment steps, over all processes, before training starts.
+        replay_size: number of environment steps stored in each process, in equal shares of the
+            environments.
+        replay_ratio: ratio of trained to sampled steps.
+        target_update_tau: fraction of the way that target networks move; 1 copies.
+        target_update_interval: number of updates between those of the target networks.
+        learning_rate: learning rate of all optimizers.
         OptimCls: class of the optimizers.
-        optim_kwargs: of ``OptimCls``.
-        initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
-        action_prior: "uniform", or "gaussian".
+        optim_kwargs: keyword arguments of ``OptimCls``.
+        initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
+        action_prior: name of the prior, "uniform" or "gaussian".
         reward_scale: factor of rewards; the greater, the less the entropy counts.
-        reparameterize: let the gradient of Q flow through the action to the policy.
-        clip_grad_norm: largest norm of the gradient of each network; None does not clip.
+        reparameterize: whether the gradient of Q flows through the action to the policy.
+        clip_grad_norm: largest gradient norm of each network; None does not clip.
         policy_output_regularization: weight of the squared outputs of the policy.
-        n_step_return: n.
-        updates_per_sync: updates between two publications of parameters, in asynchronous mode.
-        bootstrap_timelimit: do not train on returns which a time limit cut.
-        ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
+        n_step_return: number n of steps in a return.
+        updates_per_sync: number of updates between publications of parameters, when asynchronous.
+        bootstrap_timelimit: whether truncated returns are left out of training.
+        ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
+            keywords.
 
     Source: Haarnoja et al. 2018, arXiv:1801.01290, algorithm 1.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
-    needed_agent = "rlpyt.agents.qpg.sac_v_agent.SacAgent"
-    needed_of_agent = ("pi", "q", "v", "target_v")
+    q_kind = "two critics, a stochastic policy and a state value"
+    agent_example = "rlpyt.agents.qpg.sac_v_agent.SacAgent"
 
     policy_output_regularization: float
     v_optimizer: Any
@@ -164,28 +166,35 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         return losses, tuple(value.detach() for value in (q1, q2, v, pi_mean, pi_log_std))
 
     def output_penalty(self, pi_mean: torch.Tensor, pi_log_std: torch.Tensor) -> torch.Tensor:
-        """What is added to the losses [B] of the policy for its outputs [B,A]."""
+        """Return the penalty [B] that regularizes the policy's outputs [B,A]."""
         squares = 0.5 * (pi_mean**2 + pi_log_std**2)
         return self.policy_output_regularization * squares.mean(-1)
 
     # --- One update --------------------------------------------------------------------------
 
-    def step_optimizers(self, losses: Any) -> Any:
-        """Step V, the policy and both critics; returns the gradient norms q1, q2, v, pi."""
-        q1_loss, q2_loss, v_loss, pi_loss = losses
-        norms = self.minimize_each(v=v_loss, pi=pi_loss, q1=q1_loss, q2=q2_loss)
-        return norms["q1"], norms["q2"], norms["v"], norms["pi"]
+    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
+        values = self._get_loss_values(samples_from_replay)
+        q1_loss, q2_loss, v_loss, pi_loss = values["losses"]
+        _, v_norm = self.minimize(v_loss, self.v_optimizer)
+        _, pi_norm = self.minimize(pi_loss, self.pi_optimizer)
+        _, q1_norm = self.minimize(q1_loss, self.q1_optimizer)
+        _, q2_norm = self.minimize(q2_loss, self.q2_optimizer)
+        grad_norms = (q1_norm, q2_norm, v_norm, pi_norm)
+        self.append_opt_info_(opt_info, values["losses"], grad_norms, values["values"])
+        self.record_opt_info(opt_info, values)
+        self.update_counter += 1
+        self.update_target()
 
     def append_opt_info_(
         self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
     ) -> None:
-        """Add one update to the lists of ``opt_info``.
+        """Append one update to the lists of ``opt_info``.
 
         Args:
             opt_info: record of lists.
-            losses: of :meth:`loss`.
-            grad_norms: of :meth:`step_optimizers`.
-            values: of :meth:`loss`; every ``opt_info_stride``-th number of them is kept.
+            losses: losses that :meth:`loss` returned.
+            grad_norms: gradient norms of q1, q2, v and pi.
+            values: values that :meth:`loss` returned; every ``opt_info_stride``-th is kept.
         """
         q1, q2 = values[:2]
         record = OptInfo._make([*losses, *grad_norms, *values, (q1 - q2).abs().mean()])

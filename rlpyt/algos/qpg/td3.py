@@ -12,7 +12,7 @@ from rlpyt.utils.types import Nested
 
 
 class TD3(DDPG):
-    """Trains two critics on the lesser of their target values, at a noisy target action.
+    """Train two critics on the lesser of their target values, at a noisy target action.
 
         a'      = clamp(mu_target(s') + clamp(noise, +-c)),  the agent's
         y       = clip(R_n + (1 - done_n) discount^n min_i Q_target_i(s', a'), +-q_target_clip)
@@ -20,20 +20,23 @@ class TD3(DDPG):
         loss_mu = mean of -Q_1(s, mu(s))
 
     Args:
-        batch_size: B, samples in one update.
-        replay_ratio: trained samples per sampled one.
-        target_update_tau: fraction of the way which target networks move; 1 copies.
-        target_update_interval: updates between those.
-        policy_update_interval: updates of the critics for one of the policy.
-        mu_learning_rate: of the policy's optimizer; ``learning_rate`` is another name of it.
-        q_learning_rate: of the critics' optimizer.
-        **kwargs: of :class:`~rlpyt.algos.qpg.ddpg.DDPG`.
+        batch_size: number B of samples in one update.
+        replay_ratio: ratio of trained to sampled steps.
+        target_update_tau: fraction of the way that target networks move; 1 copies.
+        target_update_interval: number of updates between those of the target networks.
+        policy_update_interval: number of critic updates for one policy update.
+        mu_learning_rate: learning rate of the policy; ``learning_rate`` is another name of it.
+        q_learning_rate: learning rate of the critics.
+        **kwargs: further arguments of :class:`~rlpyt.algos.qpg.ddpg.DDPG`.
 
     Raises:
         ValueError: if two learning rates of the policy are given.
 
     Source: Fujimoto et al. 2018, arXiv:1802.09477, algorithm 1.
     """
+
+    q_kind = "two critics of values"
+    agent_example = "Td3Agent"
 
     mu_learning_rate: float
 
@@ -67,20 +70,13 @@ class TD3(DDPG):
         )
         save__init__args(locals())
 
-    def _check_agent(self) -> None:
-        if not hasattr(self.agent, "q2_model"):
-            raise ValueError(
-                f"{type(self).__name__} needs an agent with two critics, but the agent is "
-                f"{type(self.agent).__name__}: use one such as Td3Agent, or DDPG"
-            )
-
-    def q_loss(self, samples: Nested, valid: torch.Tensor) -> torch.Tensor:
-        """The sum of the losses of both critics.
+    def q_loss(self, samples: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
+        """Compute the sum of both critics' losses.
 
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
-                mean of both absolute temporal differences is the priority.
-            valid: [B] 1 for samples to train on, 0 for others.
+                mean of both absolute TD errors is the priority.
+            valid: [B] 1 for samples to train on, 0 for others; None: all count.
         """
         q1, q2 = self.agent.q(*samples.agent_inputs, samples.action)
         y = self.q_target(samples)

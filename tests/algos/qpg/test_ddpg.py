@@ -453,11 +453,11 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("AlgoCls", "AgentCls", "remedy"),
         [
-            (DDPG, Td3Agent, "use TD3"),
-            (DDPG, D4pgAgent, "use D4PG"),
-            (TD3, DdpgAgent, "Td3Agent, or DDPG"),
-            (TD3, D4pgAgent, "Td3Agent, or DDPG"),
-            (D4PG, DdpgAgent, "D4pgAgent, or DDPG"),
+            (DDPG, Td3Agent, "two critics.*DDPG trains a critic of values.*such as DdpgAgent"),
+            (DDPG, D4pgAgent, "a critic of distributions.*such as DdpgAgent"),
+            (TD3, DdpgAgent, "TD3 trains two critics.*such as Td3Agent"),
+            (TD3, D4pgAgent, "such as Td3Agent"),
+            (D4PG, DdpgAgent, "D4PG trains a critic of distributions.*such as D4pgAgent"),
         ],
     )
     def test_agent_of_another_algorithm(self, AlgoCls: Any, AgentCls: Any, remedy: str) -> None:

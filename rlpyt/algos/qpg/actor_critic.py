@@ -1,0 +1,284 @@
+"""Base classes of the Q-value policy gradient family: a policy and critics, one optimizer each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from rlpyt.algos._optim import load_optimizer_state, optimized_parameters
+from rlpyt.algos._replay_classes import TRANSITIONS, select
+from rlpyt.algos._settings import check_at_least_one
+from rlpyt.algos._time_limit import not_timed_out, with_timeout
+from rlpyt.algos.losses import n_step_target
+from rlpyt.algos.replay import ReplayAlgorithm
+from rlpyt.core.records import SamplesToBuffer
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.logging import logger
+from rlpyt.utils.types import NDArray, Nested
+
+SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fields, "timeout"))
+ACTION_PRIORS = ("uniform", "gaussian")
+
+
+@contextmanager
+def frozen(
+    parameters: Iterable[torch.nn.Parameter], but: Iterable[torch.nn.Parameter] = ()
+) -> Iterator[None]:
+    """Let gradients flow through networks without computing those of ``parameters``.
+
+    Args:
+        parameters: parameters to freeze.
+        but: parameters whose gradients are computed all the same, such as those of an encoder that
+            policy and critics share.
+    """
+    kept = {id(p) for p in but}
+    trained = [p for p in parameters if p.requires_grad and id(p) not in kept]
+    for p in trained:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in trained:
+            p.requires_grad_(True)
+
+
+class ActorCriticAlgorithm(ReplayAlgorithm):
+    """Base class of algorithms that train a policy and critics on transitions from replay.
+
+    A subclass makes its optimizers (:meth:`make_optimizers`), names them (:meth:`optimizers`), and
+    says what one update is (:meth:`_apply_optimization`).
+
+    With ``bootstrap_timelimit``, transitions whose return a time limit truncated
+    (``env_info.timeout``) are not trained on: the bootstrap value would be of an observation that
+    the environment did not give, and 0 would be wrong. In environments without that field the end
+    of an episode is always terminal.
+
+    Attributes:
+        q_kind: kind of critics that the loss is written for, see ``q_kind`` of the agents.
+        agent_example: agent that fits, named in errors.
+
+    Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
+    """
+
+    q_kind = ""
+    agent_example = ""
+
+    bootstrap_timelimit: bool
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_at_least_one(self, "policy_update_interval")
+        name, agent = type(self).__name__, type(self.agent).__name__
+        if not self.mid_batch_reset:
+            self._object(
+                f"mid_batch_reset is False, but {name} trains on every step of a batch: use a "
+                "sampler whose collector resets environments at once, such as CpuResetCollector"
+            )
+        if self.agent.recurrent:
+            self._object(
+                f"{name} trains on single transitions, but the agent {agent} is recurrent: use an "
+                f"agent without state, such as {self.agent_example}"
+            )
+        kind = vars(type(self.agent)).get("q_kind", self.q_kind)  # Subclasses may have more.
+        if kind != self.q_kind:
+            self._object(
+                f"the agent {agent} has {kind}, but {name} trains {self.q_kind}: use an agent such "
+                f"as {self.agent_example}, or the algorithm of that agent"
+            )
+
+    def _object(self, objection: str) -> None:
+        """Raise ``ValueError``, or only warn a subclass: its own parts may fit."""
+        if "q_kind" in vars(type(self)):
+            raise ValueError(objection)
+        logger.log(f"WARNING: {objection}")
+
+    def _configure_agent(self) -> None:
+        self.agent.give_min_itr_learn(self.min_itr_learn)
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Make the optimizers, in the process that trains."""
+        self.rank = rank
+        self.make_optimizers()
+        if self.initial_optim_state_dict is not None:
+            self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def make_optimizers(self) -> None:
+        """Make one attribute for each optimizer, by :meth:`make_optimizer`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define make_optimizers()")
+
+    def optimizers(self) -> dict[str, Any]:
+        """Return the optimizers, by their names in :meth:`optim_state_dict`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define optimizers()")
+
+    def examples_to_buffer(self, examples: Nested) -> Nested:
+        entry = super().examples_to_buffer(examples)
+        return self._with_timeout(entry, examples["env_info"])
+
+    def samples_to_buffer(self, samples: Nested) -> Nested:
+        entry = super().samples_to_buffer(samples)
+        return self._with_timeout(entry, samples.env.env_info)
+
+    def _with_timeout(self, entry: Nested, env_info: Nested) -> Nested:
+        is_known = getattr(env_info, "timeout", None) is not None
+        return with_timeout(entry, env_info) if is_known and self.bootstrap_timelimit else entry
+
+    def _select_replay_class(self, example: Nested, async_: bool) -> Any:
+        has_timeout = "timeout" in example._fields
+        if self.bootstrap_timelimit and not has_timeout:
+            logger.log(
+                "WARNING: bootstrap_timelimit is set, but the environment gives no "
+                "env_info.timeout: episodes that a time limit ends are taken as terminal."
+            )
+        return select(TRANSITIONS, async_, time_limits=has_timeout)
+
+    # --- One update --------------------------------------------------------------------------
+
+    def valid(self, samples: Nested) -> torch.Tensor:
+        """Return the mask [B] float32 of transitions to train on: 0 for truncated returns.
+
+        Raises:
+            ValueError: if the replay buffer stores time limits but returns ignore them.
+        """
+        if not (self.bootstrap_timelimit and hasattr(samples, "timeout")):
+            return torch.ones(samples.done.shape)
+        return not_timed_out(samples).float()
+
+    # --- State -------------------------------------------------------------------------------
+
+    def optim_state_dict(self) -> dict[str, Any]:
+        return {name: optimizer.state_dict() for name, optimizer in self.optimizers().items()}
+
+    def load_optim_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load the state that :meth:`optim_state_dict` returned, of a run on any device.
+
+        Raises:
+            ValueError: if an entry is missing.
+        """
+        missing = sorted(self.optim_state_dict().keys() - state_dict.keys())
+        if missing:
+            raise ValueError(
+                f"the state of the optimizers of {type(self).__name__} lacks the entries "
+                f"{missing}, it has {sorted(state_dict)}: pass what optim_state_dict() of such an "
+                "algorithm returned"
+            )
+        for name, optimizer in self.optimizers().items():
+            load_optimizer_state(optimizer, state_dict[name])
+
+
+class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
+    """Base class of soft actor-critics: two critics, and a policy with a prior.
+
+    All losses are of the networks before the update; then each optimizer steps.
+    """
+
+    opt_info_stride = 10
+
+    action_prior: str
+    reward_scale: float
+    reparameterize: bool
+    pi_optimizer: Any
+    q1_optimizer: Any
+    q2_optimizer: Any
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.action_prior not in ACTION_PRIORS:
+            raise ValueError(f"action_prior is {self.action_prior!r}: choose of {ACTION_PRIORS}")
+
+    def make_optimizers(self) -> None:
+        self.pi_optimizer = self.make_optimizer(self.agent.pi_parameters())
+        self.q1_optimizer = self.make_optimizer(self.agent.q1_parameters())
+        self.q2_optimizer = self.make_optimizer(self.agent.q2_parameters())
+
+    def optimizers(self) -> dict[str, Any]:
+        return {
+            "pi_optimizer": self.pi_optimizer,
+            "q1_optimizer": self.q1_optimizer,
+            "q2_optimizer": self.q2_optimizer,
+        }
+
+    def loss(self, samples: Nested) -> tuple[Any, Any]:
+        """Compute all losses of one batch, and the values that are logged."""
+        raise NotImplementedError(f"{type(self).__name__} does not define loss()")
+
+    def append_opt_info_(
+        self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
+    ) -> None:
+        """Append one update to the lists of ``opt_info``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define append_opt_info_()")
+
+    def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
+        """Return ``losses`` and ``values`` of :meth:`loss`; further entries are logged by name."""
+        losses, values = self.loss(samples)
+        return {"losses": losses, "values": values}
+
+    def q_target_of(self, samples: Nested, next_value: torch.Tensor) -> torch.Tensor:
+        """Return the targets [B] of both critics, from values [B] of the next observations."""
+        return n_step_target(
+            self.reward_scale * samples.return_,
+            samples.done_n,
+            next_value,
+            self.discount,
+            self.n_step_return,
+        )
+
+    def min_q(self, inputs: Nested, action: torch.Tensor) -> torch.Tensor:
+        """Return the lesser value [B] of both critics; gradients go through but not to them.
+
+        Args:
+            inputs: model inputs [B,...] of the agent.
+            action: [B,A] actions from the policy, with gradient.
+        """
+        optimizers = (self.q1_optimizer, self.q2_optimizer, self.pi_optimizer)
+        q1_parameters, q2_parameters, pi_parameters = map(optimized_parameters, optimizers)
+        with frozen(q1_parameters + q2_parameters, but=pi_parameters):
+            q1, q2 = self.agent.q(*inputs, action)
+        min_q: torch.Tensor = torch.min(q1, q2)
+        return min_q
+
+    def get_action_prior(self, action: torch.Tensor) -> Any:
+        """Return the log prior density of actions, up to a constant.
+
+        Args:
+            action: [B,A] actions from the policy.
+
+        Returns:
+            0 for the uniform prior. [B] for the Gaussian one, whose standard deviation is half the
+            range of an action: N(0, 1) for actions in [-1, 1].
+        """
+        if self.action_prior == "uniform":
+            return 0.0
+        mid, half_range = map(torch.from_numpy, range_of_actions(self.agent))
+        prior = torch.distributions.Normal(mid.to(action), half_range.to(action))
+        return prior.log_prob(action).sum(-1).to("cpu")
+
+
+def range_of_actions(agent: Any) -> tuple[NDArray, NDArray]:
+    """Return middle and half range [A] of the actions; of [-1, 1] if the agent does not say."""
+    bounds = getattr(agent, "action_bounds", None)
+    if bounds is not None:
+        return bounds.mid, bounds.half_range
+    shape = agent.env_spaces.action.shape
+    return np.zeros(shape, np.float32), np.ones(shape, np.float32)
+
+
+def mean_weights(valid: torch.Tensor) -> torch.Tensor:
+    """Return weights [B] of a mean over the samples whose ``valid`` [B] is 1; 0 if there is none.
+
+    The losses of one batch share them: ``torch.dot(losses, weights)``.
+    """
+    return valid / valid.sum().clamp(min=1)
+
+
+def half_squared_error(
+    value: torch.Tensor, target: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """Return the mean of ``(target - value)^2 / 2`` with ``weights``; all arguments are [B]."""
+    return 0.5 * torch.dot(F.mse_loss(value, target, reduction="none"), weights)
