@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
-from rlpyt.models._sizes import Sizes, as_list
-from rlpyt.models.mlp import MlpModel, run_layers
+from rlpyt.models.mlp import MlpModel, Sizes, as_list, has_hooks, run_layers
 from rlpyt.models.utils import Size, conv2d_output_shape
-from rlpyt.utils import torch_compat
+
+
+class ConvLayers(NamedTuple):
+    """Settings of a stack of convolutions, one element for each layer."""
+
+    channels: Sizes
+    kernel_sizes: Sizes
+    strides: Sizes
+    paddings: Sizes
+
+    def override(
+        self, channels: Sizes, kernel_sizes: Sizes, strides: Sizes, paddings: Sizes
+    ) -> dict[str, Any]:
+        """Keyword arguments with these settings in place of arguments that are None."""
+        given = (channels, kernel_sizes, strides, paddings)
+        return {
+            name: default if value is None else value
+            for name, default, value in zip(self._fields, self, given)
+        }
+
+
+# Mnih et al. 2015 (Nature 518), with paddings which fit images of 104 x 80 pixels.
+DQN_CONV = ConvLayers([32, 64, 64], [8, 4, 3], [4, 2, 1], [0, 1, 1])
+# Mnih et al. 2016, arXiv:1602.01783, section 5.1, with the same change.
+PG_CONV = ConvLayers([16, 32], [8, 4], [4, 2], [0, 1])
 
 
 class Conv2dModel(torch.nn.Module):
@@ -65,9 +88,12 @@ class Conv2dModel(torch.nn.Module):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map images [B,C,H,W] to feature maps [B,C',H',W']; uint8 is scaled by 1/255."""
         layers = list(self.conv)
+        if torch.is_grad_enabled() and input.device.type == "cpu":
+            input = _with_channels_last(input)
         is_bytes = input.dtype == torch.uint8
-        if is_bytes:
+        if not input.is_floating_point():
             input = input.float()
+        if is_bytes:
             if layers and _is_plain(layers[0]):
                 input = _convolve_bytes(layers.pop(0), input)
             else:
@@ -176,17 +202,24 @@ def read_image_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
     return c, h, w
 
 
+def _with_channels_last(images: torch.Tensor) -> torch.Tensor:
+    """Lay out images [B,C,H,W] with the channels adjacent: a faster backward pass on the CPU."""
+    if images.dtype != torch.uint8 or images.shape[1] > 12:
+        return images.contiguous(memory_format=torch.channels_last)
+    # Bytes in few channels: more than twice as fast as torch's way, which moves one at a time.
+    return torch.stack(images.unbind(1), dim=-1).permute(0, 3, 1, 2)
+
+
 def _is_plain(layer: torch.nn.Module) -> bool:
-    return type(layer) is torch.nn.Conv2d and not torch_compat.has_hooks(layer)
+    is_padded_by_zeros = type(layer) is torch.nn.Conv2d and layer.padding_mode == "zeros"
+    return is_padded_by_zeros and not has_hooks(layer)
 
 
 def _convolve_bytes(convolution: Any, images: torch.Tensor) -> torch.Tensor:
     """``convolution(images / 255)``; the weights are scaled, which are fewer than the pixels."""
-    # The module's own way, which knows its padding mode, dilation and groups.
-    output: torch.Tensor = convolution._conv_forward(
-        images, convolution.weight * (1 / 255), convolution.bias
-    )
-    return output
+    weight = convolution.weight * (1 / 255)
+    settings = convolution.stride, convolution.padding, convolution.dilation, convolution.groups
+    return torch.nn.functional.conv2d(images, weight, convolution.bias, *settings)
 
 
 def _layer_settings(

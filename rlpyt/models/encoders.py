@@ -13,12 +13,10 @@ from typing import Any, Union
 import numpy as np
 import torch
 
-from rlpyt.models._conv_defaults import PG_CONV, ConvLayers
-from rlpyt.models._inputs import LeadingDims, fold, fold_images
-from rlpyt.models._obs_norm import NormalizedObservationModel
-from rlpyt.models._space_kinds import Box, Choices, Fields, Kind, observation_kind
-from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.utils.tensor import to_onehot
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, ConvLayers
+from rlpyt.models.running_mean_std import NormalizedObservationModel
+from rlpyt.models.space_kinds import Box, Choices, Fields, Kind, observation_kind
+from rlpyt.utils.tensor import LeadingDims, fold_leading_dims, to_onehot
 from rlpyt.utils.types import NDArray, Nested
 
 # Images smaller than this (pixels, the shorter side) keep more of their resolution.
@@ -40,7 +38,7 @@ class ChoiceEncoder(torch.nn.Module):
 
     def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
         """Features [T*B,output_size], and the leading dimensions."""
-        folded, lead = fold(observation, self._ndim)
+        folded, lead = fold_leading_dims(observation, self._ndim)
         onehot = to_onehot(folded, self._n, dtype=torch.float)
         return onehot.reshape(lead.T * lead.B, -1), lead
 
@@ -110,7 +108,7 @@ class ImageEncoder(torch.nn.Module):
         """Features [T*B,output_size], and the leading dimensions."""
         if self._channels_last:
             image = image.movedim(-1, -3)
-        images, lead = fold_images(image)
+        images, lead = fold_leading_dims(image, 3)
         return self.conv(images), lead
 
     def update_obs_rms(self, observation: torch.Tensor) -> None:

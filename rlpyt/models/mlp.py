@@ -1,15 +1,23 @@
-"""The multi-layer perceptron."""
+"""The multi-layer perceptron, and the reading of sizes of layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Union
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
-from rlpyt.models._sizes import Sizes, as_list
-from rlpyt.utils import torch_compat
+Sizes = Union[int, Sequence[int], None]
+
+
+def as_list(sizes: int | Sequence[Any] | None) -> list[Any]:
+    """A new list of ``sizes``, which may be one number, any sequence, or None for none."""
+    if sizes is None:
+        return []
+    return [int(sizes)] if isinstance(sizes, (int, np.integer)) else list(sizes)
+
 
 # On a CPU, the product of so many weights with so few inputs is 1.5 to 2 times as fast if the
 # weights, which need no transposing then, are its left factor.
@@ -30,6 +38,16 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> 
     return F.linear(x, weight, bias)
 
 
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether a call of ``module`` does more than its ``forward``; hooks of all modules aside."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
+
+
 def run_layers(layers: Iterable[Any], x: torch.Tensor, is_own: bool = False) -> torch.Tensor:
     """What ``torch.nn.Sequential`` of ``layers`` makes of ``x``, at less cost.
 
@@ -44,17 +62,17 @@ def run_layers(layers: Iterable[Any], x: torch.Tensor, is_own: bool = False) -> 
     """
     for layer in layers:
         kind = type(layer)
-        has_hooks = torch_compat.has_hooks(layer)
-        if kind is torch.nn.Linear and not has_hooks:
+        is_plain = not has_hooks(layer)
+        if kind is torch.nn.Linear and is_plain:
             parameters = layer._parameters  # Attributes of modules take longer.
             x = linear(x, parameters["weight"], parameters["bias"])
             is_own = True
             continue
-        if is_own and kind in IN_PLACE and not has_hooks:
+        if is_own and kind in IN_PLACE and is_plain:
             x = IN_PLACE[kind](x)
         else:
             x = layer(x)
-        is_own = kind is torch.nn.Conv2d and not has_hooks
+        is_own = kind is torch.nn.Conv2d and is_plain
     return x
 
 

@@ -12,9 +12,9 @@ from typing import Any, Union
 import numpy as np
 import torch
 
-from rlpyt.models._inputs import LeadingDims
-from rlpyt.models._space_kinds import Box, Choices, Fields, Kind, action_kind
+from rlpyt.models.space_kinds import Box, Choices, Fields, Kind, action_kind
 from rlpyt.utils.buffer import map_buffer
+from rlpyt.utils.tensor import LeadingDims
 from rlpyt.utils.types import NDArray, Nested
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -132,3 +132,49 @@ def restore_leading_dims(tensors: Any, lead_dim: int, T: int = 1, B: int = 1) ->
     if B != 1:
         raise ValueError(f"lead_dim {lead_dim} means one datum without batch, but B is {B}")
     return tensors.squeeze(0)
+
+
+class LeadingDims(NamedTuple):
+    """The leading dimensions that were folded into one: [], [B] or [T,B]."""
+
+    n: int  # 0, 1 or 2
+    T: int  # 1 where absent
+    B: int  # 1 where absent
+
+    def restore(self, output: torch.Tensor) -> torch.Tensor:
+        """Give an output [T*B,...] of a network the leading dimensions [T,B,...] of its input."""
+        restored: torch.Tensor = restore_leading_dims(output, self.n, self.T, self.B)
+        return restored
+
+
+def fold_leading_dims(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, LeadingDims]:
+    """Fold the leading dimensions [], [B] or [T,B] of a tensor into one batch.
+
+    Args:
+        x: tensor [...], [B,...] or [T,B,...].
+        dim: number of dimensions of one datum.
+
+    Returns:
+        The data [T*B,...], and the leading dimensions to restore.
+
+    Raises:
+        ValueError: if there are not 0, 1 or 2 leading dimensions.
+    """
+    n, T, B, shape = infer_leading_dims(x, dim)
+    folded = x if n == 1 else x.reshape(T * B, *shape)
+    return folded, LeadingDims(n, T, B)
+
+
+def fold_vectors(observation: torch.Tensor, dim: int) -> tuple[torch.Tensor, LeadingDims]:
+    """Fold observations [...], [B,...] or [T,B,...] into a batch of flat float vectors.
+
+    Args:
+        observation: tensor of any type.
+        dim: number of dimensions of one observation.
+
+    Returns:
+        The vectors [T*B,size], and the leading dimensions to restore.
+    """
+    folded, lead = fold_leading_dims(observation, dim)
+    flat = folded if dim == 1 else folded.reshape(lead.T * lead.B, -1)
+    return flat if flat.is_floating_point() else flat.float(), lead

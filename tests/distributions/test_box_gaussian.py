@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.distributions._clipped_likelihood import (
+from rlpyt.distributions.box_gaussian import (
+    BoxGaussian,
     clipped_log_likelihood,
     compiled_terms,
     torch_terms,
 )
-from rlpyt.distributions.box_gaussian import BoxGaussian
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 
 INF = math.inf

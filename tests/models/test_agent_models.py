@@ -6,7 +6,6 @@ import pickle
 import pytest
 import torch
 
-from rlpyt.models._inputs import fold_images
 from rlpyt.models.conv2d import Conv2dModel
 from rlpyt.models.dqn import atari_r2d1_model
 from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
@@ -315,14 +314,17 @@ class TestImages:
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
     def test_layout_in_memory(self, dtype: torch.dtype, n_channels: int) -> None:
         """Channels last make the backward pass on the CPU faster, but not the forward pass."""
+        convolutions = Conv2dModel(n_channels, [4], [3], [1])
+        shown: list[torch.Tensor] = []
+        convolutions.conv[0].register_forward_pre_hook(lambda _, args: shown.append(args[0]))
         images = torch.randint(256, (4, n_channels, 2, *SMALL[1:])).to(dtype)[:, :, 1]
-        folded, _ = fold_images(images)
-        assert folded.is_contiguous(memory_format=torch.channels_last)
-        assert torch.equal(folded, images)
+        convolutions(images)
+        assert shown[-1].is_contiguous(memory_format=torch.channels_last)
         images = images.contiguous()
         with torch.no_grad():
-            folded, _ = fold_images(images)
-        assert folded.is_contiguous()
+            convolutions(images)
+        assert shown[-1].is_contiguous()
+        torch.testing.assert_close(*shown)
 
     def test_other_integers_are_not_scaled(self) -> None:
         images = torch.randint(256, (3, *SMALL), dtype=torch.int32)

@@ -10,7 +10,6 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlpyt.models._space_kinds import Box, Choices, Fields, action_kind, observation_kind
 from rlpyt.models.encoders import (
     ChoiceEncoder,
     ImageEncoder,
@@ -20,6 +19,7 @@ from rlpyt.models.encoders import (
 )
 from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel
 from rlpyt.models.policy_heads import make_policy_head
+from rlpyt.models.space_kinds import Box, Choices, Fields, action_kind, observation_kind
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper

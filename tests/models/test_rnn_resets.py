@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.models._rnn import RnnState
-from rlpyt.models._rnn_resets import run_lstm_with_resets
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.models.pg.generic_model import GenericLstmModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+from rlpyt.models.rnn import RnnState, run_lstm_with_resets
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 

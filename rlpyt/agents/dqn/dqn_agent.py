@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents._spaces import check_one_discrete_action
 from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.models.noisy import draw_noise, is_noisy, remove_noise
+from rlpyt.models.space_kinds import check_one_choice
 from rlpyt.models.utils import fitting_state_dict, update_state_dict
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
@@ -79,7 +79,9 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         Raises:
             ValueError: if the action is not one of n, counted from 0.
         """
-        check_one_discrete_action(self, env_spaces.action)
+        cls = type(self)
+        if cls.step is cls._step_of_one_choice and cls.initialize is DqnAgent.initialize:
+            check_one_choice(cls.__name__, env_spaces.action)
         super().initialize(
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
@@ -136,6 +138,9 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         prev_action = self.distribution.to_onehot(prev_action)
         inputs = self.to_model_device(observation, prev_action, prev_reward)
         return self.to_agent_step(self.acting_model(*inputs))
+
+    # Subclasses with another step may have other actions.
+    _step_of_one_choice: Any = step
 
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions from the model's output; override it for models which return more.

@@ -77,6 +77,8 @@ class IqnAgent(DqnAgent):
         )
         return self.to_agent_step(quantiles)
 
+    _step_of_one_choice = step
+
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions from the model's output; override it for models which return more.
 

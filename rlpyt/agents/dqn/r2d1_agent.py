@@ -108,6 +108,8 @@ class R2d1AgentBase(DqnAgent):
         inputs = self.to_model_device(observation, prev_action, prev_reward)
         return self.to_agent_step(self.acting_model(*inputs, self.prev_rnn_state))
 
+    _step_of_one_choice = step
+
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions from the model's output, and remember its state.
 

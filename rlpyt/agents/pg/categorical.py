@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import torch as torch
 
-from rlpyt.agents._spaces import check_one_discrete_action
 from rlpyt.agents.base import (
     AgentStep as AgentStep,
     AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
     BaseAgent as BaseAgent,
     RecurrentAgentMixin as RecurrentAgentMixin,
 )
-from rlpyt.agents.pg._policies import ChoicePolicy, Policy
 from rlpyt.agents.pg.base import (
     AgentInfo as AgentInfo,
     AgentInfoRnn as AgentInfoRnn,
+    ChoicePolicy,
     FeedForwardPgAgent,
+    Policy,
     PolicyAgent,
     RecurrentPgAgent,
 )
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.categorical import Categorical as Categorical, DistInfo as DistInfo
+from rlpyt.models.space_kinds import check_one_choice
 from rlpyt.utils.buffer import (
     buffer_func as buffer_func,
     buffer_method as buffer_method,
@@ -32,7 +33,9 @@ class _CategoricalMixin(PolicyAgent):
     """Acts by the probabilities of discrete actions."""
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:
-        check_one_discrete_action(self, env_spaces.action)
+        acts_by_choice = type(self).step in (FeedForwardPgAgent.step, RecurrentPgAgent.step)
+        if acts_by_choice and type(self).initialize is PolicyAgent.initialize:
+            check_one_choice(type(self).__name__, env_spaces.action)
         return ChoicePolicy(Categorical(dim=env_spaces.action.n))
 
 

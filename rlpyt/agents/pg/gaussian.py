@@ -13,17 +13,17 @@ from rlpyt.agents.base import (
     BaseAgent as BaseAgent,
     RecurrentAgentMixin as RecurrentAgentMixin,
 )
-from rlpyt.agents.pg._policies import Policy, gaussian_policy
 from rlpyt.agents.pg.base import (
     AgentInfo as AgentInfo,
     AgentInfoRnn as AgentInfoRnn,
     FeedForwardPgAgent,
+    Policy,
     PolicyAgent,
     RecurrentPgAgent,
+    gaussian_policy,
 )
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.gaussian import DistInfoStd as DistInfoStd, Gaussian as Gaussian
-from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.buffer import (
     buffer_func as buffer_func,
     buffer_method as buffer_method,
@@ -71,8 +71,15 @@ class _GaussianMixin(BoxActionMixin):
         others have to: acting and training would mean different policies.
         """
         name, space = type(self).__name__, env_spaces.action
-        scale = self.scale_actions and not overrides(self, "__call__", "step", "value")
+        cls = type(self)
+        methods = cls.__call__, cls.step, cls.value
+        is_ours = methods in (_methods(FeedForwardPgAgent), _methods(RecurrentPgAgent))
+        scale = self.scale_actions and is_ours
         return gaussian_policy(name, space, scale, self.clip_actions)
+
+
+def _methods(cls: type[FeedForwardPgAgent | RecurrentPgAgent]) -> tuple[object, ...]:
+    return cls.__call__, cls.step, cls.value
 
 
 class GaussianPgAgent(_GaussianMixin, FeedForwardPgAgent):

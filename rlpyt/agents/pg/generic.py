@@ -12,9 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from rlpyt.agents.base import AlternatingRecurrentAgentMixin, RecurrentAgentMixin
-from rlpyt.agents.pg._obs_rms import ObsRmsMixin
-from rlpyt.agents.pg._policies import Policy, make_policy
-from rlpyt.agents.pg.base import FeedForwardPgAgent, RecurrentPgAgent
+from rlpyt.agents.pg.base import (
+    FeedForwardPgAgent,
+    ObsRmsMixin,
+    Policy,
+    RecurrentPgAgent,
+    make_policy,
+)
 from rlpyt.agents.pg.gaussian import BoxActionMixin
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel

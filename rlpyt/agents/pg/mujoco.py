@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rlpyt.agents._spaces import array_shape
-from rlpyt.agents.pg._obs_rms import ObsRmsMixin
+from rlpyt.agents.pg.base import ObsRmsMixin
 from rlpyt.agents.pg.gaussian import (
     AlternatingRecurrentGaussianPgAgent as AlternatingRecurrentGaussianPgAgent,
     GaussianPgAgent as GaussianPgAgent,
@@ -15,6 +14,7 @@ from rlpyt.agents.pg.gaussian import (
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+from rlpyt.models.space_kinds import array_shape
 
 
 class MujocoMixin(ObsRmsMixin):

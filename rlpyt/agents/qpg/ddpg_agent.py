@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.agents.qpg._actor_critic import ActorCriticAgent
-from rlpyt.agents.qpg._bounds import check_noise
+from rlpyt.agents.qpg.actor_critic import ActorCriticAgent, check_noise
 from rlpyt.core.records import AgentStep
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.models.qpg.mlp import MuMlpModel, QofMuMlpModel

@@ -1,21 +1,189 @@
-"""The soft actor-critic agent: a stochastic policy, two critics and their target copies."""
+"""Soft actor-critic agents: a squashed Gaussian policy and two critics."""
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
+import numpy as np
 import torch
 
-from rlpyt.agents.qpg._soft import (
-    MAX_LOG_STD as MAX_LOG_STD,
-    MIN_LOG_STD as MIN_LOG_STD,
-    AgentInfo as AgentInfo,
-    SoftActorCriticAgent,
+from rlpyt.agents.qpg.actor_critic import (
+    ActionBounds,
+    ActorCriticAgent,
+    check_noise,
+    check_vector_action,
 )
+from rlpyt.core.records import AgentStep, EnvSpaces
+from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
+from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
+
+MIN_LOG_STD = -20
+MAX_LOG_STD = 2
+
+AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])
+
+
+def default_hidden_sizes() -> dict[str, Any]:
+    """Keywords of a model, if the user gave none."""
+    return {"hidden_sizes": [256, 256]}
+
+
+class SoftActorCriticAgent(ActorCriticAgent):
+    """Samples from a Gaussian that tanh squashes into the bounds of the action space.
+
+        u ~ N(mean(s), std(s)),      action = mid + half_range * tanh(u)
+
+    While it samples before training starts, std is ``pretrain_std``; in evaluation it is 0.
+
+    Attributes:
+        action_bounds: of the actions which the policy gives.
+    """
+
+    network_names: tuple[str, ...] = ("model", "q1_model", "q2_model")
+
+    ModelCls: Any
+    QModelCls: Any
+    q_model_kwargs: dict[str, Any]
+    action_squash: Any
+    pretrain_std: Any
+    q1_model: Any
+    q2_model: Any
+
+    def __init__(
+        self,
+        ModelCls: Any = PiMlpModel,
+        QModelCls: Any = QofMuMlpModel,
+        model_kwargs: dict[str, Any] | None = None,
+        q_model_kwargs: dict[str, Any] | None = None,
+        initial_model_state_dict: Any = None,
+        action_squash: Any = 1.0,
+        pretrain_std: Any = 0.75,
+    ) -> None:
+        if model_kwargs is None:
+            model_kwargs = default_hidden_sizes()
+        if q_model_kwargs is None:
+            q_model_kwargs = default_hidden_sizes()
+        super().__init__(ModelCls, model_kwargs, initial_model_state_dict)
+        save__init__args(locals())
+        check_noise(self, "pretrain_std")
+        if not np.all(np.asarray(self.action_squash) > 0):
+            raise ValueError(
+                f"action_squash is {self.action_squash}: make it positive, or leave it out for the "
+                "bounds of the action space"
+            )
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def build_network(self, name: str) -> Any:
+        if name in ("q1_model", "q2_model"):
+            return self.build_model(self.QModelCls, self.q_model_kwargs)
+        return super().build_network(name)
+
+    def _make_action_bounds(self, env_spaces: EnvSpaces) -> ActionBounds:
+        if np.ndim(self.action_squash) == 0 and self.action_squash == 1:
+            return super()._make_action_bounds(env_spaces)
+        check_vector_action(type(self).__name__, env_spaces.action)
+        squash, shape = np.asarray(self.action_squash, np.float32), env_spaces.action.shape
+        if squash.size != 1 and squash.shape != shape:
+            raise ValueError(
+                f"action_squash has shape {squash.shape}: give a number, or one for each of the "
+                f"{shape[0]} dimensions of the action"
+            )
+        high = np.broadcast_to(squash, shape)
+        return ActionBounds(-high, high)
+
+    def _make_distributions(self) -> None:
+        self.distribution = Gaussian(
+            dim=len(self.action_bounds.low),
+            squash=1.0 if self.action_bounds.is_unit else self.action_bounds.rows(),
+            min_std=math.exp(MIN_LOG_STD),
+            max_std=math.exp(MAX_LOG_STD),
+        )
+
+    # --- Acting and training -----------------------------------------------------------------
+
+    @torch.no_grad()
+    def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
+        inputs = self.to_model_device(observation, prev_action, prev_reward)
+        dist_info = DistInfoStd(*self.acting_model(*inputs))
+        action = self.distribution.sample(dist_info)
+        action, dist_info = self.to_cpu((action, dist_info))
+        return AgentStep(action=action, agent_info=AgentInfo(dist_info=dist_info))
+
+    def pi(
+        self,
+        observation: Nested,
+        prev_action: Nested,
+        prev_reward: Nested,
+        reparameterize: bool = True,
+    ) -> tuple[torch.Tensor, torch.Tensor, Nested]:
+        """Draw actions with the standard deviation of the policy itself, whatever the mode.
+
+        Args:
+            observation: [B,...].
+            prev_action: [B,A].
+            prev_reward: [B].
+            reparameterize: let gradients flow through the actions.
+
+        Returns:
+            Actions [B,A] on the device of the model; their log-likelihoods [B] and ``DistInfoStd``
+            [B,A] on the CPU.
+        """
+        output = self.forward_network("model", observation, prev_action, prev_reward)
+        dist_info = DistInfoStd(*output)
+        # Distributions of users know as much as those of rlpyt 0.1.2.
+        kwargs = {} if reparameterize else {"reparameterize": False}
+        acting_std = getattr(self.distribution, "std", None)
+        if acting_std is not None:
+            self.distribution.set_std(None)
+        try:
+            action, log_pi = self.distribution.sample_loglikelihood(dist_info, **kwargs)
+        finally:
+            if acting_std is not None:
+                self.distribution.set_std(acting_std)
+        log_pi, dist_info = self.to_cpu((log_pi, dist_info))
+        return action, log_pi, dist_info
+
+    def q(
+        self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Values [B] of the actions [B,A] by both critics, with gradients, on the CPU."""
+        inputs = self.to_model_device(observation, prev_action, prev_reward, action)
+        q1 = self.forward_network("q1_model", *inputs)
+        q2 = self.forward_network("q2_model", *inputs)
+        return self.to_cpu(q1), self.to_cpu(q2)
+
+    # --- Modes and parameters ----------------------------------------------------------------
+
+    def train_mode(self, itr: int) -> None:
+        super().train_mode(itr)
+        self.distribution.set_std(None)
+
+    def sample_mode(self, itr: int) -> None:
+        super().sample_mode(itr)
+        self.distribution.set_std(None if itr >= self.min_itr_learn else self.pretrain_std)
+
+    def eval_mode(self, itr: int) -> None:
+        super().eval_mode(itr)
+        self.distribution.set_std(0.0)
+
+    def pi_parameters(self) -> Any:
+        """Of the policy."""
+        return self.model.parameters()
+
+    def q1_parameters(self) -> Any:
+        """Of the first critic."""
+        return self.q1_model.parameters()
+
+    def q2_parameters(self) -> Any:
+        """Of the second critic."""
+        return self.q2_model.parameters()
+
 
 Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 

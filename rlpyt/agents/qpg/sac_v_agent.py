@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.qpg._soft import (
+from rlpyt.agents.qpg.sac_agent import (
     MAX_LOG_STD as MAX_LOG_STD,
     MIN_LOG_STD as MIN_LOG_STD,
     AgentInfo as AgentInfo,

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.qpg._bounds import check_noise
+from rlpyt.agents.qpg.actor_critic import check_noise
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.distributions.gaussian import DistInfo
 from rlpyt.utils.quick_args import save__init__args

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.dqn._heads import (
+from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
+from rlpyt.models.dqn.heads import (
     DistributionalHeadModel as DistributionalHeadModel,
     distributional_head,
 )
-from rlpyt.models.dqn._trunk import AtariConvTrunk
+from rlpyt.models.mlp import Sizes
 from rlpyt.utils.types import Nested
 
 

@@ -6,10 +6,50 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.dqn._heads import q_head
-from rlpyt.models.dqn._trunk import AtariConvTrunk
+from rlpyt.models.conv2d import DQN_CONV, Conv2dModel, read_image_shape
+from rlpyt.models.dqn.heads import q_head
+from rlpyt.models.mlp import Sizes
+from rlpyt.utils.tensor import LeadingDims, fold_leading_dims
 from rlpyt.utils.types import Nested
+
+
+class AtariConvTrunk(torch.nn.Module):
+    """Base of the feed-forward Q-networks for images: the convolutions, without a head.
+
+    Args:
+        image_shape: (C, H, W) of an image.
+        use_maxpool: Whether striding is by max-pooling.
+        channels: Channels of each convolution, by default [32, 64, 64].
+        kernel_sizes: By default [8, 4, 3].
+        strides: By default [4, 2, 1].
+        paddings: By default [0, 1, 1].
+
+    Raises:
+        ValueError: If the settings do not fit each other or the image.
+    """
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        use_maxpool: bool = False,
+        channels: Sizes = None,
+        kernel_sizes: Sizes = None,
+        strides: Sizes = None,
+        paddings: Sizes = None,
+    ) -> None:
+        super().__init__()
+        c, h, w = read_image_shape(image_shape)
+        self.conv = Conv2dModel(
+            in_channels=c,
+            use_maxpool=use_maxpool,
+            **DQN_CONV.override(channels, kernel_sizes, strides, paddings),
+        )
+        self.conv_out_size = self.conv.conv_out_size(h, w, c)
+
+    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Features [T*B,conv_out_size], and the leading dimensions."""
+        images, lead = fold_leading_dims(observation, 3)
+        return self.conv(images).reshape(lead.T * lead.B, -1), lead
 
 
 class AtariDqnModel(AtariConvTrunk):

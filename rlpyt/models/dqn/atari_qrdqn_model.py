@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.dqn._heads import distributional_head
-from rlpyt.models.dqn._trunk import AtariConvTrunk
+from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
+from rlpyt.models.dqn.heads import distributional_head
+from rlpyt.models.mlp import Sizes
 from rlpyt.utils.types import Nested
 
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._conv_defaults import DQN_CONV
-from rlpyt.models._inputs import fold_images
-from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.dqn._heads import q_head
+from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel
+from rlpyt.models.dqn.heads import q_head
+from rlpyt.models.mlp import Sizes
+from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
+from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
 
@@ -84,7 +83,7 @@ class AtariR2d1Model(torch.nn.Module):
         Returns:
             [A], [B,A] or [T,B,A] action values, and the state [1,B,H] after the last step.
         """
-        images, lead = fold_images(observation)
+        images, lead = fold_leading_dims(observation, 3)
         lstm_out, rnn_state = run_lstm(
             self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead, reset
         )

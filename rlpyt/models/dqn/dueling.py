@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.noisy import linear_layer
 from rlpyt.models.utils import scale_grad
 

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.dqn._heads import distributional_head, q_head
-from rlpyt.models.dqn._trunk import MlpTrunk
+from rlpyt.models.dqn.heads import distributional_head, q_head
+from rlpyt.models.mlp import MlpModel, Sizes, as_list
+from rlpyt.utils.tensor import LeadingDims, fold_vectors
 from rlpyt.utils.types import Nested
+
+
+class MlpTrunk(torch.nn.Module):
+    """Base of the feed-forward Q-networks for vectors: all hidden layers but the last.
+
+    That one (or ``n_in_head`` of them) belongs to the head, since dueling streams have their own.
+    """
+
+    def __init__(
+        self, observation_shape: Sequence[int], hidden_sizes: Sizes, n_in_head: int = 1
+    ) -> None:
+        super().__init__()
+        if not all(isinstance(length, (int, np.integer)) for length in observation_shape):
+            raise ValueError(
+                f"observation_shape is {observation_shape}, but {type(self).__name__} takes one "
+                "array: join the parts in a wrapper of the environment, or pass a ModelCls which "
+                "takes them"
+            )
+        self._obs_ndim = len(observation_shape)
+        sizes = as_list(hidden_sizes)
+        n_in_body = max(0, len(sizes) - n_in_head)
+        self.body = MlpModel(math.prod(observation_shape), sizes[:n_in_body])
+        self.head_sizes = sizes[n_in_body:]
+
+    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Features [T*B,F], and the leading dimensions."""
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        return self.body(flat), lead
 
 
 class MlpDqnModel(MlpTrunk):

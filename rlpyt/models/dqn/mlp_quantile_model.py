@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._sizes import Sizes, as_list
-from rlpyt.models.dqn._heads import ImplicitQuantileHeadModel, distributional_head
-from rlpyt.models.dqn._trunk import MlpTrunk
+from rlpyt.models.dqn.heads import ImplicitQuantileHeadModel, distributional_head
+from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
+from rlpyt.models.mlp import Sizes, as_list
 from rlpyt.utils.types import Nested
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.dqn._heads import q_head
-from rlpyt.models.dqn._trunk import MlpTrunk
+from rlpyt.models.dqn.heads import q_head
+from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
+from rlpyt.models.mlp import Sizes
+from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.utils.types import Nested
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._conv_defaults import PG_CONV
-from rlpyt.models._inputs import fold_images
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel
+from rlpyt.models.mlp import Sizes
+from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
 
@@ -66,7 +65,7 @@ class AtariFfModel(torch.nn.Module):
         Returns:
             [...,A] probabilities of the actions, and [...] values of the states.
         """
-        images, lead = fold_images(image)
+        images, lead = fold_leading_dims(image, 3)
         features = self.conv(images)
         pi = torch.softmax(self.pi(features), dim=-1)
         v = self.value(features).squeeze(-1)

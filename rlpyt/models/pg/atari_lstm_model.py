@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models._conv_defaults import PG_CONV
-from rlpyt.models._inputs import fold_images
-from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel
+from rlpyt.models.mlp import Sizes
+from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
+from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
 
@@ -79,7 +78,7 @@ class AtariLstmModel(torch.nn.Module):
             [...,A] probabilities of the actions, [...] values of the states, and the state
             [1,B,H] after the last step.
         """
-        images, lead = fold_images(image)
+        images, lead = fold_leading_dims(image, 3)
         lstm_out, rnn_state = run_lstm(
             self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead, reset
         )

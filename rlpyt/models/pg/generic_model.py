@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 
-from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
-from rlpyt.models._sizes import Sizes
 from rlpyt.models.encoders import make_encoder
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.policy_heads import join_encoded_action, make_policy_head, restore_all
+from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.utils.types import Nested
 
 Nonlinearity = Callable[[], torch.nn.Module]

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlpyt.models._obs_norm import NormalizedObservationModel
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, Sizes
+from rlpyt.models.running_mean_std import NormalizedObservationModel
 from rlpyt.utils.types import Nested
 
 Nonlinearity = Callable[[], torch.nn.Module]

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlpyt.models._obs_norm import NormalizedObservationModel
-from rlpyt.models._rnn import RnnState as RnnState, lstm_input_size, run_lstm
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, Sizes
+from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
+from rlpyt.models.running_mean_std import NormalizedObservationModel
 from rlpyt.utils.types import Nested
 
 

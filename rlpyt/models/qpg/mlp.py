@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.models._inputs import LeadingDims, fold_vectors
-from rlpyt.models._sizes import Sizes
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, Sizes
+from rlpyt.utils.tensor import LeadingDims, fold_vectors
 from rlpyt.utils.types import NDArray, Nested
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.models.dqn._heads import ImplicitQuantileHeadModel
 from rlpyt.models.dqn.atari_iqn_model import AtariIqnModel
 from rlpyt.models.dqn.atari_qrdqn_model import AtariQrDqnModel
+from rlpyt.models.dqn.heads import ImplicitQuantileHeadModel
 from rlpyt.models.dqn.mlp_quantile_model import MlpIqnModel, MlpQrDqnModel
 
 IMAGE, A = (4, 104, 80), 6
