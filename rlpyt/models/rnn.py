@@ -1,0 +1,134 @@
+"""Recurrent networks: the state, and an LSTM over sequences in which episodes end."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+
+from rlpyt.utils.collections import record
+from rlpyt.utils.tensor import LeadingDims
+from rlpyt.utils.types import Nested
+
+
+@record
+class RnnState(NamedTuple):
+    """State of an LSTM: N layers, batch B, hidden size H."""
+
+    h: torch.Tensor  # [N,B,H] output
+    c: torch.Tensor  # [N,B,H] cell
+
+
+def lstm_input_size(feature_size: int, action_size: int) -> int:
+    """Number of inputs of an LSTM that :func:`run_lstm` feeds."""
+    return feature_size + action_size + 1
+
+
+def run_lstm(
+    lstm: torch.nn.LSTM,
+    features: torch.Tensor,
+    prev_action: torch.Tensor,
+    prev_reward: torch.Tensor,
+    init_rnn_state: Nested,
+    lead: LeadingDims,
+    reset: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, RnnState]:
+    """Run the LSTM over T steps of the features, the previous action and the previous reward.
+
+    Args:
+        lstm: Time-major LSTM of :func:`lstm_input_size` inputs.
+        features: [T*B,F] What the layers before made of the observation.
+        prev_action: [T*B*A elements] One-hot, or continuous.
+        prev_reward: [T*B elements]
+        init_rnn_state: (h, c), [N,B,H] each; None is zeros.
+        lead: T and B.
+        reset: [T,B] True where the state before the step is zero; None is nowhere.
+
+    Returns:
+        [T*B,H] outputs, and the state [N,B,H] after the last step.
+
+    Source: prev_action and prev_reward as inputs: Wang et al. 2016, arXiv:1611.05763.
+    """
+    inputs = (features, prev_action, prev_reward)
+    lstm_input = torch.cat([x.reshape(lead.T, lead.B, -1) for x in inputs], dim=2)
+    if reset is not None:
+        output, (h, c) = run_lstm_with_resets(lstm, lstm_input, init_rnn_state, reset)
+        return output.flatten(0, 1), RnnState(h=h, c=c)
+    if init_rnn_state is not None:
+        h, c = init_rnn_state
+        init_rnn_state = (h.contiguous(), c.contiguous())  # As cudnn demands.
+    output, (h, c) = lstm(lstm_input, init_rnn_state)
+    return output.reshape(lead.T * lead.B, -1), RnnState(h=h, c=c)
+
+
+class _Pieces(NamedTuple):
+    """[T,B] sequences cut before every reset into K pieces, the longest first."""
+
+    rows: torch.Tensor  # [T*B] index t * B + b of every step, in the order of a PackedSequence
+    batch_sizes: torch.Tensor  # [length of the longest] number of pieces which have such a step
+    b: torch.Tensor  # [K] the sequence of every piece
+    is_first: torch.Tensor  # [K] whether a piece goes on from the state before the sequences
+    last: torch.Tensor  # [B] the last piece of every sequence
+
+
+def run_lstm_with_resets(
+    lstm: torch.nn.LSTM, lstm_input: torch.Tensor, init_rnn_state: Nested, reset: torch.Tensor
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Run a time-major LSTM whose state is zero before some of the steps.
+
+    Sequences are cut into pieces without resets, which the LSTM processes side by side: nothing is
+    padded, and it takes as many steps in turn as the longest piece has.
+
+    Args:
+        lstm: The LSTM.
+        lstm_input: [T,B,F]
+        init_rnn_state: (h, c), [N,B,H] each; None is zeros.
+        reset: [T,B] True where the state before the step is zero, best on the CPU.
+
+    Returns:
+        [T,B,H] outputs, and the state (h, c), [N,B,H] each, after the last step.
+    """
+    T, B, _ = lstm_input.shape
+    pieces = _cut(reset.cpu())
+    rows = pieces.rows.to(lstm_input.device)
+    packed = PackedSequence(lstm_input.flatten(0, 1)[rows], pieces.batch_sizes)
+    output, state = lstm(packed, _first_states(init_rnn_state, pieces))
+    ordered = torch.empty_like(output.data).index_copy(0, rows, output.data)
+    h, c = (part.index_select(1, pieces.last.to(part.device)) for part in state)
+    return ordered.reshape(T, B, -1), (h, c)
+
+
+def _cut(reset: torch.Tensor) -> _Pieces:
+    T, B = reset.shape
+    starts_here = reset.T.clone()  # [B,T], so that the steps of one sequence are neighbours.
+    starts_here[:, 0] = True
+    starts = starts_here.reshape(-1).nonzero().squeeze(1)
+    ends = torch.cat([starts[1:], starts.new_tensor([T * B])])
+    lengths, order = (ends - starts).sort(descending=True, stable=True)
+    starts = starts[order]
+    steps = torch.arange(int(lengths[0]))[:, None]
+    exists = steps < lengths  # [longest,K]
+    places = (starts + steps)[exists]
+    b = starts // T
+    last = torch.empty(B, dtype=torch.long)
+    is_last = starts + lengths == (b + 1) * T
+    last[b[is_last]] = is_last.nonzero().squeeze(1)
+    return _Pieces(
+        rows=places % T * B + places // T,
+        batch_sizes=exists.sum(1),
+        b=b,
+        is_first=(starts % T == 0) & ~reset[0, b],
+        last=last,
+    )
+
+
+def _first_states(init_rnn_state: Nested, pieces: _Pieces) -> Any:
+    if init_rnn_state is None:
+        return None
+
+    def pick(part: torch.Tensor) -> torch.Tensor:
+        b, is_first = pieces.b.to(part.device), pieces.is_first.to(part.device)
+        return part.index_select(1, b).masked_fill_(~is_first[:, None], 0)
+
+    return tuple(pick(part) for part in init_rnn_state)
