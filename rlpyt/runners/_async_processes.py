@@ -14,18 +14,18 @@ from rlpyt.runners.base import prepare_process
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import Heartbeat, delay_secondary_error, heartbeat_paused
+from rlpyt.utils.processes.child import delay_secondary_error, heartbeat_paused
 from rlpyt.utils.processes.primitives import Barrier, Semaphore
 from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.seed import set_seed
 from rlpyt.utils.types import Nested
 
 
-def make_control(pool: Supervisor, world_size: int, is_limited: bool) -> AttrDict:
+def make_control(supervisor: Supervisor, world_size: int, is_limited: bool) -> AttrDict:
     """Make the semaphores and values that all processes share.
 
     Args:
-        pool: processes of the run.
+        supervisor: supervisor of the processes of the run.
         world_size: number of optimizers.
         is_limited: whether the sampler waits for the optimizer.
 
@@ -41,21 +41,21 @@ def make_control(pool: Supervisor, world_size: int, is_limited: bool) -> AttrDic
         ``quit_opt``: whether to end; ``opt_itr``: iteration of the sampler at the next update;
         ``opt_throttle``: barrier before each update.
     """
-    context = pool.context
+    context = supervisor.context
     ctrl = AttrDict(
         quit=context.RawValue("b", False),
         stop=context.RawValue("b", False),
-        end=Semaphore(pool),
-        sample_ready=[Semaphore(pool), Semaphore(pool)],
-        sample_copied=[Semaphore(pool), Semaphore(pool)],
-        copy_turn=[Semaphore(pool), Semaphore(pool)],
+        end=Semaphore(supervisor),
+        sample_ready=[Semaphore(supervisor), Semaphore(supervisor)],
+        sample_copied=[Semaphore(supervisor), Semaphore(supervisor)],
+        copy_turn=[Semaphore(supervisor), Semaphore(supervisor)],
         batch_copied=context.Semaphore(0),
         sampler_itr=context.RawValue("l", -1),
-        may_sample=Semaphore(pool) if is_limited else None,
+        may_sample=Semaphore(supervisor) if is_limited else None,
         eval_time=context.RawValue("d", 0.0),
         quit_opt=context.RawValue("b", False),
         opt_itr=context.RawValue("l", 0),
-        opt_throttle=Barrier(pool, world_size) if world_size > 1 else None,
+        opt_throttle=Barrier(supervisor, world_size) if world_size > 1 else None,
     )
     for semaphore in (*ctrl.sample_copied, ctrl.copy_turn[0]):
         semaphore.release()
@@ -72,7 +72,6 @@ def run_async_sampler(
     traj_infos_queue: Any,
     n_itr: int,
     eval_itrs: int | None = None,
-    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Fill both batches in turn, ``n_itr`` in all.
 
@@ -84,7 +83,6 @@ def run_async_sampler(
         n_itr: number of batches.
         eval_itrs: number of batches from one evaluation to the next; None for no evaluation. With
             evaluations only their trajectory infos are sent, those of each followed by None.
-        heartbeat: tells the runner when this process is at work.
     """
     # Files and other sinks of the log belong to the runner; the console is shared.
     with logger.using(logger.Logger()):
@@ -93,7 +91,7 @@ def run_async_sampler(
             for itr in range(n_itr):
                 if ctrl.stop.value:
                     break
-                with heartbeat_paused(heartbeat):
+                with heartbeat_paused():
                     if eval_itrs is not None and itr % eval_itrs == 0:
                         _evaluate(sampler, ctrl, traj_infos_queue, itr)
                     if ctrl.may_sample is not None:
@@ -105,7 +103,7 @@ def run_async_sampler(
                         traj_infos_queue.put(traj_info)
                 ctrl.sampler_itr.value = itr
                 ctrl.sample_ready[itr % 2].release()
-            with heartbeat_paused(heartbeat):
+            with heartbeat_paused():
                 if eval_itrs is not None:
                     _evaluate(sampler, ctrl, traj_infos_queue, ctrl.sampler_itr.value + 1)
                 for semaphore in ctrl.sample_copied:
@@ -115,7 +113,7 @@ def run_async_sampler(
                 semaphore.release()
         finally:
             sampler.shutdown()
-    with heartbeat_paused(heartbeat):
+    with heartbeat_paused():
         ctrl.end.acquire()
 
 
@@ -126,7 +124,6 @@ def run_async_sampler_eval(
     traj_infos_queue: Any,
     n_itr: int,
     eval_itrs: int,
-    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Fill both batches in turn, and evaluate: at the start, after every ``eval_itrs``, at the end.
 
@@ -137,9 +134,8 @@ def run_async_sampler_eval(
         traj_infos_queue: queue for the trajectory infos of evaluations; None follows those of each.
         n_itr: number of batches.
         eval_itrs: number of batches from one evaluation to the next.
-        heartbeat: tells the runner when this process is at work.
     """
-    run_async_sampler(sampler, affinity, ctrl, traj_infos_queue, n_itr, eval_itrs, heartbeat)
+    run_async_sampler(sampler, affinity, ctrl, traj_infos_queue, n_itr, eval_itrs)
 
 
 def _evaluate(sampler: AsyncSamplerLike, ctrl: Any, traj_infos_queue: Any, itr: int) -> None:
@@ -159,7 +155,6 @@ def memory_copier(
     replay_buffer: Any,
     ctrl: Any,
     db_idx: int = 0,
-    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Copy one of the two batches to the replay buffer, whenever it is filled.
 
@@ -169,23 +164,22 @@ def memory_copier(
         replay_buffer: replay buffer in shared memory.
         ctrl: result of :func:`make_control`.
         db_idx: index of the batch, 0 or 1.
-        heartbeat: tells the runner when this process is at work.
     """
     torch.set_num_threads(1)
     samples = torchify_buffer(sample_buffer)
     while True:
-        with heartbeat_paused(heartbeat):
+        with heartbeat_paused():
             ctrl.sample_ready[db_idx].acquire()
         if ctrl.quit.value:
             break
         entries = samples_to_buffer(samples)
-        with heartbeat_paused(heartbeat):
+        with heartbeat_paused():
             ctrl.copy_turn[db_idx].acquire()
         replay_buffer.append_samples(entries)
         ctrl.copy_turn[1 - db_idx].release()
         ctrl.batch_copied.release()
         ctrl.sample_copied[db_idx].release()
-    with heartbeat_paused(heartbeat):
+    with heartbeat_paused():
         ctrl.end.acquire()
 
 
@@ -210,8 +204,6 @@ class AsyncOptWorker:
         ctrl: result of :func:`make_control`.
         port: port at which all optimizers connect.
     """
-
-    heartbeat: Heartbeat | None = None
 
     def __init__(
         self,
@@ -241,7 +233,7 @@ class AsyncOptWorker:
             self.startup()
             itr = 0
             while True:
-                with heartbeat_paused(self.heartbeat):
+                with heartbeat_paused():
                     self.ctrl.opt_throttle.wait()
                 if self.ctrl.quit_opt.value:
                     break
@@ -249,13 +241,13 @@ class AsyncOptWorker:
                 self.algo.optimize_agent(itr, sampler_itr=self.ctrl.opt_itr.value)
                 itr += 1
             self.shutdown()
-        with heartbeat_paused(self.heartbeat):
+        with heartbeat_paused():
             self.ctrl.end.acquire()
 
     def startup(self) -> None:
         """Prepare the process, and make the optimizer."""
         set_seed(self.seed)
-        with heartbeat_paused(self.heartbeat):
+        with heartbeat_paused():
             self.ctrl.opt_throttle.wait()  # The runner notices failures before this point.
         prepare_optimizer(
             self.algo, self.agent, self.affinity, self.rank, self.world_size, self.port
@@ -266,13 +258,12 @@ class AsyncOptWorker:
         torch.distributed.destroy_process_group()
 
 
-def run_optimizer(worker: AsyncOptWorker, heartbeat: Heartbeat | None = None) -> None:
+def run_optimizer(worker: AsyncOptWorker) -> None:
     """Run the process of an optimizer above rank 0."""
-    worker.heartbeat = heartbeat
     try:
         worker.optimize()
     except BaseException as error:
-        delay_secondary_error(error, heartbeat)
+        delay_secondary_error(error)
         raise
 
 

@@ -26,7 +26,6 @@ from rlpyt.runners._checks import (
     check_time_limit,
     checked_callbacks,
 )
-from rlpyt.runners._crew import Crew
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging import logger
@@ -50,6 +49,7 @@ class AsyncRun(BaseRunner):
             :func:`~rlpyt.runners._async_processes.make_control`.
         traj_infos_queue: queue of the trajectory infos that the sampler sends.
         sampler_batch_size: environment steps of a batch.
+        supervisor: supervisor of all other processes; None before their start and after their end.
     """
 
     algo: AsyncAlgoLike
@@ -61,7 +61,7 @@ class AsyncRun(BaseRunner):
     traj_infos_queue: CountedQueue
     sampler_batch_size: int
 
-    _crew: Crew | None = None
+    supervisor: Supervisor | None = None
     _optimizer_affinities: list[Mapping[str, Any]]
     _port: int | None = None
     _has_group = False
@@ -93,14 +93,10 @@ class AsyncRun(BaseRunner):
         self.process_timeout_s = check_time_limit("process_timeout_s", process_timeout_s)
 
     @property
-    def pool(self) -> Supervisor | None:
-        """The processes; None before they are started and after their end."""
-        return None if self._crew is None else self._crew.pool
-
-    @property
-    def _pool(self) -> Supervisor:
-        assert self._crew is not None
-        return self._crew.pool
+    def _supervisor(self) -> Supervisor:
+        """The supervisor, between the start of the processes and their end."""
+        assert self.supervisor is not None
+        return self.supervisor
 
     # --- Start --------------------------------------------------------------------------------
 
@@ -124,10 +120,10 @@ class AsyncRun(BaseRunner):
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
-        self._crew = Crew(
-            self.sampler.start_method, self.process_timeout_s, "process_timeout_s", is_timed=True
+        self.supervisor = Supervisor(
+            self.sampler.start_method, self.process_timeout_s, "process_timeout_s"
         )
-        with shared_memory_for(self._pool.context.get_start_method()):
+        with shared_memory_for(self._supervisor.context.get_start_method()):
             double_buffer, examples = self.sampler.async_initialize(
                 agent=self.agent,
                 bootstrap_value=self.algo.bootstrap_value,
@@ -145,7 +141,7 @@ class AsyncRun(BaseRunner):
                 world_size=self.world_size,
             )
             self.launch_workers(n_itr, double_buffer, replay_buffer)
-        self._crew.watch()
+        self.supervisor.watch(detect_stalls=True)
         throttle_itr, delta_throttle_itr = self.optim_startup()
         self.initialize_logging()
         self._notify("on_start")
@@ -179,7 +175,7 @@ class AsyncRun(BaseRunner):
 
     def launch_workers(self, n_itr: int, double_buffer: Any, replay_buffer: Any) -> None:
         """Start all other processes."""
-        self.traj_infos_queue = CountedQueue(self._pool)
+        self.traj_infos_queue = CountedQueue(self._supervisor)
         self.ctrl = self.build_ctrl(self.world_size)
         self.launch_sampler(n_itr)
         self.launch_memcpy(double_buffer, replay_buffer)
@@ -187,7 +183,7 @@ class AsyncRun(BaseRunner):
 
     def build_ctrl(self, world_size: int) -> Any:
         """Make the semaphores and values that all processes share."""
-        return make_control(self._pool, world_size, self._limits_sampler)
+        return make_control(self._supervisor, world_size, self._limits_sampler)
 
     def launch_sampler(self, n_itr: int) -> None:
         """Start the process of the sampler."""
@@ -199,7 +195,7 @@ class AsyncRun(BaseRunner):
             n_itr=n_itr,
             eval_itrs=self.log_interval_itrs if self._eval else None,
         )
-        self._start(run_async_sampler, kwargs, "sampler")
+        self._supervisor.start(run_async_sampler, kwargs, "sampler")
 
     def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
         """Start a copier for each of the two batches."""
@@ -211,7 +207,7 @@ class AsyncRun(BaseRunner):
                 ctrl=self.ctrl,
                 db_idx=db_idx,
             )
-            self._start(memory_copier, kwargs, f"memory copier {db_idx}")
+            self._supervisor.start(memory_copier, kwargs, f"memory copier {db_idx}")
 
     def launch_optimizer_workers(self, n_itr: int) -> None:
         """Start the optimizers of ranks 1 and above."""
@@ -233,11 +229,7 @@ class AsyncRun(BaseRunner):
                 ctrl=self.ctrl,
                 port=self._port,
             )
-            self._start(run_optimizer, dict(worker=worker), f"optimizer {rank}")
-
-    def _start(self, target: Any, kwargs: dict[str, Any], label: str) -> None:
-        assert self._crew is not None
-        self._crew.start(target, kwargs, label)
+            self._supervisor.start(run_optimizer, dict(worker=worker), f"optimizer {rank}")
 
     # --- End ---------------------------------------------------------------------------------
 
@@ -251,22 +243,22 @@ class AsyncRun(BaseRunner):
             self._end_processes()
 
     def _end_processes(self) -> None:
-        crew, self._crew = self._crew, None
-        if crew is None:
+        supervisor, self.supervisor = self.supervisor, None
+        if supervisor is None:
             return
         try:
-            crew.stop_watching()
+            supervisor.stop_watching()
             # The sampler has come to its end, and all processes wait for theirs.
-            if self.ctrl is not None and self.ctrl.quit.value and not crew.pool.is_over:
+            if self.ctrl is not None and self.ctrl.quit.value and not supervisor.is_over:
                 if self.ctrl.opt_throttle is not None:
                     self.ctrl.quit_opt.value = True
                     self.ctrl.opt_throttle.arrive()
                 self.traj_infos_queue.get_all()  # Else the sampler would wait to send the rest.
-                for _ in crew.pool.children:
+                for _ in supervisor.children:
                     self.ctrl.end.release()
-                crew.join()
+                supervisor.join()
         finally:
-            crew.pool.terminate()
+            supervisor.terminate()
             if self._has_group:
                 self._has_group = False
                 torch.distributed.destroy_process_group()

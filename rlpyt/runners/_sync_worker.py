@@ -19,7 +19,7 @@ from rlpyt.runners._process_group import (
 )
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlBase, MinibatchRlEval
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import Heartbeat, delay_secondary_error, heartbeat_paused
+from rlpyt.utils.processes.child import delay_secondary_error, heartbeat_paused
 
 
 class DistributedRunner(MinibatchRlBase):
@@ -28,12 +28,10 @@ class DistributedRunner(MinibatchRlBase):
     Attributes:
         group: the processes that train together; None in a run of one process.
         par: objects that the processes of this machine share, see ``SyncRlMixin.build_par_objs``.
-        heartbeat: tells rank 0 when this process is at work; None in rank 0.
     """
 
     group: ProcessGroup | None = None
     par: Any
-    heartbeat: Heartbeat | None = None
     rank_timeout_s: float | None = 1800.0
 
     _stop_requested = False
@@ -56,7 +54,7 @@ class DistributedRunner(MinibatchRlBase):
         # Not before: what the sampler has forked must not hold connections of this process.
         assert self.group is not None
         if self.par.barrier is not None:
-            with heartbeat_paused(self.heartbeat):
+            with heartbeat_paused():
                 self.par.barrier.wait()
         self.group.join()
         if self.group.backend == "nccl":
@@ -178,7 +176,7 @@ class SyncWorkerMixin(DistributedRunner):
     def _shutdown_after_failure(self) -> None:
         error = sys.exc_info()[1]
         super()._shutdown_after_failure()
-        delay_secondary_error(error, self.heartbeat)
+        delay_secondary_error(error)
 
 
 class SyncWorker(SyncWorkerMixin, MinibatchRl):
@@ -198,11 +196,9 @@ def run_worker(
     worker_kwargs: dict[str, Any],
     rank_timeout_s: float | None,
     resume_state: dict[str, Any] | None,
-    heartbeat: Heartbeat,
 ) -> None:
     """Run the process of one rank above 0."""
     worker = WorkerCls(**worker_kwargs)
     worker.rank_timeout_s = rank_timeout_s
-    worker.heartbeat = heartbeat
     worker._resume_state = resume_state
     worker.train()

@@ -134,7 +134,7 @@ class AsyncRlBase(AsyncRun):
             self._finish(itr)
             logger.log("Training complete.")
         except BaseException as error:
-            cause = None if self._crew is None else self._crew.explain(error)
+            cause = None if self.supervisor is None else self.supervisor.explain(error)
             self._shutdown_after_failure()
             if cause is not None:
                 raise cause from error
@@ -142,7 +142,7 @@ class AsyncRlBase(AsyncRun):
         self.shutdown()
 
     def _iterate(self, itr: int) -> None:
-        self._pool.check()
+        self._supervisor.check()
         sampler_itr = self.rate_limiter.n_copied - 1
         self.rate_limiter.advance()
         if self.ctrl.opt_throttle is not None:
@@ -167,7 +167,7 @@ class AsyncRlBase(AsyncRun):
         """Wait until the next iteration is due; False if the run is over."""
         start = time.time()
         while not self.rate_limiter.is_due() and not self._is_over():
-            self._pool.wait_for(self._count_batch)
+            self._supervisor.wait_for(self._count_batch)
             self._log_while_waiting(itr)
         self.rate_limiter.count_batches()
         self._throttle_time += time.time() - start
@@ -188,7 +188,7 @@ class AsyncRlBase(AsyncRun):
 
     def _finish(self, n_itr: int) -> None:
         """Wait for the end of the sampler, and write the last rows."""
-        self._pool.wait_for(self._sampler_has_ended)
+        self._supervisor.wait_for(self._sampler_has_ended)
         self.rate_limiter.count_batches()
 
     def _sampler_has_ended(self, block: bool, timeout: float | None) -> bool:

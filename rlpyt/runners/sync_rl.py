@@ -19,7 +19,6 @@ from rlpyt.runners._checks import (
     check_sync_roles,
     check_time_limit,
 )
-from rlpyt.runners._crew import Crew
 from rlpyt.runners._process_group import (
     SEND_STATE,
     ProcessGroup,
@@ -36,8 +35,9 @@ from rlpyt.runners._sync_worker import (
 )
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.processes.launch import TorchrunRanks, torchrun_ranks
-from rlpyt.utils.processes.supervisor import WorkerError
+from rlpyt.utils.processes.launch import TorchrunRanks, check_cuda_after_fork, torchrun_ranks
+from rlpyt.utils.processes.primitives import Barrier
+from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
 from rlpyt.utils.seed import make_seed
 
 # The seeds of two ranks differ by at least this.
@@ -62,7 +62,7 @@ class SyncRlMixin(DistributedRunner):
     """
 
     par = AttrDict(barrier=None)
-    _crew: Crew | None = None
+    supervisor: Supervisor | None = None
     _cause: WorkerError | None = None
     _saved_ranks: list[Any] | None = None
 
@@ -96,15 +96,15 @@ class SyncRlMixin(DistributedRunner):
         try:
             super().train()
         except BaseException as error:
-            if self._crew is not None and not self._failed:  # It failed as it ended.
-                self._cause = self._crew.explain(error)
+            if self.supervisor is not None and not self._failed:  # It failed as it ended.
+                self._cause = self.supervisor.explain(error)
             if self._cause is not None:
                 raise self._cause from error
             raise
 
     def startup(self) -> int:
         """Start the other processes, then this one, and wait until all are ready."""
-        self.group = self._crew = self._cause = None
+        self.group = self.supervisor = self._cause = None
         self.launch_workers()
         return super().startup()
 
@@ -126,9 +126,9 @@ class SyncRlMixin(DistributedRunner):
         if place is not None:
             self.group.agree_on("seed", self.seed)
             return
-        self._crew = Crew(self.start_method, self.rank_timeout_s, "rank_timeout_s")
+        self.supervisor = Supervisor(self.start_method, self.rank_timeout_s, "rank_timeout_s")
         if backend == "nccl":
-            self._crew.check_cuda()
+            check_cuda_after_fork(self.supervisor.context.get_start_method())
         self.par = self.build_par_objs(self.world_size)
         states = self._saved_ranks or [None] * self.world_size
         for rank in range(1, self.world_size):
@@ -138,12 +138,12 @@ class SyncRlMixin(DistributedRunner):
                 "resume_state": states[rank],
                 "worker_kwargs": self._worker_kwargs(rank, self.affinities[rank], store.port),
             }
-            self._crew.start(run_worker, kwargs, f"rank {rank}")
+            self.supervisor.start(run_worker, kwargs, f"rank {rank}")
 
     def build_par_objs(self, world_size: int) -> AttrDict:
         """Make what the processes of one machine share: a ``barrier`` for their start."""
-        assert self._crew is not None
-        return AttrDict(barrier=self._crew.barrier(world_size))
+        assert self.supervisor is not None
+        return AttrDict(barrier=Barrier(self.supervisor, world_size))
 
     def _worker_kwargs(self, rank: int, affinity: Any, port: int | None) -> dict[str, Any]:
         assert self.seed is not None
@@ -178,20 +178,20 @@ class SyncRlMixin(DistributedRunner):
 
     def _make_data_parallel(self) -> None:
         super()._make_data_parallel()
-        if self._crew is not None:
-            self._crew.watch()
+        if self.supervisor is not None:
+            self.supervisor.watch()
 
     def shutdown(self) -> None:
         """Shut down as in one process, and wait for the end of the others."""
-        if self._crew is not None:
-            self._crew.stop_watching()
+        if self.supervisor is not None:
+            self.supervisor.stop_watching()
         super().shutdown()
-        if self._crew is not None and not self._failed:
-            self._crew.join()
+        if self.supervisor is not None and not self._failed:
+            self.supervisor.join()
 
     def _shutdown_after_failure(self) -> None:
-        if self._crew is not None:
-            self._cause = self._crew.explain(sys.exc_info()[1])
+        if self.supervisor is not None:
+            self._cause = self.supervisor.explain(sys.exc_info()[1])
         super()._shutdown_after_failure()
 
     # --- State -----------------------------------------------------------------------------------

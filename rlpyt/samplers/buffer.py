@@ -197,7 +197,7 @@ def _in_child(agent: Any, env: Any) -> dict[str, Any]:
         try:
             examples: dict[str, Any] = receiver.recv()
         except EOFError:
-            raise pool.error_of(pool.children[0]) from None
+            raise pool.children[0].error() from None
     finally:
         pool.terminate()
         receiver.close()

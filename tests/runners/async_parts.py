@@ -141,7 +141,7 @@ class AtIteration(Callback):
 
 def member(runner, label):
     """The process of the run whose label starts like this."""
-    (found,) = (m for m in runner.pool.children if m.label.startswith(label))
+    (found,) = (m for m in runner.supervisor.children if m.label.startswith(label))
     return psutil.Process(found.process.pid)
 
 

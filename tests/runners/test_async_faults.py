@@ -210,7 +210,7 @@ def test_hanging_process_ends_the_run(AlgoCls, EnvCls, n_optimizers, label, plac
         sampler_kwargs={"EnvCls": EnvCls},
         process_timeout_s=3.0,
     )
-    match = f"{label} did not answer for 3 s.*larger process_timeout_s"
+    match = f"{label}, process .* sent no heartbeat for 3 s.*larger process_timeout_s"
     caught = fails(runner, callback, tmp_path, WorkerError, match)
     assert place in str(caught.value)
 

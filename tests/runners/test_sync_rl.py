@@ -394,7 +394,9 @@ def test_rank_which_is_killed(n, tmp_path):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_rank_which_hangs(n, tmp_path):
-    text = fails("hang", 1, n, tmp_path, WorkerError, "rank 1 did not answer for 3 s")
+    text = fails(
+        "hang", 1, n, tmp_path, WorkerError, "rank 1, process .* sent no heartbeat for 3 s"
+    )
     assert "in fail" in text
     assert "rank 2, process" not in text
 

@@ -32,8 +32,8 @@ MESSAGES = {
     "kill": "was ended by SIGKILL, as the system does when memory is short",
     "crash": r"was ended by SIGSEGV:\nFatal Python error(.|\n)*in _maybe_fail",
     "exit": "ended with code 0 without a traceback",
-    "stop": r"gave no sign of life for 1 s(.|\n)*It was here:\n$",
-    "hang": r"gave no sign of life for 1 s(.|\n)*worker_timeout_s(.|\n)*in hang_here",
+    "stop": r"sent no heartbeat for 1 s(.|\n)* was here:\n$",
+    "hang": r"sent no heartbeat for 1 s(.|\n)*worker_timeout_s(.|\n)*in hang_here",
 }
 
 FAULTS = [how for how in MESSAGES if how != "stop"]  # It takes long to see that nothing helps.
@@ -188,7 +188,7 @@ class SluggishEnv(DiceEnv):
 
 
 def test_what_is_slow_again_and_again_does_not_hang():
-    # Only steps counted as a sign of life, and starts of another environment.
+    # Only steps counted as a heartbeat, and starts of another environment.
     kwargs = {"worker_timeout_s": 1.0, "max_decorrelation_steps": 0, "batch_T": 40}
     for n_envs in (1, 2):
         sampler, _ = start(

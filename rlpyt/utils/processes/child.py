@@ -1,4 +1,4 @@
-"""What every process of a pool does: its task, a report if it fails, an end with its parent."""
+"""The child's side: its task, its heartbeat, a report if it fails, and an end with its parent."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ from contextlib import contextmanager, suppress
 from multiprocessing import connection, parent_process
 from typing import Any
 
-# How long processes may take to end, once forced to.
+# Seconds that a process gets to clean up before it is killed.
 TERMINATE_S = 2.0
-
-_REPORT_LIMIT = 50_000  # Below the 64 KiB a pipe takes without a reader.
-
 # Processes that fail only because a peer died report late, so that the root cause comes first.
 SECONDARY_ERROR_DELAY_S = 2.5
+
+_REPORT_LIMIT = 50_000  # Below the 64 KiB that a pipe takes without a reader.
 _CONNECTION_ERROR = re.compile(
     r"gloo|nccl|connection (closed|reset|refused)|socket|TCPStore|timed out|broken pipe",
     re.IGNORECASE,
 )
 
-_clean_ups: list[Callable[[], None]] = []
-
 
 class Heartbeat:
-    """What a process says about itself while it works, in memory shared with its parent.
+    """Counters by which a process shows that it works, in memory shared with its parent.
+
+    A process stalls if it is busy and none of its counters changes for too long.
+
+    Args:
+        context: multiprocessing context of the start method.
 
     Attributes:
-        values: time steps taken in the present task, whether it is at work, index of the
-            environment it is busy with (or -1), how much else it has begun, such as resets. Written
-            as plain numbers, since that costs the least in a step loop.
+        values: counters, at the indices ``STEPS`` (time steps taken in the present task), ``BUSY``
+            (1 while others wait for this process), ``PLACE`` (index of the environment at work, or
+            -1) and ``BEGUN`` (everything else that was begun, such as resets). A step loop writes
+            them directly, which costs the least.
     """
 
     STEPS, BUSY, PLACE, BEGUN = 0, 1, 2, 3
@@ -48,68 +51,78 @@ class Heartbeat:
 
     @classmethod
     def beat(cls, values: Any, place: int) -> None:
-        """Say that something begins which may take its time, in an environment, or -1 in none."""
+        """Count the beginning of something slow in environment ``place``, or -1 in none."""
         values[cls.PLACE] = place
         values[cls.BEGUN] += 1
 
     def resume(self) -> None:
-        """Say that from now on others wait for this process."""
+        """Begin a task that other processes wait for."""
         self.values[self.STEPS] = 0
+        self.values[self.BEGUN] += 1
         self.values[self.BUSY] = 1
 
     def pause(self) -> None:
-        """Say that it is done, and waits itself."""
+        """End the task: this process waits for others now, or may take any time."""
         self.values[self.BUSY] = 0
         self.values[self.PLACE] = -1
 
 
+_own_heartbeat: Heartbeat | None = None
+_clean_ups: list[Callable[[], None]] = []
+
+
 @contextmanager
-def heartbeat_paused(heartbeat: Heartbeat | None) -> Iterator[None]:
-    """Meanwhile nobody waits for this process, or it may take its time."""
-    if heartbeat is None:
-        yield
-        return
-    heartbeat.values[Heartbeat.BUSY] = 0
+def heartbeat_paused() -> Iterator[None]:
+    """Pause the heartbeat of this process, if it has one, while it waits or may take any time."""
+    if _own_heartbeat is not None:
+        _own_heartbeat.pause()
     yield
-    heartbeat.values[Heartbeat.STEPS] += 1
-    heartbeat.values[Heartbeat.BUSY] = 1
-
-
-def delay_secondary_error(error: BaseException | None, heartbeat: Heartbeat | None) -> None:
-    """In a process which failed: let the runner find the cause first, if that is somewhere else."""
-    if heartbeat is not None and is_connection_error(error):
-        heartbeat.pause()
-        time.sleep(SECONDARY_ERROR_DELAY_S)
-
-
-def is_connection_error(error: BaseException | None) -> bool:
-    """Whether ``error`` says that another process did not answer, rather than what went wrong."""
-    return isinstance(error, RuntimeError) and _CONNECTION_ERROR.search(str(error)) is not None
+    if _own_heartbeat is not None:
+        _own_heartbeat.resume()
 
 
 def at_exit(clean_up: Callable[[], None]) -> None:
-    """Call ``clean_up`` when this process ends, for whatever reason; after its report.
+    """Call ``clean_up`` when this process ends, for whatever reason, after its error report.
 
-    It may hang, where what is to be cleaned up has failed; the parent waits for the report only.
+    It may hang if what it cleans up has failed; the parent waits for the report only.
     """
     _clean_ups.append(clean_up)
 
 
+def is_connection_error(error: BaseException | None) -> bool:
+    """Return whether ``error`` comes from the loss of another process, by its message."""
+    return isinstance(error, RuntimeError) and _CONNECTION_ERROR.search(str(error)) is not None
+
+
+def delay_secondary_error(error: BaseException | None) -> None:
+    """Give the parent time to find the root cause, if ``error`` is the loss of another process."""
+    if _own_heartbeat is not None and is_connection_error(error):
+        _own_heartbeat.pause()
+        time.sleep(SECONDARY_ERROR_DELAY_S)
+
+
 def run_child(
-    target: Callable[..., Any], kwargs: dict[str, Any], report: Any, parent_pid: int
+    target: Callable[..., Any],
+    kwargs: dict[str, Any],
+    heartbeat: Heartbeat,
+    report: Any,
+    parent_pid: int,
 ) -> None:
-    """Do the task, and report if it fails.
+    """Run ``target(**kwargs)`` in a child process, and report its error to the parent.
 
     Args:
-        target: the task.
-        kwargs: of it.
-        report: connection for the report.
-        parent_pid: of the process which started this one.
+        target: task of the process.
+        kwargs: keyword arguments of ``target``.
+        heartbeat: counters that the parent watches.
+        report: connection to the parent, for a traceback.
+        parent_pid: id of the parent process.
     """
-    # What a fork brought along belongs to the parent. Collecting it here would run destructors for
-    # threads and devices which this process does not have, and copy the memory which is shared.
+    global _own_heartbeat
+    # A fork inherits the parent's garbage. Collecting it here would run destructors for threads
+    # and devices that this process does not have, and copy shared memory pages.
     gc.freeze()
     gc.enable()
+    _own_heartbeat = heartbeat
     _clean_ups.clear()
     _prepare_signals(report)
     threading.Thread(target=_end_with_parent, args=(parent_pid,), daemon=True).start()
@@ -126,11 +139,27 @@ def run_child(
             clean_up()
     finally:
         if code is not None:
-            _leave(code)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)  # Queues whose reader is gone would keep the process alive.
+
+
+def _prepare_signals(report: Any) -> None:
+    """Leave Ctrl-C to the parent, and send tracebacks of crashes and of stalls to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    faulthandler.enable(file=report.fileno())
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, file=report.fileno())
+
+
+def _exit_on_signal(number: int, frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)  # A second one must not interrupt the cleaning up.
+    sys.exit(128 + number)
 
 
 def _report_and_close(report: Any, error: BaseException) -> None:
-    """Say what happened; the end of the report says to the parent that there is no more to come."""
+    """Send the traceback; the end of the stream tells the parent that it is complete."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     with suppress(OSError):
         os.write(report.fileno(), text.encode()[-_REPORT_LIMIT:])
@@ -139,26 +168,6 @@ def _report_and_close(report: Any, error: BaseException) -> None:
         faulthandler.unregister(signal.SIGUSR1)
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     report.close()
-
-
-def _leave(code: int) -> None:
-    """End at once: queues to a parent which reads no more would keep the process."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _prepare_signals(report: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends the others.
-    signal.signal(signal.SIGTERM, _exit_on_signal)
-    faulthandler.enable(file=report.fileno())
-    if hasattr(signal, "SIGUSR1"):
-        faulthandler.register(signal.SIGUSR1, file=report.fileno())
-
-
-def _exit_on_signal(number: int, frame: Any) -> None:
-    signal.signal(number, signal.SIG_IGN)  # Once is enough: the rest is cleaning up.
-    sys.exit(128 + number)
 
 
 def _end_with_parent(parent_pid: int) -> None:

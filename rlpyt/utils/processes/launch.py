@@ -1,8 +1,9 @@
-"""How processes are started, and which CPUs they may use."""
+"""How processes start: start method, shared memory, OpenMP threads, CPU affinity, ``torchrun``."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing as mp
 import os
 import sys
@@ -19,17 +20,20 @@ import torch
 
 START_METHOD_VARIABLE = "RLPYT_START_METHOD"
 
-_PAUSE_HARD = 2  # omp_pause_hard of OpenMP 5.0.
+_OMP_PAUSE_HARD = 2  # Constant omp_pause_hard of OpenMP 5.0.
 
-_sharing: ContextVar[str | None] = ContextVar("start method of processes to share with")
+_memory_start_method: ContextVar[str | None] = ContextVar("start method to make shared memory for")
+
+
+# --- Start methods --------------------------------------------------------------------------------
 
 
 def default_start_method() -> str:
-    """The start method where nobody asks for one: as the environment says, or else as is usual.
+    """Return the start method for users who choose none: ``RLPYT_START_METHOD``, or the usual one.
 
     Processes fork on Linux, which hands them everything without pickling, and are spawned on other
-    systems, whose libraries do not survive a fork. Python's own default, which differs between its
-    versions, plays no part.
+    systems, whose libraries do not survive a fork. Python's own default is ignored, since it
+    differs between versions.
     """
     chosen = os.environ.get(START_METHOD_VARIABLE)
     if chosen:
@@ -38,7 +42,7 @@ def default_start_method() -> str:
 
 
 def get_context(start_method: str | None = None) -> Any:
-    """The module-like object which makes processes, locks and queues for one start method.
+    """Return the multiprocessing context, which makes processes and locks for one start method.
 
     Args:
         start_method: "fork", "forkserver" or "spawn"; None for :func:`default_start_method`.
@@ -60,63 +64,86 @@ def _checked(start_method: str, name: str) -> str:
 
 @contextmanager
 def shared_memory_for(start_method: str) -> Iterator[None]:
-    """Make shared arrays such that processes started by ``start_method`` can be handed them."""
-    token = _sharing.set(start_method)
+    """Make shared arrays that processes started by ``start_method`` can be handed."""
+    token = _memory_start_method.set(start_method)
     try:
         yield
     finally:
-        _sharing.reset(token)
+        _memory_start_method.reset(token)
 
 
-def shared_memory_start_method() -> str | None:
-    """The start method to make shared arrays for, where somebody has chosen one."""
-    return _sharing.get(None) or os.environ.get(START_METHOD_VARIABLE) or None
-
-
-class TorchrunRanks(NamedTuple):
-    """Which of the processes that ``torchrun`` started this one is; local: on this machine."""
-
-    rank: int
-    world_size: int
-    local_rank: int
-    local_world_size: int
-
-
-def torchrun_ranks() -> TorchrunRanks | None:
-    """The place which ``torchrun`` or a launcher like it gave this process; None without one."""
-    if "MASTER_ADDR" not in os.environ:
-        return None
-    try:
-        rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    except KeyError:
-        return None
-    return TorchrunRanks(
-        rank,
-        world_size,
-        int(os.environ.get("LOCAL_RANK", rank)),
-        int(os.environ.get("LOCAL_WORLD_SIZE", world_size)),
-    )
+def shared_memory_start_method() -> str:
+    """Return the start method to make shared arrays for."""
+    chosen = _memory_start_method.get(None) or os.environ.get(START_METHOD_VARIABLE)
+    # With allow_none, since without it the question would settle Python's default.
+    return chosen or mp.get_start_method(allow_none=True) or default_start_method()
 
 
 def start_process(process: Any) -> None:
-    """Start a process, without Python's warning that forking a process with threads is a risk.
+    """Start a process in a state that survives a fork.
 
-    The threads are those of numerical libraries, which wait for work and hold no lock. A child
-    makes its own, unless it inherits the record of those which it does not have.
+    Python warns that a fork of a process with threads is a risk. Those threads are of numerical
+    libraries, wait for work and hold no lock. A child makes its own, unless it inherits the record
+    of threads that it does not have. Its garbage collection begins switched off, see
+    :func:`~rlpyt.utils.processes.child.run_child`.
     """
     release_openmp_threads()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
-        process.start()
+    collects_garbage = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
+            process.start()
+    finally:
+        if collects_garbage:
+            gc.enable()
+
+
+def check_cuda_after_fork(start_method: str) -> None:
+    """Raise ``ValueError`` if processes started by ``start_method`` could not use CUDA any more."""
+    if torch.cuda.is_initialized() and start_method == "fork":
+        raise ValueError(
+            "CUDA was used in this process already, so that those which fork from it cannot "
+            "use it: pass start_method='spawn' to the runner"
+        )
+
+
+# --- Threads of OpenMP ----------------------------------------------------------------------------
+
+
+def release_openmp_threads() -> None:
+    """End the idle threads that GNU OpenMP keeps for this thread; it starts new ones when needed.
+
+    A forked process inherits the record of them, but not the threads, and its first computation
+    with several threads would wait for them for ever. Does nothing where the library cannot end
+    them.
+    """
+    library = gnu_openmp()
+    if library is not None:
+        library.omp_pause_resource_all(_OMP_PAUSE_HARD)
+
+
+@cache
+def gnu_openmp() -> Any:
+    """Return the GNU OpenMP library of torch or of the system; None if it cannot end threads."""
+    bundled = sorted(Path(torch.__file__).parent.glob("lib/libgomp*.so*"))
+    try:
+        library = ctypes.CDLL(str(bundled[0]) if bundled else None)
+    except (OSError, TypeError):  # Windows has no handle of everything that is loaded.
+        return None
+    return library if hasattr(library, "omp_pause_resource_all") else None
+
+
+# --- CPUs -----------------------------------------------------------------------------------------
 
 
 def use_batch_scheduling() -> None:
-    """Never take the CPU from a process which wakes this one, where the system knows how (Linux).
+    """Let this process never preempt the one that wakes it, where the system can (Linux).
 
-    A scheduler likes to run at once who is woken. Where a sampler and its workers share CPUs, the
-    first worker that it releases would run in its place, while the others wait to be released
-    (measured with two CPUs: 6 to 19% of what a GpuSampler samples). Does nothing where somebody
-    chose another scheduling policy than that of all processes.
+    Schedulers like to run a woken process at once. Where a sampler and its workers share CPUs, the
+    first worker that it releases would run in its place while the others wait to be released
+    (measured with two CPUs: 6 to 19% of a GpuSampler's speed). Keeps any scheduling policy that the
+    user chose.
     """
     if not hasattr(os, "SCHED_BATCH"):
         return
@@ -126,21 +153,21 @@ def use_batch_scheduling() -> None:
 
 
 def can_be_pinned() -> bool:
-    """Whether this system lets a process choose its CPUs; macOS does not."""
+    """Return whether this system lets a process choose its CPUs; macOS does not."""
     return hasattr(psutil.Process, "cpu_affinity")
 
 
 def pin_process(cpus: Sequence[int]) -> None:
-    """Let this process, all its threads, and those it starts, run on ``cpus`` only.
+    """Let this process, all its threads, and the processes it starts, run on ``cpus`` only.
 
     Raises:
-        ValueError: if there are none, or one of them does not exist or is not allowed.
+        ValueError: if ``cpus`` is empty, or one of them does not exist or is not allowed.
     """
     wanted = sorted({int(cpu) for cpu in cpus})
     if not wanted:
         raise ValueError("cpus is empty: name at least one, or leave the affinity alone")
     check_cpus(wanted)
-    _pinned_to(wanted)
+    _pin_main_thread(wanted)
     if hasattr(os, "sched_setaffinity"):
         for thread in psutil.Process().threads():
             with suppress(ProcessLookupError):  # It may have ended meanwhile.
@@ -150,14 +177,14 @@ def pin_process(cpus: Sequence[int]) -> None:
 def check_cpus(cpus: Sequence[int]) -> None:
     """Raise ``ValueError`` if a process could not be pinned to ``cpus``; changes nothing.
 
-    The CPUs this process is pinned to at present do not matter: its children may use others.
+    The CPUs that this process is pinned to now do not matter: its children may use others.
     """
     if not cpus or not can_be_pinned():
         return
     wanted = sorted({int(cpu) for cpu in cpus})
     before = psutil.Process().cpu_affinity()
-    is_possible = _pinned_to(wanted)
-    _pinned_to(before)
+    is_possible = _pin_main_thread(wanted)
+    _pin_main_thread(before)
     if not is_possible:
         raise ValueError(
             f"CPUs {wanted} are named in the affinity, but this process may not use all of them "
@@ -166,8 +193,8 @@ def check_cpus(cpus: Sequence[int]) -> None:
         )
 
 
-def _pinned_to(cpus: Sequence[int]) -> bool:
-    """Pin the main thread of this process; False if the system does not allow all of the CPUs."""
+def _pin_main_thread(cpus: Sequence[int]) -> bool:
+    """Return False if the system does not allow all of the CPUs."""
     process = psutil.Process()
     try:
         process.cpu_affinity(list(cpus))
@@ -176,25 +203,23 @@ def _pinned_to(cpus: Sequence[int]) -> bool:
     return set(process.cpu_affinity()) == set(cpus)
 
 
-def release_openmp_threads() -> None:
-    """End the idle threads which the OpenMP of GNU keeps for this thread; it makes new ones itself.
-
-    A process which forks from this one inherits the record of them, but not the threads: its first
-    computation with several threads would wait for them for ever. Does nothing where the library
-    cannot do so, as that of torch 1.13: processes which compute with several threads have to be
-    spawned there, if this one has done so before.
-    """
-    library = gnu_openmp()
-    if library is not None:
-        library.omp_pause_resource_all(_PAUSE_HARD)
+# --- Processes started by torchrun ----------------------------------------------------------------
 
 
-@cache
-def gnu_openmp() -> Any:
-    """The library, of torch or of the system; None if there is none which can end its threads."""
-    bundled = sorted(Path(torch.__file__).parent.glob("lib/libgomp*.so*"))
-    try:
-        library = ctypes.CDLL(str(bundled[0]) if bundled else None)
-    except (OSError, TypeError):  # Windows has no handle of everything that is loaded.
+class TorchrunRanks(NamedTuple):
+    """Rank of this process among those that ``torchrun`` started; local: on this machine."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+
+
+def torchrun_ranks() -> TorchrunRanks | None:
+    """Return the ranks that ``torchrun`` or a similar launcher gave this process; None without."""
+    if not {"MASTER_ADDR", "RANK", "WORLD_SIZE"} <= os.environ.keys():
         return None
-    return library if hasattr(library, "omp_pause_resource_all") else None
+    rank, world_size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+    local_rank = os.environ.get("LOCAL_RANK", rank)
+    local_world_size = os.environ.get("LOCAL_WORLD_SIZE", world_size)
+    return TorchrunRanks(int(rank), int(world_size), int(local_rank), int(local_world_size))

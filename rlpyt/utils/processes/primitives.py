@@ -1,7 +1,6 @@
-"""Where processes wait for each other: semaphores, a barrier and a queue, watched by a pool.
+"""Semaphore, barrier and queue whose waits notice a failure of the processes.
 
-Whoever made the pool notices while it waits that a process died. In the processes of the pool the
-same objects just wait.
+The process that made the supervisor notices it; in the others the same objects just wait.
 """
 
 from __future__ import annotations
@@ -10,30 +9,15 @@ import pickle
 import queue
 from typing import Any
 
-from rlpyt.utils.processes.supervisor import POLL_S, Supervisor
+from rlpyt.utils.processes.supervisor import Supervisor
 
 
-class _Watched:
-    """Knows the pool, in the process which made it."""
-
-    supervisor: Supervisor | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "supervisor": None}
-
-    def _wait_for(self, acquire: Any, released_by: int | None = None) -> None:
-        if self.supervisor is None:
-            acquire(True, None)
-        elif not acquire(True, POLL_S):
-            self.supervisor.wait_for(acquire, released_by)
-
-
-class Semaphore(_Watched):
-    """A semaphore, at 0 in the beginning.
+class Semaphore:
+    """Semaphore that starts at 0.
 
     Args:
-        supervisor: whose processes are on the other side.
-        released_by: index of the process which releases it; None if this process does.
+        supervisor: supervisor of the processes on the other side.
+        released_by: index of the process that releases it; None if this process does.
     """
 
     def __init__(self, supervisor: Supervisor, released_by: int | None = None) -> None:
@@ -42,13 +26,13 @@ class Semaphore(_Watched):
         self._semaphore = supervisor.context.Semaphore(0)
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
-        """Take one unit, waiting for it as long as it takes.
+        """Take one unit; without ``timeout``, wait for as long as the processes are well.
 
         Raises:
-            WorkerError: if a process of the pool failed meanwhile.
+            WorkerError: if a process failed meanwhile.
         """
         if block and timeout is None:
-            self._wait_for(self._semaphore.acquire, self._released_by)
+            self.supervisor.wait_for(self._semaphore.acquire, self._released_by)
             return True
         taken: bool = self._semaphore.acquire(block, timeout)
         return taken
@@ -58,15 +42,17 @@ class Semaphore(_Watched):
         self._semaphore.release()
 
 
-class Barrier(_Watched):
-    """A barrier: everyone waits until all have come; again and again.
+class Barrier:
+    """Barrier that all parties pass together, any number of times.
 
-    Two gates are used in turn. A gate is used again only after everyone has come to the other one,
-    so nobody is left at it, and nobody can slip through with the unit of another.
+    Unlike the barrier of ``multiprocessing`` it can be passed without waiting, its waits can be
+    interrupted without breaking it, and it costs two semaphore operations for each process. Two
+    gates are used in turn: one is used again only after all parties have arrived at the other, so
+    none is left behind at it, and none can slip through with the unit of another.
 
     Args:
-        supervisor: of all parties but this process.
-        parties: how many meet.
+        supervisor: supervisor of all parties but this process.
+        parties: number of processes that meet.
     """
 
     def __init__(self, supervisor: Supervisor, parties: int) -> None:
@@ -75,59 +61,57 @@ class Barrier(_Watched):
         context = supervisor.context
         self._lock = context.Lock()
         self._gates = (context.Semaphore(0), context.Semaphore(0))
-        self._counts = context.RawArray("l", 2)  # Who waits now; meetings so far.
+        self._counts = context.RawArray("l", 2)  # Parties that wait now, generation.
 
     @property
     def n_waiting(self) -> int:
-        """How many have come to the next meeting."""
+        """Number of parties that have arrived for the next passage."""
         return int(self._counts[0])
 
     @property
     def generation(self) -> int:
-        """How often all have come."""
+        """Number of times that all parties have passed."""
         return int(self._counts[1])
 
     def wait(self) -> None:
-        """Wait for all others.
+        """Arrive, and wait for all other parties.
 
         Raises:
-            WorkerError: if a process of the pool failed meanwhile.
+            WorkerError: if a process failed meanwhile.
         """
-        gate = self._count_in()
+        gate = self.arrive()
         if gate is not None:
-            self._wait_for(gate.acquire)
+            self.supervisor.wait_for(gate.acquire)
 
-    def arrive(self) -> None:
-        """Come, and go on at once: the others need not wait for this process any more."""
-        self._count_in()
+    def arrive(self) -> Any:
+        """Arrive without waiting: the other parties need not wait for this process any more.
 
-    def _count_in(self) -> Any:
-        """Count this process; return where to wait, or None after opening for the others."""
-        self._wait_for(self._lock.acquire)
+        Returns:
+            The semaphore that opens when all have arrived; None if this process was the last.
+        """
+        self.supervisor.wait_for(self._lock.acquire)
         try:
-            gate = self._gates[self._counts[1] % 2]
+            gate = self._gates[self.generation % 2]
             self._counts[0] += 1
-            is_last = self._counts[0] == self.parties
-            if is_last:
-                self._counts[0] = 0
-                self._counts[1] += 1
+            if self.n_waiting < self.parties:
+                return gate
+            self._counts[0] = 0
+            self._counts[1] += 1
         finally:
             self._lock.release()
-        if not is_last:
-            return gate
         for _ in range(self.parties - 1):
             gate.release()
         return None
 
 
-class CountedQueue(_Watched):
-    """A queue into which processes put, and whose reader knows how many items are on their way.
+class CountedQueue:
+    """Queue of many writers and one reader, who knows how many items are on their way.
 
     An item is counted before it is sent, so one that was put before a :class:`Barrier` is never
     missed after it: ``get(block=False)`` waits for it.
 
     Args:
-        supervisor: whose processes put; this process gets.
+        supervisor: supervisor of the processes that put; this process gets.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -137,16 +121,6 @@ class CountedQueue(_Watched):
         self._n_put = supervisor.context.RawValue("l", 0)
         self._n_got = 0
 
-    @property
-    def n_put(self) -> int:
-        """Items that were ever put."""
-        return int(self._n_put.value)
-
-    @property
-    def n_got(self) -> int:
-        """Items that were taken."""
-        return self._n_got
-
     def put(self, item: Any) -> None:
         """Send an item.
 
@@ -154,7 +128,7 @@ class CountedQueue(_Watched):
             TypeError: if it does not pickle.
         """
         try:
-            # Here, since the thread of the queue would drop it, and the reader wait for ever.
+            # Here, since the queue's own thread would drop it, and the reader wait for ever.
             data = pickle.dumps(item)
         except Exception as error:
             raise TypeError(
@@ -166,38 +140,36 @@ class CountedQueue(_Watched):
         self._queue.put(data)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the next item.
+        """Take the next item; without ``timeout``, wait for as long as the processes are well.
 
         Raises:
-            queue.Empty: unless ``block``, if none was put that was not taken yet.
-            WorkerError: if a process of the pool failed while this one waited.
+            queue.Empty: unless ``block``, if all items that were put have been taken.
+            WorkerError: if a process failed meanwhile.
         """
-        if not block and self._n_got >= self.n_put:
+        if not block and self._n_got >= self._n_put.value:
             raise queue.Empty
         if timeout is None:
-            return self._get(1)[0]
+            return self._take(1)[0]
         data = self._queue.get(True, timeout)
         self._n_got += 1
         return pickle.loads(data)
 
     def get_all(self) -> list[Any]:
-        """Take everything that was put by now.
+        """Take all items that have been put by now.
 
         Raises:
-            WorkerError: if a process of the pool failed while this one waited.
+            WorkerError: if a process failed meanwhile.
         """
-        n = self.n_put - self._n_got
-        return self._get(n) if n > 0 else []
+        n = self._n_put.value - self._n_got
+        return self._take(n) if n > 0 else []
 
-    def _get(self, n: int) -> list[Any]:
-        def receive() -> list[bytes]:
-            return [self._queue.get() for _ in range(n)]
-
-        data = receive() if self.supervisor is None else self.supervisor.call(receive)
+    def _take(self, n: int) -> list[Any]:
+        # The whole of it in a thread: a writer may die in the middle of an item.
+        data = self.supervisor.call(lambda: [self._queue.get() for _ in range(n)])
         self._n_got += n
         return [pickle.loads(item) for item in data]
 
     def close(self) -> None:
-        """Let go of the queue; the reader calls it when nobody puts any more."""
+        """Let go of the queue, when no process puts items any more."""
         self._queue.close()
         self._queue.cancel_join_thread()

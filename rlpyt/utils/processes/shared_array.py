@@ -1,6 +1,6 @@
-"""Arrays whose memory processes share, for each way to start a process.
+"""Arrays in memory that processes share, for each start method.
 
-Everything here is public through :mod:`rlpyt.utils.buffer`.
+All names here are public in :mod:`rlpyt.utils.buffer`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-import multiprocessing as mp
 from collections.abc import Sequence
 from multiprocessing.context import assert_spawning
 from multiprocessing.sharedctypes import RawArray
@@ -16,38 +15,44 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.processes.launch import default_start_method, shared_memory_start_method
+from rlpyt.utils.processes.launch import shared_memory_start_method
 from rlpyt.utils.types import NDArray
 
 
 def np_mp_array(shape: int | Sequence[int], dtype: Any) -> NDArray:
-    """Make an array of zeros whose memory is shared with the processes started afterwards.
+    """Return an array of zeros whose memory is shared with the processes started afterwards.
 
     Where processes start by fork it is a plain array over an anonymous mapping: not limited by the
     size of /dev/shm, and no memory is taken before it is written. Otherwise it is a
     :class:`np_mp_array_spawn`, to be passed as an argument to the process.
+
+    Args:
+        shape: shape of the array.
+        dtype: data type, as for numpy.
     """
-    # Only look: asking for the method without allow_none would settle it for the whole program.
-    start_method = shared_memory_start_method() or mp.get_start_method(allow_none=True)
-    if (start_method or default_start_method()) != "fork":
+    if shared_memory_start_method() != "fork":
         return np_mp_array_spawn(shape, dtype)
     return np.ndarray(shape, dtype, buffer=mmap.mmap(-1, _n_bytes(shape, dtype)))
 
 
 def _n_bytes(shape: int | Sequence[int], dtype: Any) -> int:
-    """Size of an array in memory, at least one byte: there is no empty shared memory."""
+    """Return the size in memory, at least one byte: there is no empty shared memory."""
     n_elements = shape if isinstance(shape, int) else math.prod(shape)
     return max(1, n_elements * int(np.dtype(dtype).itemsize))
 
 
 class np_mp_array_spawn(np.ndarray):
-    """An array which a process start by spawn or forkserver hands over without copying it.
+    """Array that the start of a process by spawn or forkserver hands over without a copy.
 
-    It can be pickled only as part of a process start; that includes views of it.
+    It can be pickled only as part of a process start; so can views of it.
 
     Args:
-        shape, dtype, offset, strides, order: As for ``numpy.ndarray``.
-        buffer: Shared ctypes array, by default a new one of zeros.
+        shape: shape of the array, as for ``numpy.ndarray``.
+        dtype: data type of the elements, as for ``numpy.ndarray``.
+        buffer: shared ctypes array; None for a new one of zeros.
+        offset: bytes before the first element, as for ``numpy.ndarray``.
+        strides: bytes between elements along each axis, as for ``numpy.ndarray``.
+        order: "C" or "F", memory layout, as for ``numpy.ndarray``.
     """
 
     _shmem: Any
@@ -80,7 +85,7 @@ class np_mp_array_spawn(np.ndarray):
         return type(self), (self.shape, self.dtype, self._shmem, offset, self.strides, order)
 
     def _offset(self) -> int | None:
-        """Where the first element is in the shared block, in bytes; None if it is not there."""
+        """Return the place of the first element in the shared block, in bytes; None if outside."""
         if self._shmem is None:
             return None
         offset = self.ctypes.data - ctypes.addressof(self._shmem)

@@ -1,93 +1,102 @@
-"""Processes which work for this one, watched so that none of them can make it wait for ever."""
+"""The parent's side: starts processes, watches them, raises the first error, and ends them."""
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import util
+from multiprocessing import connection, util
 from typing import Any, TypeVar
 
-from rlpyt.utils.processes.child import TERMINATE_S, Heartbeat, run_child
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import TERMINATE_S, Heartbeat, is_connection_error, run_child
 from rlpyt.utils.processes.launch import get_context, start_process
 
-# How long the death of a process may go unnoticed, in seconds.
-POLL_S = 0.2
-# How long processes may take to end, once asked to.
-QUIT_S = 10.0
-
+POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
+QUIT_S = 10.0  # Seconds that processes get to end by themselves, once their work is done.
+# Grace periods before the main thread is interrupted, and before the program is ended.
+_GRACE_S, _FORCE_S = 1.0, 4.0
 
 T = TypeVar("T")
 
 
 class WorkerError(RuntimeError):
-    """A process of the run died, failed, or gave no sign of life; shows its own traceback."""
+    """A process died, raised or sent no heartbeat; shows the traceback of that process."""
 
 
-@dataclass
+@dataclass(eq=False)
 class ChildProcess:
-    """One process of a pool."""
+    """A process, seen from its parent.
+
+    Attributes:
+        process: process object of multiprocessing.
+        label: name in errors.
+        heartbeat: counters written by the process.
+        report: connection over which the process sends its traceback.
+        text: traceback received so far.
+    """
 
     process: Any
     label: str
-    report: Any  # connection: what it says when it fails
     heartbeat: Heartbeat
+    report: Any
     text: str = ""
-    has_closed: bool = False  # its report: it will say no more
+    _has_reported: bool = False
+    _lock: Any = field(default_factory=threading.Lock)
 
     def has_ended(self) -> bool:
-        """Whether it works no more; it may still be alive to clean up."""
+        """Return whether the process works no more, though it may still clean up."""
         self.read_report()
-        return self.has_closed or not self.process.is_alive()
+        return self._has_reported or not self.process.is_alive()
 
     def read_report(self) -> None:
-        """Take what has been reported so far; the process may still be alive."""
-        while True:
-            try:
-                data = os.read(self.report.fileno(), 1 << 16)
-            except (BlockingIOError, OSError):
-                return
-            if not data:
-                self.has_closed = True
-                return
-            self.text += data.decode(errors="replace")
+        """Receive what was reported so far, without waiting."""
+        with self._lock:
+            while True:
+                try:
+                    data = os.read(self.report.fileno(), 1 << 16)
+                except OSError:  # There is no more for now, or the connection has been closed.
+                    return
+                self.text += data.decode(errors="replace")
+                if not data:
+                    self._has_reported = True
+                    return
 
     def describe(self) -> str:
-        """Who it is, and what it was doing."""
+        """Return label and process id, and the environment at work."""
         place = self.heartbeat.values[Heartbeat.PLACE]
         doing = f", busy with environment {place}," if place >= 0 else ""
         return f"{self.label}, process {self.process.pid}{doing}"
 
+    def error(self) -> WorkerError:
+        """Return the error of a process that ended too early."""
+        deadline = time.monotonic() + TERMINATE_S
+        self.process.join(TERMINATE_S)
+        # Another thread may have seen the end first, and note the exit code a little later.
+        while self.process.exitcode is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.read_report()
+        report = f":\n{self.text}" if self.text else " without a traceback"
+        return WorkerError(f"{self.describe()} {_describe_exit(self.process.exitcode)}{report}")
 
-@dataclass
-class StallDetector:
-    """Who has given no sign of life, since when."""
-
-    at: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    since: dict[int, float] = field(default_factory=dict)
-
-    def longest(
-        self, members: Iterable[tuple[int, ChildProcess]], start: float
-    ) -> tuple[int, float]:
-        """Index of the member which was silent for the longest, and for how many seconds."""
-        now = time.monotonic()
-        for i, member in members:
-            steps, is_busy, place, begun = member.heartbeat.values
-            at = (steps, place, begun)
-            if self.at.setdefault(i, at) != at or not is_busy:
-                self.at[i], self.since[i] = at, now
-        silent = [(now - self.since.get(i, start), i) for i, _ in members]
-        seconds, i = max(silent, default=(0.0, -1))
-        return i, seconds
+    def stack(self) -> str:
+        """Ask a living process for its stack; empty if it does not answer."""
+        if hasattr(signal, "SIGUSR1") and self.process.is_alive():
+            os.kill(self.process.pid, signal.SIGUSR1)  # Its faulthandler writes the traceback.
+            deadline = time.monotonic() + TERMINATE_S
+            while time.monotonic() < deadline and not self.text.endswith("\n"):
+                time.sleep(0.05)
+                self.read_report()
+        return self.text
 
 
-def describe_exit(code: int | None) -> str:
-    """How a process ended, by its exit code; None if it is still alive."""
+def _describe_exit(code: int | None) -> str:
     if code is None:
         return "failed and hangs while it cleans up"
     if code >= 0:
@@ -97,19 +106,54 @@ def describe_exit(code: int | None) -> str:
     return f"was ended by {name}{out_of_memory}"
 
 
+class StallDetector:
+    """Finds the process that has been busy without a heartbeat for longer than the time limit.
+
+    Args:
+        children: processes that are waited for.
+        limit_s: seconds between two heartbeats; None for no limit.
+    """
+
+    def __init__(self, children: Sequence[ChildProcess], limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        now = time.monotonic()
+        self._last = {child: (tuple(child.heartbeat.values), now) for child in children}
+
+    def find(self) -> ChildProcess | None:
+        """Return the process that has stalled for the longest, None if there is none."""
+        if self._limit_s is None or not self._last:
+            return None
+        now = time.monotonic()
+        for child, (before, _) in self._last.items():
+            values = tuple(child.heartbeat.values)
+            if values != before or not values[Heartbeat.BUSY]:
+                self._last[child] = values, now
+        child, (_, since) = min(self._last.items(), key=lambda item: item[1][1])
+        return child if now - since > self._limit_s else None
+
+
 class Supervisor:
     """Starts processes, watches them whenever this process waits for them, and ends them.
 
-    A process which raises, is killed or crashes makes the next wait raise :class:`WorkerError` with
-    its traceback, and so does one which gives no sign of life within the time limit; the others are
-    ended first. Ctrl-C interrupts this process only. Whichever way this process ends, so do
-    the others.
+    If a process raises, crashes, is killed or sends no heartbeat within the time limit, the next
+    wait of this process ends the others and raises :class:`WorkerError` with its traceback.
+    :meth:`watch` does so from a thread, for a process that is busy in a loop of its own. Ctrl-C
+    interrupts this process only. Whichever way this process ends, so do the others.
+
+    Pickled into another process, a supervisor is a placeholder whose waits watch nothing.
 
     Args:
-        start_method: "fork", "forkserver" or "spawn"; None for the usual one of the system.
-        time_limit_s: between two signs of life of a process that others wait for; None for no
-            limit.
-        limit_name: the argument of the user which that is.
+        start_method: "fork", "forkserver" or "spawn"; None for the default of the system.
+        time_limit_s: seconds between two heartbeats of a busy process; None for no limit.
+        limit_name: name of the user's argument for that limit, for errors.
+
+    Attributes:
+        context: multiprocessing context of the start method.
+        children: processes, in the order of their start.
+        is_over: whether the processes have been ended.
+
+    Raises:
+        ValueError: if ``time_limit_s`` is not positive.
     """
 
     def __init__(
@@ -119,18 +163,21 @@ class Supervisor:
         limit_name: str = "worker_timeout_s",
     ) -> None:
         if time_limit_s is not None and time_limit_s <= 0:
-            raise ValueError(f"the time limit is {time_limit_s} s: give more than 0, or None")
+            raise ValueError(f"{limit_name} is {time_limit_s} s: give more than 0, or None")
         self.context = get_context(start_method)
         self.time_limit_s, self.limit_name = time_limit_s, limit_name
         self.children: list[ChildProcess] = []
         self.is_over = False
         self._pid = os.getpid()
-        # Before Python waits for its children at exit. The pool is not referred to, but its list.
-        self._finalizer = util.Finalize(self, _end, (self.children, self._pid), exitpriority=100)
+        self._thread: threading.Thread | None = None
+        self._stop_thread = threading.Event()
+        self._cause: WorkerError | None = None
+        self._has_interrupted = self._detects_stalls = False
+        # Runs before Python waits for its children at exit; does not keep the supervisor alive.
+        util.Finalize(self, _end, (self.children, self._pid), exitpriority=100)
 
-    def heartbeat(self) -> Heartbeat:
-        """A new sign, to be handed to a process and to :meth:`start`."""
-        return Heartbeat(self.context)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_pid": self._pid}
 
     def start(
         self,
@@ -139,28 +186,23 @@ class Supervisor:
         label: str,
         heartbeat: Heartbeat | None = None,
     ) -> Any:
-        """Start ``target(**kwargs)`` in a process.
+        """Start ``target(**kwargs)`` in a process, and return the process.
 
         Args:
-            target: what the process does.
-            kwargs: for it; they must pickle unless processes fork.
-            label: names the process in errors.
-            heartbeat: its sign of life, if ``target`` uses one.
-
-        Returns:
-            The process.
+            target: task of the process.
+            kwargs: keyword arguments of ``target``; they must pickle unless processes fork.
+            label: name of the process in errors.
+            heartbeat: counters of the process, if the caller wants to read them too.
         """
-        heartbeat = heartbeat or self.heartbeat()
+        heartbeat = heartbeat or Heartbeat(self.context)
         heartbeat.resume()
         reader, writer = self.context.Pipe(duplex=False)
-        process = self.context.Process(
-            target=run_child, args=(target, kwargs, writer, os.getpid()), name=label
-        )
-        with _no_garbage_collection():
-            start_process(process)
+        args = (target, kwargs, heartbeat, writer, os.getpid())
+        process = self.context.Process(target=run_child, args=args, name=label)
+        start_process(process)
         writer.close()
         os.set_blocking(reader.fileno(), False)
-        self.children.append(ChildProcess(process, label, reader, heartbeat))
+        self.children.append(ChildProcess(process, label, heartbeat, reader))
         return process
 
     # --- Waiting -----------------------------------------------------------------------------
@@ -171,73 +213,55 @@ class Supervisor:
         """Wait until ``acquire(True, timeout)`` returns True, and watch the processes meanwhile.
 
         Args:
-            acquire: of a semaphore or the like.
-            released_by: index of the process which is waited for, if it is a single one.
+            acquire: method of a semaphore, or a function like it.
+            released_by: index of the process that is waited for; None for all of them.
 
         Raises:
             WorkerError: if a process failed.
         """
-        if os.getpid() != self._pid:  # In a process which was forked: another watches that one.
+        if acquire(True, POLL_S):
+            return
+        if os.getpid() != self._pid:
             acquire(True, None)
             return
         try:
-            self._wait(acquire, released_by)
+            awaited = self.children if released_by is None else [self.children[released_by]]
+            stalls = StallDetector(awaited, self.time_limit_s)
+            self.check(stalls)
+            while not acquire(True, POLL_S):
+                self.check(stalls)
         except BaseException:
-            self.terminate()  # Whoever is interrupted here has lost count of the others.
+            self.terminate()  # An interrupted wait has lost count of what the others do.
             raise
 
-    def _wait(self, acquire: Callable[[bool, float | None], bool], released_by: int | None) -> None:
-        silence, start = StallDetector(), time.monotonic()
-        while not acquire(True, POLL_S):
-            self.check()
-            if self.time_limit_s is None:
-                continue
-            members = list(enumerate(self.children))
-            if released_by is not None:
-                members = [members[released_by]]
-            i, seconds = silence.longest(members, start)
-            if seconds > self.time_limit_s:
-                self._fail_silent(self.children[i])
-
     def call(self, blocking: Callable[[], T]) -> T:
-        """Do what waits for a process and cannot be told for how long, such as to read a message.
+        """Return ``blocking()``, called in a thread while this one watches the processes.
 
-        A process which dies in the middle of one leaves its reader waiting for the rest, for ever.
-
-        Args:
-            blocking: done in a thread, while this one watches the processes.
+        For waits without a timeout, such as for the rest of a message whose sender may die.
 
         Raises:
             WorkerError: if a process failed.
         """
-        results: list[T] = []
-        errors: list[BaseException] = []
+        future: futures.Future[T] = futures.Future()
 
         def work() -> None:
             try:
-                results.append(blocking())
+                future.set_result(blocking())
             except BaseException as error:
-                errors.append(error)
+                future.set_exception(error)
 
-        def is_done(block: bool, timeout: float | None) -> bool:
-            thread.join(timeout)
-            return not thread.is_alive()
-
-        thread = threading.Thread(target=work, name="exchange with a process", daemon=True)
-        thread.start()
-        self.wait_for(is_done)
-        if errors:
-            raise errors[0]
-        return results[0]
+        threading.Thread(target=work, name="exchange with a process", daemon=True).start()
+        self.wait_for(lambda block, timeout: bool(futures.wait([future], timeout).done))
+        return future.result()
 
     @contextmanager
     def task(self) -> Iterator[None]:
-        """For what this process and the others do together: broken off, it ends the others.
+        """Do something together with all processes; if it breaks off, end them.
 
-        They would wait for the rest of it, and could not be told what to do next.
+        They would wait for the rest of it, and could not be given another task.
 
         Raises:
-            WorkerError: at the beginning, if a process is not alive any more.
+            WorkerError: at the beginning, if a process has failed.
         """
         self.check()
         try:
@@ -246,88 +270,147 @@ class Supervisor:
             self.terminate()
             raise
 
-    def check(self) -> None:
-        """Raise :class:`WorkerError` if a process is not alive any more."""
+    def check(self, stalls: StallDetector | None = None) -> None:
+        """End all processes and raise :class:`WorkerError` if one has failed.
+
+        Args:
+            stalls: detector of stalled processes; None to look only for those that have ended.
+        """
         if self.is_over:
             raise WorkerError("the processes have been shut down: initialize the sampler again")
-        dead = [member for member in self.children if member.has_ended()]
-        if dead:  # One which reports is more likely to be the cause than one which was ended.
-            self._fail(max(dead, key=lambda member: bool(member.text)))
+        failure = self._cause or self._find_failure(stalls)
+        if failure is not None:
+            self.terminate()
+            raise failure
 
-    def error_of(self, member: ChildProcess) -> WorkerError:
-        """What to raise for a process which ended too early."""
-        deadline = time.monotonic() + TERMINATE_S
-        member.process.join(TERMINATE_S)
-        # It may have ended already, while another thread which saw that has yet to note the code.
-        while member.process.exitcode is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        member.read_report()
-        end = describe_exit(member.process.exitcode)
-        report = f":\n{member.text}" if member.text else " without a traceback"
-        return WorkerError(f"{member.describe()} {end}{report}")
+    def _find_failure(self, stalls: StallDetector | None = None) -> WorkerError | None:
+        ended = [child for child in self.children if child.has_ended()]
+        if ended:  # One that reports is more likely to be the cause than one that was killed.
+            return max(ended, key=lambda child: bool(child.text)).error()
+        stalled = None if stalls is None else stalls.find()
+        return None if stalled is None else self._stall_error([stalled])
 
-    def stack_of(self, member: ChildProcess) -> str:
-        """Ask a process which is alive where it is; empty if it does not answer."""
-        if hasattr(signal, "SIGUSR1") and member.process.is_alive():
-            os.kill(member.process.pid, signal.SIGUSR1)  # Its faulthandler writes the traceback.
-            deadline = time.monotonic() + TERMINATE_S
-            while time.monotonic() < deadline and not member.text.endswith("\n"):
-                time.sleep(0.05)
-                member.read_report()
-        return member.text
-
-    def _fail(self, member: ChildProcess) -> None:
-        error = self.error_of(member)
-        self.terminate()
-        raise error
-
-    def _fail_silent(self, member: ChildProcess) -> None:
-        stack = self.stack_of(member)
-        who, limit = member.describe(), self.time_limit_s
-        self.terminate()
-        raise WorkerError(
-            f"{who} gave no sign of life for {limit:g} s. If what it does may take that long, "
-            f"choose a larger {self.limit_name}, or None. It was here:\n{stack}"
+    def _stall_error(self, stalled: Sequence[ChildProcess]) -> WorkerError:
+        who = "; ".join(child.describe() for child in stalled)
+        limit = "in time" if self.time_limit_s is None else f"for {self.time_limit_s:g} s"
+        stacks = "\n".join(f"{child.label} was here:\n{child.stack()}" for child in stalled)
+        return WorkerError(
+            f"{who} sent no heartbeat {limit}. If its work may take that long, pass a larger "
+            f"{self.limit_name}, or None.\n{stacks}"
         )
+
+    # --- Watching from a thread ----------------------------------------------------------------
+
+    def watch(self, detect_stalls: bool = False) -> None:
+        """Watch all processes from a thread from now on, whatever this process does.
+
+        After a failure the thread gives this process time to notice, then kills the other
+        processes, which breaks their connections to it, and then interrupts its main thread.
+
+        Args:
+            detect_stalls: whether a process that sends no heartbeat is a failure, too.
+        """
+        stalls = StallDetector(self.children, self.time_limit_s) if detect_stalls else None
+        is_main = threading.current_thread() is threading.main_thread()
+        self._detects_stalls = detect_stalls
+        self._thread = threading.Thread(
+            target=self._watch, args=(stalls, is_main), name="supervisor", daemon=True
+        )
+        self._thread.start()
+
+    def _watch(self, stalls: StallDetector | None, may_interrupt: bool) -> None:
+        sentinels = [child.process.sentinel for child in self.children]
+        while not self._stop_thread.is_set():
+            # With a timeout, since children of a process may keep its sentinel open.
+            connection.wait(sentinels, POLL_S)
+            cause = self._find_failure(stalls)
+            if cause is not None and not self._stop_thread.is_set():
+                self._cause = cause
+                self._make_main_thread_notice(may_interrupt)
+                return
+
+    def _make_main_thread_notice(self, may_interrupt: bool) -> None:
+        if self._stop_thread.wait(_GRACE_S):
+            return
+        for child in self.children:
+            child.process.kill()
+        if self._stop_thread.wait(_GRACE_S) or not may_interrupt:
+            return
+        self._has_interrupted = True
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        if not self._stop_thread.wait(_FORCE_S):
+            logger.log(f"ERROR: {self._cause}")
+            logger.log("ERROR: this process hangs, cannot be interrupted, and is ended.")
+            sys.stdout.flush()
+            os._exit(1)
+
+    def stop_watching(self) -> None:
+        """Stop the thread of :meth:`watch`: from now on processes may end."""
+        try:
+            self._stop_thread.set()
+            if self._thread is not None:
+                self._thread.join()
+        except KeyboardInterrupt:
+            if not self._has_interrupted:
+                raise
+            self._stop_thread.set()
+
+    def explain(self, error: BaseException | None) -> WorkerError | None:
+        """End all processes after ``error`` in this one, and return its cause in one of them.
+
+        Returns:
+            None if ``error`` is no consequence of another process's failure, or says so itself.
+        """
+        self.stop_watching()
+        if self._cause is None and is_connection_error(error):
+            self._cause = self._find_lost_peer()
+        self.terminate()
+        is_interrupt = isinstance(error, KeyboardInterrupt) and not self._has_interrupted
+        if self._cause is None or is_interrupt or isinstance(error, WorkerError):
+            return None
+        if not self._has_interrupted:
+            return self._cause
+        return WorkerError(f"{self._cause}\nThis process was interrupted then: see above where.")
+
+    def _find_lost_peer(self) -> WorkerError | None:
+        """Find the process that has died, or else those that keep all others waiting."""
+        deadline = time.monotonic() + _GRACE_S
+        while time.monotonic() < deadline:
+            failure = self._find_failure()
+            if failure is not None:
+                return failure
+            time.sleep(0.02)
+        busy = [child for child in self.children if child.heartbeat.values[Heartbeat.BUSY]]
+        return self._stall_error(busy) if busy and not self._detects_stalls else None
 
     # --- The end -----------------------------------------------------------------------------
 
     def join(self, timeout_s: float = QUIT_S) -> None:
-        """Wait for processes which were told to end, and force those which do not."""
+        """Wait for processes whose work is done, and terminate those that do not end."""
+        self.stop_watching()
         deadline = time.monotonic() + timeout_s
-        for member in self.children:
-            member.process.join(max(0.0, deadline - time.monotonic()))
+        for child in self.children:
+            child.process.join(max(0.0, deadline - time.monotonic()))
         self.terminate()
 
     def terminate(self) -> None:
         """End all processes: let them clean up, then kill them."""
         self.is_over = True
+        self._stop_thread.set()
         _end(self.children, self._pid)
 
 
-def _end(members: list[ChildProcess], pid: int) -> None:
+def _end(children: Sequence[ChildProcess], pid: int) -> None:
     if os.getpid() != pid:
         return
-    for end, seconds in (("terminate", TERMINATE_S), ("kill", TERMINATE_S)):
-        alive = [member for member in members if member.process.is_alive()]
-        for member in alive:
-            getattr(member.process, end)()
-        deadline = time.monotonic() + seconds
-        for member in alive:
-            member.process.join(max(0.0, deadline - time.monotonic()))
-    for member in members:
-        if not member.report.closed:
-            member.read_report()
-            member.report.close()
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Also a process which is forked in this context begins without."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    for end in ("terminate", "kill"):
+        alive = [child.process for child in children if child.process.is_alive()]
+        for process in alive:
+            getattr(process, end)()
+        deadline = time.monotonic() + TERMINATE_S
+        for process in alive:
+            process.join(max(0.0, deadline - time.monotonic()))
+    for child in children:
+        child.read_report()
+        child.report.close()
