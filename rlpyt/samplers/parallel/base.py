@@ -248,7 +248,7 @@ class ParallelSamplerBase(BaseSampler):
         self.traj_infos_queue = TrajInfoQueue(supervisor)
         self.eval_traj_infos_queue = TrajInfoQueue(supervisor)
         self.sync = AttrDict(stop_eval=supervisor.context.RawValue("b", False))
-        self._heartbeats = [supervisor.heartbeat() for _ in range(n_worker)]
+        self._heartbeats = [Heartbeat(supervisor.context) for _ in range(n_worker)]
         self._states = StateExchange(supervisor, n_worker)
         if self.eval_n_envs > 0:
             self.eval_max_T = self._eval_time_limit()
