@@ -147,10 +147,10 @@ class DecorrelatingStartCollector(BaseCollector):
             logger.log(f"Sampler decorrelating envs, max steps: {int(max_steps)}")
         n_steps = []
         for b in range(B):
-            seed = self.start_seed
-            rng = make_generator()
-            if seed is not None:
-                rng = np.random.default_rng([seed, self._env_rank(b)])
+            if self.start_seed is None:
+                rng = make_generator()
+            else:
+                rng = np.random.default_rng([self.start_seed, self._env_rank(b)])
             n_steps.append(1 + int(rng.random() * max_steps))
         return n_steps
 
