@@ -27,21 +27,21 @@ class Callback:
     """
 
     def on_start(self, runner: RunnerLike) -> None:
-        """Everything is initialized, nothing is sampled yet."""
+        """Called once everything is initialized, before anything is sampled."""
 
     def on_itr(
         self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
-        """An iteration has sampled, completing these trajectories, and learned."""
+        """Called after each iteration, with the trajectories that it completed."""
 
     def on_eval(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
-        """An evaluation has completed these trajectories."""
+        """Called after each evaluation, with the trajectories that it completed."""
 
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
-        """A row was logged, whose performance was measured on these trajectories."""
+        """Called after each log row, with the trajectories that performance was measured on."""
 
     def on_end(self, runner: RunnerLike) -> None:
-        """The run is over, completed, stopped or failed; nothing is shut down yet."""
+        """Called when the run is completed, stopped or failed, before anything is shut down."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to keep between iterations, for runs that are resumed."""

@@ -71,10 +71,16 @@ def nothing_starts(monkeypatch):
     ("RunnerCls", "affinity", "place"),
     [
         (MinibatchRl, PINNED, "affinity['workers_cpus']"),
+        (MinibatchRl, {"workers_cpus": [[0], [ABSENT, 0]]}, "affinity['workers_cpus']"),
         (MinibatchRlEval, {"master_cpus": [ABSENT]}, "affinity['master_cpus']"),
         (SyncRl, [{}, PINNED], "affinity[1]['workers_cpus']"),
         (SyncRlEval, [{}, {"master_cpus": [ABSENT]}], "affinity[1]['master_cpus']"),
         (AsyncRl, {**HALVES, "sampler": PINNED}, "affinity['sampler']['workers_cpus']"),
+        (
+            AsyncRl,
+            {"optimizer": [{"set_affinity": False, "cpus": [ABSENT]}], "sampler": PINNED},
+            "affinity['sampler']['workers_cpus']",
+        ),
         (AsyncRl, {**HALVES, "sampler": [{}, PINNED]}, "affinity['sampler'][1]['workers_cpus']"),
         (
             AsyncRlEval,

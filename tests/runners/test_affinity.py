@@ -1,7 +1,6 @@
-"""Affinities: refused as a whole before anything starts, and kept by every process of a run."""
+"""Affinities are kept by every process of a run; refusals are in test_refusals."""
 
 import os
-import re
 from collections import namedtuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from tests.runners.parts import CountingAlgo, QuietAgent
 from tests.samplers.parts import CountEnv
 
 ABSENT = (os.cpu_count() or 1) + 99
-NOBODY = {"set_affinity": False}
 
 
 @pytest.fixture(autouse=True)
@@ -32,55 +30,19 @@ def _process_as_before():
 
 
 @pytest.mark.parametrize(
-    ("affinity", "place"),
-    [
-        ({"master_cpus": [0, ABSENT]}, "['master_cpus']"),
-        ({"workers_cpus": [0, ABSENT]}, "['workers_cpus']"),
-        ({"workers_cpus": [[0], [ABSENT, 0]]}, "['workers_cpus']"),
-        ({"workers_cpus": [(-1,)]}, "['workers_cpus']"),
-        ([{"master_cpus": [0]}, {"workers_cpus": [ABSENT]}], "[1]['workers_cpus']"),
-        ({"optimizer": [{"cpus": [ABSENT]}], "sampler": {}}, "['optimizer'][0]['cpus']"),
-        (
-            {"optimizer": [NOBODY], "sampler": {"workers_cpus": [ABSENT]}},
-            "['sampler']['workers_cpus']",
-        ),
-        (
-            {"optimizer": [], "sampler": [{"master_cpus": [ABSENT]}]},
-            "['sampler'][0]['master_cpus']",
-        ),
-    ],
-)
-def test_cpus_which_cannot_be_used_are_refused_with_their_place(affinity, place):
-    """Only the CPUs of the master were looked at; a worker failed, or none was pinned, later."""
-    before = psutil.Process().cpu_affinity()
-    with pytest.raises(ValueError, match=re.escape(f"in affinity{place}")):
-        check_cpus_in(affinity)
-    assert psutil.Process().cpu_affinity() == before
-
-
-@pytest.mark.parametrize(
     "affinity",
     [
         {},
         {"cuda_idx": None},
         {"master_cpus": [0], "workers_cpus": [0, [0], None]},
         {"workers_cpus": 500},  # The number of workers, which are not pinned.
-        {"master_cpus": [ABSENT], "workers_cpus": [ABSENT], **NOBODY},
+        {"master_cpus": [ABSENT], "workers_cpus": [ABSENT], "set_affinity": False},
         [{"master_cpus": (0,)}, {}],
         {"optimizer": [{"cpus": [0]}], "sampler": {"workers_cpus": [np.int64(0)]}},
     ],
 )
-def test_what_can_be_kept_is_accepted(affinity):
+def test_affinities_that_can_be_kept_are_accepted(affinity):
     check_cpus_in(affinity)
-
-
-def test_a_worker_on_a_cpu_which_does_not_exist_is_refused_before_the_agent_is_made(tmp_path):
-    runner = make_runner({"workers_cpus": [0, ABSENT]})
-    before = psutil.Process().children()  # Servers of other start methods, in a longer session.
-    with pytest.raises(ValueError, match=f"CPU {ABSENT} in affinity"):
-        runner.train()
-    assert not hasattr(runner.agent, "env_spaces")
-    assert psutil.Process().children() == before
 
 
 def test_threads_are_no_more_than_cpus():
@@ -91,7 +53,7 @@ def test_threads_are_no_more_than_cpus():
     assert torch.get_num_threads() == 2
 
 
-def test_threads_which_run_already_are_pinned(tmp_path):
+def test_running_threads_are_pinned(tmp_path):
     """Only the main thread was, and those of torch stayed on all CPUs."""
     torch.set_num_threads(2)
     a = torch.ones(400, 400)
