@@ -1,4 +1,4 @@
-"""Memory for storage that is large and read at random, and for large batches of it."""
+"""Memory of storage and of large batches, and copies from one to the other at random places."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import ctypes
 import math
 import mmap
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.buffer import buffer_from_example, map_buffer
-from rlpyt.utils.types import NDArray, Nested
+from rlpyt.utils.buffer import buffer_from_example, leaves
+from rlpyt.utils.types import IntArray, NDArray, Nested
 
 # Makes arrays [*leading_dims, ...] for an example of one entry, in whatever memory it likes.
 Allocate = Callable[[Nested, tuple[int, ...]], Any]
+# Makes an array of a shape and dtype that is not filled.
+Empty = Callable[["tuple[int, ...]", "np.dtype[Any]"], NDArray]
 
-LINE = 64  # Bytes which a processor moves at once, on all common ones.
 _HUGE_PAGE = 2 << 20
 # Below this the C library has memory at hand, see rlpyt/utils/allocator.py.
 _LARGE = 16 << 20
@@ -26,7 +27,8 @@ _LARGE = 16 << 20
 def allocate(example: Nested, leading_dims: tuple[int, ...], share_memory: bool = False) -> Any:
     """Make arrays of zeros [*leading_dims, ...] for ``example``; no memory is taken before use."""
     buffer = buffer_from_example(example, leading_dims, share_memory=share_memory)
-    map_buffer(prefer_huge_pages, buffer)
+    for array in leaves(buffer):
+        prefer_huge_pages(array)
     return buffer
 
 
@@ -45,6 +47,33 @@ def prefer_huge_pages(array: NDArray) -> None:
     madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
 
 
+def gather(
+    buffers: Iterable[Nested], flat_idxs: IntArray, empty: Empty | None = None
+) -> list[Nested]:
+    """Copy the entries at ``flat_idxs`` [...] = t * B + b of each of ``buffers`` [T,B,...].
+
+    Args:
+        buffers: arrays, records of arrays, or None.
+        flat_idxs: places, each from 0 to T * B - 1.
+        empty: makes the arrays to copy to.
+    """
+    copies: list[Nested] = []
+    for buffer in buffers:
+        if buffer is None:
+            copies.append(None)
+        elif isinstance(buffer, np.ndarray):
+            entries = buffer.reshape(-1, *buffer.shape[2:])
+            if empty is None:
+                copies.append(entries.take(flat_idxs, axis=0))
+            else:
+                out = empty((*flat_idxs.shape, *entries.shape[1:]), buffer.dtype)
+                # Any mode but "raise", which copies to a buffer first.
+                copies.append(entries.take(flat_idxs, axis=0, out=out, mode="clip"))
+        else:
+            copies.append(buffer._make(gather(buffer, flat_idxs, empty)))
+    return copies
+
+
 class BatchMemory:
     """Gives out arrays, and their memory again once nothing refers to them.
 
@@ -52,8 +81,8 @@ class BatchMemory:
     them. An array is never used again while it, a view of it or a tensor made from it exists.
 
     Args:
-        n_kept: blocks of free memory which are kept; a loop that holds one batch while it asks for
-            the next takes turns with two.
+        n_kept: blocks of free memory to keep; a loop that holds one batch while it asks for the
+            next takes turns with two.
     """
 
     def __init__(self, n_kept: int = 2) -> None:
@@ -61,24 +90,23 @@ class BatchMemory:
         self._free: list[NDArray] = []
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        """An array with anything in it; a large one begins at a line of memory."""
+        """Return an array with anything in it."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if n_bytes < _LARGE:
             return np.empty(shape, dtype)
         block = self._take(n_bytes)
-        start = -block.ctypes.data % LINE
-        # Views hold on to the first array on the way to the memory which is not made of another:
+        # Views hold on to the first array on the way to the memory that is not made of another:
         # it is what must have gone. ``np.ndarray(buffer=...)`` would be made of ``block``.
-        flat: NDArray = np.frombuffer(block.data[start : start + n_bytes], dtype)
+        flat: NDArray = np.frombuffer(block.data[:n_bytes], dtype)
         weakref.finalize(flat, self._give_back, block).atexit = False
         return flat.reshape(shape)
 
     def _take(self, n_bytes: int) -> NDArray:
         while self._free:
             block = self._free.pop()
-            if n_bytes + LINE <= block.nbytes <= 2 * n_bytes:
+            if n_bytes <= block.nbytes <= 2 * n_bytes:
                 return block
-        block = np.empty(n_bytes + LINE, np.uint8)
+        block = np.empty(n_bytes, np.uint8)
         prefer_huge_pages(block)
         return block
 

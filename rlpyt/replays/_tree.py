@@ -1,4 +1,4 @@
-"""A binary tree of sums over leaves, which knows nothing but leaves."""
+"""Binary tree of sums over leaves."""
 
 from __future__ import annotations
 
@@ -94,17 +94,12 @@ class LeafTree:
         self.nodes: NDArray = allocate(np.float64(0), (2 * self.low + 1,))
         self.leaves = self.nodes[self.low : self.low + n_leaves]
 
-    @property
-    def total(self) -> float:
-        """Sum of all leaves."""
-        return float(self.nodes[0])
-
     def repair(self, first: int, stop: int) -> None:
         """Recompute the sums above leaves ``first`` to ``stop - 1``, after these were written."""
         _sum_above_range(np.asarray(self.nodes), self.low + first, self.low + stop - 1)
 
     def replace(self, leaves: IntArray, values: NDArray) -> None:
-        """Give new ``values`` [n] to those ``leaves`` [n] which are not zero.
+        """Give new ``values`` [n] to those ``leaves`` [n] that are not zero.
 
         Of equal leaves the first one counts.
 
@@ -118,7 +113,7 @@ class LeafTree:
             )
 
     def find(self, targets: NDArray) -> tuple[IntArray, NDArray]:
-        """Leaves [n] and their weights [n] at ``targets`` [n] in [0, total), which are used up."""
+        """Find leaves [n] and their weights [n] at ``targets`` [n] in [0, total), used up here."""
         leaves = np.empty(len(targets), np.int64)
         values = np.empty(len(targets))
         _find(np.asarray(self.nodes), self.low, targets, leaves, values)
@@ -133,7 +128,7 @@ class LeafTree:
         leaves = np.empty(0, np.int64)
         for _ in range(4):
             # Repeats among independent draws are draws that would not have been possible.
-            more, _ = self.find(rng.random(2 * n) * self.total)
+            more, _ = self.find(rng.random(2 * n) * self.nodes[0])
             leaves = np.concatenate((leaves, more))
             _, firsts = np.unique(leaves, return_index=True)
             leaves = leaves[np.sort(firsts)]
@@ -162,7 +157,7 @@ class LeafTree:
         return drawn_next
 
     def levels(self) -> list[NDArray]:
-        """Views of the nodes of every level, from the root to the leaves and their padding."""
+        """Return views of the nodes of every level, from the root to the padded leaves."""
         return [self.nodes[(1 << d) - 1 : (2 << d) - 1] for d in range(self.low.bit_length() + 1)]
 
     def load_leaves(self, values: NDArray) -> None:

@@ -1,4 +1,4 @@
-"""Which rows of a circular time axis may be sampled now: the only place that computes it."""
+"""Circular time axis: the cursor, the rows that may be sampled now, and writing across the end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
-from rlpyt.utils.types import IntArray
+from rlpyt.utils.types import NDArray
 
 
 def runs(first: int, n_rows: int, T: int) -> list[tuple[int, int]]:
@@ -14,7 +14,7 @@ def runs(first: int, n_rows: int, T: int) -> list[tuple[int, int]]:
 
     Args:
         first: any integer, taken modulo T.
-        n_rows: at most T.
+        n_rows: number of rows, at most T.
         T: rows of the circle.
     """
     start = first % T
@@ -24,8 +24,16 @@ def runs(first: int, n_rows: int, T: int) -> list[tuple[int, int]]:
     return [(start, T), (0, stop - T)]
 
 
+def write_rows(array: NDArray, t: int, source: NDArray, T: int) -> None:
+    """Copy ``source`` [T',...] to rows from t on of ``array`` [T,...], in at most two pieces."""
+    done = 0
+    for start, stop in runs(t, len(source), T):
+        array[start:stop] = source[done : done + stop - start]
+        done += stop - start
+
+
 class Window:
-    """A cursor on a circle of T rows of B environments, and the rows which are complete.
+    """A cursor on a circle of T rows of B environments, and the rows that are complete.
 
     Row t is written next, row t - 1 is the newest (age 0), row t - 2 has age 1, and so on. Valid
     are the rows of age ``off_backward <= age < n_filled - off_forward``: the newest still wait for
@@ -33,8 +41,8 @@ class Window:
     what preceded them (previous action, history of frames), or never had it.
 
     Args:
-        T: rows.
-        B: environments.
+        T: number of rows.
+        B: number of environments.
         off_backward: invalid rows behind the cursor.
         off_forward: invalid rows from the cursor on.
 
@@ -47,27 +55,10 @@ class Window:
         self.B = B
         self.t = 0
         self.full = False
-        self._set_margins(off_backward, off_forward)
+        self.set_margins(off_backward, off_forward)
 
-    @property
-    def off_backward(self) -> int:
-        """Rows behind the cursor which are not complete yet."""
-        return self._off_backward
-
-    @off_backward.setter
-    def off_backward(self, n_rows: int) -> None:
-        self._set_margins(n_rows, self._off_forward)
-
-    @property
-    def off_forward(self) -> int:
-        """Rows from the cursor on whose past is overwritten."""
-        return self._off_forward
-
-    @off_forward.setter
-    def off_forward(self, n_rows: int) -> None:
-        self._set_margins(self._off_backward, n_rows)
-
-    def _set_margins(self, off_backward: int, off_forward: int) -> None:
+    def set_margins(self, off_backward: int, off_forward: int) -> None:
+        """Set how many rows behind the cursor, and from it on, are invalid."""
         needed = off_backward + off_forward + 1
         if needed > self.T:
             raise ValueError(
@@ -75,34 +66,25 @@ class Window:
                 f"behind the cursor and {off_forward} from it on are never valid: make size at "
                 f"least {needed * self.B} (and larger than a few sampler batches)"
             )
-        self._off_backward = off_backward
-        self._off_forward = off_forward
+        self.off_backward = off_backward
+        self.off_forward = off_forward
 
     @property
     def n_filled(self) -> int:
         """Rows written so far, at most T."""
         return self.T if self.full else self.t
 
-    @property
-    def n_valid(self) -> int:
-        """Rows valid now."""
-        return max(0, self.n_filled - self._off_forward - self._off_backward)
-
-    def row(self, k: IntArray) -> IntArray:
-        """Rows [...] of the k-th newest valid ones, 0 <= k < n_valid."""
-        return (self.t - 1 - self._off_backward - k) % self.T
-
     def newest_valid(self, n_rows: int) -> tuple[int, int]:
-        """First row and number of the newest valid rows, at most ``n_rows``; they are adjacent."""
-        number = min(n_rows, self.n_valid)
-        return self.t - self._off_backward - number, number
+        """Return the first row and number of the newest valid rows, at most ``n_rows``.
 
-    def margin(self) -> tuple[int, int]:
-        """First row and number of the invalid rows around the cursor."""
-        return self.t - self._off_backward, self._off_backward + self._off_forward
+        They are adjacent; the first may be negative, from the end of the circle.
+        """
+        n_valid = max(0, self.n_filled - self.off_forward - self.off_backward)
+        number = min(n_rows, n_valid)
+        return self.t - self.off_backward - number, number
 
     def oldest_after(self, n_rows: int) -> int:
-        """The oldest row still there once ``n_rows`` are written from t on; negative if wrapped."""
+        """Return the oldest row left once ``n_rows`` more are written; negative if wrapped."""
         first = self.t + n_rows - self.T
         return first if self.full else max(0, first)
 
@@ -119,11 +101,6 @@ class Window:
         end = self.t + n_rows
         self.full = self.full or end >= self.T
         self.t = end % self.T
-
-    def reset(self) -> None:
-        """Nothing is written."""
-        self.t = 0
-        self.full = False
 
     def state_dict(self) -> dict[str, Any]:
         """Shape and cursor."""
@@ -149,22 +126,12 @@ class Window:
 
 
 class SharedCursor:
-    """Row which is written next, and whether all were, in memory that processes share.
+    """Row that is written next, and whether all were, in memory that processes share.
 
-    A process works on a :class:`Window` of its own, between :meth:`pull` and :meth:`push`; both
-    need a lock around them.
+    A process works on a :class:`Window` of its own, which it sets from here before and writes back
+    after a change; both need a lock around them.
     """
 
     def __init__(self) -> None:
         self.t = RawValue("l", 0)
         self.full = RawValue(ctypes.c_bool, False)
-
-    def pull(self, window: Window) -> None:
-        """Move ``window`` to where the last writer left the cursor."""
-        window.t = self.t.value
-        window.full = self.full.value
-
-    def push(self, window: Window) -> None:
-        """Leave the cursor where ``window`` is."""
-        self.t.value = window.t
-        self.full.value = window.full

@@ -1,4 +1,4 @@
-"""Replay buffers which several processes fill and read at the same time."""
+"""Replay buffers that several processes fill and read at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlpyt.utils.seed import make_generator
 
 
 class AsyncReplayBufferMixin(BaseReplayBuffer):
-    """Makes any replay buffer one that processes share; it is the first of the bases.
+    """Makes any replay buffer one that processes share; the first of the bases.
 
     The storage is in shared memory, and a lock lets either one process write or many read. A
     process has of its own: the positions it drew last (for their priorities), the exponent of the
@@ -31,7 +31,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
     Attributes:
         rw_lock: ``with rw_lock:`` to read the storage, ``with rw_lock.write_lock:`` to write to it;
             then ``_async_pull()`` first, and after writing ``_async_push()``.
-        async_t: the row that is written next, for all processes.
+        async_t: row that is written next, for all processes.
     """
 
     async_ = True
@@ -63,7 +63,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
             super().update_batch_priorities(*args, **kwargs)
 
     def state_dict(self) -> dict[str, Any]:
-        """As of a buffer in one process, but copies, since others go on writing."""
+        """Return the state of the buffer as copies, since others continue to write."""
         with self.rw_lock:
             self._async_pull()
             state: dict[str, Any] = _copied(super().state_dict())
@@ -78,7 +78,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
         self.t, self._buffer_full = self._cursor.t.value, self._cursor.full.value
         if self._rng_pid != os.getpid():
             self._rng_pid = os.getpid()
-            # Processes which were forked would otherwise draw the same batches.
+            # Forked processes would otherwise draw the same batches.
             seed = make_generator().integers(2**32, size=4)
             self.use_generator(np.random.default_rng([*seed, self.rw_lock.member]))
 
@@ -88,7 +88,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
     def __getstate__(self) -> dict[str, Any]:
         if not all(isinstance(rows, np_mp_array_spawn) for rows in self.stored_rows.values()):
             raise RuntimeError(
-                f"this {type(self).__name__} is in memory which processes inherit by fork only: "
+                f"this {type(self).__name__} is in memory that processes inherit by fork only: "
                 "start them so, or call multiprocessing.set_start_method before it is made"
             )
         return self.__dict__.copy()

@@ -1,8 +1,7 @@
-"""What every replay buffer is."""
+"""Base class of all replay buffers."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,17 @@ class BaseReplayBuffer:
 
     A buffer is composed of parts, in one class statement: how to choose (uniformly, by priority),
     how to store (whole observations, frames once), what to compute (n-step returns, time limits).
-    Every part is a class which passes on the keyword arguments that are not its own, so a user's
+    Every part is a class that passes on the keyword arguments that are not its own, so a user's
     class can be put anywhere among them.
 
     Attributes:
         T: rows of storage.
-        B: environments, of every appended batch.
+        B: environments in every appended batch.
         size: T * B.
-        samples: [T,B,...] what is stored.
+        samples: [T,B,...] stored records.
         rng: source of all random choices.
-        stored_rows: name to array [T,...], all that is saved; a subclass which allocates arrays
-            of its own registers them here.
+        stored_rows: name to array [T,...] of everything that is saved; a subclass that allocates
+            arrays of its own registers them here.
     """
 
     async_ = False
@@ -48,22 +47,7 @@ class BaseReplayBuffer:
         if kwargs:
             raise TypeError(f"{type(self).__name__} does not know the arguments {sorted(kwargs)}")
         self.rng = make_generator()
-
-    # A user's own storage may not have called the constructor.
-
-    @cached_property
-    def rng(self) -> np.random.Generator:
-        return make_generator()
-
-    @cached_property
-    def stored_rows(self) -> dict[str, NDArray]:
-        return {}
-
-    def current_window(self) -> Window:
-        """Which rows may be sampled now, of storage which keeps its cursor in plain attributes."""
-        window = Window(self.T, self.B, self.off_backward, self.off_forward)
-        window.t, window.full = self.t, self._buffer_full
-        return window
+        self.stored_rows: dict[str, NDArray] = {}
 
     def allocate(self, example: Nested, leading_dims: tuple[int, ...]) -> Any:
         """Make zeroed arrays [*leading_dims, ...] for ``example``; shared ones if ``async_``."""
@@ -82,11 +66,11 @@ class BaseReplayBuffer:
         raise NotImplementedError
 
     def update_batch_priorities(self, priorities: Any) -> None:
-        """Set the priorities [batch_B] of the batch which this process drew last."""
+        """Set the priorities [batch_B] of the batch that this process drew last."""
         raise NotImplementedError(f"{type(self).__name__} has no priorities")
 
     def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, *args: Any) -> Any:
-        """The batch at rows ``T_idxs`` [n] and environments ``B_idxs`` [n], as torch tensors."""
+        """Return the batch at rows ``T_idxs`` [n] of environments ``B_idxs`` [n], as tensors."""
         raise NotImplementedError
 
     def use_generator(self, rng: np.random.Generator) -> None:
@@ -94,11 +78,11 @@ class BaseReplayBuffer:
         self.rng = rng
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """Return everything needed to continue."""
         raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` returned."""
+        """Continue from what :meth:`state_dict` returned."""
         raise NotImplementedError
 
     def _async_pull(self) -> None:

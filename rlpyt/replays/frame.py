@@ -1,4 +1,4 @@
-"""Replay of image observations which stores every frame once."""
+"""Storage of image observations that keeps every frame once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays._extract import without
-from rlpyt.replays._frames import FrameRing
-from rlpyt.replays._ring import as_numpy
-from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays._window import runs
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
+from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
@@ -18,66 +17,111 @@ from rlpyt.utils.types import IntArray, NDArray, Nested
 BufferSamples = record_class("BufferSamples", SamplesToBuffer._fields[1:])
 
 
-def _without_observation(samples: Any) -> Any:
-    """The record of all other fields, which the ring of rows stores."""
-    return without(samples, "observation", "BufferSamples")
-
-
-class FrameBufferMixin(BaseReplayBuffer):
-    """Stores of every observation [C,H,W] only the newest frame.
+class FrameBufferMixin(BaseNStepReturnBuffer):
+    """Stores of every observation [C,...] only the newest of its C frames.
 
     The observation of row t is ``samples_frames[t : t + C]``, with zeros for frames from before a
     reset, as Atari environments give them. ``samples`` holds the other fields.
 
     Args:
-        example: as for the buffer it is mixed into; ``observation`` is one array [C,H,W], oldest
-            frame first.
+        example: record with the arguments of the buffer it is mixed into; ``observation`` is one
+            array [C,...], usually [C,H,W], oldest frame first.
 
     Raises:
         ValueError: if the observation is anything else, or (as soon as that shows) is no stack of
             successive frames.
 
     Attributes:
-        n_frames: C.
-        samples_frames: [T+C-1,B,H,W].
-        samples_new_frames: [T,B,H,W] view, the newest frame of every row.
+        n_frames: number C of frames in an observation.
+        samples_frames: [T+C-1,B,...] frames.
+        samples_new_frames: [T,B,...] view, the newest frame of every row.
+        overlap_is_known: stacks were seen that continue each other beyond doubt.
     """
 
     def __init__(self, example: Nested, **kwargs: Any) -> None:
         stack = _as_stack(example.observation)
-        super().__init__(example=_without_observation(example), **kwargs)
+        self.stored_elsewhere += ("observation",)
+        super().__init__(example=example, **kwargs)
         self.n_frames = len(stack)
         self.off_forward = max(1, self.n_frames - 1)
-        self.frame_ring = FrameRing(stack, self.T, self.B, self.allocate)
-        self.samples_frames = self.frame_ring.frames
-        self.samples_new_frames = self.frame_ring.new_frames
+        self.samples_frames: NDArray = self.allocate(stack[0], (self.T + self.n_frames - 1, self.B))
+        self.samples_new_frames = self.samples_frames[self.n_frames - 1 :]
         self.stored_rows["frames"] = self.samples_frames
+        self.overlap_is_known = self.n_frames == 1
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         observation = as_numpy(samples.observation)
-        self.frame_ring.check(observation)
-        t = self.t
-        is_first = t == 0 and not self._buffer_full
-        if not self.frame_ring.overlap_is_known:
-            # The first stacks of all look back at rows which nothing was written to.
-            stored = self.samples.done if self._buffer_full or t >= self.n_frames else None
-            self.frame_ring.check_overlap(t, observation, as_numpy(samples.done), stored)
-        n_rows, rows = super().append_samples(_without_observation(samples))
-        self.frame_ring.write(t, observation, is_first)
+        expected = (self.B, self.n_frames, *self.samples_frames.shape[2:])
+        if observation.shape[1:] != expected:
+            raise ValueError(
+                f"samples.observation has shape {observation.shape}, this buffer stores "
+                f"[T',B,C,...] with [B,C,...] = {expected}: append batches of the B and the "
+                "example it was made with"
+            )
+        if not self.overlap_is_known:
+            self._check_overlap(observation, as_numpy(samples.done))
+        t, n_old = self.window.t, self.n_frames - 1
+        is_first = self.window.n_filled == 0
+        n_rows, rows = super().append_samples(samples)
+        if is_first:
+            self.samples_frames[:n_old] = np.moveaxis(observation[0, :, :-1], 1, 0)
+        done = 0
+        for start, stop in runs(t, n_rows, self.T):
+            self.samples_new_frames[start:stop] = observation[done : done + stop - start, :, -1]
+            done += stop - start
+            if stop == self.T:
+                # The newest rows are also what precedes row 0.
+                self.samples_frames[:n_old] = self.samples_frames[self.T :]
         return n_rows, rows
+
+    def _check_overlap(self, observation: NDArray, done: NDArray) -> None:
+        """Raise ``ValueError`` unless each stack continues the one before it.
+
+        Done for every batch until one shows it beyond doubt, which images of one colour do not.
+
+        Args:
+            observation: [T',B,C,...] to be written next.
+            done: [T',B], after which a stack begins anew on zeros.
+        """
+        t, C = self.window.t, self.n_frames
+        # The first stacks of all look back at rows that nothing was written to.
+        if self.window.full or t >= C:
+            row = (t - 1) % self.T
+            last = self.samples_frames[row : row + C].copy()
+            for f in range(1, C):
+                last[: C - f, self.samples.done[row - f].astype(bool)] = 0
+            observation = np.concatenate((np.moveaxis(last, 0, 1)[None], observation))
+            done = np.concatenate((self.samples.done[row][None], done))
+        before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
+        is_new = done[:-1].astype(bool).reshape(done[:-1].shape + (1,) * (before.ndim - 2))
+        if not np.array_equal(np.where(is_new, 0, before), after):
+            raise ValueError(
+                f"observations [C,...] = {observation.shape[2:]} are not stacks of C successive "
+                "frames, oldest first and zero before a reset, as a frame buffer stores them: use "
+                "ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
+                "observation whole"
+            )
+        self.overlap_is_known = after.size > 0 and after.min() != after.max()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         # These images passed already, and environments made anew do not continue them.
-        self.frame_ring.overlap_is_known |= self.current_window().n_filled > 0
+        self.overlap_is_known |= self.window.n_filled > 0
+
+    def out_of_range(self, T_idxs: IntArray, B_idxs: IntArray) -> IndexError:
+        """Make the error for indexes that are not all of this buffer."""
+        return IndexError(
+            f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
+            f"{B_idxs.max()} are not all within [T,B] = {(self.T, self.B)}"
+        )
 
 
 def _as_stack(observation: Any) -> NDArray:
-    if isinstance(observation, tuple) or np.ndim(observation) != 3:
+    if isinstance(observation, tuple) or np.ndim(observation) < 2:
         kind = "a record" if isinstance(observation, tuple) else f"shape {np.shape(observation)}"
         raise ValueError(
-            f"a frame buffer stores observations [C,H,W], C frames in one array, but the example "
-            f"is {kind}: use UniformReplayBuffer or PrioritizedReplayBuffer, which store any "
-            "observation whole"
+            f"a frame buffer stores observations [C,H,W] or [C,...], C frames in one array, but "
+            f"the example is {kind}: use UniformReplayBuffer or PrioritizedReplayBuffer, which "
+            "store any observation whole"
         )
     return as_numpy(observation)

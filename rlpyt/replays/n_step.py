@@ -1,4 +1,4 @@
-"""Storage of rows with n-step returns, the base of all replay buffers."""
+"""Storage of rows with n-step returns, the base of all replay buffers of this library."""
 
 from __future__ import annotations
 
@@ -7,42 +7,49 @@ from typing import Any, Union
 
 import numpy as np
 
-from rlpyt.core.records import SamplesToBuffer, extended
-from rlpyt.replays._ring import Ring, check_rows, filled_rows
-from rlpyt.replays._window import Window
+from rlpyt.core.records import extended
+from rlpyt.replays._window import Window, write_rows
 from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.returns.n_step import discount_return_n_step
-from rlpyt.utils._subclassing import overrides
+from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
+from rlpyt.utils.buffer import named_leaves, numpy_leaves
+from rlpyt.utils.collections import record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
-from rlpyt.utils.types import IntArray, Nested
+from rlpyt.utils.types import IntArray, NDArray, Nested
 
 Rows = Union[slice, IntArray]
 
 
 class BaseNStepReturnBuffer(BaseReplayBuffer):
-    """Circular storage which computes n-step returns while rows arrive.
+    """Circular storage that computes n-step returns while rows arrive.
 
-        return_t = sum_{k<n} discount^k * r_{t+k}, stopped after the first done
-        done_n_t = any of d_t, ..., d_{t+n-1}
+        return_t    = sum_{k<n} discount^k * r_{t+k}, stopped after the first done
+        done_n_t    = any of d_t, ..., d_{t+n-1}
+        timeout_n_t = timeout at the first done among t, ..., t+n-1, or False if there is none
 
     Args:
-        example: one step of what is stored, a record with ``reward``, ``done`` and any others.
+        example: one step of the stored record, with ``reward``, ``done`` and any other fields.
         size: transitions, rounded up to a multiple of B; may be a float.
         B: environments in every batch that is appended.
-        discount: per step.
-        n_step_return: n.
+        discount: discount factor of one step.
+        n_step_return: number n of rewards in a return.
 
     Raises:
-        ValueError: if the buffer is too small to ever hold a complete transition.
+        ValueError: if the buffer is too small to ever hold a complete transition, or its batches
+            have time limits but the example has no field ``timeout``.
 
     Attributes:
+        batch_record: record class of the batches; one with the fields ``timeout`` and
+            ``timeout_n`` makes a buffer that knows time limits.
+        stored_elsewhere: fields of the example that a subclass stores in its own way.
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
+        samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
+
+    Source: Pardo et al. 2018, arXiv:1712.00378, section 3, for time limits.
     """
 
     batch_record: Any
-    stored_fields: tuple[str, ...] = SamplesToBuffer._fields
-    batch_fields: tuple[str, ...] = ()
+    stored_elsewhere: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -65,20 +72,54 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.discount = discount
         self.n_step_return = n_step_return
         self.window = Window(self.T, B, off_backward=n_step_return, off_forward=1)
-        self.ring = Ring(example, self.window, self.allocate)
-        self.samples = self.ring.samples
-        self.stored_rows.update(self.ring.arrays)
-        self.samples_return_ = self.samples.reward
-        self.samples_done_n = self.samples.done
-        if n_step_return > 1:
-            is_float = self.samples.reward.dtype.kind == "f"
-            self.samples_return_ = self.allocate_like(
-                self.samples.reward, "return_", dtype=None if is_float else np.float32
-            )
-            self.samples_done_n = self.allocate_like(self.samples.done, "done_n")
+        stored = tuple(name for name in example._fields if name not in self.stored_elsewhere)
+        if stored != example._fields:
+            rows = record_class("BufferSamples", stored)
+            example = rows(*(getattr(example, name) for name in stored))
+        self.samples = self.allocate(example, (self.T, B))
+        self._arrays: dict[str, NDArray] = dict(named_leaves(self.samples))
+        self.stored_rows.update(self._arrays)
+        self._allocate_returns("timeout_n" in self.batch_record._fields)
 
-    def current_window(self) -> Window:
-        return self.window
+    def _allocate_returns(self, knows_time_limits: bool) -> None:
+        samples = self.samples
+        self.samples_return_, self.samples_done_n = samples.reward, samples.done
+        self.samples_timeout_n: Any = None
+        if knows_time_limits:
+            if "timeout" not in samples._fields:
+                raise ValueError(
+                    f"the example has the fields {samples._fields} but not timeout: add it in the "
+                    "algorithm's examples_to_buffer and samples_to_buffer (env_info.timeout, which "
+                    "the gymnasium wrapper gives), or use a buffer without time limits"
+                )
+            self.samples_timeout_n = samples.timeout
+        if self.n_step_return > 1:
+            is_float = samples.reward.dtype.kind == "f"
+            self.samples_return_ = self.allocate_like(
+                samples.reward, "return_", dtype=None if is_float else np.float32
+            )
+            self.samples_done_n = self.allocate_like(samples.done, "done_n")
+            if knows_time_limits:
+                self.samples_timeout_n = self.allocate_like(samples.timeout, "timeout_n")
+
+    def init_batch_fields(self, usual: tuple[str, ...]) -> None:
+        """Collect what batches hold besides the usual fields, as it was at t.
+
+        First the timeouts, if the buffer knows time limits, then the user's own fields.
+
+        Args:
+            usual: stored fields that are not the user's own.
+
+        Raises:
+            ValueError: if a batch has a field of that name already.
+        """
+        timeouts = {}
+        if self.samples_timeout_n is not None:
+            timeouts = {"timeout": self.samples.timeout, "timeout_n": self.samples_timeout_n}
+        own = {name: rows for name, rows in self.samples.items() if name not in usual}
+        self.row_fields = {**timeouts, **own}
+        self.user_fields = tuple(name for name in own if name not in timeouts)
+        extended(self.batch_record, self.user_fields)  # Refuses names that are taken.
 
     @property
     def t(self) -> int:
@@ -87,10 +128,6 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     @t.setter
     def t(self, row: int) -> None:
-        if not hasattr(self, "window"):
-            raise AttributeError(
-                f"{type(self).__name__} sets t before it has storage: call super().__init__() first"
-            )
         self.window.t = row
 
     @property
@@ -103,43 +140,24 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     @property
     def off_backward(self) -> int:
-        """Rows behind the cursor which are not complete yet."""
+        """Rows behind the cursor that are not complete yet."""
         return self.window.off_backward
 
     @off_backward.setter
     def off_backward(self, n_rows: int) -> None:
-        self.window.off_backward = n_rows
+        self.window.set_margins(n_rows, self.window.off_forward)
 
     @property
     def off_forward(self) -> int:
-        """Rows from the cursor on whose past is overwritten."""
+        """Rows from the cursor on that have lost their past."""
         return self.window.off_forward
 
     @off_forward.setter
     def off_forward(self, n_rows: int) -> None:
-        self.window.off_forward = n_rows
-
-    @property
-    def row_fields(self) -> dict[str, Any]:
-        """Name to storage [T,B,...] of what batches hold as it was at t.
-
-        First ``batch_fields``, which the class adds to those all batches have, then the user's own:
-        all fields of the example but ``stored_fields``. A subclass with its own ``extract_batch``
-        adds these there, as it had to in rlpyt 0.1.2.
-        """
-        if overrides(self, "extract_batch"):
-            return {}
-        own = self.stored_fields
-        return {name: rows for name, rows in self.samples.items() if name not in own}
-
-    @property
-    def batch_class(self) -> Any:
-        """Record class of the batches: ``batch_record`` with the user's own fields."""
-        more = tuple(name for name in self.row_fields if name not in self.batch_fields)
-        return extended(self.batch_record, more)
+        self.window.set_margins(self.window.off_backward, n_rows)
 
     def flat_idxs(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
-        """Places [...] in [T * B] of rows ``T_idxs``, modulo T, and environments ``B_idxs``.
+        """Return the places [...] in [T * B] of rows ``T_idxs``, modulo T, and ``B_idxs``.
 
         Raises:
             IndexError: if there is no such environment; negative ones count from the end.
@@ -171,40 +189,98 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             T' and the rows written, as a slice or (where they wrap) as indexes [T'].
 
         Raises:
-            ValueError: if fields or shapes do not fit.
+            ValueError: if fields or shapes do not fit; nothing is written then.
         """
-        n_rows, rows = self.ring.write(samples)
+        n_rows, sources = self._check(samples)
+        t = self.window.t
+        if t + n_rows <= self.T:
+            rows: Rows = slice(t, t + n_rows)
+            for array, source in zip(self._arrays.values(), sources):
+                array[rows] = source
+        else:
+            rows = np.arange(t, t + n_rows) % self.T
+            for array, source in zip(self._arrays.values(), sources):
+                write_rows(array, t, source, self.T)
         self.compute_returns(n_rows)
         self.window.advance(n_rows)
         return n_rows, rows
 
+    def _check(self, samples: Any) -> tuple[int, list[NDArray]]:
+        """T' and the arrays [T',B,...] of ``samples``, one for each of the stored arrays."""
+        fields = samples._fields
+        parts = [part for name, part in zip(fields, samples) if name not in self.stored_elsewhere]
+        names = tuple(name for name in fields if name not in self.stored_elsewhere)
+        sources = numpy_leaves(tuple(parts))
+        if names != self.samples._fields or len(sources) != len(self._arrays):
+            raise self._other_fields(samples)
+        n_rows = next((len(source) for source in sources if source.ndim), 0)
+        for i, (name, array) in enumerate(self._arrays.items()):
+            if sources[i].shape != (n_rows, *array.shape[1:]):
+                sources[i] = self._broadcast(name, sources[i], n_rows, array.shape[2:])
+        self.window.check_fits(n_rows)
+        return n_rows, sources
+
+    def _broadcast(
+        self, name: str, source: NDArray, n_rows: int, entry: tuple[int, ...]
+    ) -> NDArray:
+        """``source`` [T',B,...], or a scalar, as an array [T',B,*entry]."""
+        lead = (n_rows, self.B)
+        inner = source.shape[2:]
+        while len(inner) > len(entry) and inner[-1] == 1:
+            inner = inner[:-1]
+        inner = (1,) * (len(entry) - len(inner)) + inner
+        try:
+            if source.ndim and source.shape[:2] != lead:
+                raise ValueError
+            entries = source.reshape(lead + inner) if source.ndim else source
+            return np.broadcast_to(entries, lead + entry)
+        except ValueError:
+            raise ValueError(
+                f"samples.{name} has shape {source.shape}, this buffer stores [T', B={self.B}, "
+                f"...] = [{n_rows}, {str((self.B, *entry))[1:-1]}]: append batches of the B and "
+                "the example it was made with"
+            ) from None
+
+    def _other_fields(self, samples: Any) -> ValueError:
+        own, given = self.samples._fields, samples._fields
+        names = [name for name, _ in named_leaves(samples) if name not in self.stored_elsewhere]
+        order = " in another order" if sorted(given) == sorted(own) else ""
+        missing = sorted(set(self._arrays) - set(names))
+        unknown = sorted(set(names) - set(self._arrays))
+        return ValueError(
+            f"samples have the fields {given} and this buffer {own}{order} (missing: {missing}, "
+            f"unknown: {unknown}): append records with the fields of the example it was made with"
+        )
+
     def compute_returns(self, T: int) -> None:
-        """Compute returns of the rows which the last T written rows complete.
+        """Compute returns of the rows that the last T written rows complete.
 
         Called by :meth:`append_samples` after writing rows t to t + T - 1 and before moving t.
         """
-        if self.n_step_return == 1:
+        n = self.n_step_return
+        if n == 1:
             return
         completed, needed = self.rows_completed(T)
-        if completed is not None:
-            return_, done_n = discount_return_n_step(
-                self.samples.reward[needed],
-                self.samples.done[needed],
-                self.n_step_return,
-                self.discount,
-            )
-            self.samples_return_[completed] = return_
-            self.samples_done_n[completed] = done_n
+        if completed is None:
+            return
+        reward, done = self.samples.reward[needed], self.samples.done[needed]
+        return_, done_n = discount_return_n_step(reward, done, n, self.discount)
+        self.samples_return_[completed] = return_
+        self.samples_done_n[completed] = done_n
+        if self.samples_timeout_n is not None:
+            timeout = self.samples.timeout[needed]
+            self.samples_timeout_n[completed] = timeout_n_step(done, timeout, n)
 
     def rows_completed(self, T: int) -> tuple[Rows | None, Rows]:
-        """The rows whose n-step window ends among the T rows just written from t on.
+        """Return the rows with an n-step window that ends among the T rows written from t on.
 
         Returns:
             These rows (None if there are none), and the rows of their windows: n - 1 more.
         """
         n = self.n_step_return
-        end = self.t + T
-        start = max(self.t - (n - 1), self.window.oldest_after(T))
+        t = self.window.t
+        end = t + T
+        start = max(t - (n - 1), self.window.oldest_after(T))
         stop = end - (n - 1)
         if stop <= start:
             return None, slice(0, 0)
@@ -214,19 +290,25 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         return needed[: stop - start], needed
 
     def state_dict(self) -> dict[str, Any]:
-        """All written rows, the cursor and the generator.
+        """Return all written rows, the cursor and the generator.
 
         The arrays are views of the live storage, not copies, because a buffer may fill the memory:
         save them (or copy them) before anything is appended.
         """
+
+        def n_written(array: NDArray) -> int:
+            # An array may have some more rows than T, which count as written, or one for several.
+            rows_per_entry = max(1, self.T // len(array))
+            return -(-self.window.n_filled // rows_per_entry) + max(0, len(array) - self.T)
+
         return {
             "window": self.window.state_dict(),
-            "rows": filled_rows(self.stored_rows, self.window),
+            "rows": {name: array[: n_written(array)] for name, array in self.stored_rows.items()},
             "rng": generator_state(self.rng),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``; a subclass takes out first what it added to the state.
+        """Continue from ``state``; a subclass takes out first what it added to the state.
 
         Raises:
             ValueError: if it is of a buffer of another shape, class or of other fields.
@@ -238,8 +320,25 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 "buffer of the class it is from"
             )
         self.window.check_state(state["window"])
-        check_rows(self.stored_rows, state["rows"])
+        self._check_rows(state["rows"])
         self.window.load_state_dict(state["window"])
         for name, rows in state["rows"].items():
             self.stored_rows[name][: len(rows)] = rows
         set_generator_state(self.rng, state["rng"])
+
+    def _check_rows(self, given: dict[str, NDArray]) -> None:
+        """Raise ``ValueError`` unless names, dtypes and row shapes of ``given`` are those here."""
+        if set(self.stored_rows) != set(given):
+            raise ValueError(
+                f"the state has the arrays {sorted(given)}, this buffer "
+                f"{sorted(self.stored_rows)}: construct it with the same class, example and "
+                "n_step_return"
+            )
+        for name, array in self.stored_rows.items():
+            other = given[name]
+            if other.shape[1:] != array.shape[1:] or other.dtype != array.dtype:
+                raise ValueError(
+                    f"{name} of the state is {other.dtype} of rows {other.shape[1:]}, this buffer "
+                    f"has {array.dtype} of rows {array.shape[1:]}: construct it with the same "
+                    "example and B"
+                )

@@ -8,25 +8,24 @@ from typing import Any
 import numpy as np
 
 from rlpyt.replays import _memory
-from rlpyt.replays._input_priorities import InputPriorities
-from rlpyt.replays._ring import as_numpy
 from rlpyt.replays._tree import LeafTree
-from rlpyt.replays._window import SharedCursor, Window, runs
+from rlpyt.replays._window import SharedCursor, Window, runs, write_rows
+from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
 
 class SumTree:
-    """A priority for every row and environment [T,B]; rows which may not be sampled have zero.
+    """A priority for every row and environment [T,B]; rows that may not be sampled have zero.
 
-    The tree follows the cursor of the buffer: :meth:`advance` switches on the rows which became
+    The tree follows the cursor of the buffer: :meth:`advance` switches on the rows that became
     complete, and off those around the cursor.
 
     Args:
-        T: rows.
-        B: environments.
-        off_backward: rows behind the cursor which are not complete yet.
-        off_forward: rows from the cursor on which lost their past.
+        T: number of rows.
+        B: number of environments.
+        off_backward: rows behind the cursor that are not complete yet.
+        off_forward: rows from the cursor on that have lost their past.
         default_value: priority of a row that is switched on, if none was given with it.
         enable_input_priorities: accept ``priorities`` in :meth:`advance`.
         input_priority_shift: rows by which these belong to earlier rows than those appended, at
@@ -62,7 +61,7 @@ class SumTree:
             raise ValueError(
                 f"input_priority_shift is {input_priority_shift}: priorities can belong to earlier "
                 f"entries only (0 or more), and come too late for those which can be drawn (at "
-                f"most {off_backward}); for sequences give the warm-up steps divided by "
+                f"most {off_backward}); for sequences give the burn-in steps divided by "
                 "rnn_state_interval"
             )
         self.T = T
@@ -72,11 +71,10 @@ class SumTree:
         self.input_priority_shift = input_priority_shift
         self.window = Window(T, B, off_backward, off_forward)
         self.rng = make_generator()
-        self._inputs: InputPriorities | None = None
+        # Priorities that came with samples, until their rows are switched on.
+        self._inputs: NDArray | None = None
         if enable_input_priorities:
-            self._inputs = InputPriorities(
-                self.window, input_priority_shift, default_value, self.allocate
-            )
+            self._inputs = self.allocate(np.float64(0), (T, B))
         self._allocate_tree()
         self.reset()
 
@@ -92,40 +90,36 @@ class SumTree:
 
     @property
     def t(self) -> int:
-        """The row that is written next."""
+        """Row that is written next."""
         return self.window.t
-
-    @t.setter
-    def t(self, row: int) -> None:
-        self.window.t = row
 
     @property
     def off_backward(self) -> int:
-        """Rows behind the cursor which are not complete yet."""
+        """Rows behind the cursor that are not complete yet."""
         return self.window.off_backward
 
     @property
     def off_forward(self) -> int:
-        """Rows from the cursor on which lost their past."""
+        """Rows from the cursor on that have lost their past."""
         return self.window.off_forward
 
     def reset(self) -> None:
         """Switch everything off and go back to row 0."""
         self.tree[:] = 0
-        self.window.reset()
+        self.window.t, self.window.full = 0, False
         self.prev_tree_idxs = None
         self._n_rows = 0  # Appended since the reset.
         self._n_rows_sampled: int | None = None  # Appended when the last sample was drawn.
         if self._inputs is not None:
-            self._inputs.reset()
+            self._inputs[:] = self.default_value
 
     def advance(self, T: int, priorities: Any = None) -> None:
         """Follow the cursor by ``T`` appended rows.
 
         Args:
-            T: rows, at most those of the tree; 0 does nothing.
-            priorities: of these rows, shifted to earlier ones by ``input_priority_shift``: [T,B],
-                [B] or a scalar. They count from the moment their row is switched on.
+            T: number of rows, at most those of the tree; 0 does nothing.
+            priorities: [T,B], [B] or a scalar, for these rows shifted to earlier ones by
+                ``input_priority_shift``. They count from the moment their row is switched on.
 
         Raises:
             ValueError: if T is too large, or priorities are negative, not finite, of another shape,
@@ -133,24 +127,45 @@ class SumTree:
         """
         self.window.check_fits(T)
         if priorities is not None:
-            priorities = self._enabled_inputs().check(priorities, T)
+            priorities = self._checked_inputs(priorities, T)
         if T == 0:
             return
         if self._inputs is not None:
-            self._inputs.store(priorities, T)
+            self._store_inputs(self._inputs, priorities, T)
         self.window.advance(T)
         self._n_rows += T
         first_on, n_on = self.window.newest_valid(T)
-        first_off, n_off = self.window.margin()
-        self.reconstruct_advance(first_on, first_on + n_on, first_off, first_off + n_off)
+        stop_on = first_on + n_on
+        n_off = self.window.off_backward + self.window.off_forward
+        self.reconstruct_advance(first_on, stop_on, stop_on, stop_on + n_off)
 
-    def _enabled_inputs(self) -> InputPriorities:
+    def _checked_inputs(self, priorities: Any, n_rows: int) -> NDArray:
         if self._inputs is None:
             raise ValueError(
                 "priorities came with the samples, but the tree was made without: pass "
                 "input_priorities=True to the buffer (enable_input_priorities=True to the tree)"
             )
-        return self._inputs
+        values = as_numpy(priorities)
+        if values.shape not in ((), (self.B,), (n_rows, self.B)):
+            raise ValueError(
+                f"priorities have shape {values.shape}: give a scalar, [B]={(self.B,)} or "
+                f"[T,B]={(n_rows, self.B)}"
+            )
+        if not ((values >= 0) & (values < np.inf)).all():
+            raise ValueError(f"priorities must be finite and not negative, got {values}")
+        return values
+
+    def _store_inputs(self, inputs: NDArray, priorities: NDArray | None, n_rows: int) -> None:
+        """Keep ``priorities`` (None: the default) of rows that are appended, before t moves."""
+        t = self.window.t
+        values = np.full((n_rows, self.B), float(self.default_value))
+        # Rows that are switched on before their priority comes must not have an old row's.
+        write_rows(inputs, t, values, self.T)
+        if priorities is not None:
+            values[:] = priorities
+        first = t - self.input_priority_shift
+        n_gone = max(0, self.window.oldest_after(n_rows) - first)
+        write_rows(inputs, first + n_gone, values[n_gone:], self.T)
 
     def reconstruct_advance(
         self, low_on_t: int, high_on_t: int, low_off_t: int, high_off_t: int
@@ -159,14 +174,17 @@ class SumTree:
 
         Rows are taken modulo T; the two ranges are adjacent (``high_on_t == low_off_t``).
         """
-        inputs = self._inputs
-        for start, stop in runs(low_on_t, high_on_t - low_on_t, self.T):
-            on = self.default_value if inputs is None else inputs.array[start:stop]
-            self.priorities[start:stop] = on
-        for start, stop in runs(low_off_t, high_off_t - low_off_t, self.T):
-            self.priorities[start:stop] = 0
-        for start, stop in runs(low_on_t, high_off_t - low_on_t, self.T):
+        values = np.zeros((high_off_t - low_on_t, self.B))
+        n_on = high_on_t - low_on_t
+        if self._inputs is None:
+            values[:n_on] = self.default_value
+        else:
+            values[:n_on] = self._inputs[np.arange(low_on_t, high_on_t) % self.T]
+        done = 0
+        for start, stop in runs(low_on_t, len(values), self.T):
+            self.priorities[start:stop] = values[done : done + stop - start]
             self._leaf_tree.repair(start * self.B, stop * self.B)
+            done += stop - start
 
     def sample(self, n: int, unique: bool = False) -> tuple[tuple[IntArray, IntArray], NDArray]:
         """Draw rows and environments with probability in proportion to their priority.
@@ -182,10 +200,10 @@ class SumTree:
         Raises:
             ValueError: if nothing is switched on, or with ``unique`` less than ``n`` entries are.
         """
-        total = self._leaf_tree.total
-        if not total > 0 and self.window.n_valid > 0:
-            raise ValueError("nothing to sample: the priorities of all entries are 0")
+        total = float(self.tree[0])
         if not total > 0:
+            if self.window.newest_valid(1)[1] > 0:
+                raise ValueError("nothing to sample: the priorities of all entries are 0")
             raise ValueError(
                 f"nothing to sample: {self.window.n_filled} of T={self.T} rows are written, and "
                 f"{self.off_backward + self.off_forward} around the cursor never count; append "
@@ -201,8 +219,8 @@ class SumTree:
         return (T_idxs, B_idxs), priorities
 
     def find(self, random_values: NDArray) -> IntArray:
-        """Nodes [n] of the leaves at ``random_values`` [n], in [0, 1), of the total."""
-        leaves, _ = self._leaf_tree.find(self._leaf_tree.total * np.asarray(random_values, float))
+        """Return the nodes [n] of the leaves at ``random_values`` [n], in [0, 1), of the total."""
+        leaves, _ = self._leaf_tree.find(self.tree[0] * np.asarray(random_values, float))
         return leaves + self.low_idx
 
     def update_batch_priorities(self, priorities: Any) -> None:
@@ -231,7 +249,7 @@ class SumTree:
         self.reconstruct(self.prev_tree_idxs[is_there], values[is_there])
 
     def _age(self, tree_idxs: IntArray) -> IntArray:
-        """Rows [n] appended after those of the leaf nodes ``tree_idxs`` [n]."""
+        """Rows [n] appended after those of leaf nodes ``tree_idxs`` [n]."""
         age: IntArray = (self.t - 1 - (tree_idxs - self.low_idx) // self.B) % self.T
         return age
 
@@ -240,11 +258,11 @@ class SumTree:
         return 0 if self._n_rows_sampled is None else self._n_rows - self._n_rows_sampled
 
     def reconstruct(self, tree_idxs: IntArray, values: NDArray) -> None:
-        """Set leaf nodes ``tree_idxs`` [n] which are on to ``values`` [n], and the sums above."""
+        """Set leaf nodes ``tree_idxs`` [n] that are on to ``values`` [n], and the sums above."""
         self._leaf_tree.replace(tree_idxs - self.low_idx, values)
 
     def propagate_diffs(self, tree_idxs: IntArray, diffs: NDArray, min_level: int = 1) -> None:
-        """Add ``diffs`` [n] to leaf nodes ``tree_idxs`` [n] which are on, and to the sums above.
+        """Add ``diffs`` [n] to leaf nodes ``tree_idxs`` [n] that are on, and to the sums above.
 
         Sums are made anew from the leaves up to the root, so ``min_level`` is of no consequence.
         """
@@ -257,18 +275,18 @@ class SumTree:
             print(*nodes)
 
     def state_dict(self) -> dict[str, Any]:
-        """Priorities (views of the live ones, not copies), cursor and generator."""
+        """Return priorities (views of the live ones, not copies), cursor and generator."""
         return {
             "window": self.window.state_dict(),
             "priorities": self.priorities,
-            "input_priorities": None if self._inputs is None else self._inputs.array,
+            "input_priorities": self._inputs,
             "prev_tree_idxs": self.prev_tree_idxs,
             "n_rows_since_sample": self._n_rows_since_sample,
             "rng": generator_state(self.rng),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``.
+        """Continue from ``state``.
 
         Raises:
             ValueError: if it is of a tree of another shape.
@@ -276,7 +294,7 @@ class SumTree:
         self.check_state(state)
         self.window.load_state_dict(state["window"])
         if self._inputs is not None:
-            self._inputs.array[:] = state["input_priorities"]
+            self._inputs[:] = state["input_priorities"]
         self._leaf_tree.load_leaves(state["priorities"])
         self.prev_tree_idxs = state["prev_tree_idxs"]
         self._n_rows_sampled = self._n_rows - int(state["n_rows_since_sample"])
@@ -292,13 +310,13 @@ class SumTree:
 
 
 class AsyncSumTree(SumTree):
-    """A :class:`SumTree` which processes share; each remembers what it drew itself.
+    """A :class:`SumTree` that processes share; each remembers what it drew itself.
 
-    It has no lock of its own: whoever calls it keeps writers away from :meth:`sample`, and everyone
+    It has no lock of its own: the caller keeps writers away from :meth:`sample`, and all others
     away from what changes priorities, as a replay buffer does with its lock.
 
     Attributes:
-        async_t: the row that is written next, for all processes.
+        async_t: row that is written next, for all processes.
     """
 
     async_ = True
@@ -337,9 +355,9 @@ class AsyncSumTree(SumTree):
         self._async_push()
 
     def _async_pull(self) -> None:
-        self._cursor.pull(self.window)
+        self.window.t, self.window.full = self._cursor.t.value, self._cursor.full.value
         self._n_rows = self._async_n_rows.value
 
     def _async_push(self) -> None:
-        self._cursor.push(self.window)
+        self._cursor.t.value, self._cursor.full.value = self.window.t, self.window.full
         self._async_n_rows.value = self._n_rows

@@ -12,22 +12,8 @@ import numpy as np
 import torch
 
 from rlpyt.core.records import AgentInputs
+from rlpyt.utils.buffer import leaves
 from rlpyt.utils.types import NDArray, Nested
-
-
-def leaves(record: Nested) -> list[Any]:
-    """Return the arrays, tensors and numbers of a record in order, without those that are None."""
-    if record is None:
-        return []
-    if not isinstance(record, tuple):
-        return [record]
-    found: list[Any] = []
-    for part in record:
-        if isinstance(part, tuple):
-            found += leaves(part)
-        elif part is not None:
-            found.append(part)
-    return found
 
 
 def plain(buffer: Nested) -> Nested:

@@ -5,7 +5,7 @@ A structure is an array, None, or a tuple or named tuple of structures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import methodcaller
 from typing import Any
 
@@ -52,6 +52,43 @@ def map_buffer(fn: Callable[[Any], Any], buffer: Nested) -> Nested:
         f"buffer contains {buffer!r}, a {type(buffer).__name__}: give arrays, None, or (named) "
         "tuples of them"
     )
+
+
+def leaves(buffer: Nested) -> list[Any]:
+    """Return the arrays, tensors and numbers of ``buffer`` in order, without those being None."""
+    if not isinstance(buffer, tuple):
+        return [] if buffer is None else [buffer]
+    found: list[Any] = []
+    for part in buffer:
+        if isinstance(part, tuple):
+            found += leaves(part)
+        elif part is not None:
+            found.append(part)
+    return found
+
+
+def named_leaves(buffer: Nested, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted field name and leaf of a named tuple, in the order of :func:`leaves`."""
+    if buffer is None:
+        return
+    if not isinstance(buffer, tuple):
+        yield prefix, buffer
+        return
+    record: Any = buffer
+    for name, part in zip(record._fields, record):
+        yield from named_leaves(part, f"{prefix}.{name}" if prefix else name)
+
+
+def as_numpy(array: Any) -> NDArray:
+    """Return an array, tensor or number as numpy, without a copy where there is a choice."""
+    if isinstance(array, torch.Tensor):
+        array = array.detach().cpu().numpy()
+    return np.asarray(array)
+
+
+def numpy_leaves(buffer: Nested) -> list[NDArray]:
+    """Return the leaves of ``buffer`` as numpy arrays, see :func:`leaves` and :func:`as_numpy`."""
+    return [as_numpy(leaf) for leaf in leaves(buffer)]
 
 
 def buffer_from_example(

@@ -200,6 +200,6 @@ def test_all_arrays_are_in_shared_memory(cell, monkeypatch):
     go_on(cell, [buffer], stream, 18)
     arrays = [*buffer.stored_rows.values()]
     if cell.is_prioritized:
-        arrays += [buffer.priority_tree.tree, buffer.priority_tree._inputs.array]
+        arrays += [buffer.priority_tree.tree, buffer.priority_tree._inputs]
     assert len(arrays) > 4
     assert all(isinstance(array, np_mp_array_spawn) for array in arrays)

@@ -218,8 +218,7 @@ def test_two_writers_and_two_readers(cell):
 def assert_tree_is_sound(tree):
     nodes, k = tree.tree, np.arange(tree.low_idx)
     np.testing.assert_array_equal(nodes[k], nodes[2 * k + 1] + nodes[2 * k + 2])
-    first, n_off = tree.window.margin()
-    off = np.arange(first, first + n_off) % tree.T
+    off = np.arange(tree.t - tree.off_backward, tree.t + tree.off_forward) % tree.T
     assert not tree.priorities[off].any()
     assert (np.delete(tree.priorities, off, axis=0) > 0).all()
 

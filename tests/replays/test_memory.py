@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.replays._memory import LINE, BatchMemory
-from rlpyt.replays._stream import finish_stream, stream_copy
-from rlpyt.utils.jit import jit
+from rlpyt.replays._memory import BatchMemory
 
 SHAPE = (3, 1000, 8192)  # 24 MiB.
 
@@ -22,7 +20,6 @@ def test_free_memory_is_used_again():
     memory = BatchMemory()
     first = memory.empty(SHAPE, np.uint8)
     at = address(first)
-    assert at % LINE == 0
     del first
     again = memory.empty((2, 1000, 8192 // 4), np.float32)
     assert address(again) != at, "much smaller batches leave large blocks alone"
@@ -80,25 +77,3 @@ def test_a_copy_in_another_process_has_memory_of_its_own():
     state = pickle.dumps(memory)
     assert len(state) < 1000
     assert pickle.loads(state).n_kept == 3
-
-
-@jit
-def copy(dest, to, source, at, n, offset, ahead):
-    stream_copy(dest, to, source, at, n, offset, ahead)
-    finish_stream()
-
-
-@pytest.mark.parametrize("n", [0, 1, 15, 63, 64, 65, 255, 256, 321, 1000])
-@pytest.mark.parametrize("offset", [0, 1, 16, 63])
-def test_copies_past_the_cache(n, offset):
-    rng = np.random.default_rng(n)
-    memory = np.zeros(2048 + LINE, np.uint8)
-    start = -address(memory) % LINE + offset
-    dest = memory[start : start + 1500]
-    source = rng.integers(1, 256, 1200, dtype=np.uint8)
-    for to, at in [(0, 0), (7, 0), (64, 33), (193, 199)]:
-        memory[:] = 0
-        expected = memory.copy()
-        expected[start + to : start + to + n] = source[at : at + n]
-        copy(dest, to, source, at, n, offset, len(source) + 10**6)
-        np.testing.assert_array_equal(memory, expected)

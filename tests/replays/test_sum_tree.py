@@ -307,7 +307,7 @@ def test_print_tree(capsys):
 def test_leaf_tree_of_any_size(n_leaves):
     tree = LeafTree(n_leaves)
     tree.load_leaves(np.arange(1.0, n_leaves + 1))
-    assert tree.total == n_leaves * (n_leaves + 1) / 2
+    assert tree.nodes[0] == n_leaves * (n_leaves + 1) / 2
     leaves, values = tree.find(np.cumsum(np.arange(1.0, n_leaves + 1)) - 0.5)
     np.testing.assert_array_equal(leaves, np.arange(n_leaves))
     np.testing.assert_array_equal(values, np.arange(1.0, n_leaves + 1))

@@ -1,22 +1,21 @@
-"""Single transitions which know whether a time limit ended their episode."""
+"""Single transitions that know whether a time limit ended their episode."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rlpyt.core.records import extended
-from rlpyt.replays._time_limits import TimeLimits
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.non_sequence.frame import NStepFrameBuffer
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
 from rlpyt.replays.non_sequence.uniform import UniformReplay
 
-SamplesFromReplayTL = extended(SamplesFromReplay, TimeLimits.batch_fields, "TL")
+SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
 
 
-class NStepTimeLimitBuffer(TimeLimits, NStepReturnBuffer):
-    """Storage of single n-step transitions which know of time limits."""
+class NStepTimeLimitBuffer(NStepReturnBuffer):
+    """Storage of single n-step transitions that know of time limits."""
 
     batch_record: Any = SamplesFromReplayTL
 
@@ -29,29 +28,29 @@ class TlPrioritizedReplayBuffer(PrioritizedReplay, NStepTimeLimitBuffer):
     """Single transitions with time limits, drawn by priority from storage of whole observations."""
 
 
-class NStepTimeLimitFrameBuffer(NStepFrameBuffer, NStepTimeLimitBuffer):
-    """Storage of transitions which knows of time limits and keeps every frame once."""
-
-
-class TlUniformReplayFrameBuffer(UniformReplay, NStepTimeLimitFrameBuffer):
+class TlUniformReplayFrameBuffer(UniformReplay, NStepFrameBuffer):
     """Single transitions with time limits, drawn uniformly from frames stored once."""
 
+    batch_record: Any = SamplesFromReplayTL
 
-class TlPrioritizedReplayFrameBuffer(PrioritizedReplay, NStepTimeLimitFrameBuffer):
+
+class TlPrioritizedReplayFrameBuffer(PrioritizedReplay, NStepFrameBuffer):
     """Single transitions with time limits, drawn by priority from frames stored once."""
+
+    batch_record: Any = SamplesFromReplayTL
 
 
 class AsyncTlUniformReplayBuffer(AsyncReplayBufferMixin, TlUniformReplayBuffer):
-    """A :class:`TlUniformReplayBuffer` which processes share."""
+    """A :class:`TlUniformReplayBuffer` that processes share."""
 
 
 class AsyncTlPrioritizedReplayBuffer(AsyncReplayBufferMixin, TlPrioritizedReplayBuffer):
-    """A :class:`TlPrioritizedReplayBuffer` which processes share."""
+    """A :class:`TlPrioritizedReplayBuffer` that processes share."""
 
 
 class AsyncTlUniformReplayFrameBuffer(AsyncReplayBufferMixin, TlUniformReplayFrameBuffer):
-    """A :class:`TlUniformReplayFrameBuffer` which processes share."""
+    """A :class:`TlUniformReplayFrameBuffer` that processes share."""
 
 
 class AsyncTlPrioritizedReplayFrameBuffer(AsyncReplayBufferMixin, TlPrioritizedReplayFrameBuffer):
-    """A :class:`TlPrioritizedReplayFrameBuffer` which processes share."""
+    """A :class:`TlPrioritizedReplayFrameBuffer` that processes share."""

@@ -13,7 +13,7 @@ from rlpyt.utils.types import IntArray
 
 
 class UniformReplay(BaseReplayBuffer):
-    """Every valid row of every environment is drawn with equal probability."""
+    """Draws of every valid row of every environment with equal probability."""
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Draw ``batch_B`` transitions.
@@ -26,17 +26,16 @@ class UniformReplay(BaseReplayBuffer):
 
     def sample_idxs(self, batch_B: int) -> tuple[IntArray, IntArray]:
         """Draw rows [batch_B] and environments [batch_B]."""
-        window = self.current_window()
-        n_entries = window.n_valid * self.B
-        if n_entries == 0:
+        first, n_valid = self.window.newest_valid(self.T)
+        if n_valid == 0:
             raise ValueError(
-                f"cannot sample {batch_B} transitions: {window.n_filled} of T={self.T} rows "
+                f"cannot sample {batch_B} transitions: {self.window.n_filled} of T={self.T} rows "
                 f"are written, of which {self.off_backward} await their return and next "
                 f"observation and {self.off_forward} have no past; append more samples first "
                 "(min_steps_learn)"
             )
-        k, B_idxs = np.divmod(self.rng.integers(n_entries, size=batch_B), self.B)
-        return window.row(k), B_idxs
+        age, B_idxs = np.divmod(self.rng.integers(n_valid * self.B, size=batch_B), self.B)
+        return (first + n_valid - 1 - age) % self.T, B_idxs
 
 
 class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):
@@ -44,4 +43,4 @@ class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):
 
 
 class AsyncUniformReplayBuffer(AsyncReplayBufferMixin, UniformReplayBuffer):
-    """A :class:`UniformReplayBuffer` which processes share."""
+    """A :class:`UniformReplayBuffer` that processes share."""

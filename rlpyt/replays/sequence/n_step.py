@@ -7,24 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
-from rlpyt.replays._extract import blank, gather, without
-from rlpyt.replays._memory import BatchMemory
-from rlpyt.replays._rnn_states import RnnStates
-from rlpyt.replays._sequences import Sequences
+from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer, extended
+from rlpyt.replays._memory import BatchMemory, gather
+from rlpyt.replays._window import write_rows
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import map_buffer, torchify_buffer
+from rlpyt.utils.buffer import named_leaves, numpy_leaves, torchify_buffer
 from rlpyt.utils.collections import record
-from rlpyt.utils.types import Array, IntArray, Nested
+from rlpyt.utils.types import Array, IntArray, NDArray, Nested
 
 
 @record
 class SamplesFromReplay(NamedTuple):
-    """Sequences of T steps, and the n which follow; B is the replay batch, i the first row.
+    """Sequences of T steps, and the n that follow; B is the replay batch, i the first row.
 
     Row i - 1 comes only as what preceded the first step, and is zero where it ended an episode. The
-    others are not blanked: they are what an agent gets as previous action and reward, and what it
-    did next.
+    others are not blanked: they are the previous action and reward an agent gets, and what it did
+    next.
     """
 
     all_observation: Nested  # [T+n,B,...] of rows i, ..., i+T+n-1
@@ -38,26 +36,29 @@ class SamplesFromReplay(NamedTuple):
     init_rnn_state: Nested  # [B,N,H] before row i, or None
 
 
-class SequenceNStepReturnBuffer(Sequences, BaseNStepReturnBuffer):
+class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
     """Storage from which sequences are read that begin where a recurrent state is stored.
 
-    Fields of the example beyond those of ``SamplesToBuffer`` come with every batch, under their
-    names, for rows i to i + T - 1; a subclass which overrides ``extract_batch`` adds them itself.
+    A sequence of ``batch_T`` steps that begins at row i takes the rows i - 1 (previous action and
+    reward) to i + batch_T + n - 1 (the observation after the last n-step return). Fields of the
+    example beyond those of ``SamplesToBuffer`` come with every batch, under their names, for rows i
+    to i + batch_T - 1; a subclass that overrides ``extract_batch`` adds them itself.
 
     Args:
-        example: as for ``BaseNStepReturnBuffer``, with a field ``prev_rnn_state`` ([N,H], or a
+        example: record for ``BaseNStepReturnBuffer``, with a field ``prev_rnn_state`` ([N,H], or a
             record of such) if the interval is not 0.
         size: transitions, rounded up to a multiple of B times the interval; may be a float.
         B: environments in every batch that is appended.
         rnn_state_interval: rows from one stored ``prev_rnn_state`` to the next, to which sequences
             begin; 0 to store none (a ``prev_rnn_state`` that comes is left out) and begin anywhere.
-        batch_T: steps of a sequence, warm-up included, if always the same.
+        batch_T: steps of a sequence, burn-in included; None if every batch is asked for its own.
 
     Raises:
         ValueError: if the interval is negative or no whole number, or the example has no
             ``prev_rnn_state`` to store.
 
     Attributes:
+        stride: rows from one possible begin of a sequence to the next.
         samples_prev_rnn_state: [T / rnn_state_interval,B,N,H], or None; with an interval of 1 this
             is ``samples.prev_rnn_state`` itself.
 
@@ -66,7 +67,6 @@ class SequenceNStepReturnBuffer(Sequences, BaseNStepReturnBuffer):
     """
 
     batch_record: Any = SamplesFromReplay
-    stored_fields = (*SamplesToBuffer._fields, "prev_rnn_state")
 
     def __init__(
         self,
@@ -82,45 +82,96 @@ class SequenceNStepReturnBuffer(Sequences, BaseNStepReturnBuffer):
                 f"rnn_state_interval is {rnn_state_interval}: give a number of rows, 1 to store "
                 "the recurrent state of every row, 0 to store none"
             )
-        self.rnn_state_interval = int(rnn_state_interval)
-        if self.rnn_state_interval > 0 and "prev_rnn_state" not in example._fields:
+        self.rnn_state_interval = interval = int(rnn_state_interval)
+        if interval > 0 and "prev_rnn_state" not in example._fields:
             raise ValueError(
                 f"the example has the fields {example._fields} but not prev_rnn_state: add it in "
                 "examples_to_buffer and samples_to_buffer of the algorithm (from the agent_info of "
                 "a recurrent agent), or use rnn_state_interval=0, which stores none"
             )
+        self.stride = max(1, interval)
         self.batch_T = None if batch_T is None else int(batch_T)
         rows = max(1, int(B)) * self.stride
         size = math.ceil(size / rows) * rows
-        super().__init__(example=self._to_rows(example), size=size, B=B, **kwargs)
-        self.rnn_states: RnnStates | None = None
-        self.samples_prev_rnn_state: Any = getattr(self.samples, "prev_rnn_state", None)
-        if self.rnn_state_interval > 1:
-            self.rnn_states = RnnStates(
-                example.prev_rnn_state, self.window, self.rnn_state_interval, self.allocate
-            )
-            self.samples_prev_rnn_state = self.rnn_states.states
-            self.stored_rows.update(self.rnn_states.arrays)
+        if interval != 1:
+            self.stored_elsewhere += ("prev_rnn_state",)
+        super().__init__(example=example, size=size, B=B, **kwargs)
+        self.samples_prev_rnn_state: Any = None
+        self._states: dict[str, NDArray] = {}
+        if interval == 1:
+            self.samples_prev_rnn_state = self.samples.prev_rnn_state
+        elif interval > 1:
+            lead = (self.T // interval, self.B)
+            self.samples_prev_rnn_state = self.allocate(example.prev_rnn_state, lead)
+            self._states.update(named_leaves(self.samples_prev_rnn_state, "prev_rnn_state"))
+            self.stored_rows.update(self._states)
         self.batch_memory = BatchMemory()
+        is_ours = type(self).extract_batch is SequenceNStepReturnBuffer.extract_batch
+        usual = (*SamplesToBuffer._fields, "prev_rnn_state")
+        self.init_batch_fields(usual if is_ours else self.samples._fields)
 
-    def _to_rows(self, samples: Any) -> Any:
-        """``samples`` with the recurrent state only if there is one in every row."""
-        if self.rnn_state_interval == 1:
-            return samples
-        return without(samples, "prev_rnn_state", "SamplesToBuffer")
+    def n_steps_of(self, batch_T: int | None) -> int:
+        """Return ``batch_T``, or that of the buffer if None.
+
+        Raises:
+            ValueError: if it is nowhere given, or the buffer can never hold so long a sequence.
+        """
+        batch_T = self.batch_T if batch_T is None else batch_T
+        if batch_T is None:
+            raise ValueError(
+                "batch_T is None, so the length of the sequences is not known: give it to the "
+                "constructor, to set_batch_T or to sample_batch"
+            )
+        if batch_T < 1:
+            raise ValueError(f"batch_T is {batch_T}: choose 1 or more steps")
+        needed = self.rows_needed(int(batch_T))
+        if needed > self.T:
+            raise ValueError(
+                f"sequences of batch_T={batch_T} steps do not fit: with n_step_return="
+                f"{self.n_step_return}, {self.off_forward} rows of history and a begin every "
+                f"{self.stride} rows they need {needed} rows, but size holds T={self.T} of "
+                f"B={self.B} environments: make size at least {needed * self.B} (and much larger)"
+            )
+        return int(batch_T)
+
+    def rows_needed(self, batch_T: int) -> int:
+        """Return the rows with which there always is a valid sequence, once all are written."""
+        return self.n_step_return + batch_T + self.off_forward + self.stride
+
+    def valid_starts(self, batch_T: int) -> tuple[int, int]:
+        """Return first and stop: sequences can begin at rows ``stride`` * k, first <= k < stop."""
+        t, window = self.window.t, self.window
+        oldest = t - window.n_filled + window.off_forward
+        newest = t - 1 - self.n_step_return - batch_T
+        return -(-oldest // self.stride), newest // self.stride + 1
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
-        if self.rnn_states is None:
-            return super().append_samples(self._to_rows(samples))
-        states = getattr(samples, "prev_rnn_state", None)
-        self.rnn_states.check(states, len(samples.reward))
-        t = self.t
-        n_rows, rows = super().append_samples(self._to_rows(samples))
-        self.rnn_states.write(t, states)
+        if not self._states:
+            return super().append_samples(samples)
+        states = self._check_states(samples)
+        t = self.window.t
+        n_rows, rows = super().append_samples(samples)
+        first = -t % self.stride  # Rows to the first that is a multiple of the interval.
+        for array, source in zip(self._states.values(), states):
+            write_rows(array, (t + first) // self.stride, source[first :: self.stride], len(array))
         return n_rows, rows
 
+    def _check_states(self, samples: Any) -> list[NDArray]:
+        """The arrays [T',B,...] of the recurrent states of ``samples``."""
+        has_states = "prev_rnn_state" in samples._fields
+        states = numpy_leaves(samples.prev_rnn_state if has_states else None)
+        given = [source.shape for source in states]
+        expected = [(len(samples.reward), *array.shape[1:]) for array in self._states.values()]
+        if given != expected:
+            raise ValueError(
+                f"samples have recurrent states of the shapes {given}, this buffer stores "
+                f"{expected} ([T',B,N,H]) in {list(self._states)}: append records with the fields "
+                "of the example it was made with"
+            )
+        return states
+
     def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, T: int | None = None) -> Any:
-        """The sequences that begin at rows ``T_idxs`` [m] of environments ``B_idxs`` [m].
+        """Return the sequences that begin at rows ``T_idxs`` [m] of environments ``B_idxs`` [m].
 
         Args:
             T_idxs: rows, multiples of the interval; negative ones count from the end.
@@ -142,32 +193,37 @@ class SequenceNStepReturnBuffer(Sequences, BaseNStepReturnBuffer):
                 f"sequences cannot begin at rows {T_idxs[past > 0]}: recurrent states are stored "
                 f"for multiples of rnn_state_interval={self.rnn_state_interval}"
             )
-        n = self.n_step_return
+        n, samples = self.n_step_return, self.samples
         flat = self.flat_idxs(T_idxs + np.arange(-1, T + n - 1)[:, None], B_idxs)
-        own = flat[1 : T + 1]
-        all_action, all_reward = gather((self.samples.action, self.samples.reward), flat)
-        done: Any = gather(self.samples.done, flat[: T + 1])
-        before = map_buffer(lambda part: part[0], (all_action, all_reward))
-        blank(before, done[0].astype(bool, copy=False))
-        batch = self.batch_class(
+        actions, rewards, dones = gather((samples.action, samples.reward, samples.done), flat)
+        is_first = dones[0].astype(bool, copy=False)
+        actions[0][is_first] = 0
+        rewards[0][is_first] = 0
+        return_, done_n, *more = gather(
+            (self.samples_return_, self.samples_done_n, *self.row_fields.values()), flat[1 : T + 1]
+        )
+        slot_idxs = slots * self.B + B_idxs % self.B
+        (rnn_state,) = gather((self.samples_prev_rnn_state,), slot_idxs)
+        batch = extended(self.batch_record, self.user_fields)(
             self.extract_observation(T_idxs, B_idxs, T + n),
-            all_action,
-            all_reward,
-            gather(self.samples_return_, own),
-            done[1:],
-            gather(self.samples_done_n, own),
-            gather(self.samples_prev_rnn_state, slots * self.B + B_idxs % self.B),
-            *(gather(field, own) for field in self.row_fields.values()),
+            actions,
+            rewards,
+            return_,
+            dones[1 : T + 1],
+            done_n,
+            rnn_state,
+            *more,
         )
         return torchify_buffer(batch)
 
     def extract_observation(self, T_idxs: IntArray, B_idxs: IntArray, T: int) -> Nested:
-        """Observations [T,m,...] of ``T`` rows from ``T_idxs`` [m] on; 0 <= T_idxs < T of the ring.
+        """Return observations [T,m,...] of ``T`` rows from ``T_idxs`` [m] on, 0 <= T_idxs.
 
         Called once per batch.
         """
         flat = self.flat_idxs(T_idxs + np.arange(T)[:, None], B_idxs)
-        return gather(self.samples.observation, flat, self.batch_memory.empty)
+        (observation,) = gather((self.samples.observation,), flat, self.batch_memory.empty)
+        return observation
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "rnn_state_interval": self.rnn_state_interval}

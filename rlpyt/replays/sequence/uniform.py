@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.replays._sequences import Sequences
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.utils.types import IntArray
 
 
-class UniformSequenceReplay(Sequences):
-    """Every valid row at which a sequence can begin is drawn with equal probability.
+class UniformSequenceReplay(SequenceNStepReturnBuffer):
+    """Draws of every valid row at which a sequence can begin with equal probability.
 
     Raises:
         ValueError: if the buffer can never hold a sequence of ``batch_T`` steps.
@@ -25,7 +24,7 @@ class UniformSequenceReplay(Sequences):
             self.set_batch_T(self.batch_T)
 
     def set_batch_T(self, batch_T: int) -> None:
-        """Set the steps of a sequence, for batches which are not asked to have others.
+        """Set the steps of a sequence, for batches that are not asked to have others.
 
         Raises:
             ValueError: if the buffer can never hold so long a sequence.
@@ -47,10 +46,9 @@ class UniformSequenceReplay(Sequences):
         first, stop = self.valid_starts(batch_T)
         n_entries = (stop - first) * self.B
         if n_entries <= 0:
-            n_filled = self.current_window().n_filled
             raise ValueError(
                 f"cannot sample {batch_B} sequences of batch_T={batch_T} steps: "
-                f"{n_filled} of T={self.T} rows are written, a sequence takes "
+                f"{self.window.n_filled} of T={self.T} rows are written, a sequence takes "
                 f"{batch_T + self.n_step_return} and begins every {self.stride} rows, after the "
                 f"oldest {self.off_forward}; append more samples first (min_steps_learn)"
             )
@@ -63,4 +61,4 @@ class UniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuff
 
 
 class AsyncUniformSequenceReplayBuffer(AsyncReplayBufferMixin, UniformSequenceReplayBuffer):
-    """A :class:`UniformSequenceReplayBuffer` which processes share."""
+    """A :class:`UniformSequenceReplayBuffer` that processes share."""
