@@ -598,18 +598,23 @@ def test_images_that_are_no_stacks_are_refused_when_that_shows():
 
 
 @pytest.mark.parametrize(
-    ("stored", "given"),
-    [((3,), (1,)), ((2, 3), (2, 1)), ((2, 3), (3,)), ((), (1,)), ((2,), (2, 1))],
+    ("stored", "given", "aligned"),
+    [
+        ((3,), (1,), (1,)),
+        ((2, 3), (2, 1), (2, 1)),
+        ((2, 3), (3,), (1, 3)),
+        ((), (1,), ()),
+        ((2,), (2, 1), (2,)),
+    ],
 )
 @pytest.mark.parametrize("n_rows", [1, 4])
-def test_arrays_that_numpy_broadcasts_are_stored(stored, given, n_rows):
+def test_arrays_that_numpy_broadcasts_are_stored(stored, given, aligned, n_rows):
     # Every shape but that of the example was refused.
     rng = np.random.default_rng(0)
     buffer = UniformReplayBuffer(scalar_example()._replace(action=np.zeros(stored)), 20, 2)
     action = rng.random((n_rows, 2, *given))
     buffer.append_samples(scalar_samples(n_rows, B=2)._replace(action=action))
-    same_rank = action.reshape(n_rows, 2, *given[: len(stored)] if given[-1] == 1 else given)
-    expected = np.zeros((n_rows, 2, *stored)) + same_rank
+    expected = np.zeros((n_rows, 2, *stored)) + action.reshape(n_rows, 2, *aligned)
     np.testing.assert_array_equal(buffer.samples.action[:n_rows], expected)
 
 
