@@ -28,15 +28,24 @@ from tests.compat.signatures import (
 )
 
 # Two modules were copies of other projects' code, a table printer and argument decorators for a
-# framework which is gone. Their functions are kept; what those were made of inside is not. Nor are
-# functions whose name begins with "_", which no program using rlpyt calls.
+# framework that is gone. Their functions are kept; their private parts are not, nor are functions
+# whose name begins with "_" and private names of the logger that no program using rlpyt reads.
 VENDORED = ("rlpyt/utils/logging/tabulate.py", "rlpyt/utils/logging/autoargs.py")
+LOGGER = "rlpyt/utils/logging/logger.py"
+LOGGER_STATE = ("_iteration", "_prefixes", "_tabular_prefix_str", "_tf_summary_writer")
+# The package tabulate has further parameters among the old ones.
+GROWN = ("rlpyt/utils/logging/tabulate.py:tabulate",)
 NOT_BUILT = set(read_not_built())
 
 
 def is_inside(entry: Entry) -> bool:
     """Whether the name is exempt, see above."""
-    return entry.name.startswith("_") and (entry.path in VENDORED or entry.kind == "function")
+    if entry.path == LOGGER and entry.kind == "value":
+        return entry.name.startswith("_") and entry.name not in LOGGER_STATE
+    is_private = entry.name.startswith("_")
+    return entry.key in GROWN or (
+        is_private and (entry.path in VENDORED or entry.kind == "function")
+    )
 
 
 # Their parent's parameters are named, or inherited, where the old ones took ``**kwargs``.

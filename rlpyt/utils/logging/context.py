@@ -13,7 +13,6 @@ from typing import Any
 
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging._logger import Logger, timestamp
-from rlpyt.utils.logging._params import write_params
 from rlpyt.utils.processes.launch import torchrun_ranks
 
 # In a checkout this is its folder ``data``. Installed elsewhere it lies beside the installed
@@ -88,7 +87,7 @@ def logger_context(
         logger.add_tabular_output(osp.join(exp_dir, "progress.csv"), append=resume)
         logger.push_prefix(f"{name}_{run_ID} ")
         params = {**(log_params or {}), "name": name, "run_ID": run_ID}
-        write_params(osp.join(exp_dir, "params.json"), params)
+        logger.write_params(osp.join(exp_dir, "params.json"), params)
         try:
             yield
         except (Exception, KeyboardInterrupt):
@@ -115,7 +114,7 @@ def add_exp_param(
             params[param_name] = {**old, **param_val} if overwrite else {**param_val, **old}
         elif overwrite or param_name not in params:
             params[param_name] = param_val
-        write_params(path, params)
+        logger.write_params(path, params)
 
 
 def check_progress(exp_dir: str | None = None) -> None:

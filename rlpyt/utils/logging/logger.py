@@ -1,65 +1,83 @@
 """The log of a run: text, a table of numbers, and snapshots.
 
 The functions of this module stand in front of the current ``Logger``; its lines and rows go to a
-list of sinks: the console, text and csv files, tensorboard, and whatever object is registered with
-``add_sink``. Functions may be replaced by assignment (``logger.record_tabular = f``): those which
+list of sinks: the console, text and csv files, tensorboard, and any object registered with
+``add_sink``. Functions may be replaced by assignment (``logger.record_tabular = f``): those that
 build on another one, like ``record_tabular_misc_stat`` on ``record_tabular``, call the replacement.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
-from rlpyt.utils.logging._logger import Logger as Logger
-from rlpyt.utils.logging._params import (
-    MyEncoder as MyEncoder,
-    log_parameters as log_parameters,
-    log_parameters_lite as log_parameters_lite,
-    log_variant as log_variant,
-    stub_to_json as stub_to_json,
-)
-from rlpyt.utils.logging._sinks import ScalarWriter, Sink as Sink
-from rlpyt.utils.logging._snapshots import check_snapshot_mode
-from rlpyt.utils.logging._state import StateModule
-from rlpyt.utils.logging._statistics import misc_stat
-from rlpyt.utils.logging._terminal import TerminalTablePrinter as TerminalTablePrinter
+import numpy as np
+import torch
+from tabulate import tabulate
+
+from rlpyt.utils.files import make_parent, replacing
+from rlpyt.utils.logging._logger import Logger as Logger, check_snapshot_mode
 from rlpyt.utils.logging.console import mkdir_p
-from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.logging.sinks import ScalarWriter, Sink as Sink
+
+CLEAR_SCREEN = "\x1b[2J\x1b[H"
+N_HEADER_LINES = 3
+
+
+class TerminalTablePrinter:
+    """Screen of the tabular-only mode: the latest rows under one header.
+
+    Columns are those of the first row. On something else than a terminal only the newest row is
+    printed, and nothing is cleared.
+    """
+
+    def __init__(self) -> None:
+        self.headers: list[str] = []
+        self.tabulars: list[list[Any]] = []
+
+    def print_tabular(self, new_tabular: Iterable[tuple[str, Any]]) -> None:
+        """Add one row.
+
+        Args:
+            new_tabular: (key, value) of each column; keys not in the first row are not shown.
+        """
+        row = dict(new_tabular)
+        self.headers = self.headers or list(row)
+        self.tabulars.append([row.get(key) for key in self.headers])
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Print the rows again."""
+        is_terminal = sys.stdout.isatty()
+        n_rows = max(1, shutil.get_terminal_size().lines - N_HEADER_LINES) if is_terminal else 1
+        del self.tabulars[:-n_rows]
+        table = tabulate(self.tabulars, self.headers)
+        print((CLEAR_SCREEN if is_terminal else "") + table, flush=True)
+
 
 table_printer = TerminalTablePrinter()
 _current = Logger()
 
-# The names under which the state was kept in this module; they read (and, for lists, change) the
-# current logger. Assignments to them reach it too.
-sys.modules[__name__].__class__ = StateModule
+_STATISTICS: dict[str, Callable[..., Any]] = {
+    "Average": np.mean,
+    "Std": np.std,
+    "Median": np.median,
+    "Min": np.min,
+    "Max": np.max,
+}
+
+# Private names of rlpyt 0.1.2 that programs read.
 _STATE: dict[str, Callable[[Logger], Any]] = {
-    "_prefixes": lambda log: log.prefixes,
-    "_prefix_str": lambda log: log.prefix,
-    "_tabular_prefixes": lambda log: log.tabular_prefixes,
-    "_tabular_prefix_str": lambda log: log.tabular_prefix,
-    "_tabular": lambda log: log.rows,
-    "_text_outputs": lambda log: list(log.text_files),
-    "_tabular_outputs": lambda log: list(log.csv_files),
-    "_text_fds": lambda log: {path: sink.file for path, sink in log.text_files.items()},
-    "_tabular_fds": lambda log: {path: sink.file for path, sink in log.csv_files.items()},
-    "_tabular_fds_hold": lambda log: {p: sink.file for p, sink in log.held_csv_files.items()},
-    "_tabular_header_written": lambda log: {p for p, sink in log.csv_files.items() if sink.columns},
-    "_tabular_headers": lambda log: {p: sink.columns for p, sink in log.csv_files.items()},
-    "_snapshot_dir": lambda log: log.snapshots.directory,
-    "_snapshot_mode": lambda log: log.snapshots.mode,
-    "_snapshot_gap": lambda log: log.snapshots.gap,
-    "_log_tabular_only": lambda log: log.tabular_only,
-    "_header_printed": lambda log: bool(table_printer.headers),
-    "_disable_prefix": lambda log: log.prefix_disabled,
-    "_tf_summary_dir": lambda log: log.summary_dir,
-    "_tf_summary_writer": lambda log: log.writer,
-    "_disabled": lambda log: log.disabled,
-    "_tabular_disabled": lambda log: log.tabular_disabled,
     "_iteration": lambda log: log.iteration,
+    "_prefixes": lambda log: log.prefixes,
+    "_tabular_prefix_str": lambda log: log.tabular_prefix,
+    "_tf_summary_writer": lambda log: log.writer,
 }
 
 
@@ -70,7 +88,7 @@ def __getattr__(name: str) -> Any:
 
 
 def current() -> Logger:
-    """The logger behind the functions of this module."""
+    """Return the logger behind the functions of this module."""
     return _current
 
 
@@ -91,7 +109,7 @@ def add_sink(sink: Sink) -> None:
     A sink registered inside a ``logger_context`` is closed at the end of that context.
 
     Args:
-        sink: an object with the methods of ``Sink``; inherit from ``Sink`` to define only some.
+        sink: object with the methods of ``Sink``; inherit from ``Sink`` to define only some.
 
     Raises:
         TypeError: if it lacks one of them.
@@ -188,8 +206,8 @@ def add_tabular_output(file_name: str | os.PathLike[str], append: bool = False) 
     """Write every row to a csv file; missing directories are made.
 
     Args:
-        file_name: csv file. One which is held goes on where it was.
-        append: go on with the rows and columns of an existing file, which is emptied otherwise.
+        file_name: csv file; a held one continues.
+        append: whether to continue an existing file; it is emptied otherwise.
     """
     _current.add_csv_file(file_name, append)
 
@@ -207,7 +225,7 @@ def hold_tabular_output(file_name: str | os.PathLike[str]) -> None:
 def drop_tabular_after(key: str, value: float) -> None:
     """Remove the rows of all csv files in which column ``key`` is above ``value``.
 
-    For a run which goes on from a snapshot older than its last row: rows between are made again.
+    For a run that continues from a snapshot older than its last row: rows between are made again.
     """
     for sink in _current.csv_files.values():
         if key in sink.columns:
@@ -223,12 +241,12 @@ def set_snapshot_dir(dir_name: str | os.PathLike[str] | None) -> None:
 
 
 def get_snapshot_dir() -> str | None:
-    """Where snapshots are saved."""
+    """Return the directory of snapshots."""
     return _current.snapshots.directory
 
 
 def set_snapshot_mode(mode: str) -> None:
-    """Say which iterations are saved.
+    """Choose the iterations that are saved.
 
     Args:
         mode: ``all``, ``last``, ``gap`` (iteration 0 and the end of every ``gap`` iterations),
@@ -241,7 +259,7 @@ def set_snapshot_mode(mode: str) -> None:
 
 
 def get_snapshot_mode() -> str:
-    """Which iterations are saved."""
+    """Return the snapshot mode."""
     return _current.snapshots.mode
 
 
@@ -253,7 +271,7 @@ def set_snapshot_gap(gap: int) -> None:
 
 
 def get_snapshot_gap() -> int:
-    """Iterations from one snapshot to the next."""
+    """Return the number of iterations from one snapshot to the next."""
     return _current.snapshots.gap
 
 
@@ -275,7 +293,7 @@ def set_tf_summary_dir(dir_name: str | None) -> None:
 
 
 def get_tf_summary_dir() -> str | None:
-    """The directory which was set."""
+    """Return the directory that was set."""
     return _current.summary_dir
 
 
@@ -285,7 +303,7 @@ def set_tf_summary_writer(writer_name: ScalarWriter | None) -> None:
 
 
 def get_tf_summary_writer() -> Any:
-    """The tensorboard writer, or ``None``."""
+    """Return the tensorboard writer, or ``None``."""
     return _current.writer
 
 
@@ -295,7 +313,7 @@ def set_log_tabular_only(log_tabular_only: bool) -> None:
 
 
 def get_log_tabular_only() -> bool:
-    """Whether only tables are shown."""
+    """Return whether only tables are shown."""
     return _current.tabular_only
 
 
@@ -305,7 +323,7 @@ def set_disable_prefix(disable_prefix: bool) -> None:
 
 
 def get_disable_prefix() -> bool:
-    """Whether lines are without prefix."""
+    """Return whether lines are without prefix."""
     return _current.prefix_disabled
 
 
@@ -315,22 +333,22 @@ def log(
     """Write one line of text to the console and all other sinks.
 
     Args:
-        s: the text.
-        with_prefix: begin it with the prefixes.
-        with_timestamp: begin the line with local date and time.
-        color: a name of ``console.color2num``.
+        s: text of the line.
+        with_prefix: whether the prefixes precede it.
+        with_timestamp: whether local date and time begin the line.
+        color: name of a colour of ``console.color2num``.
     """
     _current.log(s, with_prefix, with_timestamp, color)
 
 
 def record_tabular(key: str, val: Any, *args: Any, **kwargs: Any) -> None:
-    """Add a value to the row which the next ``dump_tabular`` writes; a number also to tensorboard.
+    """Add a value to the row that the next ``dump_tabular`` writes; a number also to tensorboard.
 
     Args:
-        key: its column, after the tabular prefixes.
-        val: a number, or anything else as its text.
-        *args: ignored, like ``**kwargs``.
-        **kwargs: ignored.
+        key: name of the column, after the tabular prefixes.
+        val: number; anything else is logged as text.
+        *args: ignored arguments.
+        **kwargs: ignored keyword arguments.
     """
     _current.record(key, val)
 
@@ -339,10 +357,10 @@ def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> 
     """Record Average, Std (of the population), Median, Min and Max of some values.
 
     Args:
-        key: begins the five columns (``back``: ``<key>Average``; with a tensorboard writer
-            ``<key>/Average``) or ends them (``front``: ``Average<key>``).
-        values: any number of numbers; of none, all five are NaN.
-        placement: ``back`` or ``front``.
+        key: beginning of the five column names (``back``: ``<key>Average``; with a tensorboard
+            writer ``<key>/Average``) or their end (``front``: ``Average<key>``).
+        values: numbers; without any, all five statistics are NaN.
+        placement: place of the statistic's name, ``back`` or ``front``.
 
     Raises:
         ValueError: for another placement.
@@ -352,15 +370,25 @@ def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> 
     before, after = (key, "") if placement == "back" else ("", key)
     if placement == "back" and get_tf_summary_writer() is not None:
         before += "/"
-    for name, number in misc_stat(values).items():
+    numbers = _as_array(values)
+    for name, statistic in _STATISTICS.items():
+        number = float(statistic(numbers)) if numbers.size else float("nan")
         record_tabular(before + name + after, number)
+
+
+def _as_array(values: Any) -> np.ndarray[Any, Any]:
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    elif not isinstance(values, np.ndarray):
+        values = [v.item() if isinstance(v, torch.Tensor) else v for v in values]
+    return np.asarray(values, dtype=np.float64)
 
 
 def dump_tabular(*args: Any, write_header: bool | None = None, **kwargs: Any) -> None:
     """Show what was recorded as a table, write it as a row to every csv file, and begin a new row.
 
     Args:
-        *args: further arguments of ``log``, by which the table is printed.
+        *args: further arguments of ``log``, which prints the table.
         write_header: ignored: a csv file has its header exactly once.
         **kwargs: further arguments of ``log``.
     """
@@ -372,3 +400,58 @@ def dump_tabular(*args: Any, write_header: bool | None = None, **kwargs: Any) ->
         for line in tabulate(_current.rows).split("\n"):
             log(line, *args, **kwargs)
     _current.write_rows()
+
+
+# --- Parameters as JSON --------------------------------------------------------------------------
+
+
+def write_params(path: str | os.PathLike[str], params: Mapping[str, Any]) -> None:
+    """Write parameters as JSON; a value unknown to JSON as the name of its type."""
+    with replacing(make_parent(path), encoding="utf-8") as file:
+        json.dump(stub_to_json(params), file, indent=2, default=lambda value: type(value).__name__)
+
+
+def stub_to_json(stub_sth: Any) -> Any:
+    """Return a copy of nested dicts, lists, tuples and sets in the types of JSON.
+
+    Keys become text; other values stay as they are.
+    """
+    if isinstance(stub_sth, Mapping):
+        return {str(key): stub_to_json(value) for key, value in stub_sth.items()}
+    if isinstance(stub_sth, (list, tuple, set, frozenset)):
+        return [stub_to_json(value) for value in stub_sth]
+    return stub_sth
+
+
+class MyEncoder(json.JSONEncoder):
+    """JSON encoder that writes classes, functions and enum members by their full names."""
+
+    def default(self, o: Any) -> Any:
+        if isinstance(o, Enum):
+            return {"$enum": f"{type(o).__module__}.{type(o).__qualname__}.{o.name}"}
+        if callable(o):
+            kind = "$class" if isinstance(o, type) else "$function"
+            return {kind: f"{o.__module__}.{o.__qualname__}"}
+        return super().default(o)
+
+
+def log_variant(log_file: str | os.PathLike[str], variant_data: Any) -> None:
+    """Write a variant as JSON; missing directories are made."""
+    with replacing(make_parent(log_file), encoding="utf-8") as file:
+        json.dump(stub_to_json(variant_data), file, indent=2, sort_keys=True, cls=MyEncoder)
+
+
+def log_parameters_lite(log_file: str | os.PathLike[str], args: Any) -> None:
+    """Write command-line arguments as JSON; missing directories are made."""
+    log_variant(log_file, {k: v for k, v in vars(args).items() if v is not None})
+
+
+def log_parameters(log_file: str | os.PathLike[str], args: Any, classes: Any) -> None:
+    """Write command-line arguments as JSON, as :func:`log_parameters_lite`.
+
+    Args:
+        log_file: JSON file.
+        args: parsed arguments.
+        classes: ignored sections, which ``autoargs`` declared.
+    """
+    log_parameters_lite(log_file, args)

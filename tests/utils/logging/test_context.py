@@ -76,18 +76,18 @@ def test_everything_is_as_before_afterwards(log_dir, tmp_path, fresh_logger, dum
         logger_context(log_dir, 0, "a", snapshot_mode="all"),
     ):
         assert not logger.get_log_tabular_only()
-        assert logger._prefix_str == "mine a_0 "
+        assert logger.current().prefix == "mine a_0 "
         logger.push_prefix("never popped ")
         logger.set_iteration(99)
         logger.record_tabular("never dumped", 1)
         _ = 1 / 0
     assert logger.current() is fresh_logger
-    assert logger._prefix_str == "mine "
+    assert logger.current().prefix == "mine "
     assert logger.get_snapshot_mode() == "gap"
     assert logger.get_snapshot_dir() == str(tmp_path / "mine")
     assert logger.get_log_tabular_only()
-    assert logger._iteration == 5
-    assert logger._tabular == []
+    assert logger.current().iteration == 5
+    assert logger.current().rows == []
     assert fresh_logger.sinks == sinks
     assert sink.n_closed == 0
     dump(after=1)
@@ -103,7 +103,10 @@ def test_exception_leaves_its_traceback_and_all_files(log_dir, dump, read_csv, e
     ):
         dump(a=1)
         logger.save_itr_params(0, {"itr": 0})
-        files = [*logger._text_fds.values(), *logger._tabular_fds.values()]
+        files = [
+            *(sink.file for sink in logger.current().text_files.values()),
+            *(sink.file for sink in logger.current().csv_files.values()),
+        ]
         logger.set_log_tabular_only(True)  # No text; the traceback is written all the same.
         raise error("out of luck")
     assert all(file.closed for file in files)
@@ -126,7 +129,7 @@ def test_nested_contexts(log_dir, dump, read_csv):
             logger.set_iteration(50)
             logger.log("inside")
             dump(inner=1)
-        assert logger._iteration == 1
+        assert logger.current().iteration == 1
         assert logger.get_snapshot_dir() == outer_dir
         assert logger.get_snapshot_mode() == "all"
         logger.dump_tabular()
@@ -159,7 +162,7 @@ def test_outputs_added_inside_are_closed_at_the_end(log_dir, tmp_path, dump, sin
         logger.add_sink(sink)
         logger.add_tabular_output(tmp_path / "extra.csv")
         logger.hold_tabular_output(tmp_path / "extra.csv")
-        file = logger._tabular_fds_hold[str(tmp_path / "extra.csv")]
+        file = logger.current().held_csv_files[str(tmp_path / "extra.csv")].file
     assert file.closed
     assert sink.n_closed == 1
     dump(x=1)

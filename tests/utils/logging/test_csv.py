@@ -3,7 +3,7 @@ import os
 import pytest
 
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging._csv import CsvSink
+from rlpyt.utils.logging.sinks import CsvSink
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_held_output_goes_on_where_it_was(path, dump, read_csv):
     logger.add_tabular_output(path)
     dump(a=1)
     logger.hold_tabular_output(path)
-    assert list(logger._tabular_fds_hold) == [str(path)]
+    assert list(logger.current().held_csv_files) == [str(path)]
     dump(a=2)
     logger.add_tabular_output(path)
     dump(a=3)
@@ -113,7 +113,7 @@ def test_held_output_can_be_removed(path, dump, read_csv):
     logger.add_tabular_output(path)
     logger.hold_tabular_output(path)
     logger.remove_tabular_output(path)
-    assert logger._tabular_fds_hold == {}
+    assert logger.current().held_csv_files == {}
     logger.hold_tabular_output(path)  # Not there: nothing happens.
 
 
@@ -178,6 +178,6 @@ def test_a_relative_path_survives_a_change_of_directory(
     monkeypatch.chdir(tmp_path / "elsewhere")
     dump(a=2, b=3)
     logger.drop_tabular_after("a", 1)
-    assert list(logger._tabular_fds) == ["progress.csv"]
+    assert list(logger.current().csv_files) == ["progress.csv"]
     assert read_csv(tmp_path / "progress.csv") == [["a", "b"], ["1", "nan"]]
     assert os.listdir(tmp_path / "elsewhere") == []

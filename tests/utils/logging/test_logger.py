@@ -77,7 +77,7 @@ def test_prefix_is_popped_by_an_exception():
     with pytest.raises(KeyError), logger.prefix("a "), logger.tabular_prefix("b/"):
         raise KeyError
     assert logger._prefixes == []
-    assert logger._tabular_prefixes == []
+    assert logger.current().tabular_prefixes == []
 
 
 def test_disabled_prefix(capsys):
@@ -95,7 +95,9 @@ def test_disable_stops_text_values_and_rows(sink, dump, capsys):
     dump(a=1)
     assert capsys.readouterr().out == ""
     assert (sink.lines, sink.values, sink.rows) == ([], [], [])
-    assert logger._tabular == []  # Was stored, and appeared in the first row after ``enable``.
+    assert (
+        logger.current().rows == []
+    )  # Was stored, and appeared in the first row after ``enable``.
     logger.enable()
     dump(b=2)
     assert sink.rows == [({"b": 2}, 0)]
@@ -186,7 +188,7 @@ def test_a_recorded_array_is_what_it_was(sink):
 def test_misc_stat_keys(placement, with_writer, keys):
     logger.set_tf_summary_writer(Writer() if with_writer else None)
     logger.record_tabular_misc_stat("x", [1.0], placement)
-    assert [key for key, _ in logger._tabular] == keys
+    assert [key for key, _ in logger.current().rows] == keys
 
 
 @pytest.mark.parametrize(
@@ -201,14 +203,14 @@ def test_misc_stat_keys(placement, with_writer, keys):
 )
 def test_misc_stat_values(values):
     logger.record_tabular_misc_stat("x", values)
-    np.testing.assert_allclose([v for _, v in logger._tabular], [3, np.sqrt(3.5), 2.5, 1, 6])
+    np.testing.assert_allclose([v for _, v in logger.current().rows], [3, np.sqrt(3.5), 2.5, 1, 6])
 
 
 @pytest.mark.parametrize("values", [[], np.array([]), [1.0, np.nan]])
 def test_misc_stat_of_nothing_or_nan_is_nan(values):
     logger.record_tabular_misc_stat("x", values)
-    assert len(logger._tabular) == 5
-    assert all(np.isnan(value) for _, value in logger._tabular)
+    assert len(logger.current().rows) == 5
+    assert all(np.isnan(value) for _, value in logger.current().rows)
 
 
 def test_misc_stat_placement_is_checked():
@@ -222,7 +224,7 @@ def test_replaced_record_tabular_is_called(monkeypatch):
 
     def record(key, val, *args, **kwargs):
         calls.append(logger._tabular_prefix_str + key)
-        logger._tabular.append((key, str(val)))
+        logger.current().rows.append((key, str(val)))
 
     monkeypatch.setattr(logger, "record_tabular", record)
     with logger.tabular_prefix("p/"):
@@ -248,7 +250,7 @@ def test_tabular_only(sink, dump, capsys, monkeypatch):
     assert logger.get_log_tabular_only()
     logger.log("hello")
     dump(a=1, b=2)
-    assert logger._header_printed
+    assert logger.table_printer.headers
     dump(b=4, c=5)
     assert capsys.readouterr().out == "a  b\n-  -\n1  2\na  b\n-  -\n   4\n"
     assert sink.lines == []
@@ -413,91 +415,9 @@ def test_sink_which_fails_to_close_is_removed(sink):
 # State.
 
 
-def test_state_names_read_the_current_logger(tmp_path):
-    csv_path, log_path = str(tmp_path / "progress.csv"), str(tmp_path / "debug.log")
-    logger.add_tabular_output(csv_path)
-    logger.add_text_output(log_path)
-    logger.set_iteration(5)
-    logger.push_prefix("a ")
-    logger.push_prefix("b ")
-    logger.push_tabular_prefix("c/")
-    assert logger._iteration == 5
-    assert (logger._prefixes, logger._prefix_str) == (["a ", "b "], "a b ")
-    assert (logger._tabular_prefixes, logger._tabular_prefix_str) == (["c/"], "c/")
-    assert (logger._text_outputs, logger._tabular_outputs) == ([log_path], [csv_path])
-    assert list(logger._text_fds) == [log_path]
-    assert logger._tabular_headers == {csv_path: []}
-    assert logger._tabular_header_written == set()
-    logger.pop_prefix()
-    logger.pop_tabular_prefix()
-    assert (logger._prefix_str, logger._tabular_prefix_str) == ("a ", "")
-
-
-@pytest.mark.parametrize("name", sorted(logger._STATE))
-def test_every_state_name_exists(name):
-    getattr(logger, name)
-
-
 def test_unknown_names_are_errors():
     with pytest.raises(AttributeError, match="_no_such_name"):
         _ = logger._no_such_name
-
-
-STATE_WRITES = {
-    "_snapshot_mode": ("last", logger.get_snapshot_mode),
-    "_snapshot_gap": (3, logger.get_snapshot_gap),
-    "_log_tabular_only": (True, logger.get_log_tabular_only),
-    "_disable_prefix": (True, logger.get_disable_prefix),
-    "_tf_summary_dir": ("events", logger.get_tf_summary_dir),
-    "_tf_summary_writer": (Writer(), logger.get_tf_summary_writer),
-    "_iteration": (5, lambda: logger.current().iteration),
-    "_disabled": (True, lambda: logger.current().disabled),
-    "_tabular_disabled": (True, lambda: logger.current().tabular_disabled),
-}
-
-
-@pytest.mark.parametrize("name", STATE_WRITES)
-def test_assignments_to_state_names_reach_the_current_logger(name):
-    """They used to hide the state of every later logger."""
-    value, get = STATE_WRITES[name]
-    former = getattr(logger, name)
-    with logger.using(logger.Logger()):
-        setattr(logger, name, value)
-        assert get() == getattr(logger, name) == value
-        setattr(logger, name, former)
-        assert get() == former
-        setattr(logger, name, value)
-    assert getattr(logger, name) == former
-
-
-def test_assigned_snapshot_dir_is_made(tmp_path):
-    logger._snapshot_dir = tmp_path / "run"
-    assert logger.get_snapshot_dir() == str(tmp_path / "run")
-    logger.save_itr_params(0, {"itr": 0})
-    assert (tmp_path / "run" / "itr_0.pkl").exists()
-
-
-def test_assigned_values_are_checked():
-    with pytest.raises(ValueError, match="snapshot mode 'never'"):
-        logger._snapshot_mode = "never"
-
-
-def test_other_state_names_say_what_to_use():
-    read_only = set(logger._STATE) - STATE_WRITES.keys() - {"_snapshot_dir"}
-    assert len(read_only) == 13
-    for name in sorted(read_only):
-        with pytest.raises(AttributeError, match=f"{name} cannot be set: use ") as error:
-            setattr(logger, name, None)
-        for remedy in str(error.value).split(": use ")[1].split(" and "):
-            assert callable(getattr(logger, remedy))
-
-
-def test_functions_and_new_names_are_assigned_as_in_any_module(monkeypatch):
-    calls = []
-    monkeypatch.setattr(logger, "set_iteration", calls.append)
-    logger._iteration = 7
-    monkeypatch.setattr(logger, "_mine", 8, raising=False)
-    assert (calls, logger._mine) == ([7], 8)
 
 
 def test_state_round_trip(fresh_logger):
@@ -505,5 +425,5 @@ def test_state_round_trip(fresh_logger):
     state = fresh_logger.state_dict()
     with logger.using(logger.Logger()) as other:
         other.load_state_dict(state)
-        assert logger._iteration == 9
+        assert logger.current().iteration == 9
     assert logger.current() is fresh_logger

@@ -1,30 +1,105 @@
-"""A csv file whose columns may grow and whose rows survive the death of the process."""
+"""Sinks: the receivers of the lines, numbers and rows of a run; users register their own."""
 
 from __future__ import annotations
 
 import csv
 import io
+import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from rlpyt.utils.files import make_parent, replacing
-from rlpyt.utils.logging._sinks import Sink
 
 MISSING = "nan"
 
 
+@runtime_checkable
+class Sink(Protocol):
+    """Receiver of everything that is logged; inherit from it and override what is of interest.
+
+    A sink that raises is reported once, with its traceback, to the other sinks. It stays
+    registered, since a full disk or a lost connection may pass, and the run continues.
+    """
+
+    def write_text(self, line: str) -> None:
+        """Receive one line of text, without its line break."""
+        return
+
+    def write_value(self, key: str, value: Any, step: int) -> None:
+        """Receive one value as soon as it is recorded; ``step`` is the iteration."""
+        return
+
+    def write_row(self, row: dict[str, Any], step: int) -> None:
+        """Receive all that was recorded since the last row, in the order of recording."""
+        return
+
+    def close(self) -> None:
+        """Release files or connections; nothing is written afterwards."""
+        return
+
+
+class ConsoleSink(Sink):
+    """Sink that prints every line."""
+
+    def write_text(self, line: str) -> None:
+        print(line, flush=True)
+
+
+class TextFileSink(Sink):
+    """Sink that appends every line to a file, which holds it when the call returns.
+
+    Args:
+        path: file to append to; missing directories are made.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = make_parent(path)
+        self.file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed in close)
+
+    def write_text(self, line: str) -> None:
+        self.file.write(line + "\n")
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class ScalarWriter(Protocol):
+    """Protocol of the method that is used of a tensorboard ``SummaryWriter``."""
+
+    def add_scalar(self, tag: str, scalar_value: Any, global_step: int, /) -> Any:
+        """Write one number."""
+
+
+class TensorboardSink(Sink):
+    """Sink that hands every recorded number to a tensorboard writer, which its maker closes.
+
+    Args:
+        writer: a ``torch.utils.tensorboard.SummaryWriter``, or any object with its ``add_scalar``.
+    """
+
+    def __init__(self, writer: ScalarWriter) -> None:
+        self.writer = writer
+
+    def write_value(self, key: str, value: Any, step: int) -> None:
+        if isinstance(value, (numbers.Real, np.bool_)):
+            self.writer.add_scalar(key, value, step)
+
+
 class CsvSink(Sink):
-    """Appends every row to a csv file; a row is on its way to disk when the call returns.
+    """Sink that appends every row to a csv file; the row is written when the call returns.
 
     The header is written with the first row, in the order of recording. A later row with new keys
     extends it on the right: the file is replaced by one in which older rows have ``nan`` there. A
-    row which could not be written, for example to a full disk, is kept and written before the next.
+    row that could not be written, for example to a full disk, is kept and written before the next.
 
     Args:
         path: csv file; missing directories are made. A relative path means the same file after
             the working directory has changed.
-        append: go on with the rows of an existing file; otherwise it is emptied.
+        append: whether to continue an existing file; it is emptied otherwise.
     """
 
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
