@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing as mp
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,41 +33,40 @@ def without_ddp(model: Any) -> Any:
 
 
 class BaseAgent:
-    """Acts for the sampler and computes with gradients for the algorithm, by one model.
+    """Base class of all agents: acts for the sampler, and computes gradients for the algorithm.
 
     The constructor only stores its arguments. The sampler calls :meth:`initialize` once the spaces
     are known, and the runner then moves the agent to its device. Under the start method "spawn" an
-    agent can be handed to a process at its start, like the locks and counters which it holds.
+    agent can be passed to a process at its start, with the locks and counters that it holds.
 
     Args:
         ModelCls: class or factory of the model, called with the keywords of
             :meth:`make_env_to_model_kwargs` and ``model_kwargs``.
         model_kwargs: further keywords of ``ModelCls``.
-        initial_model_state_dict: loaded into the new model; for agents with several models, of the
-            form of their :meth:`state_dict`.
+        initial_model_state_dict: state to load into the new model; agents with several models take
+            the form of their :meth:`state_dict`.
 
     Attributes:
-        model: the model which is trained; a ``DistributedDataParallel`` after
-            :meth:`data_parallel`.
-        shared_model: the copy in shared memory from which other processes act, or None.
-        distribution: turns outputs of the model into actions.
-        device: of ``model``.
+        model: model to train; a ``DistributedDataParallel`` after :meth:`data_parallel`.
+        shared_model: copy in shared memory, from which other processes act, or None.
+        distribution: distribution of actions, given the outputs of the model.
+        device: device of ``model``.
     """
 
     recurrent = False
     alternating = False
 
     model_kwargs: dict[str, Any]
-    initial_model_state_dict: Any
+    initial_model_state_dict: Mapping[str, Any] | None
     env_model_kwargs: dict[str, Any]
     env_spaces: EnvSpaces
     share_memory: bool
 
     def __init__(
         self,
-        ModelCls: Any = None,
+        ModelCls: Callable[..., torch.nn.Module] | None = None,
         model_kwargs: dict[str, Any] | None = None,
-        initial_model_state_dict: Any = None,
+        initial_model_state_dict: Mapping[str, Any] | None = None,
     ) -> None:
         save__init__args(locals())
         self.ModelCls: Any
@@ -83,15 +82,15 @@ class BaseAgent:
         self._send_count = mp.RawValue("l", 0)
         self._recv_count = 0
 
-    # --- What a kind of agent defines --------------------------------------------------------
+    # --- Methods that each kind of agent defines ---------------------------------------------
 
     def __call__(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
         """Run the model for training, with gradients; outputs are on the CPU.
 
         Args:
-            observation: [T,B,...] or [B,...].
-            prev_action: [T,B,...] or [B,...].
-            prev_reward: [T,B] or [B].
+            observation: observations [T,B,...] or [B,...].
+            prev_action: previous actions [T,B,...] or [B,...].
+            prev_reward: previous rewards [T,B] or [B].
         """
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
@@ -99,9 +98,9 @@ class BaseAgent:
         """Choose actions, without gradients; also for inputs without a batch dimension.
 
         Args:
-            observation: [B,...], torch on the CPU.
-            prev_action: [B,...], the null action at the start of an episode.
-            prev_reward: [B].
+            observation: observations [B,...], torch on the CPU.
+            prev_action: previous actions [B,...], the null action at the start of an episode.
+            prev_reward: previous rewards [B].
 
         Returns:
             Action and agent info, [B,...] on the CPU.
@@ -111,12 +110,12 @@ class BaseAgent:
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
         """Estimate the values [B] of observations, on the CPU, without advancing any state."""
         raise NotImplementedError(
-            f"{type(self).__name__} estimates no values: an algorithm which sets bootstrap_value "
-            "needs an agent which does"
+            f"{type(self).__name__} has no value(): an algorithm with bootstrap_value=True needs "
+            "an agent that estimates values"
         )
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
-        """Keywords of ``ModelCls`` which follow from the environment, such as shapes."""
+        """Return the keywords of ``ModelCls`` that the environment determines, such as shapes."""
         return {}
 
     # --- Set-up ------------------------------------------------------------------------------
@@ -130,11 +129,11 @@ class BaseAgent:
         """Build the model; called by the sampler, before it starts its workers.
 
         Args:
-            env_spaces: of one environment.
-            share_memory: put the model in shared memory, for workers which act by themselves.
-            **kwargs: for agents which keep something of each environment: ``global_B`` and
-                ``env_ranks`` of :meth:`collector_initialize`, the latter None if the workers act by
-                themselves.
+            env_spaces: spaces of one environment.
+            share_memory: put the model in shared memory, for workers that act by themselves.
+            **kwargs: ``global_B`` and ``env_ranks`` of :meth:`collector_initialize`, for agents
+                that keep something of each environment; ``env_ranks`` is None if the workers act
+                by themselves.
 
         Raises:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice.
@@ -147,17 +146,19 @@ class BaseAgent:
             self._load_initial_state(self.initial_model_state_dict)
 
     def _build_models(self) -> None:
-        """Make every model of the agent; extended by agents with more than one."""
+        """Build every model; extended by agents with more than one."""
         self.model = self.build_model(self.ModelCls, self.model_kwargs)
         if self.share_memory:
             self.model.share_memory()
             self.shared_model = self.model
 
-    def _load_initial_state(self, state_dict: Any) -> None:
+    def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.model.load_state_dict(fitting_state_dict(self.model, state_dict))
 
-    def build_model(self, ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Any:
-        """Make a model for this environment.
+    def build_model(
+        self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Build a model for this environment.
 
         Raises:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice.
@@ -170,7 +171,7 @@ class BaseAgent:
         twice = sorted(self.env_model_kwargs.keys() & model_kwargs.keys())
         if twice:
             raise ValueError(
-                f"model_kwargs of {type(self).__name__} holds {twice}, which the agent takes from "
+                f"model_kwargs of {type(self).__name__} has {twice}, but the agent takes that from "
                 "the environment: leave it out, or override make_env_to_model_kwargs"
             )
         return ModelCls(**self.env_model_kwargs, **model_kwargs)
@@ -178,11 +179,11 @@ class BaseAgent:
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None
     ) -> None:
-        """Learn which environments this copy of the agent acts for, before sampling starts.
+        """Tell this copy of the agent its environments, before sampling starts.
 
         Args:
-            global_B: number of environments over all processes.
-            env_ranks: indexes among those, of the environments in this process.
+            global_B: number of environments in all processes.
+            env_ranks: indexes of the environments in this process, from 0 to ``global_B - 1``.
         """
 
     def to_device(self, cuda_idx: int | None = None) -> None:
@@ -224,9 +225,9 @@ class BaseAgent:
         return device_id
 
     def async_cpu(self, share_memory: bool = True) -> None:
-        """Act from an own copy of the shared model, while the optimizer's process changes that.
+        """Act from a separate copy of the shared model, which the optimizer's process changes.
 
-        Does nothing if the agent acts on a CUDA device, where it has an own copy anyway.
+        Does nothing if the agent acts on a CUDA device, where it has its own copy anyway.
 
         Args:
             share_memory: put the copy in shared memory, for the sampler's workers.
@@ -243,7 +244,7 @@ class BaseAgent:
         if share_memory:
             self.model.share_memory()
 
-    # --- State of one environment, which recurrent agents keep -------------------------------
+    # --- Recurrent state: nothing to do for agents without -----------------------------------
 
     def reset(self) -> None:
         """Forget the past of every environment."""
@@ -252,7 +253,7 @@ class BaseAgent:
         """Forget the past of one environment.
 
         Args:
-            idx: index of the environment in the batch which is stepped next.
+            idx: index of the environment in the batch of the next step.
         """
 
     def toggle_alt(self) -> None:
@@ -261,7 +262,7 @@ class BaseAgent:
     # --- Modes -------------------------------------------------------------------------------
 
     def train_mode(self, itr: int) -> None:
-        """Prepare to be trained in iteration ``itr``."""
+        """Prepare to train in iteration ``itr``."""
         self.model.train()
         self._mode = "train"
 
@@ -278,31 +279,31 @@ class BaseAgent:
     # --- Parameters and state ----------------------------------------------------------------
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """All that the optimizer adapts."""
+        """Return the parameters to optimize."""
         parameters: Iterator[torch.nn.Parameter] = self.model.parameters()
         return parameters
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters and buffers; the same for one process and for many."""
+        """Return parameters and buffers, under names that do not depend on data_parallel."""
         state: dict[str, Any] = without_ddp(self.model).state_dict()
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the parameters and buffers of :meth:`state_dict`."""
+        """Load the parameters and buffers of :meth:`state_dict`."""
         model = without_ddp(self.model)
         model.load_state_dict(fitting_state_dict(model, state_dict))
 
     def sample_state_dict(self) -> dict[str, Any]:
-        """What the agent remembers from one sampled step to the next; nothing, if not recurrent."""
+        """Return the state that is kept between sampled steps; empty if not recurrent."""
         return {}
 
     def load_sample_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on sampling from the state of :meth:`sample_state_dict`."""
+        """Continue sampling from the state of :meth:`sample_state_dict`."""
 
     # --- Sharing parameters between processes ------------------------------------------------
 
     def sync_shared_memory(self) -> None:
-        """Copy the trained parameters to the shared model, if that is another one."""
+        """Copy the trained parameters to the shared model, if that is a separate one."""
         if self.shared_model is not None and self.shared_model is not self.model:
             self.shared_model.load_state_dict(without_ddp(self.model).state_dict())
 
@@ -314,7 +315,7 @@ class BaseAgent:
             self._send_count.value += 1
 
     def recv_shared_memory(self) -> None:
-        """Take the parameters which were published last, if they are new to this process."""
+        """Load the parameters published last, if they are new to this process."""
         if self.shared_model is None or self.shared_model is self.model:
             return
         with self._rw_lock:
@@ -322,20 +323,43 @@ class BaseAgent:
                 without_ddp(self.model).load_state_dict(self.shared_model.state_dict())
                 self._recv_count = self._send_count.value
 
-    # --- Between devices ---------------------------------------------------------------------
+    # --- Forward passes ----------------------------------------------------------------------
+
+    def run_model(self, model: Any, *inputs: Nested, **kwargs: Any) -> Any:
+        """Run a network on the agent's device; outputs stay there.
+
+        Args:
+            model: network of this agent; a ``DistributedDataParallel`` wrapper is left out where
+                nothing will be trained, since it would wait for gradients of other processes.
+            *inputs: inputs of the network, on any device.
+            **kwargs: keywords of the network, passed on as they are.
+        """
+        if isinstance(model, DistributedDataParallel) and not _will_be_trained(model):
+            model = model.module
+        if self.device.type != "cpu":
+            inputs = buffer_to(inputs, device=self.device)
+        return model(*inputs, **kwargs)
+
+    def run_model_to_cpu(self, model: Any, *inputs: Nested, **kwargs: Any) -> Any:
+        """Run a network as :meth:`run_model` does, and move its outputs to the CPU."""
+        return self.to_cpu(self.run_model(model, *inputs, **kwargs))
 
     @property
     def acting_model(self) -> Any:
-        """The model for forward passes outside training, where no process waits for another."""
+        """The model without a ``DistributedDataParallel`` wrapper."""
         return without_ddp(self.model)
 
     def to_model_device(self, *inputs: Nested) -> tuple[Nested, ...]:
-        """Move the inputs of the model to where it is; costs nothing on the CPU."""
+        """Move the inputs of a network to its device; costs nothing on the CPU."""
         if self.device.type == "cpu":
             return inputs
         moved: tuple[Nested, ...] = buffer_to(inputs, device=self.device)
         return moved
 
     def to_cpu(self, outputs: Nested) -> Nested:
-        """Move outputs of the model to the CPU; costs nothing if they are there."""
+        """Move outputs of a network to the CPU; costs nothing if they are there."""
         return outputs if self.device.type == "cpu" else buffer_to(outputs, device="cpu")
+
+
+def _will_be_trained(model: DistributedDataParallel) -> bool:
+    return torch.is_grad_enabled() and any(p.requires_grad for p in model.parameters())

@@ -1,4 +1,4 @@
-"""The recurrent state that agents keep between steps: one, or one for each half of the batch."""
+"""The recurrent state that agents keep between sampled steps: one, or one for each half."""
 
 from __future__ import annotations
 
@@ -15,25 +15,40 @@ else:
     BaseAgent = object  # The module of the base imports this one.
 
 
-class _StatefulAgentMixin(BaseAgent):
-    """Puts the state of sampling aside while the agent trains or is evaluated."""
+class RecurrentAgentMixin(BaseAgent):
+    """Keeps the recurrent state of the last step; stands before the agent class among the bases.
+
+    The agent's ``step`` passes ``prev_rnn_state`` to the model, and the model's new state to
+    :meth:`advance_rnn_state`. None stands for zeros. The state of sampling is set aside while the
+    agent trains or is evaluated.
+    """
 
     recurrent = True
 
-    def _get_states(self) -> Any:
-        """All that is remembered."""
-        raise NotImplementedError
-
-    def _set_states(self, states: Any) -> None:
-        """Remember ``states`` in place of the current; None to remember nothing."""
-        raise NotImplementedError
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._sample_rnn_state: Any = None
+        self._prev_rnn_state: Nested = None
+        self._sample_rnn_state: Nested = None
+
+    @property
+    def prev_rnn_state(self) -> Nested:
+        """The state [N,B,H] before the next step, or None."""
+        return self._prev_rnn_state
+
+    def advance_rnn_state(self, new_rnn_state: Nested) -> None:
+        """Keep the state [N,B,H] after a step."""
+        self._prev_rnn_state = new_rnn_state
 
     def reset(self) -> None:
-        self._set_states(None)
+        self._prev_rnn_state = None
+
+    def reset_one(self, idx: int) -> None:
+        _set_zero(self._prev_rnn_state, idx)
+
+    def _leave_sampling(self) -> None:
+        if self._mode == "sample":
+            self._sample_rnn_state = self._prev_rnn_state
+        self._prev_rnn_state = None
 
     def train_mode(self, itr: int) -> None:
         self._leave_sampling()
@@ -41,104 +56,98 @@ class _StatefulAgentMixin(BaseAgent):
 
     def sample_mode(self, itr: int) -> None:
         if self._mode != "sample":
-            self._set_states(self._sample_rnn_state)
+            self._prev_rnn_state = self._sample_rnn_state
         super().sample_mode(itr)
 
     def eval_mode(self, itr: int) -> None:
         self._leave_sampling()
         super().eval_mode(itr)
 
-    def _leave_sampling(self) -> None:
-        if self._mode == "sample":
-            self._sample_rnn_state = self._get_states()
-        self._set_states(None)
-
     def sample_state_dict(self) -> dict[str, Any]:
-        states = self._get_states() if self._mode == "sample" else self._sample_rnn_state
-        return {**super().sample_state_dict(), "rnn_states": _to_plain(states)}
+        state = self._prev_rnn_state if self._mode == "sample" else self._sample_rnn_state
+        return {**super().sample_state_dict(), "rnn_states": _to_plain(state)}
 
     def load_sample_state_dict(self, state: dict[str, Any]) -> None:
         super().load_sample_state_dict(state)
-        states = _from_plain(state["rnn_states"])
+        self._sample_rnn_state = _from_plain(state["rnn_states"])
         if self._mode == "sample":
-            self._set_states(states)
-        else:
-            self._sample_rnn_state = states
+            self._prev_rnn_state = self._sample_rnn_state
 
 
-class RecurrentAgentMixin(_StatefulAgentMixin):
-    """Keeps the recurrent state of the last step; stands before the agent class among the bases.
+class AlternatingRecurrentAgentMixin(BaseAgent):
+    """Keeps one recurrent state for each half of the environments, which take turns.
 
-    Whoever acts passes ``prev_rnn_state`` to the model and hands the new one to
-    :meth:`advance_rnn_state`. None stands for zeros.
+    All methods act on the exposed half: :meth:`advance_rnn_state` stores its new state and exposes
+    the other half. Otherwise as :class:`RecurrentAgentMixin`.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._prev_rnn_state: Nested = None
-
-    def _get_states(self) -> Any:
-        return self._prev_rnn_state
-
-    def _set_states(self, states: Any) -> None:
-        self._prev_rnn_state = states
-
-    def reset_one(self, idx: int) -> None:
-        _zero(self._prev_rnn_state, idx)
-
-    def advance_rnn_state(self, new_rnn_state: Nested) -> None:
-        """Remember the state [N,B,H] after a step."""
-        self._prev_rnn_state = new_rnn_state
-
-    @property
-    def prev_rnn_state(self) -> Nested:
-        """The state [N,B,H] before the next step, or None."""
-        return self._prev_rnn_state
-
-
-class AlternatingRecurrentAgentMixin(_StatefulAgentMixin):
-    """Keeps one recurrent state for each half of the environments, which are stepped in turn.
-
-    All methods act on the half which is exposed: :meth:`advance_rnn_state` stores its new state and
-    exposes the other half.
-    """
-
+    recurrent = True
     alternating = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._alt = 0
         self._prev_rnn_state_pair: list[Nested] = [None, None]
-
-    def _get_states(self) -> Any:
-        return tuple(self._prev_rnn_state_pair)
-
-    def _set_states(self, states: Any) -> None:
-        self._prev_rnn_state_pair = [None, None] if states is None else list(states)
-        self._alt = 0
-
-    def reset_one(self, idx: int) -> None:
-        _zero(self.prev_rnn_state, idx)
-
-    def advance_rnn_state(self, new_rnn_state: Nested) -> None:
-        """Remember the state [N,B/2,H] of the exposed half after a step; expose the other half."""
-        self._prev_rnn_state_pair[self._alt] = new_rnn_state
-        self.toggle_alt()
+        self._sample_rnn_state_pair: list[Nested] = [None, None]
 
     @property
     def prev_rnn_state(self) -> Nested:
         """The state [N,B/2,H] of the exposed half before its next step, or None."""
         return self._prev_rnn_state_pair[self._alt]
 
+    def advance_rnn_state(self, new_rnn_state: Nested) -> None:
+        """Keep the state [N,B/2,H] of the exposed half after a step, and expose the other half."""
+        self._prev_rnn_state_pair[self._alt] = new_rnn_state
+        self.toggle_alt()
+
     def get_alt(self) -> int:
-        """Which half is exposed, 0 or 1."""
+        """Return the index of the exposed half, 0 or 1."""
         return self._alt
 
     def toggle_alt(self) -> None:
         self._alt ^= 1
 
+    def reset(self) -> None:
+        self._prev_rnn_state_pair = [None, None]
+        self._alt = 0
 
-def _zero(rnn_state: Nested, idx: int) -> None:
+    def reset_one(self, idx: int) -> None:
+        _set_zero(self.prev_rnn_state, idx)
+
+    def _leave_sampling(self) -> None:
+        if self._mode == "sample":
+            self._sample_rnn_state_pair = self._prev_rnn_state_pair
+        self._prev_rnn_state_pair = [None, None]
+        self._alt = 0
+
+    def train_mode(self, itr: int) -> None:
+        self._leave_sampling()
+        super().train_mode(itr)
+
+    def sample_mode(self, itr: int) -> None:
+        if self._mode != "sample":
+            self._prev_rnn_state_pair = self._sample_rnn_state_pair
+            self._alt = 0
+        super().sample_mode(itr)
+
+    def eval_mode(self, itr: int) -> None:
+        self._leave_sampling()
+        super().eval_mode(itr)
+
+    def sample_state_dict(self) -> dict[str, Any]:
+        pair = self._prev_rnn_state_pair if self._mode == "sample" else self._sample_rnn_state_pair
+        return {**super().sample_state_dict(), "rnn_states": _to_plain(pair)}
+
+    def load_sample_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_sample_state_dict(state)
+        pair = _from_plain(state["rnn_states"])
+        self._sample_rnn_state_pair = [None, None] if pair is None else list(pair)
+        if self._mode == "sample":
+            self._prev_rnn_state_pair = self._sample_rnn_state_pair
+            self._alt = 0
+
+
+def _set_zero(rnn_state: Nested, idx: int) -> None:
     """Set the state [N,B,H] of environment ``idx`` to zero, in place; None is zero already."""
     if rnn_state is not None:
         rnn_state[:, idx] = 0

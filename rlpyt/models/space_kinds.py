@@ -149,7 +149,7 @@ def array_shape(agent_name: str, space: Any) -> tuple[int, ...]:
     """
     if any(isinstance(size, tuple) for size in space.shape):
         raise ValueError(
-            f"{agent_name} needs observations which are one array, but the observation space is "
+            f"{agent_name} needs observations that are one array, but the observation space is "
             f"{space}, with arrays of shapes {space.shape}: join them in a wrapper of the "
             "environment, or use GenericFfAgent, which takes any"
         )

@@ -1,4 +1,4 @@
-"""Categorical DQN agents: a distribution over returns for every discrete action."""
+"""Categorical DQN agents: a distribution over returns of every discrete action."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ AgentInfo = namedarraytuple("AgentInfo", ["p"])
 
 
 class CatDqnAgent(DqnAgent):
-    """Acts epsilon-greedily by the expectation of each action's distribution over P atoms.
+    """Agent that acts epsilon-greedily by the expectation of each action's P atoms.
 
     The model takes ``n_atoms`` and returns probabilities p [...,A,P].
 
     Args:
-        n_atoms: P, number of the returns to which a probability is given, at least 2.
-        **kwargs: of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
+        n_atoms: number of atoms P, at least 2.
+        **kwargs: keywords of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
 
     Raises:
-        ValueError: if there are fewer atoms.
+        ValueError: if there are fewer than 2 atoms.
 
     Source: Bellemare et al. 2017, arXiv:1707.06887.
     """
@@ -40,12 +40,12 @@ class CatDqnAgent(DqnAgent):
         self.model_kwargs = {**self.model_kwargs, "n_atoms": n_atoms}
 
     def _make_distribution(self, env_spaces: EnvSpaces) -> Any:
-        # Until the algorithm gives the range of returns; greedy actions are those of any range.
+        # Until give_V_min_max(); greedy actions do not depend on the range.
         z = torch.linspace(-1, 1, self.n_atoms, device=self.device)
         return CategoricalEpsilonGreedy(dim=env_spaces.action.n, z=z)
 
     def give_V_min_max(self, V_min: float, V_max: float) -> None:
-        """Learn the range of returns from the algorithm.
+        """Set the range of returns; called by the algorithm.
 
         Args:
             V_min: return of the first atom.
@@ -59,10 +59,10 @@ class CatDqnAgent(DqnAgent):
         self.distribution.set_z(self.distribution.z.to(self.device))
 
     def to_agent_step(self, output: Any) -> AgentStep:
-        """Choose actions from the model's output; override it for models which return more.
+        """Choose actions; override it for models that return more.
 
         Args:
-            output: p [B,A,P], on the device of the model.
+            output: probabilities p [B,A,P], on the device of the model.
         """
         action = self.distribution.sample(output)
-        return AgentStep(action=self.to_cpu(action), agent_info=AgentInfo(p=self.to_cpu(output)))
+        return AgentStep(action=action.cpu(), agent_info=AgentInfo(p=output.cpu()))

@@ -1,8 +1,8 @@
-"""Deep Q-network agents: a value for every discrete action, and a target copy of the network."""
+"""Deep Q-network agents: a value of every discrete action, and a target copy of the network."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,18 +21,18 @@ AgentInfo = namedarraytuple("AgentInfo", "q")
 
 
 class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
-    """Acts epsilon-greedily by the values of a Q-network.
+    """Agent that acts epsilon-greedily by the values of a Q-network.
 
     The model is called with observation, one-hot previous action and previous reward, and returns
     q [...,A]. Parameters are those of the two base classes, by keyword.
 
     A network with noisy layers (``model_kwargs={"noisy": True}``) explores by itself: its noise is
     drawn in :meth:`sample_mode`, once per batch of the sampler, and removed in :meth:`eval_mode`,
-    and epsilon is 0 where its settings were left at their defaults.
+    and epsilon is 0 unless its settings differ from their defaults.
 
     Attributes:
-        q_kind: the kind of the model's outputs, "value", "categorical", "quantile" or "implicit
-            quantile"; the algorithm compares it with what its loss expects.
+        q_kind: kind of the model's outputs, "value", "categorical", "quantile" or "implicit
+            quantile"; the algorithm compares it with the kind that its loss expects.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236.
     """
@@ -40,31 +40,27 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     q_kind = "value"
 
     target_model: Any
+    _is_noisy = False
 
     def __call__(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
-        """Values of all actions, with gradients.
+        """Compute the values of all actions, with gradients.
 
         Args:
-            observation: [B,...].
-            prev_action: [B] indexes.
-            prev_reward: [B].
+            observation: observations [B,...].
+            prev_action: indexes [B] of previous actions.
+            prev_reward: previous rewards [B].
 
         Returns:
             q [B,A], on the CPU.
         """
-        return self._forward(self.model, observation, prev_action, prev_reward)
+        prev_action = self.distribution.to_onehot(prev_action)
+        return self.run_model_to_cpu(self.model, observation, prev_action, prev_reward)
 
     @torch.no_grad()
     def target(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
-        """Values [B,A] of all actions by the target network, without gradients, on the CPU."""
-        return self._forward(self.target_model, observation, prev_action, prev_reward)
-
-    def _forward(
-        self, model: Any, observation: Nested, prev_action: Nested, prev_reward: Nested
-    ) -> Any:
+        """Compute the values [B,A] of all actions by the target network, on the CPU."""
         prev_action = self.distribution.to_onehot(prev_action)
-        inputs = self.to_model_device(observation, prev_action, prev_reward)
-        return self.to_cpu(model(*inputs))
+        return self.run_model_to_cpu(self.target_model, observation, prev_action, prev_reward)
 
     def initialize(
         self,
@@ -77,7 +73,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         """Build both networks, equal at the start, and the distribution.
 
         Raises:
-            ValueError: if the action is not one of n, counted from 0.
+            ValueError: if an action is not one number from 0 to n - 1.
         """
         cls = type(self)
         if cls.step is cls._step_of_one_choice and cls.initialize is DqnAgent.initialize:
@@ -86,7 +82,8 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
         self.distribution = self._make_distribution(env_spaces)
-        if is_noisy(self.model):
+        self._is_noisy = is_noisy(self.model)
+        if self._is_noisy:
             self.set_default_epsilons_to_zero()
         if env_ranks is not None:
             self.make_vec_eps(global_B, env_ranks)
@@ -96,7 +93,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         self.target_model = self.build_model(self.ModelCls, self.model_kwargs)
         self.target_model.load_state_dict(self.model.state_dict())
 
-    def _load_initial_state(self, state_dict: Any) -> None:
+    def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.load_state_dict(state_dict)
 
     def _make_distribution(self, env_spaces: EnvSpaces) -> Any:
@@ -108,47 +105,39 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     def sample_mode(self, itr: int) -> None:
         super().sample_mode(itr)
-        draw_noise(self.model)
+        if self._is_noisy:
+            draw_noise(self.model)
 
     def eval_mode(self, itr: int) -> None:
         super().eval_mode(itr)
-        remove_noise(self.model)
+        if self._is_noisy:
+            remove_noise(self.model)
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters and buffers of both networks: ``{"model": ..., "target": ...}``."""
+        """Return the states of both networks, ``{"model": ..., "target": ...}``."""
         return {"model": super().state_dict(), "target": self.target_model.state_dict()}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the networks of :meth:`state_dict`; without a target, it starts as the model.
-
-        Raises:
-            ValueError: if there is no entry "model".
-        """
-        if "model" not in state_dict:
-            raise ValueError(
-                f"the state of {type(self).__name__} is {{'model': ..., 'target': ...}}, but has "
-                f"the entries {sorted(state_dict)}: pass {{'model': state}} for one network"
-            )
-        super().load_state_dict(state_dict["model"])
-        target = state_dict.get("target", state_dict["model"])
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load both networks from :meth:`state_dict`, or from the state of one model for both."""
+        model = state_dict.get("model", state_dict)
+        super().load_state_dict(model)
+        target = state_dict.get("target", model)
         self.target_model.load_state_dict(fitting_state_dict(self.target_model, target))
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
         prev_action = self.distribution.to_onehot(prev_action)
-        inputs = self.to_model_device(observation, prev_action, prev_reward)
-        return self.to_agent_step(self.acting_model(*inputs))
+        return self.to_agent_step(self.run_model(self.model, observation, prev_action, prev_reward))
 
-    # Subclasses with another step may have other actions.
-    _step_of_one_choice: Any = step
+    _step_of_one_choice: Any = step  # Subclasses with another step may take other actions.
 
     def to_agent_step(self, output: Any) -> AgentStep:
-        """Choose actions from the model's output; override it for models which return more.
+        """Choose actions; override it for models that return more.
 
         Args:
-            output: q [B,A], on the device of the model.
+            output: values q [B,A], on the device of the model.
         """
-        q = self.to_cpu(output)
+        q = output.cpu()
         return AgentStep(action=self.distribution.sample(q), agent_info=AgentInfo(q=q))
 
     def update_target(self, tau: float = 1) -> None:
@@ -157,7 +146,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             target = tau * model + (1 - tau) * target
 
         Args:
-            tau: in (0, 1]; 1 copies.
+            tau: weight of the model, in (0, 1]; 1 copies it.
         """
         state_dict = without_ddp(self.model).state_dict()
         update_state_dict(self.target_model, state_dict, tau, strip_ddp=False)

@@ -1,4 +1,4 @@
-"""The schedule of random actions: annealed while sampling, small and fixed in evaluation."""
+"""Schedule of random actions: annealed while sampling, small and fixed in evaluation."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         eps_itr_min: iteration of the sampler.
         eps_itr_max: iteration of the sampler.
         eps_eval: probability in evaluation; 1 before the first iteration.
-        *args: of the agent class.
-        **kwargs: of the agent class.
+        *args: positional arguments of the agent class.
+        **kwargs: keywords of the agent class.
 
     Raises:
         ValueError: if a probability is outside [0, 1], or has no logarithm where it needs one.
@@ -87,10 +87,10 @@ class EpsilonGreedyAgentMixin(BaseAgent):
             )
 
     def set_default_epsilons_to_zero(self) -> None:
-        """Act greedily, with a network which explores by itself.
+        """Act greedily, with a network that explores by itself.
 
-        Of ``eps_init``, ``eps_final`` and ``eps_eval``, those which differ from their defaults
-        hold, and so does ``eps_final`` if there is ``eps_final_min``.
+        Values of ``eps_init``, ``eps_final`` and ``eps_eval`` that differ from their defaults stay,
+        and so does ``eps_final`` if ``eps_final_min`` is given.
         """
         defaults = inspect.signature(EpsilonGreedyAgentMixin.__init__).parameters
         if self._eps_init_scalar == defaults["eps_init"].default:
@@ -118,8 +118,8 @@ class EpsilonGreedyAgentMixin(BaseAgent):
 
         Args:
             global_B: number of environments over all processes.
-            env_ranks: indexes among those, of the environments which this agent acts for. In
-                alternating sampling neighbours share their epsilon, one of each half.
+            env_ranks: indexes of the environments that this agent acts for. In alternating
+                sampling neighbours, one of each half, share their epsilon.
 
         Raises:
             ValueError: if ``global_B`` is odd in alternating sampling.
@@ -138,7 +138,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self.eps_sample = self.eps_init
 
     def set_epsilon_itr_min_max(self, eps_itr_min: int, eps_itr_max: int) -> None:
-        """Set when epsilon is annealed, for every process which acts with this agent.
+        """Set the iterations of annealing, for every process that acts with this agent.
 
         Args:
             eps_itr_min: first iteration.
@@ -152,7 +152,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         """Act with ``epsilon`` until the mode changes.
 
         Args:
-            epsilon: scalar, or [B] for the environments of a batch.
+            epsilon: probability, a scalar or one for each environment of a batch [B].
         """
         self.distribution.set_epsilon(epsilon)
 
@@ -164,7 +164,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self._log_eps_sample(itr)
 
     def eval_mode(self, itr: int) -> None:
-        is_entered = self._mode != "eval"  # Runner and collector both call this, too.
+        is_entered = self._mode != "eval"  # Runner and collector both call this.
         super().eval_mode(itr)
         epsilon = self.eps_eval if itr > 0 else 1.0
         self.distribution.set_epsilon(epsilon)
@@ -172,14 +172,14 @@ class EpsilonGreedyAgentMixin(BaseAgent):
             logger.log(f"Agent at itr {itr}, eval eps {epsilon}")
 
     def _eps_progress(self, itr: int) -> float:
-        """How much of the annealing is done, in [0, 1]."""
+        """Return the finished fraction of the annealing, in [0, 1]."""
         itr_min, itr_max = map(int, self._eps_itr_min_max)
         if itr >= itr_max:
             return 1.0
         return max(0, itr - itr_min) / max(1, itr_max - itr_min)
 
     def _log_eps_sample(self, itr: int) -> None:
-        """Log ten times along the way, and only where the first environment is acted for."""
+        """Log ten times in all, from the process that acts for the first environment."""
         itr_max = self._eps_itr_min_max[1]
         is_due = itr == itr_max or (itr < itr_max and itr % max(1, itr_max // 10) == 0)
         # Runner and collector both call this in every iteration.

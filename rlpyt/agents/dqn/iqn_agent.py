@@ -12,17 +12,17 @@ from rlpyt.utils.types import Nested
 
 
 class IqnAgent(DqnAgent):
-    """Acts epsilon-greedily by the mean of each action's quantiles at random fractions.
+    """Agent that acts epsilon-greedily by the mean of each action's quantiles, at random fractions.
 
     The model is called with observation, one-hot previous action, previous reward and fractions tau
-    [...,N], and returns quantiles [...,A,N]. The agent info holds their means q [...,A].
+    [...,N], and returns quantiles [...,A,N]. The agent info has their means q [...,A].
 
     Args:
-        n_tau: number of fractions which are drawn for every action, K in the source.
-        **kwargs: of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
+        n_tau: number of fractions to draw for every action, K in the source.
+        **kwargs: keywords of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
 
     Raises:
-        ValueError: if that is less than 1.
+        ValueError: if ``n_tau`` is less than 1.
 
     Source: Dabney et al. 2018, arXiv:1806.06923.
     """
@@ -42,20 +42,19 @@ class IqnAgent(DqnAgent):
         prev_reward: Nested,
         n_tau: int | None = None,
     ) -> Any:
-        """Quantiles of all actions, with gradients, at fractions drawn uniformly from [0, 1).
+        """Compute quantiles of all actions, with gradients, at random fractions in [0, 1).
 
         Args:
-            observation: [B,...].
-            prev_action: [B] indexes.
-            prev_reward: [B].
-            n_tau: N, how many fractions; None for as many as to act.
+            observation: observations [B,...].
+            prev_action: indexes [B] of previous actions.
+            prev_reward: previous rewards [B].
+            n_tau: number of fractions N; None for the agent's own ``n_tau``.
 
         Returns:
             Quantiles [B,A,N] and fractions tau [B,N], on the CPU.
         """
-        return self.to_cpu(
-            self._quantiles(self.model, observation, prev_action, prev_reward, n_tau)
-        )
+        outputs = self._quantiles(self.model, observation, prev_action, prev_reward, n_tau)
+        return self.to_cpu(outputs)
 
     @torch.no_grad()
     def target(
@@ -65,22 +64,19 @@ class IqnAgent(DqnAgent):
         prev_reward: Nested,
         n_tau: int | None = None,
     ) -> Any:
-        """Quantiles and fractions as of a call, by the target network, without gradients."""
-        return self.to_cpu(
-            self._quantiles(self.target_model, observation, prev_action, prev_reward, n_tau)
-        )
+        """Compute quantiles [B,A,N] and fractions [B,N] by the target network, on the CPU."""
+        outputs = self._quantiles(self.target_model, observation, prev_action, prev_reward, n_tau)
+        return self.to_cpu(outputs)
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
-        quantiles, _ = self._quantiles(
-            self.acting_model, observation, prev_action, prev_reward, self.n_tau
-        )
+        quantiles, _ = self._quantiles(self.model, observation, prev_action, prev_reward, None)
         return self.to_agent_step(quantiles)
 
     _step_of_one_choice = step
 
     def to_agent_step(self, output: Any) -> AgentStep:
-        """Choose actions from the model's output; override it for models which return more.
+        """Choose actions; override it for models that return more.
 
         Args:
             output: quantiles [B,A,N], on the device of the model.
@@ -95,10 +91,8 @@ class IqnAgent(DqnAgent):
         prev_reward: Nested,
         n_tau: int | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Quantiles and fractions, on the device of the model."""
+        """Compute quantiles and fractions, on the device of the model."""
         prev_action = self.distribution.to_onehot(prev_action)
-        inputs = self.to_model_device(observation, prev_action, prev_reward)
-        leading_dims = inputs[2].shape
         n_tau = self.n_tau if n_tau is None else n_tau
-        tau = torch.rand(*leading_dims, n_tau, device=self.device)
-        return model(*inputs, tau), tau
+        tau = torch.rand(*prev_reward.shape, n_tau, device=self.device)
+        return self.run_model(model, observation, prev_action, prev_reward, tau), tau

@@ -1,4 +1,4 @@
-"""DQN agents for environments whose observation is a vector, such as classic control."""
+"""DQN agents for vector observations, such as those of classic control."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MlpMixin(BaseAgent):
     """Passes observation shape and number of actions to the model; stands first among the bases."""
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
-        """Keywords ``observation_shape`` and ``output_size``, the number of actions."""
+        """Return ``observation_shape`` and ``output_size``, the number of actions."""
         return {
             "observation_shape": env_spaces.observation.shape,
             "output_size": env_spaces.action.n,
@@ -63,7 +63,7 @@ class MlpR2d1Agent(MlpMixin, R2d1Agent):
 
 
 class MlpR2d1AlternatingAgent(MlpMixin, R2d1AlternatingAgent):
-    """The same for alternating sampling."""
+    """:class:`MlpR2d1Agent` for alternating sampling."""
 
     def __init__(self, ModelCls: Any = MlpR2d1Model, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)

@@ -1,4 +1,4 @@
-"""Quantile regression DQN agents: quantiles of the return for every discrete action."""
+"""Quantile regression DQN agents: quantiles of the return of every discrete action."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo, DqnAgent
 
 
 class QrDqnAgent(DqnAgent):
-    """Acts epsilon-greedily by the mean of each action's N quantiles.
+    """Agent that acts epsilon-greedily by the mean of each action's N quantiles.
 
     The model takes ``n_quantiles`` and returns quantiles [...,A,N], of the fractions (i - 1/2) / N
-    for i = 1, ..., N. So do calls of the agent and :meth:`target`. The agent info holds their means
+    for i = 1, ..., N. So do calls of the agent and :meth:`target`. The agent info has their means
     q [...,A].
 
     Args:
-        n_quantiles: N, at least 1.
-        **kwargs: of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
+        n_quantiles: number of quantiles N, at least 1.
+        **kwargs: keywords of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
 
     Raises:
         ValueError: if there are no quantiles.
@@ -35,7 +35,7 @@ class QrDqnAgent(DqnAgent):
         self.model_kwargs = {**self.model_kwargs, "n_quantiles": n_quantiles}
 
     def to_agent_step(self, output: Any) -> AgentStep:
-        """Choose actions from the model's output; override it for models which return more.
+        """Choose actions; override it for models that return more.
 
         Args:
             output: quantiles [B,A,N], on the device of the model.

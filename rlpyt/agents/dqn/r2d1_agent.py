@@ -1,7 +1,8 @@
-"""Recurrent Q-network agents, whose network remembers what it saw."""
+"""Recurrent Q-network agents."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,16 +23,16 @@ AgentInfo = namedarraytuple("AgentInfo", ["q", "prev_rnn_state"])
 
 
 class R2d1AgentBase(DqnAgent):
-    """Acts epsilon-greedily by the values of a recurrent Q-network.
+    """Agent that acts epsilon-greedily by the values of a recurrent Q-network.
 
     The model is called with observation, one-hot previous action, previous reward and recurrent
     state [N,B,H] (or None for zeros), and returns q [...,A] and the state after the last step. If
-    it also takes ``reset`` [T,B], where states are zero before a step, it is called once for
+    it also takes ``reset`` [T,B], True where the state before a step is zero, it is called once for
     sequences in which episodes end, instead of once for every piece without an end.
 
-    A mixin says how states are kept while sampling: use :class:`R2d1Agent`, or
-    :class:`R2d1AlternatingAgent` in alternating sampling. ``agent_info`` holds q [B,A] and
-    the state [B,N,H] before the step. Parameters are those of the base classes, by keyword.
+    A mixin keeps the states while sampling: use :class:`R2d1Agent`, or
+    :class:`R2d1AlternatingAgent` in alternating sampling. ``agent_info`` has q [B,A] and the state
+    [B,N,H] before the step. Parameters are those of the base classes, by keyword.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """
@@ -40,12 +41,12 @@ class R2d1AgentBase(DqnAgent):
     def prev_rnn_state(self) -> Nested:
         """The state [N,B,H] before the next step, or None for zeros."""
         raise NotImplementedError(
-            f"{type(self).__name__} keeps no recurrent state: put RecurrentAgentMixin, or "
+            f"{type(self).__name__} keeps no recurrent state: put RecurrentAgentMixin or "
             "AlternatingRecurrentAgentMixin, before it among the bases"
         )
 
     def advance_rnn_state(self, new_rnn_state: Nested) -> None:
-        """Remember the state [N,B,H] after a step; defined by the mixin."""
+        """Keep the state [N,B,H] after a step; defined by the mixin."""
         raise NotImplementedError
 
     def __call__(
@@ -56,14 +57,14 @@ class R2d1AgentBase(DqnAgent):
         init_rnn_state: Nested = None,
         reset: torch.Tensor | None = None,
     ) -> Any:
-        """Values of all actions, with gradients.
+        """Compute the values of all actions, with gradients.
 
         Args:
-            observation: [T,B,...].
-            prev_action: [T,B] indexes, 0 at the start of an episode.
-            prev_reward: [T,B], 0 at the start of an episode.
-            init_rnn_state: [N,B,H] before the first step; None is zeros.
-            reset: [T,B] bool on the CPU, True where an episode begins: the state before that step
+            observation: observations [T,B,...].
+            prev_action: indexes [T,B] of previous actions, 0 at the start of an episode.
+            prev_reward: previous rewards [T,B], 0 at the start of an episode.
+            init_rnn_state: state [N,B,H] before the first step; None is zeros.
+            reset: mask [T,B] on the CPU, True where an episode begins: the state before that step
                 is zero; None is nowhere.
 
         Returns:
@@ -82,7 +83,7 @@ class R2d1AgentBase(DqnAgent):
         init_rnn_state: Nested = None,
         reset: torch.Tensor | None = None,
     ) -> Any:
-        """The same by the target network, without gradients."""
+        """Compute q and the state by the target network, without gradients."""
         inputs = (observation, prev_action, prev_reward)
         return self._unroll(self.target_model, inputs, init_rnn_state, reset)
 
@@ -94,34 +95,34 @@ class R2d1AgentBase(DqnAgent):
         reset: torch.Tensor | None,
     ) -> Any:
         observation, prev_action, prev_reward = inputs
-        prev_action = self.distribution.to_onehot(prev_action)
-        *moved, rnn_state = self.to_model_device(
-            observation, prev_action, prev_reward, init_rnn_state
-        )
-        takes_reset = takes(without_ddp(model), "forward", "reset")
-        q, rnn_state = unroll(model, tuple(moved), rnn_state, reset, takes_reset)
-        return self.to_cpu(q), rnn_state
+        inputs = observation, self.distribution.to_onehot(prev_action), prev_reward
+        if reset is None or not reset.any():
+            q, rnn_state = self.run_model(model, *inputs, init_rnn_state)
+        else:
+            takes_reset = takes(without_ddp(model), "forward", "reset")
+            network = partial(self.run_model, model)
+            q, rnn_state = unroll(network, inputs, init_rnn_state, reset, takes_reset)
+        return q.cpu(), rnn_state
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
-        prev_action = self.distribution.to_onehot(prev_action)
-        inputs = self.to_model_device(observation, prev_action, prev_reward)
-        return self.to_agent_step(self.acting_model(*inputs, self.prev_rnn_state))
+        inputs = observation, self.distribution.to_onehot(prev_action), prev_reward
+        return self.to_agent_step(self.run_model(self.model, *inputs, self.prev_rnn_state))
 
     _step_of_one_choice = step
 
     def to_agent_step(self, output: Any) -> AgentStep:
-        """Choose actions from the model's output, and remember its state.
+        """Choose actions, and advance the recurrent state.
 
         Args:
-            output: q [B,A] and the state [N,B,H] after the step, on the device of the model.
+            output: values q [B,A] and the state [N,B,H] after the step, on the model's device.
         """
         q, rnn_state = output
-        q = self.to_cpu(q)
+        q = q.cpu()
         before = self.prev_rnn_state
         if before is None:
             before = buffer_func(rnn_state, torch.zeros_like)
-        # [N,B,H] is the order of the model, [B,N,H] that of all that is sampled.
+        # The layer dimension N goes second, so that the batch comes first as in all samples.
         before = self.to_cpu(buffer_func(before, torch.transpose, 0, 1))
         self.advance_rnn_state(rnn_state)
         return AgentStep(
@@ -130,8 +131,8 @@ class R2d1AgentBase(DqnAgent):
 
 
 class R2d1Agent(RecurrentAgentMixin, R2d1AgentBase):
-    """:class:`R2d1AgentBase` which remembers the state of every environment."""
+    """:class:`R2d1AgentBase` with one state for all environments."""
 
 
 class R2d1AlternatingAgent(AlternatingRecurrentAgentMixin, R2d1AgentBase):
-    """:class:`R2d1AgentBase` for alternating sampling, with a state for each half."""
+    """:class:`R2d1AgentBase` for alternating sampling, with one state for each half."""

@@ -1,1 +1,1 @@
-"""Policy gradient agents."""
+"""Policy gradient agents; the map is in :mod:`rlpyt.agents`."""

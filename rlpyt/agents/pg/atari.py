@@ -29,7 +29,7 @@ class AtariLstmAgent(AtariMixin, RecurrentCategoricalPgAgent):
 
 
 class AlternatingAtariLstmAgent(AtariMixin, AlternatingRecurrentCategoricalPgAgent):
-    """:class:`AtariLstmAgent` for samplers which step halves of the environments in turn."""
+    """:class:`AtariLstmAgent` for samplers that step halves of the environments in turn."""
 
     def __init__(self, ModelCls: Any = AtariLstmModel, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)

@@ -1,13 +1,13 @@
-"""Policy gradient agents: a stochastic policy beside a value function."""
+"""Policy gradient agents: a stochastic policy for any kind of action, and a value function."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.box_gaussian import BoxGaussian
@@ -20,48 +20,37 @@ from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.collections import namedarraytuple, record_class
 from rlpyt.utils.types import Nested
 
+AgentInfo = namedarraytuple("AgentInfo", ["dist_info", "value"])
+AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["dist_info", "value", "prev_rnn_state"])
 
-class ObsRmsMixin(BaseAgent):
-    """Hands observations to the running statistics of the model; stands first among the bases."""
 
-    def update_obs_rms(self, observation: Nested) -> None:
-        """Take a batch into account, if the model has ``update_obs_rms`` and normalises.
-
-        Algorithms call it once with each batch, after the updates on it: what is trained is what
-        acted.
-
-        Args:
-            observation: [T,B,...], torch on any device.
-        """
-        if hasattr(self.acting_model, "update_obs_rms"):
-            (observation,) = self.to_model_device(observation)
-            self.acting_model.update_obs_rms(observation)
+# --- Policies: the outputs of a model as a distribution over actions, for each kind of action -----
 
 
 class Policy:
-    """How an agent uses its distribution.
+    """Translation between a network and a distribution over actions.
 
     Attributes:
-        distribution: of actions.
+        distribution: distribution of actions.
     """
 
     distribution: Distribution
 
     def dist_info(self, *parameters: Nested) -> Nested:
-        """The record of parameters of the distribution, of the outputs of a model."""
+        """Return the distribution's record of parameters, given the outputs of a model."""
         raise NotImplementedError
 
     def encode(self, action: Nested) -> Nested:
-        """Actions as numbers for a network, with the same leading dimensions."""
+        """Return actions as numbers for a network, with the same leading dimensions."""
         raise NotImplementedError
 
     def mode(self, dist_info: Nested) -> Nested:
-        """The most likely actions."""
+        """Return the most likely actions."""
         raise NotImplementedError
 
 
 class ChoicePolicy(Policy):
-    """Choices by their probabilities; networks see one-hot vectors."""
+    """Policy for choices, by their probabilities; networks see one-hot vectors."""
 
     def __init__(self, distribution: Categorical | MultiCategorical) -> None:
         self.distribution: Categorical | MultiCategorical = distribution
@@ -77,7 +66,11 @@ class ChoicePolicy(Policy):
 
 
 class GaussianPolicy(Policy):
-    """Real numbers by mean and log standard deviation; networks see every box as [-1, 1]."""
+    """Policy for real numbers, by mean and log standard deviation.
+
+    The model works in units in which the range of every action is [-1, 1], unless the distribution
+    leaves its outputs as they are.
+    """
 
     def __init__(self, distribution: BoxGaussian) -> None:
         self.distribution: BoxGaussian = distribution
@@ -93,7 +86,7 @@ class GaussianPolicy(Policy):
 
 
 class CompositePolicy(Policy):
-    """One policy for each field of a record, given a tuple of parameters for each."""
+    """Policy for records of actions: one policy, and one tuple of parameters, for each field."""
 
     def __init__(self, names: Sequence[str], policies: Sequence[Policy]) -> None:
         self._policies = list(policies)
@@ -115,44 +108,16 @@ class CompositePolicy(Policy):
         return record_class("Action", self._names)(*parts)
 
 
-def gaussian_policy(agent_name: str, space: Any, scale: bool, clip: bool) -> Policy:
-    """Make the policy for an array of real numbers.
+def policy_for(kind: Kind, scale: bool, clip: bool) -> Policy:
+    """Make the policy for a kind of action space.
 
     Args:
-        agent_name: for the error.
-        space: of actions.
-        scale: whether outputs of the model are scaled to the bounds.
-        clip: whether actions are clipped to the bounds.
-
-    Raises:
-        ValueError: if the space is another one.
-    """
-    kind = action_kind(space)
-    if not isinstance(kind, Box):
-        raise ValueError(
-            f"{agent_name} needs continuous actions, an array of real numbers, but the action "
-            f"space is {space}: use a categorical agent, or GenericFfAgent, which takes any"
-        )
-    return _policy(kind, scale, clip)
-
-
-def make_policy(space: Any, scale: bool, clip: bool) -> Policy:
-    """Make the policy for any action space.
-
-    Args:
-        space: of actions: choices, real numbers, or a record of such.
+        kind: choices, real numbers, or a record of these.
         scale: whether outputs of the model are scaled to the bounds of real numbers.
         clip: whether real numbers are clipped to their bounds.
-
-    Raises:
-        ValueError: if the space is of an unknown kind.
     """
-    return _policy(action_kind(space), scale, clip)
-
-
-def _policy(kind: Kind, scale: bool, clip: bool) -> Policy:
     if isinstance(kind, Fields):
-        return CompositePolicy(kind.names, [_policy(part, scale, clip) for part in kind.kinds])
+        return CompositePolicy(kind.names, [policy_for(part, scale, clip) for part in kind.kinds])
     if isinstance(kind, Box):
         return GaussianPolicy(
             BoxGaussian(kind.low, kind.high, scale_to_box=scale, clip_to_box=clip)
@@ -162,32 +127,53 @@ def _policy(kind: Kind, scale: bool, clip: bool) -> Policy:
     return ChoicePolicy(MultiCategorical(kind.nvec))
 
 
-AgentInfo = namedarraytuple("AgentInfo", ["dist_info", "value"])
-AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["dist_info", "value", "prev_rnn_state"])
+# --- Agents ---------------------------------------------------------------------------------------
 
 
 class PolicyAgent(BaseAgent):
-    """Base of all: a policy, which says what outputs of the model mean for the action space.
+    """Base class of policy gradient agents, of any kind of action.
+
+    Bounds of continuous actions may differ from -1 and 1, from each other, and between dimensions.
+    The model works in units in which every range is [-1, 1]: its mean 0 is the middle, its
+    deviation 1 is half the range, and it sees previous actions in the same units. For an action
+    space of [-1, 1] the options for bounds change nothing; for discrete actions they do nothing.
 
     Args:
-        *args: of :class:`~rlpyt.agents.base.BaseAgent`.
-        greedy_eval: in evaluation, take the most likely action instead of drawing one.
-        **kwargs: of :class:`~rlpyt.agents.base.BaseAgent`.
+        *args: positional arguments of :class:`~rlpyt.agents.base.BaseAgent`.
+        greedy_eval: whether evaluation takes the most likely action instead of drawing one.
+        scale_actions: whether continuous actions are scaled to their bounds; False if the model
+            works in the units of the environment.
+        clip_actions: whether continuous actions are clipped to their bounds before they are
+            recorded and passed to the environment; likelihoods account for it, see
+            :class:`~rlpyt.distributions.box_gaussian.BoxGaussian`. False if the environment
+            handles actions out of bounds.
+        **kwargs: keywords of :class:`~rlpyt.agents.base.BaseAgent`.
 
     Attributes:
-        policy: couples the outputs of the model, the distribution and the action space.
+        policy: translation between model, distribution and action space.
     """
 
     greedy_eval = False
+    scale_actions = True
+    clip_actions = True
     policy: Policy
 
-    def __init__(self, *args: Any, greedy_eval: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        greedy_eval: bool = False,
+        scale_actions: bool = True,
+        clip_actions: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.greedy_eval = greedy_eval
+        self.scale_actions = scale_actions
+        self.clip_actions = clip_actions
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:
-        """Make the policy for an action space, or raise an error if it is of the wrong kind."""
-        raise NotImplementedError(f"{type(self).__name__} does not define make_policy()")
+        """Make the policy for the action space, or raise ValueError if it is of the wrong kind."""
+        return policy_for(action_kind(env_spaces.action), self.scale_actions, self.clip_actions)
 
     def initialize(
         self,
@@ -200,7 +186,7 @@ class PolicyAgent(BaseAgent):
         """Build the model and the distribution.
 
         Raises:
-            ValueError: if the agent has no use for the action space.
+            ValueError: if the agent cannot act in the action space.
         """
         self.policy = self.make_policy(env_spaces)
         super().initialize(
@@ -209,26 +195,42 @@ class PolicyAgent(BaseAgent):
         self.distribution = self.policy.distribution
 
     def choose_action(self, dist_info: Nested) -> Nested:
-        """Draw an action, or take the most likely one in evaluation if ``greedy_eval``."""
+        """Draw actions; with ``greedy_eval``, take the most likely ones in evaluation."""
         if self.greedy_eval and self._mode == "eval":
             return self.policy.mode(dist_info)
         return self.distribution.sample(dist_info)
 
-    def _model_inputs(
-        self, observation: Nested, prev_action: Nested, prev_reward: Nested, *rnn_state: Nested
-    ) -> tuple[Nested, ...]:
-        """The previous action as numbers for a network, and all on the device of the model."""
-        prev_action = self.policy.encode(prev_action)
-        return self.to_model_device(observation, prev_action, prev_reward, *rnn_state)
+    def update_obs_rms(self: BaseAgent, observation: Nested) -> None:
+        """Add a batch of observations to the running statistics of the model, if it has any.
 
-    def _read(self, *outputs: Nested) -> tuple[Nested, torch.Tensor]:
-        """Parameters of the distribution, and the value, both on the CPU."""
-        *parameters, value = self.to_cpu(outputs)
-        return self.policy.dist_info(*parameters), value
+        Algorithms call it once with each batch, after the updates on it: the model trains on
+        observations normalized as they were for acting.
+
+        Args:
+            observation: observations [T,B,...], torch on any device.
+        """
+        model = without_ddp(self.model)
+        if hasattr(model, "update_obs_rms"):
+            model.update_obs_rms(*self.to_model_device(observation))
+
+    def _run_policy(
+        self,
+        observation: Nested,
+        prev_action: Nested,
+        prev_reward: Nested,
+        *rnn_state: Nested,
+        **resets: torch.Tensor,
+    ) -> tuple[Any, ...]:
+        """Run the model; return ``dist_info`` and value, on the CPU, and the new state, if any."""
+        inputs = observation, self.policy.encode(prev_action), prev_reward, *rnn_state
+        outputs = self.run_model(self.model, *inputs, **resets)
+        n = len(outputs) - len(rnn_state)
+        *parameters, value = self.to_cpu(outputs[:n])
+        return self.policy.dist_info(*parameters), value, *outputs[n:]
 
 
 class FeedForwardPgAgent(PolicyAgent):
-    """Acts on the present observation; base of the feed-forward agents.
+    """Base class of feed-forward agents, which act on the present observation.
 
     The model is called with observation, encoded previous action and previous reward.
     """
@@ -236,40 +238,38 @@ class FeedForwardPgAgent(PolicyAgent):
     def __call__(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> tuple[Nested, torch.Tensor]:
-        """Policy and value for training, with gradients, on the CPU.
+        """Compute policy and value for training, with gradients, on the CPU.
 
         Args:
-            observation: [T,B,...] or [B,...].
-            prev_action: [T,B,...] or [B,...].
-            prev_reward: [T,B] or [B].
+            observation: observations [T,B,...] or [B,...].
+            prev_action: previous actions [T,B,...] or [B,...].
+            prev_reward: previous rewards [T,B] or [B].
 
         Returns:
             Parameters of the distribution, [...,dim] each, and values [...].
         """
-        inputs = self._model_inputs(observation, prev_action, prev_reward)
-        return self._read(*self.model(*inputs))
+        dist_info, value = self._run_policy(observation, prev_action, prev_reward)
+        return dist_info, value
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
-        inputs = self._model_inputs(observation, prev_action, prev_reward)
-        dist_info, value = self._read(*self.acting_model(*inputs))
+        dist_info, value = self._run_policy(observation, prev_action, prev_reward)
         action = self.choose_action(dist_info)
         return AgentStep(action=action, agent_info=AgentInfo(dist_info=dist_info, value=value))
 
     @torch.no_grad()
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
-        inputs = self._model_inputs(observation, prev_action, prev_reward)
-        _, value = self._read(*self.acting_model(*inputs))
-        return value
+        _, value = self._run_policy(observation, prev_action, prev_reward)
+        return cast("torch.Tensor", value)
 
 
 class RecurrentPgAgent(PolicyAgent):
-    """Acts on all past observations; base of the recurrent agents.
+    """Base class of recurrent agents, which act on all past observations.
 
     The model is called with observation, encoded previous action, previous reward and recurrent
-    state, and returns the new state last. If it also takes ``reset`` [T,B], where states are zero
-    before a step, the agent is trained on sequences in which episodes end. One of the two mixins,
-    which stands before this class among the bases, keeps the state.
+    state, and returns the new state last. If it also takes ``reset`` [T,B], True where the state
+    before a step is zero, the agent can be trained on sequences in which episodes end. One of the
+    two recurrent mixins, before this class among the bases, keeps the state.
     """
 
     prev_rnn_state: Nested
@@ -283,24 +283,25 @@ class RecurrentPgAgent(PolicyAgent):
         init_rnn_state: Nested = None,
         reset: torch.Tensor | None = None,
     ) -> tuple[Nested, torch.Tensor, Nested]:
-        """Policy and value for training, with gradients.
+        """Compute policy and value for training, with gradients.
 
         Args:
-            observation: [T,B,...]
-            prev_action: [T,B,...]
-            prev_reward: [T,B]
-            init_rnn_state: [N,B,H] before the first step; None is zeros.
-            reset: [T,B] bool on the CPU, True where an episode begins: the state before that step
-                is zero; None is nowhere. Only for models which take it.
+            observation: observations [T,B,...].
+            prev_action: previous actions [T,B,...].
+            prev_reward: previous rewards [T,B].
+            init_rnn_state: state [N,B,H] before the first step; None is zeros.
+            reset: mask [T,B] on the CPU, True where an episode begins: the state before that step
+                is zero; None is nowhere. Only for models that take it.
 
         Returns:
             Parameters of the distribution, [T,B,dim] each, and values [T,B], on the CPU; and the
             recurrent state [N,B,H] after the last step, on the device of the model.
         """
-        inputs = self._model_inputs(observation, prev_action, prev_reward, init_rnn_state)
         resets = {} if reset is None or not reset.any() else {"reset": reset}
-        *outputs, rnn_state = self.model(*inputs, **resets)
-        return (*self._read(*outputs), rnn_state)
+        dist_info, value, rnn_state = self._run_policy(
+            observation, prev_action, prev_reward, init_rnn_state, **resets
+        )
+        return dist_info, value, rnn_state
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
@@ -308,11 +309,11 @@ class RecurrentPgAgent(PolicyAgent):
 
         ``agent_info.prev_rnn_state`` [B,N,H] is the state before the step.
         """
-        inputs = self._model_inputs(observation, prev_action, prev_reward)
-        *outputs, rnn_state = self.acting_model(*inputs, self.prev_rnn_state)
-        dist_info, value = self._read(*outputs)
-        action = self.choose_action(dist_info)
         before = self.prev_rnn_state
+        dist_info, value, rnn_state = self._run_policy(
+            observation, prev_action, prev_reward, before
+        )
+        action = self.choose_action(dist_info)
         if before is None:
             before = buffer_func(rnn_state, torch.zeros_like)
         # The layer dimension N goes second, so that the batch comes first as in all samples.
@@ -323,7 +324,5 @@ class RecurrentPgAgent(PolicyAgent):
 
     @torch.no_grad()
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
-        inputs = self._model_inputs(observation, prev_action, prev_reward)
-        *outputs, _ = self.acting_model(*inputs, self.prev_rnn_state)
-        _, value = self._read(*outputs)
-        return value
+        _, value, _ = self._run_policy(observation, prev_action, prev_reward, self.prev_rnn_state)
+        return cast("torch.Tensor", value)

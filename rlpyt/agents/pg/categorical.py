@@ -29,29 +29,35 @@ from rlpyt.utils.buffer import (
 )
 
 
-class _CategoricalMixin(PolicyAgent):
-    """Acts by the probabilities of discrete actions."""
-
-    def make_policy(self, env_spaces: EnvSpaces) -> Policy:
-        acts_by_choice = type(self).step in (FeedForwardPgAgent.step, RecurrentPgAgent.step)
-        if acts_by_choice and type(self).initialize is PolicyAgent.initialize:
-            check_one_choice(type(self).__name__, env_spaces.action)
-        return ChoicePolicy(Categorical(dim=env_spaces.action.n))
-
-
-class CategoricalPgAgent(_CategoricalMixin, FeedForwardPgAgent):
-    """Acts by probabilities of the actions.
+class CategoricalPgAgent(FeedForwardPgAgent):
+    """Agent that acts by the probabilities of discrete actions.
 
     The model returns pi [...,A], the probabilities, and v [...]. It sees the previous action as a
     one-hot vector.
     """
 
+    def make_policy(self, env_spaces: EnvSpaces) -> Policy:
+        return _categorical_policy(self, FeedForwardPgAgent, env_spaces)
 
-class RecurrentCategoricalPgAgentBase(_CategoricalMixin, RecurrentPgAgent):
-    """Acts by probabilities of the actions, and remembers; needs a mixin which keeps the state.
+
+class RecurrentCategoricalPgAgentBase(RecurrentPgAgent):
+    """Recurrent agent that acts by the probabilities of discrete actions; needs a recurrent mixin.
 
     The model returns pi [...,A], v [...] and the recurrent state [N,B,H].
     """
+
+    def make_policy(self, env_spaces: EnvSpaces) -> Policy:
+        return _categorical_policy(self, RecurrentPgAgent, env_spaces)
+
+
+def _categorical_policy(
+    agent: PolicyAgent, AgentCls: type[PolicyAgent], env_spaces: EnvSpaces
+) -> Policy:
+    cls, space = type(agent), env_spaces.action
+    # A subclass with its own methods may go on from here to other actions.
+    if cls.initialize is AgentCls.initialize and cls.step is AgentCls.step:
+        check_one_choice(cls.__name__, space)
+    return ChoicePolicy(Categorical(dim=space.n))
 
 
 class RecurrentCategoricalPgAgent(RecurrentAgentMixin, RecurrentCategoricalPgAgentBase):
@@ -61,4 +67,4 @@ class RecurrentCategoricalPgAgent(RecurrentAgentMixin, RecurrentCategoricalPgAge
 class AlternatingRecurrentCategoricalPgAgent(
     AlternatingRecurrentAgentMixin, RecurrentCategoricalPgAgentBase
 ):
-    """:class:`RecurrentCategoricalPgAgentBase` for samplers which step halves in turn."""
+    """:class:`RecurrentCategoricalPgAgentBase` for samplers that step halves in turn."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rlpyt.agents.pg.base import ObsRmsMixin
+from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.agents.pg.gaussian import (
     AlternatingRecurrentGaussianPgAgent as AlternatingRecurrentGaussianPgAgent,
     GaussianPgAgent as GaussianPgAgent,
@@ -17,14 +18,13 @@ from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.space_kinds import array_shape
 
 
-class MujocoMixin(ObsRmsMixin):
-    """Passes the sizes of observations and actions to the model; observations to its statistics.
+class MujocoMixin(BaseAgent):
+    """Passes the sizes of observations and actions to the model; stands first among the bases."""
 
-    Stands first among the bases.
-    """
+    update_obs_rms = PolicyAgent.update_obs_rms
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
-        """Keywords ``observation_shape`` and ``action_size``, the entries of an action."""
+        """Return ``observation_shape`` and ``action_size``, the number of entries of an action."""
         return {
             "observation_shape": array_shape(type(self).__name__, env_spaces.observation),
             "action_size": math.prod(env_spaces.action.shape),
@@ -46,7 +46,7 @@ class MujocoLstmAgent(MujocoMixin, RecurrentGaussianPgAgent):
 
 
 class AlternatingMujocoLstmAgent(MujocoMixin, AlternatingRecurrentGaussianPgAgent):
-    """:class:`MujocoLstmAgent` for samplers which step halves of the environments in turn."""
+    """:class:`MujocoLstmAgent` for samplers that step halves of the environments in turn."""
 
     def __init__(self, ModelCls: Any = MujocoLstmModel, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing as mp
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +14,13 @@ from rlpyt.agents.base import BaseAgent, without_ddp
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.utils import TargetNetwork, fitting_state_dict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.types import NDArray, Nested
+from rlpyt.utils.types import NDArray
 
 
 class ActionBounds(NamedTuple):
-    """Least and greatest action, per dimension.
+    """Lowest and highest action, [A] each.
 
-    Networks and noise know actions u in [-1, 1]; those of the environment are
+    Networks and noise use actions u in [-1, 1]; those of the environment are
     ``mid + half_range * u``.
     """
 
@@ -29,12 +29,12 @@ class ActionBounds(NamedTuple):
 
     @property
     def mid(self) -> NDArray:
-        """[A] half way between the bounds."""
+        """Middle [A] between the bounds."""
         return (self.low + self.high) / 2
 
     @property
     def half_range(self) -> NDArray:
-        """[A] from ``mid`` to either bound; positive."""
+        """Distance [A] from ``mid`` to either bound; positive."""
         return (self.high - self.low) / 2
 
     @property
@@ -43,15 +43,15 @@ class ActionBounds(NamedTuple):
         return bool(np.all(self.low == -1) and np.all(self.high == 1))
 
     def rows(self) -> NDArray:
-        """[2,A] ``low`` and ``high``, as ``Gaussian`` takes ``clip`` and ``squash``."""
+        """Return ``low`` and ``high`` as one array [2,A], a bound of ``Gaussian``."""
         return np.stack([self.low, self.high])
 
 
-def check_noise(agent: Any, *names: str, may_be_none: bool = False) -> None:
-    """Raise an error unless settings of ``agent`` are numbers, or arrays of numbers, from 0 on.
+def check_noise(agent: BaseAgent, *names: str, may_be_none: bool = False) -> None:
+    """Raise an error unless the settings ``names`` of an agent are numbers or arrays from 0 on.
 
     Raises:
-        ValueError: if one is something else.
+        ValueError: if a setting is something else.
     """
     for name in names:
         value = getattr(agent, name)
@@ -67,8 +67,8 @@ def check_vector_action(agent_name: str, space: Any) -> None:
     """Raise an error unless actions are vectors of real numbers.
 
     Args:
-        agent_name: for the error.
-        space: of actions, with ``shape``, ``low`` and ``high``.
+        agent_name: class of the agent, for the error.
+        space: action space, with ``shape``, ``low`` and ``high``.
 
     Raises:
         ValueError: if the space is another one.
@@ -77,20 +77,20 @@ def check_vector_action(agent_name: str, space: Any) -> None:
     is_real = np.issubdtype(getattr(space, "dtype", np.float32), np.floating)
     if not (hasattr(space, "high") and is_real and shape is not None and len(shape) == 1):
         raise ValueError(
-            f"{agent_name} needs actions which are a vector of real numbers, but the action space "
+            f"{agent_name} needs actions that are a vector of real numbers, but the action space "
             f"is {space}: use an agent for such actions, or make them one vector in a wrapper"
         )
 
 
 def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
-    """Bounds of a space of actions which are vectors of real numbers.
+    """Return the bounds of an action space of vectors of real numbers.
 
     Args:
-        agent_name: for the error.
-        space: of actions, with ``shape``, ``low`` and ``high``.
+        agent_name: class of the agent, for the error.
+        space: action space, with ``shape``, ``low`` and ``high``.
 
     Raises:
-        ValueError: if the space is another one, or a bound is infinite or equal to its opposite.
+        ValueError: if the space is another one, or a range is infinite or empty.
     """
     check_vector_action(agent_name, space)
     low, high = (
@@ -100,22 +100,22 @@ def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise ValueError(
             f"{agent_name} scales its actions to the bounds of the action space, but these are "
-            f"{low.tolist()} and {high.tolist()}: give finite and different ones in a wrapper"
+            f"{low.tolist()} and {high.tolist()}: give finite bounds, low < high, in a wrapper"
         )
     return ActionBounds(low, high)
 
 
 class ActorCriticAgent(BaseAgent):
-    """A policy, ``model``, and critics beside it; some of them have slowly moving target copies.
+    """Base class of agents with a policy, ``model``, and critics; some have target copies.
 
-    A subclass names its networks and says how each is made (:meth:`build_network`); an attribute of
-    that name, or that name after "target_", holds each, and is also its key in :meth:`state_dict`.
-    Only the policy is shared with other processes.
+    A subclass names its networks and builds each in :meth:`build_network`. The attribute of that
+    name holds the network, and "target_" before it the target copy; these are also the keys of
+    :meth:`state_dict`. Only the policy is shared with other processes.
 
     Attributes:
-        network_names: of what is trained, the policy first.
-        target_names: those among them which have a target copy.
-        action_bounds: of the actions; without another setting, those of the environment.
+        network_names: names of the networks to train, the policy first.
+        target_names: names of the networks that have a target copy.
+        action_bounds: bounds of the policy's actions; those of the environment by default.
     """
 
     network_names: tuple[str, ...] = ("model",)
@@ -125,7 +125,7 @@ class ActorCriticAgent(BaseAgent):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # The algorithm sets it after the workers of the sampler were started.
+        # In shared memory: the algorithm sets it after the sampler started its workers.
         self._min_itr_learn = mp.RawValue("l", 0)
         self._target_networks: dict[str, TargetNetwork] = {}
 
@@ -142,7 +142,7 @@ class ActorCriticAgent(BaseAgent):
         """Build all networks, target copies equal to their originals, and the distributions.
 
         Raises:
-            ValueError: if actions are no vectors of real numbers within finite bounds.
+            ValueError: if actions are not vectors of real numbers within finite bounds.
         """
         self.action_bounds = self._make_action_bounds(env_spaces)
         super().initialize(
@@ -160,13 +160,13 @@ class ActorCriticAgent(BaseAgent):
         return continuous_action_bounds(type(self).__name__, env_spaces.action)
 
     def build_network(self, name: str) -> Any:
-        """Make the network ``name`` of ``network_names``; its target copy is made alike."""
+        """Build the network ``name``, one of ``network_names``, or its target copy."""
         if name == "model":
             return self.build_model(self.ModelCls, self.model_kwargs)
-        raise NotImplementedError(f"{type(self).__name__} does not say how to make its {name}")
+        raise NotImplementedError(f"build_network() of {type(self).__name__} builds no {name}")
 
     def _make_distributions(self) -> None:
-        """Make ``distribution``, and others which the agent needs, from ``action_bounds``."""
+        """Make ``distribution``, and others that the agent needs, from ``action_bounds``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _make_distributions()")
 
     def _build_models(self) -> None:
@@ -178,7 +178,7 @@ class ActorCriticAgent(BaseAgent):
             target.load_state_dict(self._network(name).state_dict())
             setattr(self, "target_" + name, target)
 
-    def _load_initial_state(self, state_dict: Any) -> None:
+    def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.load_state_dict(state_dict)
 
     def to_device(self, cuda_idx: int | None = None) -> None:
@@ -199,36 +199,17 @@ class ActorCriticAgent(BaseAgent):
         return device_id
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
-        """Learn which iteration is the first that trains, from the algorithm."""
+        """Set the first iteration that trains; called by the algorithm."""
         self.min_itr_learn = min_itr_learn
 
     @property
     def min_itr_learn(self) -> int:
-        """First iteration which trains; until then the agent explores in another way."""
+        """First iteration that trains; until then the agent explores in another way."""
         return int(self._min_itr_learn.value)
 
     @min_itr_learn.setter
     def min_itr_learn(self, min_itr_learn: int) -> None:
         self._min_itr_learn.value = min_itr_learn
-
-    # --- Forward passes ----------------------------------------------------------------------
-
-    def forward_network(
-        self, name: str, observation: Nested, prev_action: Nested, prev_reward: Nested, *args: Any
-    ) -> Any:
-        """Run the network called ``name``, an attribute, on its device; the output stays there.
-
-        Args:
-            name: of ``network_names``, or a target copy.
-            observation: [B,...].
-            prev_action: [B,A].
-            prev_reward: [B].
-            *args: further inputs, such as the action [B,A].
-        """
-        model = getattr(self, name)
-        if isinstance(model, DistributedDataParallel) and not _will_be_trained(model):
-            model = model.module  # The wrapper would await gradients which never come.
-        return model(*self.to_model_device(observation, prev_action, prev_reward, *args))
 
     # --- Modes, parameters and state ---------------------------------------------------------
 
@@ -260,7 +241,7 @@ class ActorCriticAgent(BaseAgent):
             self._target_network(name).move(tau)
 
     def _target_network(self, name: str) -> TargetNetwork:
-        """What moves the target copy of ``name``; made anew where a network is another one."""
+        """Return the updater of the target copy of ``name``, made anew if a network is replaced."""
         target, model = getattr(self, "target_" + name), self._network(name)
         known = self._target_networks.get(name)
         if known is None or known.target is not target or known.model is not model:
@@ -268,15 +249,20 @@ class ActorCriticAgent(BaseAgent):
         return known
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters and buffers of every network, by the names of their attributes."""
+        """Return parameters and buffers of every network, by the names of their attributes."""
         return {name: self._network(name).state_dict() for name in self._state_names()}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the networks of :meth:`state_dict`; target copies left out equal their originals.
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load the networks of :meth:`state_dict`, or the policy alone from a state of its own.
+
+        Target copies that the state lacks equal their originals.
 
         Raises:
-            ValueError: if another network is left out.
+            ValueError: if the state lacks another network.
         """
+        if _is_state_of(self._network("model"), state_dict):
+            self._load_with_target("model", state_dict)
+            return
         missing = [name for name in self.network_names if name not in state_dict]
         if missing:
             raise ValueError(
@@ -289,6 +275,12 @@ class ActorCriticAgent(BaseAgent):
             network = self._network(name)
             network.load_state_dict(fitting_state_dict(network, state))
 
+    def _load_with_target(self, name: str, state_dict: Mapping[str, Any]) -> None:
+        network = self._network(name)
+        network.load_state_dict(fitting_state_dict(network, state_dict))
+        if name in self.target_names:
+            getattr(self, "target_" + name).load_state_dict(network.state_dict())
+
     def _network(self, name: str) -> Any:
         return without_ddp(getattr(self, name))
 
@@ -296,5 +288,5 @@ class ActorCriticAgent(BaseAgent):
         return [*self.network_names, *("target_" + name for name in self.target_names)]
 
 
-def _will_be_trained(model: DistributedDataParallel) -> bool:
-    return torch.is_grad_enabled() and any(p.requires_grad for p in model.parameters())
+def _is_state_of(network: torch.nn.Module, state_dict: Mapping[str, Any]) -> bool:
+    return fitting_state_dict(network, state_dict).keys() == network.state_dict().keys()

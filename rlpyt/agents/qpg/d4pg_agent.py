@@ -1,4 +1,4 @@
-"""The agent of distributional DDPG: the critic gives a distribution over returns."""
+"""Agent of distributional DDPG: the critic gives a distribution over returns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rlpyt.utils.types import Nested
 
 
 class D4pgAgent(DdpgAgent):
-    """Has a critic whose value is the expectation of a distribution over P atoms.
+    """DDPG agent with a critic whose value is the expectation of a distribution over P atoms.
 
         Q(s, a) = sum_i z_i p_i(s, a)
 
     Args:
-        n_atoms: P, number of the returns to which a probability is given, at least 2.
-        QModelCls: of the critic; takes ``n_atoms``, returns probabilities [B,P].
+        n_atoms: number of atoms P, at least 2.
+        QModelCls: class of the critic; takes ``n_atoms``, returns probabilities [B,P].
         action_std: standard deviation of the noise, a scalar or [A], for actions in [-1, 1].
-        **kwargs: of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`.
+        **kwargs: keywords of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`.
 
     Raises:
-        ValueError: if there are fewer atoms.
+        ValueError: if there are fewer than 2 atoms.
 
     Source: Barth-Maron et al. 2018, arXiv:1804.08617.
     """
@@ -45,10 +45,10 @@ class D4pgAgent(DdpgAgent):
         super().__init__(QModelCls=QModelCls, action_std=action_std, **kwargs)
         self.n_atoms = n_atoms
         self.q_model_kwargs = {**self.q_model_kwargs, "n_atoms": n_atoms}
-        self.z = torch.linspace(-1, 1, n_atoms)  # Until the algorithm gives the range of returns.
+        self.z = torch.linspace(-1, 1, n_atoms)  # Until give_V_min_max().
 
     def give_V_min_max(self, V_min: float, V_max: float) -> None:
-        """Learn the range of returns from the algorithm.
+        """Set the range of returns; called by the algorithm.
 
         Args:
             V_min: return of the first atom.
@@ -62,25 +62,23 @@ class D4pgAgent(DdpgAgent):
         self.z = self.z.to(self.device)
 
     def to_values(self, output: Any) -> torch.Tensor:
-        """Values [B] from probabilities [B,P]."""
+        """Return values [B], given probabilities [B,P]."""
         return torch.matmul(output, self.z)
 
     def p(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> torch.Tensor:
-        """Probabilities [B,P] of the returns of actions [B,A], with gradients, on the CPU."""
-        p: torch.Tensor = self.to_cpu(
-            self.forward_network("q_model", observation, prev_action, prev_reward, action)
-        )
+        """Compute the probabilities [B,P] of returns of actions [B,A], with gradients."""
+        inputs = (observation, prev_action, prev_reward, action)
+        p: torch.Tensor = self.run_model_to_cpu(self.q_model, *inputs)
         return p
 
     @torch.no_grad()
     def target_p_at_mu(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Probabilities [B,P] of the returns of the target policy's actions, without gradients."""
+        """Compute the probabilities [B,P] of returns of the target policy's actions."""
         inputs = self.to_model_device(observation, prev_action, prev_reward)
-        target_p: torch.Tensor = self.to_cpu(
-            self.target_q_model(*inputs, self.target_model(*inputs))
-        )
+        target_mu = self.run_model(self.target_model, *inputs)
+        target_p: torch.Tensor = self.run_model_to_cpu(self.target_q_model, *inputs, target_mu)
         return target_p

@@ -28,20 +28,12 @@ MAX_LOG_STD = 2
 AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])
 
 
-def default_hidden_sizes() -> dict[str, Any]:
-    """Keywords of a model, if the user gave none."""
-    return {"hidden_sizes": [256, 256]}
-
-
 class SoftActorCriticAgent(ActorCriticAgent):
-    """Samples from a Gaussian that tanh squashes into the bounds of the action space.
+    """Base class of the soft actor-critic agents: a squashed Gaussian policy and two critics.
 
         u ~ N(mean(s), std(s)),      action = mid + half_range * tanh(u)
 
     While it samples before training starts, std is ``pretrain_std``; in evaluation it is 0.
-
-    Attributes:
-        action_bounds: of the actions which the policy gives.
     """
 
     network_names: tuple[str, ...] = ("model", "q1_model", "q2_model")
@@ -65,16 +57,16 @@ class SoftActorCriticAgent(ActorCriticAgent):
         pretrain_std: Any = 0.75,
     ) -> None:
         if model_kwargs is None:
-            model_kwargs = default_hidden_sizes()
+            model_kwargs = {"hidden_sizes": [256, 256]}
         if q_model_kwargs is None:
-            q_model_kwargs = default_hidden_sizes()
+            q_model_kwargs = {"hidden_sizes": [256, 256]}
         super().__init__(ModelCls, model_kwargs, initial_model_state_dict)
         save__init__args(locals())
         check_noise(self, "pretrain_std")
         if not np.all(np.asarray(self.action_squash) > 0):
             raise ValueError(
-                f"action_squash is {self.action_squash}: make it positive, or leave it out for the "
-                "bounds of the action space"
+                f"action_squash is {self.action_squash}: make it positive, or leave it out to use "
+                "the bounds of the action space"
             )
 
     # --- Set-up ------------------------------------------------------------------------------
@@ -91,7 +83,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
         squash, shape = np.asarray(self.action_squash, np.float32), env_spaces.action.shape
         if squash.size != 1 and squash.shape != shape:
             raise ValueError(
-                f"action_squash has shape {squash.shape}: give a number, or one for each of the "
+                f"action_squash has shape {squash.shape}: give one number, or one for each of the "
                 f"{shape[0]} dimensions of the action"
             )
         high = np.broadcast_to(squash, shape)
@@ -109,8 +101,8 @@ class SoftActorCriticAgent(ActorCriticAgent):
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
-        inputs = self.to_model_device(observation, prev_action, prev_reward)
-        dist_info = DistInfoStd(*self.acting_model(*inputs))
+        outputs = self.run_model(self.model, observation, prev_action, prev_reward)
+        dist_info = DistInfoStd(*outputs)
         action = self.distribution.sample(dist_info)
         action, dist_info = self.to_cpu((action, dist_info))
         return AgentStep(action=action, agent_info=AgentInfo(dist_info=dist_info))
@@ -122,21 +114,21 @@ class SoftActorCriticAgent(ActorCriticAgent):
         prev_reward: Nested,
         reparameterize: bool = True,
     ) -> tuple[torch.Tensor, torch.Tensor, Nested]:
-        """Draw actions with the standard deviation of the policy itself, whatever the mode.
+        """Draw actions with the standard deviation of the policy itself, in every mode.
 
         Args:
-            observation: [B,...].
-            prev_action: [B,A].
-            prev_reward: [B].
-            reparameterize: let gradients flow through the actions.
+            observation: observations [B,...].
+            prev_action: previous actions [B,A].
+            prev_reward: previous rewards [B].
+            reparameterize: whether gradients flow through the actions.
 
         Returns:
             Actions [B,A] on the device of the model; their log-likelihoods [B] and ``DistInfoStd``
             [B,A] on the CPU.
         """
-        output = self.forward_network("model", observation, prev_action, prev_reward)
-        dist_info = DistInfoStd(*output)
-        # Distributions of users know as much as those of rlpyt 0.1.2.
+        outputs = self.run_model(self.model, observation, prev_action, prev_reward)
+        dist_info = DistInfoStd(*outputs)
+        # A distribution written for rlpyt 0.1.2 has no such keyword, and maybe no std.
         kwargs = {} if reparameterize else {"reparameterize": False}
         acting_std = getattr(self.distribution, "std", None)
         if acting_std is not None:
@@ -152,11 +144,10 @@ class SoftActorCriticAgent(ActorCriticAgent):
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values [B] of the actions [B,A] by both critics, with gradients, on the CPU."""
-        inputs = self.to_model_device(observation, prev_action, prev_reward, action)
-        q1 = self.forward_network("q1_model", *inputs)
-        q2 = self.forward_network("q2_model", *inputs)
-        return self.to_cpu(q1), self.to_cpu(q2)
+        """Compute the values [B] of actions [B,A] by both critics, with gradients, on the CPU."""
+        inputs = (observation, prev_action, prev_reward, action)
+        q1 = self.run_model_to_cpu(self.q1_model, *inputs)
+        return q1, self.run_model_to_cpu(self.q2_model, *inputs)
 
     # --- Modes and parameters ----------------------------------------------------------------
 
@@ -173,15 +164,15 @@ class SoftActorCriticAgent(ActorCriticAgent):
         self.distribution.set_std(0.0)
 
     def pi_parameters(self) -> Any:
-        """Of the policy."""
+        """Return the parameters of the policy."""
         return self.model.parameters()
 
     def q1_parameters(self) -> Any:
-        """Of the first critic."""
+        """Return the parameters of the first critic."""
         return self.q1_model.parameters()
 
     def q2_parameters(self) -> Any:
-        """Of the second critic."""
+        """Return the parameters of the second critic."""
         return self.q2_model.parameters()
 
 
@@ -189,22 +180,23 @@ Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 
 
 class SacAgent(SoftActorCriticAgent):
-    """Acts by a squashed Gaussian policy, and has two critics, each with a target copy.
+    """Soft actor-critic agent with two critics, each with a target copy.
 
     Args:
-        ModelCls: of the policy; returns mean and log standard deviation, [B,A] each.
-        QModelCls: of both critics; called with observation, previous action, previous reward and
-            action, returns values [B].
-        model_kwargs: of ``ModelCls``; None for two hidden layers of 256.
-        q_model_kwargs: of ``QModelCls``; None for the same.
+        ModelCls: class of the policy; returns mean and log standard deviation, [B,A] each.
+        QModelCls: class of both critics; called with observation, previous action, previous reward
+            and action, returns values [B].
+        model_kwargs: keywords of ``ModelCls``; None for two hidden layers of 256.
+        q_model_kwargs: keywords of ``QModelCls``; None for two hidden layers of 256.
         v_model_kwargs: not used: this agent has no network of state values.
-        initial_model_state_dict: of all networks, of the form of :meth:`state_dict`.
+        initial_model_state_dict: initial state of all networks, in the form of :meth:`state_dict`.
         action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
             replaces them by ``-action_squash`` and ``action_squash``.
         pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
 
     Raises:
-        ValueError: if ``pretrain_std`` is negative or no number, or ``action_squash`` not positive.
+        ValueError: if ``pretrain_std`` is negative or not a number, or ``action_squash`` is not
+            positive.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905.
     """
@@ -241,13 +233,12 @@ class SacAgent(SoftActorCriticAgent):
     def target_q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values [B] of the actions [B,A] by both target critics, without gradients."""
-        inputs = self.to_model_device(observation, prev_action, prev_reward, action)
-        q1 = self.forward_network("target_q1_model", *inputs)
-        q2 = self.forward_network("target_q2_model", *inputs)
-        return self.to_cpu(q1), self.to_cpu(q2)
+        """Compute the values [B] of actions [B,A] by both target critics, on the CPU."""
+        inputs = (observation, prev_action, prev_reward, action)
+        q1 = self.run_model_to_cpu(self.target_q1_model, *inputs)
+        return q1, self.run_model_to_cpu(self.target_q2_model, *inputs)
 
     @property
     def models(self) -> Any:
-        """The networks which are trained; there is no ``v``."""
+        """The networks to train; there is no ``v``."""
         return Models(pi=self.model, q1=self.q1_model, q2=self.q2_model, v=None)

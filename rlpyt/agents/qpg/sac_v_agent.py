@@ -1,4 +1,4 @@
-"""The first soft actor-critic agent, with a network of state values; for ``SAC_V``."""
+"""Agent of the first soft actor-critic, with a network of state values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rlpyt.agents.qpg.sac_agent import (
     MIN_LOG_STD as MIN_LOG_STD,
     AgentInfo as AgentInfo,
     SoftActorCriticAgent,
-    default_hidden_sizes,
 )
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel, VMlpModel
 from rlpyt.utils.quick_args import save__init__args
@@ -22,23 +21,24 @@ Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 
 
 class SacAgent(SoftActorCriticAgent):
-    """Acts by a squashed Gaussian policy; only the network of state values has a target copy.
+    """Soft actor-critic agent where only the network of state values has a target copy.
 
     Args:
-        ModelCls: of the policy; returns mean and log standard deviation, [B,A] each.
-        QModelCls: of both critics; called with observation, previous action, previous reward and
-            action, returns values [B].
-        VModelCls: of state values; returns [B].
-        model_kwargs: of ``ModelCls``; None for two hidden layers of 256.
-        q_model_kwargs: of ``QModelCls``; None for the same.
-        v_model_kwargs: of ``VModelCls``; None for the same.
-        initial_model_state_dict: of all networks, of the form of :meth:`state_dict`.
+        ModelCls: class of the policy; returns mean and log standard deviation, [B,A] each.
+        QModelCls: class of both critics; called with observation, previous action, previous reward
+            and action, returns values [B].
+        VModelCls: class of the network of state values; returns values [B].
+        model_kwargs: keywords of ``ModelCls``; None for two hidden layers of 256.
+        q_model_kwargs: keywords of ``QModelCls``; None for two hidden layers of 256.
+        v_model_kwargs: keywords of ``VModelCls``; None for two hidden layers of 256.
+        initial_model_state_dict: initial state of all networks, in the form of :meth:`state_dict`.
         action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
             replaces them by ``-action_squash`` and ``action_squash``.
         pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
 
     Raises:
-        ValueError: if ``pretrain_std`` is negative or no number, or ``action_squash`` not positive.
+        ValueError: if ``pretrain_std`` is negative or not a number, or ``action_squash`` is not
+            positive.
 
     Source: Haarnoja et al. 2018, arXiv:1801.01290.
     """
@@ -65,7 +65,7 @@ class SacAgent(SoftActorCriticAgent):
         pretrain_std: Any = 0.75,
     ) -> None:
         if v_model_kwargs is None:
-            v_model_kwargs = default_hidden_sizes()
+            v_model_kwargs = {"hidden_sizes": [256, 256]}
         super().__init__(
             ModelCls,
             QModelCls,
@@ -83,27 +83,25 @@ class SacAgent(SoftActorCriticAgent):
         return super().build_network(name)
 
     def v(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
-        """Values [B] of observations, with gradients, on the CPU."""
-        v: torch.Tensor = self.to_cpu(
-            self.forward_network("v_model", observation, prev_action, prev_reward)
-        )
+        """Compute the values [B] of observations, with gradients, on the CPU."""
+        inputs = (observation, prev_action, prev_reward)
+        v: torch.Tensor = self.run_model_to_cpu(self.v_model, *inputs)
         return v
 
     @torch.no_grad()
     def target_v(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Values [B] of observations by the target copy, without gradients, on the CPU."""
-        v: torch.Tensor = self.to_cpu(
-            self.forward_network("target_v_model", observation, prev_action, prev_reward)
-        )
+        """Compute the values [B] of observations by the target copy, on the CPU."""
+        inputs = (observation, prev_action, prev_reward)
+        v: torch.Tensor = self.run_model_to_cpu(self.target_v_model, *inputs)
         return v
 
     def v_parameters(self) -> Any:
-        """Of the network of state values."""
+        """Return the parameters of the network of state values."""
         return self.v_model.parameters()
 
     @property
     def models(self) -> Any:
-        """The networks which are trained."""
+        """The networks to train."""
         return Models(pi=self.model, q1=self.q1_model, q2=self.q2_model, v=self.v_model)

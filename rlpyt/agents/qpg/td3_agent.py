@@ -1,4 +1,4 @@
-"""The agent of twin delayed DDPG: two critics, and noise on the target policy."""
+"""Agent of twin delayed DDPG: two critics, and noise on the target policy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlpyt.utils.types import Nested
 
 
 class Td3Agent(DdpgAgent):
-    """Has a second critic, explores more before training starts, and smooths the target policy.
+    """DDPG agent with a second critic, a smoothed target policy and more noise before training.
 
         target action = clamp(mu_target(s')
                               + half_range * clamp(target_noise_std * N(0, 1), +-target_noise_clip))
@@ -22,13 +22,14 @@ class Td3Agent(DdpgAgent):
     Args:
         pretrain_std: standard deviation of the noise until training starts, a scalar or [A], for
             actions in [-1, 1].
-        target_noise_std: the same of the noise on the target policy.
-        target_noise_clip: bound of that noise; None for no bound.
-        initial_q2_model_state_dict: of the second critic.
-        **kwargs: of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`; both critics are made alike.
+        target_noise_std: standard deviation of the noise on the target policy, likewise.
+        target_noise_clip: bound of the noise on the target policy; None for no bound.
+        initial_q2_model_state_dict: initial state of the second critic.
+        **kwargs: keywords of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`; those of the critic
+            are for both.
 
     Raises:
-        ValueError: if one of the first three is negative or no number.
+        ValueError: if one of the first three is negative or not a number.
 
     Source: Fujimoto et al. 2018, arXiv:1802.09477.
     """
@@ -70,23 +71,23 @@ class Td3Agent(DdpgAgent):
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values [B] of the actions [B,A] by both critics, with gradients, on the CPU."""
+        """Compute the values [B] of actions [B,A] by both critics, with gradients, on the CPU."""
         inputs = self.to_model_device(observation, prev_action, prev_reward, action)
-        q1 = self.to_values(self.forward_network("q_model", *inputs))
-        q2 = self.to_values(self.forward_network("q2_model", *inputs))
-        return self.to_cpu(q1), self.to_cpu(q2)
+        q1 = self.to_values(self.run_model(self.q_model, *inputs))
+        q2 = self.to_values(self.run_model(self.q2_model, *inputs))
+        return q1.cpu(), q2.cpu()
 
     @torch.no_grad()
     def target_q_at_mu(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values [B] of the noisy target policy's actions by both target critics."""
+        """Compute the values [B] of the noisy target policy's actions by both target critics."""
         inputs = self.to_model_device(observation, prev_action, prev_reward)
-        target_mu = self.target_model(*inputs)
+        target_mu = self.run_model(self.target_model, *inputs)
         action = self.target_distribution.sample(DistInfo(mean=target_mu))
-        q1 = self.to_values(self.target_q_model(*inputs, action))
-        q2 = self.to_values(self.target_q2_model(*inputs, action))
-        return self.to_cpu(q1), self.to_cpu(q2)
+        q1 = self.to_values(self.run_model(self.target_q_model, *inputs, action))
+        q2 = self.to_values(self.run_model(self.target_q2_model, *inputs, action))
+        return q1.cpu(), q2.cpu()
 
     def sampling_std(self, itr: int) -> Any:
         return self.action_std if itr >= self.min_itr_learn else self.pretrain_std
@@ -96,7 +97,7 @@ class Td3Agent(DdpgAgent):
 
         Args:
             std: standard deviation, a scalar or [A], for actions in [-1, 1].
-            noise_clip: bound, in the same form; None for no bound.
+            noise_clip: bound, a scalar or [A]; None for no bound.
         """
         self.target_distribution.set_std(self._scaled(std))
         self.target_distribution.set_noise_clip(self._scaled(noise_clip))

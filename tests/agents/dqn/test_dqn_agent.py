@@ -10,6 +10,8 @@ from gymnasium import spaces
 from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.atari.atari_iqn_agent import AtariIqnAgent
+from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
 from rlpyt.agents.dqn.catdqn_agent import AgentInfo as CatAgentInfo, CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import AgentInfo, DqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
@@ -104,6 +106,21 @@ def test_actions_other_than_one_counted_from_0_are_refused(action: Any) -> None:
         VectorDqnAgent().initialize(EnvSpaces(FloatBox(-1, 1, (3,)), action))
 
 
+@pytest.mark.parametrize("module", ["rlpyt.projects.mine", "mine"])
+@pytest.mark.parametrize("AgentCls", [VectorDqnAgent, AtariIqnAgent, AtariR2d1Agent])
+@pytest.mark.parametrize("method", ["initialize", "step"])
+def test_subclasses_may_take_other_actions(AgentCls: Any, method: str, module: str) -> None:
+    # Those whose file lies in the package were refused.
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(AgentCls, method)(self, *args, **kwargs)
+
+    image = IntBox(0, 255, (4, 104, 80), dtype="uint8")
+    observation = FloatBox(-1, 1, (3,)) if AgentCls is VectorDqnAgent else image
+    agent = type("Mine", (AgentCls,), {method: own, "__module__": module})()
+    agent.initialize(EnvSpaces(observation, IntBox(0, 4, shape=(2,))))
+    assert agent.distribution.dim == 4
+
+
 @pytest.mark.parametrize("start", [0, 1])
 def test_discrete_actions_of_gymnasium(start: int) -> None:
     action = GymSpaceWrapper(spaces.Discrete(3, start=start))
@@ -164,10 +181,19 @@ def test_initial_state_without_target_is_that_of_the_model() -> None:
     assert flat(agent.state_dict()["target"]) == flat(state["model"])
 
 
-def test_state_of_another_form_is_refused() -> None:
+def test_state_of_the_model_alone_is_loaded_into_both_networks() -> None:
+    # Programs written for rlpyt 0.1.2 pass it; it was refused.
+    state = copy.deepcopy(changed(made(VectorDqnAgent())).model.state_dict())
     agent = made(VectorDqnAgent())
-    with pytest.raises(ValueError, match=r"VectorDqnAgent is \{'model'"):
-        agent.load_state_dict(agent.model.state_dict())
+    agent.load_state_dict(state)
+    for name in ("model", "target"):
+        assert flat(agent.state_dict()[name]) == flat(state)
+
+
+def test_state_of_another_model_is_refused() -> None:
+    agent = made(VectorDqnAgent())
+    with pytest.raises(RuntimeError, match="Missing key"):
+        agent.load_state_dict({"weight": torch.zeros(3)})
 
 
 @pytest.mark.parametrize("tau", [1, 0.25])

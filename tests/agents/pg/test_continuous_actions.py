@@ -111,6 +111,25 @@ def test_one_overridden_method_and_the_others_mean_the_same(AgentCls: Any, own: 
     torch.testing.assert_close(value, info.value)
 
 
+@pytest.mark.parametrize("module", ["rlpyt.projects.mine", "mine"])
+@pytest.mark.parametrize("AgentCls", [MujocoFfAgent, MujocoLstmAgent])
+def test_actions_of_a_method_of_its_own_are_not_scaled_which_is_logged(
+    AgentCls: Any, module: str, capsys: Any
+) -> None:
+    # It was silent, and subclasses whose file lies in the package were scaled.
+    def is_scaled(high: float, **methods: Any) -> bool:
+        agent = type("Mine", (AgentCls,), {**methods, "__module__": module})()
+        agent.initialize(EnvSpaces(OBSERVATION, FloatBox([-1.0], [high])))
+        scaled = agent.distribution.scaled(torch.zeros(1), torch.zeros(1))
+        return bool(scaled.mean != 0)
+
+    assert is_scaled(9.0)
+    assert not is_scaled(1.0, step=own_step)
+    assert "not scaled" not in capsys.readouterr().out
+    assert not is_scaled(9.0, step=own_step)
+    assert "Mine has its own __call__, step or value" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
 @pytest.mark.parametrize("AgentCls", [MujocoFfAgent, GenericFfAgent])
 def test_actions_of_any_shape(AgentCls: Any, shape: tuple[int, ...]) -> None:

@@ -203,7 +203,7 @@ def test_evaluation_draws_actions_unless_told_otherwise() -> None:
         (
             MujocoFfAgent,
             EnvSpaces(RECORD.observation, VECTOR.action),
-            r"MujocoFfAgent needs observations which are one array.*place=\(2,\).*GenericFfAgent",
+            r"MujocoFfAgent needs observations that are one array.*place=\(2,\).*GenericFfAgent",
         ),
     ],
 )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.qpg import ddpg_agent
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
@@ -95,7 +94,7 @@ class TestNetworks:
         agent = made(initial_model_state_dict=state)
         assert equal(agent.target_model, source.target_model)
         assert equal(agent.q_model, source.q_model)
-        with pytest.raises(ValueError, match=r"\['initial_q_model_state_dict'\] again"):
+        with pytest.raises(ValueError, match=r"\['initial_q_model_state_dict'\] the state of one"):
             made(initial_model_state_dict=state, initial_q_model_state_dict=state["q_model"])
 
     @pytest.mark.parametrize("AgentCls", AGENTS)
@@ -127,6 +126,16 @@ class TestNetworks:
             {name: getattr(agent, name).state_dict() for name in agent.network_names}
         )
         assert equal(agent.target_q_model, agent.q_model)
+
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    def test_state_of_the_policy_alone(self, AgentCls: Any) -> None:
+        # It was refused; programs evaluate a policy without its critics.
+        agent, other = made(AgentCls), made(AgentCls)
+        kept = copy.deepcopy(other.q_model.state_dict())
+        other.load_state_dict(agent.model.state_dict())
+        assert equal(other.model, agent.model)
+        assert equal(other.target_model, agent.model)
+        assert all(map(torch.equal, other.q_model.state_dict().values(), kept.values()))
 
     def test_parameters(self) -> None:
         agent = made(Td3Agent)
@@ -311,14 +320,14 @@ class TestErrors:
     @pytest.mark.parametrize("AgentCls", AGENTS)
     @pytest.mark.parametrize("action", [IntBox(0, 4), FloatBox(-1, 1, (2, 2)), IntBox(0, 4, (3,))])
     def test_other_action_spaces(self, AgentCls: Any, action: Any) -> None:
-        with pytest.raises(ValueError, match=f"{AgentCls.__name__} needs actions which are a vec"):
+        with pytest.raises(ValueError, match=f"{AgentCls.__name__} needs actions that are a vec"):
             small(AgentCls).initialize(SPACES._replace(action=action))
 
     @pytest.mark.parametrize("high", [np.inf, -1.0])
     def test_bounds_which_cannot_be_scaled_to(self, high: float) -> None:
         action = FloatBox(-1, 1, (3,))
         action.high = np.array([1, 1, high], np.float32)
-        with pytest.raises(ValueError, match="give finite and different ones"):
+        with pytest.raises(ValueError, match="give finite bounds"):
             small().initialize(SPACES._replace(action=action))
 
     @pytest.mark.parametrize(
@@ -353,7 +362,7 @@ class TestModels:
         assert model(torch.rand(5, 2, 2), None, None, torch.rand(5, 3)).shape == (5,)
 
     def test_keywords_are_not_shared_between_agents(self) -> None:
-        assert ddpg_agent.default_hidden_sizes() is not ddpg_agent.default_hidden_sizes()
+        assert DdpgAgent().model_kwargs is not DdpgAgent().model_kwargs
         q_model_kwargs: dict[str, Any] = {"hidden_sizes": [8]}
         D4pgAgent(q_model_kwargs=q_model_kwargs)
         assert q_model_kwargs == {"hidden_sizes": [8]}

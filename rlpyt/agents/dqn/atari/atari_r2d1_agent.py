@@ -17,7 +17,7 @@ class AtariR2d1Agent(AtariMixin, R2d1Agent):
 
 
 class AtariR2d1AlternatingAgent(AtariMixin, R2d1AlternatingAgent):
-    """The same for alternating sampling."""
+    """:class:`AtariR2d1Agent` for alternating sampling."""
 
     def __init__(self, ModelCls: Any = AtariR2d1Model, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)

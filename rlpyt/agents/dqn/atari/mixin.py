@@ -1,4 +1,4 @@
-"""How a model for images learns the shape of its input and its number of outputs."""
+"""Keywords of models for images and discrete actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class AtariMixin(BaseAgent):
     """Passes image shape and number of actions to the model; stands first among the bases."""
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
-        """Keywords ``image_shape`` [C,H,W] and ``output_size``, the number of actions."""
+        """Return ``image_shape`` [C,H,W] and ``output_size``, the number of actions."""
         return {
             "image_shape": env_spaces.observation.shape,
             "output_size": env_spaces.action.n,
