@@ -1,26 +1,37 @@
-"""Dividing a batch into random minibatches, of which none loses or repeats a sample."""
+"""Statistics of whole batches, over all processes that train, and their division into minibatches.
+
+Statistics are tensors of no dimension, in double precision, so that none is waited for.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed
 
-from rlpyt.utils.buffer import map_buffer
-from rlpyt.utils.types import Nested
+from rlpyt.utils.tensor import valid_mean
+from rlpyt.utils.types import NDArray, Nested
+
+MIN_STD = 1e-6  # Keeps quotients finite where all entries are equal.
+
+
+# --- Minibatches ----------------------------------------------------------------------------------
 
 
 def shuffled_parts(
-    rows: torch.Tensor, n_parts: int, rng: np.random.Generator
+    rows: NDArray, n_parts: int, rng: np.random.Generator
 ) -> tuple[torch.Tensor, list[int]]:
     """Shuffle ``rows`` and divide them into parts whose sizes differ by one at most.
 
     Args:
-        rows: [n] indexes. Where they are fewer than the parts, some come several times.
+        rows: [n] indexes. If they are fewer than the parts, some come several times.
         n_parts: number of parts, at least 1.
-        rng: draws the order.
+        rng: generator of the order.
 
     Returns:
         The indexes of all parts, one part after the other, and the sizes of the parts.
@@ -30,38 +41,195 @@ def shuffled_parts(
         order = np.resize(order, n_parts)
     quotient, remainder = divmod(len(order), n_parts)
     sizes = [quotient + 1] * remainder + [quotient] * (n_parts - remainder)
-    return rows[torch.from_numpy(order)], sizes
-
-
-def flatten_time(batch: Nested) -> Nested:
-    """[T,B,...] as [T*B,...], without a copy where memory allows."""
-    return map_buffer(lambda x: x.reshape(-1, *x.shape[2:]), batch)
+    return torch.from_numpy(rows[order]), sizes
 
 
 def iterate_parts(
-    batch: Nested, order: torch.Tensor, sizes: list[int], dim: int = 0
+    batch: Nested, order: torch.Tensor, sizes: list[int], n_dims: int = 1, dim: int = 0
 ) -> Iterator[Nested]:
     """Copy ``batch`` in a new order, once, and yield views of one part after the other.
 
     Args:
         batch: record of tensors.
         order: indexes of all parts along ``dim``, one part after the other.
-        sizes: of the parts.
-        dim: of every tensor.
+        sizes: sizes of the parts.
+        n_dims: number of leading dimensions that are flattened first: 2 for [T,B,...].
+        dim: dimension that is divided, of every tensor.
     """
-    on_device: dict[torch.device, torch.Tensor] = {}
+    orders = {order.device: order}
 
-    def select(x: torch.Tensor) -> torch.Tensor:
-        if x.device not in on_device:
-            on_device[x.device] = order.to(x.device)
-        return x.index_select(dim, on_device[x.device])
+    def parts(x: Nested) -> Iterator[Nested]:
+        if x is None:
+            return itertools.repeat(None, len(sizes))
+        if not isinstance(x, torch.Tensor):
+            return map(x._make, zip(*map(parts, x)))
+        if x.device not in orders:
+            orders[x.device] = order.to(x.device)
+        flat = x.flatten(0, n_dims - 1)
+        return iter(flat.index_select(dim, orders[x.device]).split(sizes, dim))
 
-    return _split(map_buffer(select, batch), sizes, dim)
+    return parts(batch)
 
 
-def _split(batch: Nested, sizes: list[int], dim: int) -> Iterator[Nested]:
-    if batch is None:
-        return itertools.repeat(None, len(sizes))
-    if isinstance(batch, torch.Tensor):
-        return iter(batch.split(sizes, dim))
-    return map(batch._make, zip(*(_split(part, sizes, dim) for part in batch)))
+# --- Statistics -----------------------------------------------------------------------------------
+
+
+def moments(
+    x: torch.Tensor, valid: torch.Tensor | None = None, device: torch.device | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return count, mean and sum of squared deviations, of the batches of all processes together.
+
+    Args:
+        x: [...] numbers.
+        valid: [...] nonzero where the entry counts; None: all count.
+        device: device on which processes exchange, where the backend does not reach the CPU.
+
+    Returns:
+        Count, mean and sum of squared deviations; zeros without entries.
+    """
+    x = x.double()
+    counts = None if valid is None else valid > 0
+    count = x.new_tensor(x.numel()) if counts is None else counts.sum().to(x)
+    count, total = _sum_over_processes(count, _sum_where(x, counts), device=device)
+    mean = total / count.clamp(min=1)
+    (squares,) = _sum_over_processes(_sum_where((x - mean) ** 2, counts), device=device)
+    return count, mean, squares
+
+
+def normalize(
+    x: torch.Tensor, valid: torch.Tensor | None = None, device: torch.device | None = None
+) -> torch.Tensor:
+    """Subtract the mean and divide by the standard deviation of the valid entries.
+
+        (x - mean) / max(std, 1e-6),      std with n - 1 degrees of freedom
+
+    Args:
+        x: [...] numbers.
+        valid: [...] nonzero where the entry counts; None: all count.
+        device: device of the exchange, see :func:`moments`.
+
+    Returns:
+        [...], all entries transformed.
+    """
+    count, mean, squares = moments(x, valid, device)
+    std = (squares / (count - 1).clamp(min=1)).sqrt()
+    return (x - mean) / std.clamp(min=MIN_STD)
+
+
+def explained_variance(
+    value: torch.Tensor, return_: torch.Tensor, valid: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the share of the returns' variance that the values explain, in this process.
+
+        1 - Var(R - V) / Var(R)
+
+    Args:
+        value: [...] V, predicted before training.
+        return_: [...] R.
+        valid: [...] nonzero where the entry counts; None: all count.
+
+    Returns:
+        At most 1; 0 for constant values, NaN for constant returns.
+    """
+    error = return_ - value
+    if valid is None:
+        return 1 - error.var(correction=0) / return_.var(correction=0)
+    counts, n = valid > 0, (valid > 0).sum()
+    error_mean, return_mean = _sum_where(error, counts) / n, _sum_where(return_, counts) / n
+    unexplained = _sum_where((error - error_mean) ** 2, counts)
+    return 1 - unexplained / _sum_where((return_ - return_mean) ** 2, counts)
+
+
+def ratio_statistics(
+    ratios: list[tuple[torch.Tensor, torch.Tensor | None]], ratio_clip: float
+) -> dict[str, torch.Tensor]:
+    """Return how far the policy moved from the one that acted, on average over all updates.
+
+        approxKL     = mean of (ratio - 1) - log ratio
+        clipFraction = mean of 1 if |ratio - 1| > c else 0
+
+    Args:
+        ratios: ratios [...] of each update, and the masks [...] of those that count, or None.
+        ratio_clip: c.
+
+    Source: Schulman 2020, Approximating KL divergence (joschu.net/blog), estimator k3.
+    """
+    if not ratios:
+        return {}
+    excess = torch.cat([ratio.reshape(-1) for ratio, _ in ratios]) - 1
+    masks = [valid.reshape(-1) for _, valid in ratios if valid is not None]
+    valid = torch.cat(masks) if masks else None
+    return {
+        "approxKL": valid_mean(excess - excess.log1p(), valid),
+        "clipFraction": valid_mean((excess.abs() > ratio_clip).to(excess), valid),
+    }
+
+
+class RunningStd:
+    """Standard deviation of all data so far, merged exactly over batches and processes.
+
+    Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm, eq. 2.1.
+    """
+
+    _is_held = False
+
+    def __init__(self) -> None:
+        self.count = self.mean = self.squares = torch.zeros((), dtype=torch.double)
+
+    @property
+    def std(self) -> torch.Tensor:
+        """Standard deviation, a scalar; 1 as long as there is none."""
+        std = (self.squares / self.count.clamp(min=1)).sqrt()
+        return torch.where(std > MIN_STD, std, 1.0)
+
+    def update(
+        self,
+        x: torch.Tensor,
+        valid: torch.Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        """Include a batch; arguments as for :func:`moments`."""
+        if self._is_held:
+            return
+        count, mean, squares = moments(x, valid, device)
+        total = self.count + count
+        divisor = total.clamp(min=1)
+        delta = mean - self.mean
+        self.mean = self.mean + delta * count / divisor
+        self.squares = self.squares + (squares + delta**2 * self.count * count / divisor)
+        self.count = total
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Ignore batches within this context: earlier ones come again."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+
+    def state_dict(self) -> dict[str, float]:
+        """Return the three numbers."""
+        return {name: float(getattr(self, name)) for name in ("count", "mean", "squares")}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state``."""
+        for name in ("count", "mean", "squares"):
+            setattr(self, name, torch.tensor(state[name], dtype=torch.double))
+
+
+def _sum_where(x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    return x.sum() if mask is None else torch.where(mask, x, 0).sum()
+
+
+def _sum_over_processes(
+    *values: torch.Tensor, device: torch.device | None
+) -> tuple[torch.Tensor, ...]:
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return values
+    if distributed.get_world_size() == 1:
+        return values
+    tensor = torch.stack(values).to(device)
+    distributed.all_reduce(tensor)
+    return tuple(tensor.to(values[0].device))

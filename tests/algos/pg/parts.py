@@ -39,7 +39,7 @@ class Setup:
             max_decorrelation_steps=0,
             record_next_observation=record_next_observation,
         )
-        examples = self.sampler.initialize(self.agent, seed=0, bootstrap_value=True)
+        examples = self.sampler.initialize(self.agent, seed=0, bootstrap_value=algo.bootstrap_value)
         algo.initialize(
             agent=self.agent,
             n_itr=n_itr,

@@ -3,19 +3,21 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent, MujocoLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.base import OptInfo
 from rlpyt.algos.pg.ppo import PPO
-from rlpyt.distributions.box_gaussian import BoxGaussian
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Counter
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
-from rlpyt.utils.seed import set_seed
-from tests.algos.pg.parts import LSTM, Setup, lstm_agent
+from rlpyt.utils.collections import namedarraytuple
+from tests.algos.pg.parts import FF, LSTM, Setup, lstm_agent
 from tests.reference.policy_gradient import mean, normalized, returns, surrogate
 
 PENDULUM = {"EnvCls": gym.make, "env_kwargs": {"id": "Pendulum-v1"}}
@@ -141,10 +143,10 @@ def test_first_ratio_is_one_while_observations_are_normalised(AgentCls: Any, kwa
     ratios: list[torch.Tensor] = []
 
     class Watched(PPO):
-        def pi_loss(self, action: Any, advantage: Any, valid: Any, *infos: Any) -> Any:
-            new, old = infos
-            ratios.append(self.agent.distribution.likelihood_ratio(action, old, new).detach())
-            return super().pi_loss(action, advantage, valid, *infos)
+        def _get_loss_values(self, *inputs: Any) -> Any:
+            values = super()._get_loss_values(*inputs)
+            ratios.append(values["ratio"])
+            return values
 
     setup = Setup(Watched(minibatches=2), AgentCls(model_kwargs=settings), **PENDULUM, T=8, B=4)
     for itr in range(3):
@@ -154,78 +156,6 @@ def test_first_ratio_is_one_while_observations_are_normalised(AgentCls: Any, kwa
         assert torch.allclose(ratios[0], torch.ones(()), atol=1e-4)
         assert not torch.allclose(ratios[-1], torch.ones(()), atol=1e-4)
         assert setup.agent.model.obs_rms.count.item() == before + 32
-
-
-class Counting(BoxGaussian):
-    """Of the torques of Pendulum; counts how often likelihoods are computed."""
-
-    def __init__(self) -> None:
-        super().__init__(low=[-2.0], high=[2.0])
-        self.n_likelihoods = 0
-
-    def log_likelihood(self, x: Any, dist_info: Any) -> Any:
-        self.n_likelihoods += 1
-        return super().log_likelihood(x, dist_info)
-
-
-class OwnRatio(Counting):
-    """Computes the ratio in its own way, as in rlpyt 0.1.2."""
-
-    def likelihood_ratio(self, x: Any, old_dist_info: Any, new_dist_info: Any) -> Any:  # type: ignore[override]
-        old = self.log_likelihood(x, old_dist_info)
-        return torch.exp(self.log_likelihood(x, new_dist_info) - old)
-
-
-@pytest.mark.parametrize(("AgentCls", "kwargs"), [(MujocoFfAgent, {}), (MujocoLstmAgent, LSTM)])
-def test_old_likelihoods_are_computed_once(AgentCls: Any, kwargs: Any) -> None:
-    parameters = []
-    for DistributionCls, n_likelihoods in ((Counting, 6 + 1), (OwnRatio, 6 * 2)):
-        set_seed(0)
-        agent = AgentCls(**kwargs)
-        setup = Setup(PPO(minibatches=2, epochs=3), agent, **PENDULUM, T=8, B=4)
-        agent.distribution = DistributionCls()
-        setup.train()
-        assert agent.distribution.n_likelihoods == n_likelihoods
-        parameters.append(torch.cat([p.detach().flatten() for p in agent.parameters()]))
-    assert torch.allclose(*parameters, atol=1e-6)
-
-
-def another(old_dist_info: Any) -> Any:
-    return old_dist_info._replace(mean=old_dist_info.mean + 1)
-
-
-class AnotherInLoss(PPO):
-    def loss(self, *args: Any, **kwargs: Any) -> Any:
-        return super().loss(*args[:5], another(args[5]), *args[6:], **kwargs)
-
-
-class AnotherInRecord(PPO):
-    def loss(self, loss_inputs: Any, init_rnn_state: Any) -> Any:  # type: ignore[override]
-        changed = loss_inputs._replace(old_dist_info=another(loss_inputs.old_dist_info))
-        return super().loss(changed, init_rnn_state)
-
-
-class AnotherInPart(PPO):
-    def pi_loss(self, *args: Any, **kwargs: Any) -> Any:
-        return super().pi_loss(*args[:4], another(args[4]), **kwargs)
-
-
-class AnotherInValues(PPO):
-    def _get_loss_values(self, loss_inputs: Any, init_rnn_state: Any) -> Any:
-        changed = loss_inputs._replace(old_dist_info=another(loss_inputs.old_dist_info))
-        return super()._get_loss_values(changed, init_rnn_state)
-
-
-@pytest.mark.parametrize("AlgoCls", [AnotherInRecord, AnotherInPart, AnotherInValues])
-def test_other_old_distributions_have_other_likelihoods(AlgoCls: Any) -> None:
-    # The likelihoods which had been computed before were used with them.
-    losses = []
-    for Cls in (AnotherInLoss, AlgoCls, PPO):
-        set_seed(0)
-        setup = Setup(Cls(minibatches=2, epochs=2), MujocoFfAgent(), **PENDULUM, T=8, B=4)
-        losses.append(setup.train()[0].loss)
-    assert losses[0] == pytest.approx(losses[1])
-    assert losses[0] != pytest.approx(losses[2], rel=0.01)
 
 
 def test_blank_rows_are_no_observations() -> None:
@@ -306,8 +236,9 @@ def test_value_clip() -> None:
     inputs, _ = setup.algo.seen[-1]
     _, value = setup.agent(*inputs.agent_inputs)
     assert ((value - inputs.old_value).abs() > 0.01).any()
-    limited = setup.algo.value_loss(value, inputs.return_, None, inputs.old_value)
-    assert limited > setup.algo.value_loss(value, inputs.return_, None)
+    limited = setup.algo._get_loss_values(inputs, None)["valueLoss"]
+    setup.algo.value_clip = None
+    assert limited > setup.algo._get_loss_values(inputs, None)["valueLoss"]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -357,7 +288,7 @@ def test_returns_in_units_of_their_deviation() -> None:
     return_, _, _ = setup.algo.process_returns(samples)
     assert return_.std(unbiased=False).item() == pytest.approx(1, rel=1e-3)
     # Now values of 1 mean the deviation of all returns so far.
-    unit = setup.algo._return_std.std
+    unit = setup.algo._return_std.std.float()
     samples.agent.agent_info.value[:] = samples.agent.bootstrap_value[:] = 1
     raw, _ = setup.algo.compute_returns(samples, samples.env.done.float())
     assert torch.allclose(raw[-1], samples.env.reward[-1] + 0.99 * unit * ~samples.env.done[-1])
@@ -482,11 +413,85 @@ def test_goes_on_from_its_state(AlgoCls: Any, agent: Any) -> None:
 
 def test_what_is_reported() -> None:
     (info,) = Setup(A2C()).train()
-    assert info._fields == OptInfo._fields
+    assert info._fields == (*OptInfo._fields, "piLoss", "valueLoss", "explainedVariance")
     assert all(isinstance(value, float) for value in info)
     (info,) = Setup(PPO(epochs=2, minibatches=3)).train()
-    assert info._fields == OptInfo._fields
-    assert all(len(values) == 6 and isinstance(values[0], float) for values in info)
+    assert info._fields[:7] == A2C.opt_info_fields
+    assert info._fields[7:] == ("approxKL", "clipFraction")
+    assert [len(values) for values in info] == [6, 6, 6, 6, 6, 6, 1, 1, 1]
+    assert all(isinstance(values[0], float) for values in info)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("CollectorCls", COLLECTORS)
+def test_diagnostics(agent: Any, CollectorCls: Any) -> None:
+    # The values are those recorded, also where returns are computed anew.
+    settings = {"recompute_returns": True, "minibatches": 1, "epochs": 2, "learning_rate": 0.1}
+    setup = Setup(Recorder(**settings), agent(), CollectorCls=CollectorCls)
+    samples = setup.sample()
+    return_, _, valid = setup.algo.process_returns(setup.algo.with_resets(samples))
+    counts = torch.ones_like(return_, dtype=torch.bool) if valid is None else valid > 0
+    error = (return_ - samples.agent.agent_info.value)[counts]
+    expected = 1 - error.var(unbiased=False) / return_[counts].var(unbiased=False)
+    info = setup.algo.optimize_agent(0, samples)
+    assert info.explainedVariance == pytest.approx([expected.item()], rel=1e-4)
+    (kl,), (fraction,) = info.approxKL, info.clipFraction
+    assert kl > 0
+    assert 0 < fraction <= 0.5, "in the first of two updates, all ratios are 1"
+
+
+def test_diagnostics_without_what_they_need() -> None:
+    class OwnRatios(PPO):
+        def loss(self, loss_inputs: Any, init_rnn_state: Any) -> Any:  # type: ignore[override]
+            dist_info, _ = self.agent(*loss_inputs.agent_inputs)
+            entropy = self.agent.distribution.mean_entropy(dist_info)
+            return -entropy, entropy, entropy
+
+        def loss_input_from_samples(self, samples: Any) -> Any:
+            loss_inputs = super().loss_input_from_samples(samples)
+            return loss_inputs._replace(return_=loss_inputs.return_[..., None])
+
+    (info,) = Setup(OwnRatios(minibatches=2)).train()
+    assert len(info.loss) == 8
+    assert info[4:] == ([], [], [], [], [])
+
+
+WAITS = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select")
+
+
+class Waits(TorchDispatchMode):
+    """Records the operations for which a host would wait for a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        self.names += [name] if name in WAITS else []
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("CollectorCls", COLLECTORS)
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+def test_nothing_is_waited_for(AlgoCls: Any, CollectorCls: Any) -> None:
+    settings = {"normalize_advantage": True, "normalize_return": True, "gae_lambda": 0.9}
+    env = {"EnvCls": gym.make, "env_kwargs": {"id": "Pendulum-v1", "max_episode_steps": 3}}
+    agent = MujocoFfAgent(model_kwargs={"normalize_observation": True})
+    setup = Setup(
+        AlgoCls(**settings),
+        agent,
+        **env,
+        T=8,
+        B=4,
+        CollectorCls=CollectorCls,
+        record_next_observation=True,
+    )
+    setup.train()
+    samples = setup.sample(1)
+    with Waits() as waits:
+        setup.algo.optimize_agent(1, samples)
+    assert waits.names == []
 
 
 def test_numbers_of_json_files() -> None:
@@ -550,3 +555,30 @@ def test_agents_which_record_too_little(AlgoCls: Any) -> None:
         AlgoCls().initialize(**given, examples={"agent_info": agent_info})
     with pytest.raises(ValueError, match="use a policy gradient agent"):
         AlgoCls().initialize(**given, examples={"agent_info": None})
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
+def test_two_value_heads(AlgoCls: Any) -> None:
+    # Values by other names were refused, although the subclass computes its own returns.
+    TwoValues = namedarraytuple("TwoValues", ["dist_info", "ext_value", "int_value"])
+
+    class TwoHeads(GenericFfAgent):
+        def step(self, *inputs: Any) -> Any:
+            step = super().step(*inputs)
+            dist_info, value = step.agent_info
+            return step._replace(agent_info=TwoValues(dist_info, value, value))
+
+    class WithoutBootstrap(AlgoCls):  # type: ignore[misc, valid-type]
+        bootstrap_value = False
+
+    class TwoReturns(WithoutBootstrap):
+        def process_returns(self, samples: Any) -> Any:
+            info = samples.agent.agent_info
+            return_ = samples.env.reward + info.ext_value
+            return return_, return_ - info.int_value, None
+
+    (info,) = Setup(TwoReturns(), TwoHeads(**FF)).train()
+    assert np.isfinite(info.loss).all()
+    assert info.explainedVariance == []
+    with pytest.raises(ValueError, match=r"trained on \['value'\]"):
+        Setup(WithoutBootstrap(), TwoHeads(**FF))

@@ -10,7 +10,7 @@ import torch
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.generic import GenericLstmAgent
-from rlpyt.algos.pg._resets import inputs_when_acting, resets
+from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.records import EnvSpaces
@@ -33,11 +33,11 @@ def record_ratios(AlgoCls: Any) -> Any:
         ratios: list[torch.Tensor] = []
         valids: list[Any] = []
 
-        def pi_loss(self, action: Any, advantage: Any, valid: Any, new: Any, old: Any) -> Any:
-            ratio = self.agent.distribution.likelihood_ratio(action, old, new)
-            self.ratios = [*self.ratios, ratio.detach()]
-            self.valids = [*self.valids, valid]
-            return super().pi_loss(action, advantage, valid, new, old)
+        def _get_loss_values(self, loss_inputs: Any, init_rnn_state: Any) -> Any:
+            values = super()._get_loss_values(loss_inputs, init_rnn_state)
+            self.ratios = [*self.ratios, values["ratio"]]
+            self.valids = [*self.valids, loss_inputs.valid]
+            return values
 
     return Watched
 
@@ -169,6 +169,7 @@ def test_null_actions_of_any_space() -> None:
     class Of:
         def __init__(self, action: Any) -> None:
             self.env_spaces = EnvSpaces(None, action)
+            self.device = torch.device("cpu")
 
     box = FloatBox(1, 3, (2,), null_value=2)
     samples = Samples(agent=Agent(prev_action=torch.full((2, 2, 2), 3.0)), env=env)

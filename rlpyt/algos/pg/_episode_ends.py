@@ -1,0 +1,135 @@
+"""Ends of episodes within a batch: where new episodes begin, and bootstrap values at truncation.
+
+A batch of a sampler lies in CPU memory, where numpy looks at masks without waiting for a device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.core.records import AgentInputs, extended
+from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
+from rlpyt.utils.types import Nested
+from rlpyt.utils.unroll import takes
+
+
+def is_anywhere(mask: torch.Tensor) -> bool:
+    """Return whether any entry of ``mask`` is nonzero."""
+    return bool(mask.cpu().numpy().any())
+
+
+def indexes_of(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the indexes [n] of the nonzero entries of ``mask``, for each of its dimensions."""
+    return tuple(torch.from_numpy(indexes) for indexes in np.nonzero(mask.cpu().numpy()))
+
+
+# --- Where episodes begin -------------------------------------------------------------------------
+
+
+def episode_starts(samples: Nested) -> torch.Tensor:
+    """Return [T,B] bool: where an episode ended at the step before, in the same batch."""
+    starts = torch.zeros_like(samples.env.done, dtype=torch.bool)
+    starts[1:] = samples.env.done[:-1]
+    return starts
+
+
+def inputs_when_acting(agent: Any, samples: Nested) -> Nested:
+    """Return ``AgentInputs`` [T,B,...] as the agent saw them, on its device.
+
+    In a batch the previous action and reward are always those of the step before; where an episode
+    began, the agent saw the null action and a reward of 0 instead.
+    """
+    prev_action, prev_reward = samples.agent.prev_action, samples.env.prev_reward
+    if is_anywhere(samples.env.done[:-1]):
+        starts = episode_starts(samples)
+        null_action = torchify_buffer(agent.env_spaces.action.null_value())
+        prev_action = _replaced(prev_action, starts, null_action)
+        prev_reward = prev_reward.masked_fill(starts, 0)
+    inputs = AgentInputs(samples.env.observation, prev_action, prev_reward)
+    return inputs if agent.device.type == "cpu" else buffer_to(inputs, agent.device)
+
+
+def _replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
+    """Return ``batch`` [T,B,...] with ``entry`` [...] where ``mask`` [T,B] is true."""
+    if isinstance(batch, torch.Tensor):
+        mask = mask.reshape(mask.shape + (1,) * (batch.dim() - mask.dim()))
+        return torch.where(mask, torch.as_tensor(entry).to(batch), batch)
+    return batch._make(_replaced(part, mask, value) for part, value in zip(batch, entry))
+
+
+def with_resets(agent: Any, samples: Nested) -> Nested:
+    """Return ``samples`` with ``env.reset`` [T,B], where the recurrent state is zeroed.
+
+    Unchanged if the agent or its model does not take ``reset``: such agents are trained on the
+    steps of each environment up to the first end of an episode.
+    """
+    if not (takes(agent, "__call__", "reset") and takes(agent.acting_model, "forward", "reset")):
+        return samples
+    EnvSamplesCls = extended(type(samples.env), ("reset",), "Reset")
+    return samples._replace(env=EnvSamplesCls(*samples.env, episode_starts(samples)))
+
+
+def resets(samples: Nested) -> torch.Tensor | None:
+    """Return the mask [T,B] that :func:`with_resets` added, or None."""
+    return getattr(samples.env, "reset", None)
+
+
+# --- Where time limits truncate episodes ----------------------------------------------------------
+
+
+@torch.no_grad()
+def values_at_truncation(
+    agent: Any, samples: Nested, timeout: torch.Tensor, all_processes: bool
+) -> torch.Tensor:
+    """Return the values of the true last observations, recorded as ``next_observation``.
+
+    A recurrent agent is run for two steps, before and after the truncation, from the recorded
+    state.
+
+    Args:
+        agent: agent, called as for training.
+        samples: [T,B] batch with ``env.next_observation``.
+        timeout: [T,B] bool, where episodes were truncated.
+        all_processes: whether to run the agent even if no episode was truncated, because other
+            processes may wait for it.
+
+    Returns:
+        [T,B] values, zero where no episode was truncated.
+    """
+    value = samples.agent.agent_info.value
+    values = torch.zeros_like(value)
+    at = indexes_of(timeout)
+    if not len(at[0]):
+        if not all_processes:
+            return values
+        at = (torch.zeros(timeout.shape[1], dtype=torch.long), torch.arange(timeout.shape[1]))
+    last = AgentInputs(
+        observation=samples.env.next_observation[at],
+        prev_action=samples.agent.action[at],
+        prev_reward=samples.env.reward[at],
+    )
+    if agent.recurrent:
+        before = inputs_when_acting(agent, samples)[at]
+        state = to_model_state(samples.agent.agent_info.prev_rnn_state[at])
+        found = agent(*_stack(before, last), state)[1][1]
+    else:
+        found = agent(*last)[1]
+    values[at] = found.to(values)
+    return values * timeout
+
+
+def to_model_state(rnn_state: Nested) -> Nested:
+    """Return a recorded state [B,N,H] as models take it: [N,B,H], contiguous."""
+    return map_buffer(lambda x: x.transpose(0, 1).contiguous(), rnn_state)
+
+
+def _stack(first: Nested, second: Nested) -> Nested:
+    """Return two steps [n,...] as one sequence [2,n,...]."""
+    if first is None:
+        return None
+    if isinstance(first, torch.Tensor):
+        return torch.stack([first, second.to(first.device)])
+    return first._make(_stack(a, b) for a, b in zip(first, second, strict=True))
