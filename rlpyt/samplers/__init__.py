@@ -1,0 +1,14 @@
+"""Samplers: environments and an acting agent, which give batches of experience [T,B].
+
+A sampler has a collector, which steps environments in one loop. Where to look for what:
+
+* ``base``: the arguments of every sampler, their checks, and what the runner calls.
+* ``buffer``: the batch, allocated by example, in shared memory if there are workers;
+  ``collections``: its records, under their public path.
+* ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation.
+* ``_step_loop``: the loop itself, who acts in it, and what follows the end of an episode;
+  ``_batch_writer``: fast copies into the rows of a batch.
+* ``serial``: one process, the sampler to debug with; ``vector``: one process, and an environment
+  that steps all its parts by one call.
+* ``parallel``: environments in worker processes; ``async_``: samplers in a process of their own.
+"""

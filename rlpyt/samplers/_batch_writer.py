@@ -91,17 +91,3 @@ class BatchRows:
         for rows in (self.action, self.agent_info, self.env_info, self.next_observation):
             if rows is not None:
                 rows[t, waiting] = 0
-
-
-class Rows:
-    """Writes records of one structure into a buffer of this structure."""
-
-    def __init__(self, buffer: Nested) -> None:
-        self._rows = rows_of(buffer)
-
-    def __bool__(self) -> bool:
-        return self._rows is not None
-
-    def write(self, loc: Any, record: Nested) -> None:
-        """Write ``record`` into ``[loc]``."""
-        self._rows[loc] = record

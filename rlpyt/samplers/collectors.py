@@ -46,6 +46,9 @@ class BaseCollector:
         env_ranks: indexes of ``envs`` over all processes.
     """
 
+    # What the collectors of the library do, by which samplers refuse those made for others.
+    kind: str | None = None
+
     mid_batch_reset: bool
 
     rank: int

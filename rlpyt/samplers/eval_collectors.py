@@ -33,6 +33,9 @@ class BaseEvalCollector:
         step_buffer_np: numpy record [B,...] shared with an action server.
     """
 
+    # What the collectors of the library do, by which samplers refuse those made for others.
+    kind: str | None = None
+
     envs: Sequence[Any]
     TrajInfoCls: Any
     max_T: int | None

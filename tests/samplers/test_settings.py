@@ -69,7 +69,7 @@ def test_who_acts_is_known_of_collectors_which_collect_in_their_own_way(SamplerC
     # Whatever they do with the batch, the agent has to be where they act.
     for Fitting in (SerialSampler, CpuSampler, AsyncCpuSampler):
         Fitting(CountEnv, {}, 2, 2, CollectorCls=OwnCollection)
-    with pytest.raises(ValueError, match="OwnCollection, which steps where the agent acts, but in"):
+    with pytest.raises(ValueError, match="OwnCollection, which steps where the agent acts, but"):
         SamplerCls(CountEnv, {}, 2, 2, CollectorCls=OwnCollection)
 
 

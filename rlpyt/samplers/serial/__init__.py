@@ -1,0 +1,1 @@
+"""Agent and environments in one process."""

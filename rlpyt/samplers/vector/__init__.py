@@ -1,0 +1,1 @@
+"""Agent and a vector environment in one process."""

@@ -26,6 +26,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
     :class:`~rlpyt.samplers.vector._loop.Trajectories`.
     """
 
+    kind = "steps a vector environment"
     mid_batch_reset = True
 
     _loop: VectorLoop | None = None
@@ -97,6 +98,8 @@ class VectorEvalCollector:
         max_trajectories: ends the evaluation after the step at which so many were completed.
         quota: number of trajectories each environment shall complete; None for no such number.
     """
+
+    kind = "evaluates in a vector environment"
 
     envs: Any
     agent: Any

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._batch_writer import Rows, plain
+from rlpyt.samplers._batch_writer import plain, rows_of
 from rlpyt.samplers.parallel._channels import TrajInfoQueue
 from rlpyt.samplers.parallel._division import WorkerSpec
 from rlpyt.utils.types import Nested
@@ -52,7 +52,7 @@ class Group:
         self.agent_inputs = agent_inputs
         self._prev_action, self._prev_reward, self._done = step.action, step.reward, step.done
         self._null_action = null_action
-        self._action, self._agent_info = Rows(step.action), Rows(step.agent_info)
+        self._action, self._agent_info = rows_of(step.action), rows_of(step.agent_info)
         self._is_stepping = True  # Workers begin by themselves.
 
     def await_observations(self) -> None:
@@ -66,11 +66,10 @@ class Group:
         """Write the agent's next actions into the step buffer."""
         self._reset_finished()
         action, agent_info = self.agent.step(*self.agent_inputs)
-        everything = slice(None)
         # Before the action, which overwrites the inputs that an agent may report.
-        if self._agent_info:
-            self._agent_info.write(everything, agent_info)
-        self._action.write(everything, action)
+        if self._agent_info is not None:
+            self._agent_info[:] = agent_info
+        self._action[:] = action
 
     def release_actions(self) -> None:
         """Let the workers step."""
