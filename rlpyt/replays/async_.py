@@ -80,7 +80,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
             self._rng_pid = os.getpid()
             # Forked processes would otherwise draw the same batches.
             seed = make_generator().integers(2**32, size=4)
-            self.use_generator(np.random.default_rng([*seed, self.rw_lock.member]))
+            self.use_generator(np.random.default_rng([*seed, self.rw_lock.process_index]))
 
     def _async_push(self) -> None:
         self._cursor.t.value, self._cursor.full.value = self.t, self._buffer_full

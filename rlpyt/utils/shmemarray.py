@@ -1,4 +1,7 @@
-"""Arrays in named shared memory, for processes which are not started by one another."""
+"""Arrays in named shared memory, kept for programs written against rlpyt 0.1.2.
+
+Nothing here uses them: see :mod:`rlpyt.utils.processes.shared_array`.
+"""
 
 from __future__ import annotations
 
@@ -34,25 +37,25 @@ typecode_to_type: dict[str, Any] = {
 
 
 def address_of_buffer(buf: Any) -> tuple[int, int]:
-    """Address and size in bytes of a writable buffer."""
+    """Return address and size in bytes of a writable buffer."""
     return ctypes.addressof(ctypes.c_char.from_buffer(buf)), len(buf)
 
 
 class ShmemBufferWrapper:
-    """A named block of shared memory; the one who created it removes the name when it is collected.
+    """Named block of shared memory, whose creator removes the name when it is collected.
 
-    Before Python 3.13 the name also goes when a process exits that opened it without being related
-    to its creator; who has it open keeps the memory.
+    Before Python 3.13 the name is also removed at the exit of a process that opened it without
+    being related to its creator. The memory stays for all that have it open.
 
     Args:
-        tag: Name of the block.
-        size: Bytes.
-        create: Make a new block rather than open one.
+        tag: name of the block.
+        size: size in bytes.
+        create: whether to make a new block rather than open one.
 
     Raises:
-        ValueError: If ``tag`` contains other characters than ``valid_chars``.
-        FileExistsError: If the block to create exists.
-        FileNotFoundError: If the block to open does not.
+        ValueError: if ``tag`` contains other characters than ``valid_chars``.
+        FileExistsError: if the block to create exists.
+        FileNotFoundError: if the block to open does not.
     """
 
     def __init__(self, tag: str, size: int, create: bool = True) -> None:
@@ -65,7 +68,7 @@ class ShmemBufferWrapper:
         self.size = size
 
     def get_address(self) -> int:
-        """Where the block is in the memory of this process."""
+        """Return the address of the block in this process."""
         assert self._shmem is not None
         return address_of_buffer(self._shmem.buf)[0]
 
@@ -84,14 +87,14 @@ def ShmemRawArray(
     tag: str,
     create: bool = True,
 ) -> Any:
-    """A ctypes array in the shared memory called ``tag``.
+    """Return a ctypes array in the shared memory called ``tag``.
 
     Args:
-        typecode_or_type: Key of ``typecode_to_type``, or a ctypes type.
-        size_or_initializer: Length of an array of zeros, or the values; to open an array, its
-            length, or values which overwrite it.
-        tag: Name of the memory.
-        create: Make a new array rather than open one.
+        typecode_or_type: key of ``typecode_to_type``, or a ctypes type.
+        size_or_initializer: length of an array of zeros, or its values; to open an array, its
+            length, or values that overwrite it.
+        tag: name of the memory.
+        create: whether to make a new array rather than open one.
     """
     ctype = typecode_to_type.get(typecode_or_type, typecode_or_type)
     values = None if isinstance(size_or_initializer, int) else tuple(size_or_initializer)
@@ -106,12 +109,12 @@ def ShmemRawArray(
 
 
 def NpShmemArray(shape: Any, dtype: Any, tag: str, create: bool = True) -> NDArray:
-    """A numpy array [*shape] in the shared memory called ``tag``; zeros if it is created."""
+    """Return an array [*shape] in the shared memory called ``tag``; zeros if it is created."""
     n_bytes = int(np.prod(shape)) * int(np.dtype(dtype).itemsize)
     block = ShmemRawArray(ctypes.c_char, max(1, n_bytes), tag, create)
     return np.ndarray(shape, dtype, buffer=block)
 
 
 def get_random_tag() -> str:
-    """Nine digits from the clock, to be used as a tag."""
+    """Return nine digits of the clock, to be used as a tag."""
     return str(time.time_ns() // 1000)[-9:]

@@ -1,4 +1,4 @@
-"""Locks between real processes, queues and ports."""
+"""Draining of queues, and free ports."""
 
 from __future__ import annotations
 
@@ -10,111 +10,16 @@ from typing import Any
 import pytest
 
 from rlpyt.utils import synchronize
-from rlpyt.utils.synchronize import PipeLock, RWLock, drain_queue, find_port
+from rlpyt.utils.synchronize import drain_queue, find_port
 
 FORK = mp.get_context("fork")
-SOON, LATE = 0.05, 30
+LATE = 30
 
 
 def run(target: Any, *args: Any) -> Any:
     process = FORK.Process(target=target, args=args)
     process.start()
     return process
-
-
-def free(lock: RWLock) -> bool:
-    """Whether a writer could enter now."""
-    entered = lock.write_lock.acquire(block=False)
-    if entered:
-        lock.write_lock.release()
-    return entered
-
-
-def read(lock: RWLock, entered: Any, leave: Any) -> None:
-    with lock:
-        entered.release()
-        leave.acquire()
-
-
-def write(lock: RWLock, entered: Any) -> None:
-    lock.acquire_write()
-    entered.release()
-    lock.release_write()
-
-
-def count(lock: PipeLock, counter: Any, n: int) -> None:
-    for _ in range(n):
-        with lock:
-            counter.value += 1
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_a_lock_goes_to_processes_of_any_kind(method: str) -> None:
-    # A lock of multiprocessing that was made for fork cannot be handed to a spawned process.
-    lock, context = PipeLock(), mp.get_context(method)
-    counter = context.RawValue("l", 0)
-    process = context.Process(target=count, args=(lock, counter, 2000))
-    process.start()
-    count(lock, counter, 2000)
-    process.join(LATE)
-    assert counter.value == 4000
-
-
-def test_a_lock_is_had_by_one_and_given_back_once() -> None:
-    lock = PipeLock()
-    with lock:
-        assert not lock.acquire(block=False)
-        assert not lock.acquire(timeout=SOON)
-    assert lock.acquire(timeout=SOON)
-    lock.release()
-    with pytest.raises(ValueError, match="released a lock that nobody had"):
-        lock.release()
-
-
-def test_readers_overlap_and_keep_a_writer_out() -> None:
-    lock = RWLock()
-    entered, leave, written = FORK.Semaphore(0), FORK.Semaphore(0), FORK.Semaphore(0)
-    readers = [run(read, lock, entered, leave) for _ in range(2)]
-    for _ in readers:
-        assert entered.acquire(timeout=LATE)
-    writer = run(write, lock, written)
-    leave.release()
-    assert not written.acquire(timeout=SOON)
-    assert not free(lock)
-    leave.release()
-    assert written.acquire(timeout=LATE)
-    for process in (*readers, writer):
-        process.join(LATE)
-        assert process.exitcode == 0
-    assert free(lock)
-
-
-def test_a_writer_keeps_readers_out() -> None:
-    lock = RWLock()
-    entered, leave = FORK.Semaphore(0), FORK.Semaphore(1)
-    with lock.write_lock:
-        reader = run(read, lock, entered, leave)
-        assert not entered.acquire(timeout=SOON)
-    assert entered.acquire(timeout=LATE)
-    reader.join(LATE)
-    assert free(lock)
-
-
-@pytest.mark.parametrize("kind", ["read", "write"])
-def test_another_process_may_release(kind: str) -> None:
-    lock = RWLock()
-    getattr(lock, f"acquire_{kind}")()
-    run(getattr(lock, f"release_{kind}")).join(LATE)
-    assert free(lock)
-
-
-def test_a_release_too_many_is_an_error() -> None:
-    lock = RWLock()
-    with pytest.raises(ValueError, match="release_read"):
-        lock.release_read()
-    with lock:
-        pass
-    assert free(lock)
 
 
 def full(*items: Any) -> Any:

@@ -1,10 +1,15 @@
 """Processes that work together: how they are started, watched, synchronized and ended.
 
-* ``supervisor``: the parent's side. Starts processes, watches them, collects the first error, and
-  ends them.
-* ``child``: the child's side. Heartbeat, error report, end with the parent.
-* ``primitives``: semaphore, barrier and queue whose waits notice failures of the processes.
-* ``rwlock``: a read-write lock that the death of its holder does not leave locked.
+* ``supervisor``: starts processes, watches them, raises the first error, and ends them.
+* ``child``: one child process. Its heartbeat; its handle in the parent; the task, error report and
+  end in the child itself.
+* ``primitives``: semaphore, barrier and queue whose waits notice a failure of the processes.
+* ``rwlock``: a read-write lock that outlives none of its holders.
 * ``shared_array``: arrays in shared memory, for each start method.
-* ``launch``: start methods, CPU affinity, OpenMP threads, ranks of ``torchrun``.
+* ``launch``: start methods, OpenMP threads, CPU affinity, ranks of ``torchrun``.
+
+The first process of a run makes a ``Supervisor``, and semaphores, barriers and queues of it, and
+starts the others with these as arguments. While it waits at them, or in ``Supervisor.wait_for``, it
+notices within fractions of a second if another process died, raised or stalled, ends the rest and
+raises ``WorkerError``. Processes that wait for each other are ended with it.
 """

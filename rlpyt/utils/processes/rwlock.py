@@ -1,4 +1,4 @@
-"""A lock which cannot outlive the process that holds it."""
+"""Read-write lock between processes that outlives none of its holders."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from multiprocessing.reduction import DupFd
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
-# Bytes of the file, which need not exist to be locked. A writer keeps the gate while it waits for
+# Bytes of the file, which need not exist to be locked. A writer holds the gate while it waits for
 # readers to leave, so that more readers cannot keep it waiting for ever.
 _GATE, _DATA = 0, 1
 
-# These say that something was refused, which is before anything is written.
+# Errors that refuse something, before anything is written.
 _REFUSALS = (TypeError, ValueError)
 
 
-def _file_without_name() -> int:
-    """Descriptor of an empty file, in memory where there is such a thing: disks may be remote."""
+def _nameless_file() -> int:
+    """Return the descriptor of an empty file, in memory where possible: disks may be remote."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("rlpyt-lock")
     fd, path = tempfile.mkstemp()
@@ -30,33 +30,38 @@ def _file_without_name() -> int:
 
 
 class ReadWriteLock:
-    """A lock for many reading processes or one that writes.
+    """Lock for many reading processes or one that writes.
 
-    ``with lock:`` reads and ``with lock.write_lock:`` writes. The operating system keeps it (as
-    record locks on a file without a name) and takes it back from a process that ends in whatever
-    way, so nobody waits for the dead. What a writer left unfinished is never read: the lock then
-    refuses everyone. A process that holds the lock may take it again; its threads take turns.
+    ``with lock:`` reads and ``with lock.write_lock:`` writes. The operating system keeps it, as
+    record locks on a nameless file, and releases it when its holder ends in whatever way. What a
+    writer left unfinished is never read: the lock then refuses all processes. A process that holds
+    the lock may take it again; its threads take turns.
 
-    It goes to other processes by being an argument of them, or by fork.
+    It reaches other processes as an argument at their start, or by fork.
     """
 
     def __init__(self) -> None:
-        self._own_file(_file_without_name())
-        self._writer = RawValue("l", 0)
-        self._n_members = RawValue("l", 0)
+        self._open(_nameless_file(), RawValue("l", 0), RawValue("l", 0))
+
+    def _open(self, fd: int, writer: Any, n_processes: Any) -> None:
+        self._fd, self._writer, self._n_processes = fd, writer, n_processes
+        weakref.finalize(self, os.close, fd).atexit = False
         self._begin_process()
 
-    def _own_file(self, fd: int) -> None:
-        self._fd = fd
-        weakref.finalize(self, os.close, fd).atexit = False
-
     def _begin_process(self) -> None:
-        """Hold nothing: a lock does not pass to a process that was forked from its holder."""
+        """Hold nothing: a forked process does not hold the locks of its parent."""
         self._pid = os.getpid()
         self._threads = threading.RLock()
         self._depth = 0
         self._is_writing = False
-        self._member: int | None = None
+        self._process_index: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        assert_spawning(self)
+        return {"fd": DupFd(self._fd), "writer": self._writer, "n_processes": self._n_processes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._open(state["fd"].detach(), state["writer"], state["n_processes"])
 
     @property
     def write_lock(self) -> WriteLock:
@@ -64,13 +69,10 @@ class ReadWriteLock:
         return WriteLock(self)
 
     @property
-    def member(self) -> int:
-        """Number of this process among those which took the lock, in the order they did so first.
-
-        To be read while the lock is held.
-        """
-        assert self._member is not None
-        return self._member
+    def process_index(self) -> int:
+        """Index of this process among those that took the lock, by first time; read while held."""
+        assert self._process_index is not None
+        return self._process_index
 
     def __enter__(self) -> None:
         self.acquire_read()
@@ -95,11 +97,11 @@ class ReadWriteLock:
         self._acquire(fcntl.LOCK_EX)
 
     def release_read(self) -> None:
-        """Give up reading; to be called by the thread that acquired."""
+        """Stop reading; to be called by the thread that acquired."""
         self._release()
 
     def release_write(self, is_complete: bool = True) -> None:
-        """Let others in, or keep everyone out from now on if what was written is not complete."""
+        """Let others in, or refuse all from now on if what was written is not complete."""
         self._release(is_complete)
 
     def _acquire(self, kind: int) -> None:
@@ -123,9 +125,9 @@ class ReadWriteLock:
         fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, _GATE)
         try:
             fcntl.lockf(self._fd, kind, 1, _DATA)
-            if self._member is None:
-                self._member = self._n_members.value
-                self._n_members.value += 1
+            if self._process_index is None:
+                self._process_index = self._n_processes.value
+                self._n_processes.value += 1
         finally:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _GATE)
         if self._writer.value:
@@ -150,37 +152,16 @@ class ReadWriteLock:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _DATA)
         self._threads.release()
 
-    def __getstate__(self) -> dict[str, Any]:
-        assert_spawning(self)
-        return {
-            "fd": DupFd(self._fd),
-            "writer": self._writer,
-            "n_members": self._n_members,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._own_file(state["fd"].detach())
-        self._writer = state["writer"]
-        self._n_members = state["n_members"]
-        self._begin_process()
-
 
 class WriteLock:
-    """The writing side of a :class:`ReadWriteLock`."""
+    """Writing side of a :class:`ReadWriteLock`."""
 
     def __init__(self, lock: ReadWriteLock) -> None:
-        self._lock = lock
+        self.acquire = lock.acquire_write
+        self.release = lock.release_write
 
     def __enter__(self) -> None:
-        self._lock.acquire_write()
+        self.acquire()
 
     def __exit__(self, error: type[BaseException] | None, *args: object) -> None:
-        self._lock.release_write(is_complete=error is None or issubclass(error, _REFUSALS))
-
-    def acquire(self) -> None:
-        """Wait until there is neither a reader nor a writer, and keep both out."""
-        self._lock.acquire_write()
-
-    def release(self) -> None:
-        """Let others in."""
-        self._lock.release_write()
+        self.release(is_complete=error is None or issubclass(error, _REFUSALS))

@@ -10,12 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from multiprocessing import connection, util
 from typing import Any, TypeVar
 
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import TERMINATE_S, Heartbeat, is_connection_error, run_child
+from rlpyt.utils.processes.child import (
+    TERMINATE_S,
+    ChildProcess,
+    Heartbeat,
+    StallDetector,
+    WorkerError as WorkerError,
+    is_connection_error,
+    run_child,
+)
 from rlpyt.utils.processes.launch import get_context, start_process
 
 POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
@@ -24,112 +31,6 @@ QUIT_S = 10.0  # Seconds that processes get to end by themselves, once their wor
 _GRACE_S, _FORCE_S = 1.0, 4.0
 
 T = TypeVar("T")
-
-
-class WorkerError(RuntimeError):
-    """A process died, raised or sent no heartbeat; shows the traceback of that process."""
-
-
-@dataclass(eq=False)
-class ChildProcess:
-    """A process, seen from its parent.
-
-    Attributes:
-        process: process object of multiprocessing.
-        label: name in errors.
-        heartbeat: counters written by the process.
-        report: connection over which the process sends its traceback.
-        text: traceback received so far.
-    """
-
-    process: Any
-    label: str
-    heartbeat: Heartbeat
-    report: Any
-    text: str = ""
-    _has_reported: bool = False
-    _lock: Any = field(default_factory=threading.Lock)
-
-    def has_ended(self) -> bool:
-        """Return whether the process works no more, though it may still clean up."""
-        self.read_report()
-        return self._has_reported or not self.process.is_alive()
-
-    def read_report(self) -> None:
-        """Receive what was reported so far, without waiting."""
-        with self._lock:
-            while True:
-                try:
-                    data = os.read(self.report.fileno(), 1 << 16)
-                except OSError:  # There is no more for now, or the connection has been closed.
-                    return
-                self.text += data.decode(errors="replace")
-                if not data:
-                    self._has_reported = True
-                    return
-
-    def describe(self) -> str:
-        """Return label and process id, and the environment at work."""
-        place = self.heartbeat.values[Heartbeat.PLACE]
-        doing = f", busy with environment {place}," if place >= 0 else ""
-        return f"{self.label}, process {self.process.pid}{doing}"
-
-    def error(self) -> WorkerError:
-        """Return the error of a process that ended too early."""
-        deadline = time.monotonic() + TERMINATE_S
-        self.process.join(TERMINATE_S)
-        # Another thread may have seen the end first, and note the exit code a little later.
-        while self.process.exitcode is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.read_report()
-        report = f":\n{self.text}" if self.text else " without a traceback"
-        return WorkerError(f"{self.describe()} {_describe_exit(self.process.exitcode)}{report}")
-
-    def stack(self) -> str:
-        """Ask a living process for its stack; empty if it does not answer."""
-        if hasattr(signal, "SIGUSR1") and self.process.is_alive():
-            os.kill(self.process.pid, signal.SIGUSR1)  # Its faulthandler writes the traceback.
-            deadline = time.monotonic() + TERMINATE_S
-            while time.monotonic() < deadline and not self.text.endswith("\n"):
-                time.sleep(0.05)
-                self.read_report()
-        return self.text
-
-
-def _describe_exit(code: int | None) -> str:
-    if code is None:
-        return "failed and hangs while it cleans up"
-    if code >= 0:
-        return f"ended with code {code}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
-    out_of_memory = ", as the system does when memory is short" if name == "SIGKILL" else ""
-    return f"was ended by {name}{out_of_memory}"
-
-
-class StallDetector:
-    """Finds the process that has been busy without a heartbeat for longer than the time limit.
-
-    Args:
-        children: processes that are waited for.
-        limit_s: seconds between two heartbeats; None for no limit.
-    """
-
-    def __init__(self, children: Sequence[ChildProcess], limit_s: float | None) -> None:
-        self._limit_s = limit_s
-        now = time.monotonic()
-        self._last = {child: (tuple(child.heartbeat.values), now) for child in children}
-
-    def find(self) -> ChildProcess | None:
-        """Return the process that has stalled for the longest, None if there is none."""
-        if self._limit_s is None or not self._last:
-            return None
-        now = time.monotonic()
-        for child, (before, _) in self._last.items():
-            values = tuple(child.heartbeat.values)
-            if values != before or not values[Heartbeat.BUSY]:
-                self._last[child] = values, now
-        child, (_, since) = min(self._last.items(), key=lambda item: item[1][1])
-        return child if now - since > self._limit_s else None
 
 
 class Supervisor:

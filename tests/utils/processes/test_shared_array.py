@@ -1,4 +1,4 @@
-"""What crosses the border between processes, for each way to start one."""
+"""Arrays, locks and records passed to processes, for each start method."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import AttrDict, namedarraytuple, namedarraytuple_like, record_class
-from rlpyt.utils.synchronize import RWLock, drain_queue
+from rlpyt.utils.processes.rwlock import ReadWriteLock
+from rlpyt.utils.synchronize import drain_queue
 
 Local = namedarraytuple("Local", ["a", "nothing", "inner"])
 N_INCREMENTS = 200
@@ -26,7 +27,7 @@ def context(request: pytest.FixtureRequest) -> Iterator[Any]:
     mp.set_start_method(before, force=True)
 
 
-def child(buffer: Any, view: Any, record: Any, lock: RWLock, queue: Any) -> None:
+def child(buffer: Any, view: Any, record: Any, lock: ReadWriteLock, queue: Any) -> None:
     """Write into shared arrays, count under the lock, and send records of every kind."""
     buffer[1] = 3
     torchify_buffer(view)[:] = 7
@@ -43,7 +44,7 @@ def test_arrays_locks_and_records_cross(context: Any) -> None:
     example = Local(np.float32(0), None, record_class("Dynamic", "p e")(0, np.zeros((2, 0))))
     buffer = buffer_from_example(example, (4, 3), share_memory=True)
     record = namedarraytuple_like(record_class("Info", "i"))(np.arange(3))
-    lock, queue = RWLock(), context.Queue()
+    lock, queue = ReadWriteLock(), context.Queue()
     args = (buffer, buffer.a[3, ::2], record, lock, queue)
     process = context.Process(target=child, args=args)
     process.start()

@@ -1,4 +1,4 @@
-"""The lock of what processes share: who waits for whom, and what a death leaves behind."""
+"""Order of readers and writers, and the lock after the death of its holder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hold(side: Any, entered: Any, leave: Any) -> None:
 
 
 class Holder:
-    """Another process which holds one side of a lock until told to leave."""
+    """Another process that holds one side of a lock until told to leave."""
 
     def __init__(self, side: Any) -> None:
         self.entered, self.leave = fork.Event(), fork.Event()
@@ -121,7 +121,7 @@ def test_what_a_killed_writer_left_is_refused() -> None:
             raise AssertionError
 
 
-def test_who_waits_for_a_writer_hears_of_its_death() -> None:
+def test_a_waiting_reader_hears_of_the_death_of_the_writer() -> None:
     lock = ReadWriteLock()
     writer = Holder(lock.write_lock)
     assert writer.entered.wait(WAIT_S)
@@ -164,7 +164,7 @@ def test_an_error_of_a_reader_is_its_own_affair() -> None:
         pass
 
 
-def test_who_holds_it_may_take_it_again() -> None:
+def test_a_holder_may_take_it_again() -> None:
     lock = ReadWriteLock()
     with lock.write_lock, lock.write_lock, lock:
         assert not can_enter(lock)
@@ -229,18 +229,18 @@ def test_released_too_often() -> None:
     lock.release_read()
 
 
-def test_members_are_numbered() -> None:
+def test_processes_are_numbered() -> None:
     lock = ReadWriteLock()
     numbers = fork.SimpleQueue()
 
     def tell() -> None:
         with lock:
-            numbers.put(lock.member)
+            numbers.put(lock.process_index)
         with lock.write_lock:
-            numbers.put(lock.member)
+            numbers.put(lock.process_index)
 
     with lock:
-        assert lock.member == 0
+        assert lock.process_index == 0
     for i in (1, 2):
         process = fork.Process(target=tell)
         process.start()

@@ -1,0 +1,82 @@
+"""Start methods, OpenMP threads and CPUs of processes."""
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+import torch
+
+from rlpyt.utils.processes import launch
+from rlpyt.utils.processes.launch import check_cpus, get_context, pin_process
+from rlpyt.utils.processes.supervisor import Supervisor
+
+
+def test_the_environment_chooses_the_start_method(monkeypatch):
+    assert get_context().get_start_method() == "fork"
+    monkeypatch.setenv(launch.START_METHOD_VARIABLE, "forkserver")
+    assert get_context().get_start_method() == "forkserver"
+    assert get_context("spawn").get_start_method() == "spawn"
+    monkeypatch.setenv(launch.START_METHOD_VARIABLE, "thread")
+    with pytest.raises(ValueError, match=r"environment variable RLPYT_START_METHOD is 'thread'"):
+        get_context()
+    with pytest.raises(ValueError, match=r"start_method is 'thread': this system has \['fork'"):
+        get_context("thread")
+
+
+def test_the_default_of_the_interpreter_plays_no_part():
+    code = """if True:
+        import multiprocessing as mp
+        mp.set_start_method("spawn")
+        from rlpyt.utils.processes.launch import get_context
+        print(get_context().get_start_method())
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "fork\n"
+
+
+def test_cpus_are_checked_without_being_used():
+    before = psutil.Process().cpu_affinity()
+    check_cpus(before[:1])
+    check_cpus([])
+    assert psutil.Process().cpu_affinity() == before
+    with pytest.raises(ValueError, match=r"CPUs \[0, 4321\] are named .* may not use all of them"):
+        check_cpus([4321, 0])
+    assert psutil.Process().cpu_affinity() == before
+
+
+def test_cpus_of_others_may_be_named():
+    """A sampler which is pinned itself may have workers elsewhere."""
+    before = psutil.Process().cpu_affinity()
+    if len(before) < 2:
+        pytest.skip("there is one CPU only")
+    try:
+        pin_process(before[:1])
+        check_cpus(before[1:2])
+        assert psutil.Process().cpu_affinity() == before[:1]
+    finally:
+        psutil.Process().cpu_affinity(before)
+
+
+def test_without_affinity_there_is_nothing_to_check(monkeypatch):
+    monkeypatch.setattr(launch, "can_be_pinned", lambda: False)
+    check_cpus([4321])
+
+
+def compute_with_two_threads():
+    torch.set_num_threads(2)
+    assert torch.ones(2**20).exp().sum() > 0
+
+
+@pytest.mark.skipif(launch.gnu_openmp() is None, reason="no OpenMP which can end its threads")
+def test_what_forks_after_a_computation_with_threads_can_compute():
+    # OpenMP's record of its threads was inherited, and the process waited for them for ever.
+    supervisor, n_threads = Supervisor("fork"), torch.get_num_threads()
+    try:
+        compute_with_two_threads()
+        process = supervisor.start(compute_with_two_threads, {}, "a helper")
+        process.join(20)
+        assert process.exitcode == 0
+        compute_with_two_threads()
+    finally:
+        torch.set_num_threads(n_threads)
