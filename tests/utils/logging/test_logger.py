@@ -252,7 +252,9 @@ def test_tabular_only(sink, dump, capsys, monkeypatch):
     dump(a=1, b=2)
     assert logger.table_printer.headers
     dump(b=4, c=5)
-    assert capsys.readouterr().out == "a  b\n-  -\n1  2\na  b\n-  -\n   4\n"
+    assert capsys.readouterr().out == (
+        "  a    b\n---  ---\n  1    2\n  a    b\n---  ---\n       4\n"
+    )
     assert sink.lines == []
     assert len(sink.rows) == 2
 
@@ -265,7 +267,7 @@ def test_table_printer_fills_the_terminal_with_the_latest_rows(monkeypatch, caps
     for i in range(4):
         printer.print_tabular([("itr", i)])
     last_screen = capsys.readouterr().out.split("\x1b[2J\x1b[H")[-1]
-    assert last_screen == "itr\n---\n  2\n  3\n"
+    assert last_screen == "  itr\n-----\n    2\n    3\n"
 
 
 # Snapshots.
