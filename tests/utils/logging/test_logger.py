@@ -253,7 +253,7 @@ def test_tabular_only(sink, dump, capsys, monkeypatch):
     assert logger.table_printer.headers
     dump(b=4, c=5)
     assert capsys.readouterr().out == (
-        "  a    b\n---  ---\n  1    2\n  a    b\n---  ---\n       4\n"
+        "  a    b\n---  ---\n  1    2\na      b\n---  ---\n       4\n"
     )
     assert sink.lines == []
     assert len(sink.rows) == 2
