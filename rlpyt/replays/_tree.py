@@ -56,7 +56,7 @@ def _replace(nodes: NDArray, low: int, leaves: IntArray, values: NDArray) -> boo
 def _find(nodes: NDArray, low: int, targets: NDArray, leaves: IntArray, values: NDArray) -> None:
     """Descend from the root to the leaf in whose share of the total each of ``targets`` lies.
 
-    Goes right only where something is, so that rounding cannot lead to a leaf which is zero. One
+    Goes right only where something is, so that rounding cannot lead to a leaf that is zero. One
     level for all targets at a time: their memory accesses overlap. ``targets`` is used up.
     """
     n = len(targets)

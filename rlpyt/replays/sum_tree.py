@@ -60,7 +60,7 @@ class SumTree:
         if not 0 <= input_priority_shift <= off_backward:
             raise ValueError(
                 f"input_priority_shift is {input_priority_shift}: priorities can belong to earlier "
-                f"entries only (0 or more), and come too late for those which can be drawn (at "
+                f"entries only (0 or more), and come too late for those that can be drawn (at "
                 f"most {off_backward}); for sequences give the burn-in steps divided by "
                 "rnn_state_interval"
             )

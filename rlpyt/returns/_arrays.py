@@ -1,4 +1,4 @@
-"""How numpy arrays and torch tensors reach the compiled recursions, and how results come back."""
+"""Conversion of numpy arrays and torch tensors to the rows of compiled recursions, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
     """View a time-major ``array`` [T,...] as numpy [T,N]; a single row if ``shape`` has T = 1.
 
     Args:
-        name: of the argument, for errors.
+        name: argument named in errors.
         array: numpy or torch, on any device.
         shape: expected shape [T,...]; None to accept any with at least one dimension.
 
@@ -43,15 +43,15 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
 
 
 def as_float_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDArray:
-    """Like :func:`as_rows`, integers and booleans turned into float64, float16 into float32."""
+    """Convert like :func:`as_rows`; integers and booleans become float64, float16 float32."""
     rows = as_rows(name, array, shape)
-    if rows.dtype == np.float16:  # Which the compiled loops do not know.
+    if rows.dtype == np.float16:  # Compiled loops do not know it.
         return rows.astype(np.float32)
     return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 
 
 def as_flag_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDArray:
-    """Like :func:`as_rows`, any numeric flag turned into bool."""
+    """Convert like :func:`as_rows`; numeric flags become bool."""
     return as_rows(name, array, shape).astype(np.bool_, copy=False)
 
 
@@ -59,10 +59,10 @@ def like(result: NDArray, shape: tuple[int, ...], example: Any, dest: Array | No
     """Give ``result`` the shape and kind (numpy; torch and device) of ``example``, and its dtype.
 
     Args:
-        result: [T,N], of flags or of numbers; numbers stay float where the example is of integers.
-        shape: to return.
-        example: the argument whose kind the caller expects back.
-        dest: if given, the result is written there and ``dest`` is returned.
+        result: [T,N] flags or numbers; numbers stay float where the example has integers.
+        shape: shape of the returned array.
+        example: argument that has the kind the caller expects back.
+        dest: array to write the result into and return, optional.
     """
     shaped = result.reshape(shape)
     if isinstance(dest, torch.Tensor):

@@ -1,8 +1,8 @@
 """Discounted returns and generalized advantages of a time-major batch.
 
-The time limit (``_tl``) forms differ in one thing: at a step where the episode was cut by its time
-limit, the true successor state is unknown to the batch, so the state's own value stands in for the
-rest of its return, and nothing is learned from that step.
+The time limit (``_tl``) forms differ in one thing: at a step where a time limit truncated the
+episode, the true successor state is unknown to the batch, so the state's own value stands in for
+the rest of its return, and nothing is learned from that step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def discount_return(
     discount: float,
     return_dest: Array | None = None,
 ) -> Any:
-    """Discounted returns, bootstrapped at the end of the batch.
+    """Return the discounted returns, bootstrapped at the end of the batch.
 
         R_t = r_t + discount * (1 - d_t) * R_{t+1},      R_T = V_T
 
@@ -61,7 +61,7 @@ def discount_return(
         reward: [T,B,...] r_t, received for the action at t.
         done: [T,B,...] d_t, nonzero where the episode ends at t.
         bootstrap_value: [B,...] V_T of the observation after the last step; also [1,B,...].
-        discount: per step.
+        discount: discount factor of one step.
         return_dest: [T,B,...] to write into, optional.
 
     Returns:
@@ -88,15 +88,15 @@ def discount_return_tl(
     value: Array,
     return_dest: Array | None = None,
 ) -> Any:
-    """Discounted returns which do not mistake a time limit for a terminal state.
+    """Return discounted returns that do not mistake a time limit for a terminal state.
 
-    As :func:`discount_return`, except that R_t = V_t where the episode was cut by its time limit.
+    Differs from :func:`discount_return` in that R_t = V_t where a time limit truncated the episode.
 
     Args:
         reward: [T,B,...] r_t.
         done: [T,B,...] d_t.
         bootstrap_value: [B,...] V_T; also [1,B,...].
-        discount: per step.
+        discount: discount factor of one step.
         timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
         value: [T,B,...] V_t.
         return_dest: [T,B,...] to write into, optional.
@@ -126,7 +126,7 @@ def generalized_advantage_estimation(
     advantage_dest: Array | None = None,
     return_dest: Array | None = None,
 ) -> tuple[Any, Any]:
-    """Advantages and returns of a time-major batch.
+    """Return generalized advantages and returns of a time-major batch.
 
         delta_t  = r_t + discount * (1 - d_t) * V_{t+1} - V_t
         A_t      = delta_t + discount * gae_lambda * (1 - d_t) * A_{t+1}
@@ -134,11 +134,11 @@ def generalized_advantage_estimation(
 
     Args:
         reward: [T,B,...] r_t, received for the action at t.
-        value: [T,B,...] V_t, by the network which acted.
+        value: [T,B,...] V_t, by the network that acted.
         done: [T,B,...] d_t, nonzero where the episode ends at t; a time limit counts as an end.
         bootstrap_value: [B,...] V_T of the observation after the last step; also [1,B,...].
-        discount: per step.
-        gae_lambda: 0 for one-step advantages, 1 for discounted returns minus values.
+        discount: discount factor of one step.
+        gae_lambda: weight; 0 for one-step advantages, 1 for discounted returns minus values.
         advantage_dest: [T,B,...] to write into, optional.
         return_dest: [T,B,...] to write into, optional.
 
@@ -175,18 +175,18 @@ def generalized_advantage_estimation_tl(
     advantage_dest: Array | None = None,
     return_dest: Array | None = None,
 ) -> tuple[Any, Any]:
-    """Generalized advantages which do not mistake a time limit for a terminal state.
+    """Return generalized advantages that do not mistake a time limit for a terminal state.
 
-    As :func:`generalized_advantage_estimation`, except that delta_t = 0 (so return_t = V_t) where
-    the episode was cut by its time limit.
+    Differs from :func:`generalized_advantage_estimation` in that delta_t = 0 (so return_t = V_t)
+    where a time limit truncated the episode.
 
     Args:
         reward: [T,B,...] r_t.
         value: [T,B,...] V_t.
         done: [T,B,...] d_t.
         bootstrap_value: [B,...] V_T; also [1,B,...].
-        discount: per step.
-        gae_lambda: in [0, 1].
+        discount: discount factor of one step.
+        gae_lambda: weight in [0, 1].
         timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
         advantage_dest: [T,B,...] to write into, optional.
         return_dest: [T,B,...] to write into, optional.

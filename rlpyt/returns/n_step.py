@@ -1,4 +1,4 @@
-"""n-step returns for replay, and what ended them."""
+"""n-step returns for replay, and the time limits that ended them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlpyt.utils.types import Array, NDArray
 def _n_step(
     reward: NDArray, done: NDArray, n_step: int, discount: float, return_: NDArray, done_n: NDArray
 ) -> None:
-    """Fill ``return_`` and ``done_n`` [T',N]; windows which pass the end are shorter."""
+    """Fill ``return_`` and ``done_n`` [T',N]; windows that pass the end are shorter."""
     T, N = reward.shape
     for t in range(return_.shape[0]):
         end = min(t + n_step, T)
@@ -64,7 +64,7 @@ def discount_return_n_step(
     done_n_dest: Array | None = None,
     do_truncated: bool = False,
 ) -> tuple[Any, Any]:
-    """Sums of the next n rewards, stopped at the end of the episode, without bootstrap.
+    """Return the sums of the next n rewards, stopped at the end of the episode, no bootstrap.
 
         R_t      = sum_{k<n} discount^k * r_{t+k} * prod_{j<k} (1 - d_{t+j})
         done_n_t = any of d_t, ..., d_{t+n-1}
@@ -72,11 +72,11 @@ def discount_return_n_step(
     Args:
         reward: [T,B,...] r_t.
         done: [T,B,...] d_t.
-        n_step: n, at least 1 and at most T.
-        discount: per step.
+        n_step: number n of rewards, from 1 to T.
+        discount: discount factor of one step.
         return_dest: [T',B,...] to write into, optional.
         done_n_dest: [T',B,...] to write into, optional.
-        do_truncated: also return the shorter sums at the end, where fewer than n steps remain.
+        do_truncated: return the shorter sums at the end too, where fewer than n steps remain.
 
     Returns:
         The pair R [T',B,...] and done_n [T',B,...] (dtype of ``done``), where T' = T - n + 1, or T
@@ -105,14 +105,14 @@ def discount_return_n_step(
 def timeout_n_step(
     done: Array, timeout: Array, n_step: int, timeout_n_dest: Array | None = None
 ) -> Any:
-    """Whether an n-step return was cut by a time limit rather than by a terminal state.
+    """Return whether an n-step return ended by a time limit rather than a terminal state.
 
         timeout_n_t = timeout at the first i in [t, t+n-1] with d_i, or False if there is none
 
     Args:
         done: [T,B,...] d_t.
         timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
-        n_step: n, at least 1 and at most T.
+        n_step: number n of steps, from 1 to T.
         timeout_n_dest: [T-n+1,B,...] to write into, optional.
 
     Returns:

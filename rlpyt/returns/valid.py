@@ -1,4 +1,4 @@
-"""Which steps of a batch still belong to the episode it started with."""
+"""Mask of the steps that belong to the episode a batch started with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlpyt.utils.types import Array
 
 
 def valid_from_done(done: Array) -> Any:
-    """Mask of the steps up to and including the first done along time.
+    """Return the mask of the steps up to and including the first done along time.
 
         valid_0 = 1,      valid_t = 1 - min(1, sum_{j<t} d_j)
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from rlpyt.core.records import AgentInputs, TrajInfo
-from rlpyt.samplers._batch_writer import BatchRows, leaves, plain, rows_of
+from rlpyt.samplers._batch_writer import BatchRows, plain, rows_of
 from rlpyt.samplers.buffer import null_inputs
-from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import buffer_from_example, leaves, numpify_buffer, torchify_buffer
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.types import BoolArray, Nested
 

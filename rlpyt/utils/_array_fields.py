@@ -1,4 +1,4 @@
-"""The meaning of square brackets on a record, and the classes which have it.
+"""Square brackets on records: the methods of namedarraytuples, and the making of their classes.
 
 Everything here is public through :mod:`rlpyt.utils.collections`.
 """
@@ -20,7 +20,7 @@ _make_namedtuple: Callable[..., Any] = namedtuple  # Its names are not literals,
 
 
 class ArrayFields(tuple[Any, ...]):
-    """The methods which every kind of namedarraytuple has."""
+    """Methods of every kind of namedarraytuple."""
 
     __slots__ = ()
     _fields: tuple[str, ...]
@@ -30,7 +30,7 @@ class ArrayFields(tuple[Any, ...]):
     # found afterwards, from where the iterator stopped.
 
     def __getitem__(self, loc: Any) -> Any:
-        """A record of the same type with ``field[loc]`` for every field that is not None."""
+        """Return a record of the same type with ``field[loc]`` for every field that is not None."""
         fields = iter(self)
         try:
             return self._rebuild([None if field is None else field[loc] for field in fields])
@@ -67,7 +67,7 @@ class ArrayFields(tuple[Any, ...]):
         return key in self._fields
 
     def get(self, index: SupportsIndex) -> Any:
-        """The ``index``-th field, as square brackets give it for a plain tuple."""
+        """Return the ``index``-th field, as square brackets do for a plain tuple."""
         return tuple.__getitem__(self, index)
 
     def items(self) -> Iterator[tuple[str, Any]]:
@@ -76,7 +76,7 @@ class ArrayFields(tuple[Any, ...]):
 
 
 def _write_none(field: Any, loc: Any) -> None:
-    """None fits into a record without arrays, and nowhere else: numpy would write NaN."""
+    """Write None into a record without arrays; into an array numpy would write NaN."""
     if not hasattr(field, "_fields"):
         raise TypeError("None cannot be written into an array")
     field[loc] = None
@@ -154,16 +154,16 @@ _MEMBERS = {
 
 
 def namedtuple_class(typename: str, field_names: str | Iterable[str], module: str) -> Any:
-    """A new class by ``collections.namedtuple`` which says that it is from ``module``."""
+    """Make a class by ``collections.namedtuple`` with ``module`` as its module."""
     return _make_namedtuple(typename, field_names, module=module)
 
 
 def array_class(typename: str, qualname: str, base: Any) -> Any:
-    """A new namedarraytuple class over the namedtuple class ``base``."""
+    """Make a namedarraytuple class over the namedtuple class ``base``."""
     if any(name in RESERVED_NAMES for name in base._fields):
         raise ValueError(
             f"field_names of {typename} are {base._fields}: rename those in {RESERVED_NAMES}, "
-            "which are methods of every namedarraytuple"
+            "methods of every namedarraytuple"
         )
     place = {"__module__": base.__module__, "__qualname__": qualname, "__doc__": base.__doc__}
     cls: Any = type(typename, (base,), {**_MEMBERS, **place})
@@ -172,7 +172,7 @@ def array_class(typename: str, qualname: str, base: Any) -> Any:
 
 
 def record_class(name: str, fields: str | Iterable[str]) -> type[Any]:
-    """The namedarraytuple class with this name and these fields: the same one for every call.
+    """Return the namedarraytuple class of this name and these fields, one for all calls.
 
     Args:
         name: Name of the class.

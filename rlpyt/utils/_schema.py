@@ -1,4 +1,6 @@
-"""Records without a class per type: the type is an object, which pickles like any other.
+"""Schema-style records, kept for programs written against rlpyt 0.1.2: the library makes none.
+
+A record's type is an object instead of a class, and pickles like any other.
 
 Everything here is public through :mod:`rlpyt.utils.collections`.
 """
@@ -16,17 +18,17 @@ _TUPLE_METHODS = ("index", "count")
 
 
 def tuple_itemgetter(i: int) -> Callable[[tuple[Any, ...]], Any]:
-    """A function which returns the raw ``i``-th element, whatever square brackets mean."""
+    """Return a function for the raw ``i``-th element, whatever square brackets mean."""
     return lambda record: tuple.__getitem__(record, i)
 
 
 class NamedTuple(tuple[Any, ...]):
-    """A named tuple which carries its type name and field names itself.
+    """A named tuple that carries its type name and field names itself.
 
     Args:
         typename: Name of the type.
         fields: Names of the fields.
-        values: As many values as fields.
+        values: Values, one for each field.
 
     Raises:
         ValueError: If the numbers of fields and values differ.
@@ -82,7 +84,7 @@ class NamedArrayTuple(ArrayFields, NamedTuple):
 
 
 class NamedTupleSchema:
-    """A callable which makes :class:`NamedTuple` records: what a class is for ``namedtuple``.
+    """Maker of :class:`NamedTuple` records, as a class made by ``namedtuple`` is of its own.
 
     Args:
         typename: Name of the type.
@@ -131,7 +133,7 @@ class NamedTupleSchema:
 
 
 class NamedArrayTupleSchema(NamedTupleSchema):
-    """A callable which makes :class:`NamedArrayTuple` records; forbids the fields get and items."""
+    """Maker of :class:`NamedArrayTuple` records; forbids the fields get and items."""
 
     _instance_cls = NamedArrayTuple
     _forbidden = (*_TUPLE_METHODS, *RESERVED_NAMES)

@@ -1,4 +1,7 @@
-"""Numpy: selection, one-hot vectors, masked means, leading dimensions."""
+"""Kept for programs written against rlpyt 0.1.2; nothing here uses it.
+
+Selection, one-hot vectors, masked means and leading dimensions of numpy arrays.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,12 @@ def select_at_indexes(indexes: Any, array: NDArray) -> NDArray:
 
 
 def to_onehot(indexes: Any, dim: int, dtype: Any = None) -> NDArray:
-    """One-hot vectors.
+    """Return one-hot vectors.
 
     Args:
         indexes: [...] integers from 0 to dim - 1.
         dim: Length of the vectors.
-        dtype: Of the result; by default that of ``indexes``.
+        dtype: Type of the result; by default that of ``indexes``.
 
     Returns:
         [..., dim]
@@ -51,12 +54,12 @@ def to_onehot(indexes: Any, dim: int, dtype: Any = None) -> NDArray:
 
 
 def from_onehot(onehot: NDArray, dtype: Any = None) -> NDArray:
-    """The indexes [...] of one-hot vectors [..., dim], in ``dtype`` or numpy's index type."""
+    """Return the indexes [...] of vectors [..., dim], in ``dtype`` or numpy's index type."""
     return np.asarray(np.argmax(onehot, axis=-1), dtype=dtype)
 
 
 def valid_mean(array: NDArray, valid: NDArray | None = None, axis: Any = None) -> Any:
-    """Mean over the entries that count.
+    """Return the mean over the entries that count.
 
         sum(array * valid) / sum(valid)
 

@@ -55,7 +55,7 @@ def map_buffer(fn: Callable[[Any], Any], buffer: Nested) -> Nested:
 
 
 def leaves(buffer: Nested) -> list[Any]:
-    """Return the arrays, tensors and numbers of ``buffer`` in order, without those being None."""
+    """Return the arrays, tensors and numbers of ``buffer`` in order, leaving out None."""
     if not isinstance(buffer, tuple):
         return [] if buffer is None else [buffer]
     found: list[Any] = []
@@ -102,7 +102,7 @@ def buffer_from_example(
     Args:
         example: One array, scalar, None, or a nested named tuple of them.
         leading_dims: Dimensions in front of those of every array, e.g. (T, B).
-        share_memory: Make arrays which child processes share.
+        share_memory: Make arrays that child processes share.
         use_NatSchema: Whether records of the buffer are schema-style; by default as the example.
 
     Returns:
@@ -137,7 +137,7 @@ def build_array(
     Args:
         example: Array, tensor, number, or a sequence that numpy makes an array of.
         leading_dims: Dimensions in front.
-        share_memory: Make an array which child processes share.
+        share_memory: Make an array that child processes share.
 
     Raises:
         TypeError: If the example is no number, or no array of numbers or booleans.
@@ -198,7 +198,7 @@ def buffer_func(buffer_: Nested, func: Callable[..., Any], *args: Any, **kwargs:
 
 
 def get_leading_dims(buffer_: Nested, n_dim: int = 1) -> tuple[int, ...] | None:
-    """The first ``n_dim`` dimensions, which all arrays must have in common; None without arrays.
+    """Return the first ``n_dim`` dimensions, common to all arrays; None without arrays.
 
     Raises:
         ValueError: If arrays differ.

@@ -1,13 +1,13 @@
-"""Records of arrays: named tuples which are indexed, and written to, all fields at once.
+"""Records of arrays: named tuples that are indexed, and written to, all fields at once.
 
 A namedarraytuple is a ``namedtuple`` whose square brackets reach into its fields, so that
 ``dest[t] = src`` copies one time step of any nested structure, and ``x[:, 0]`` is the first
-environment of every array. A field which is None is a hole, and is skipped. Records come from
+environment of every array. A field that is None is a hole, and is skipped. Records come from
 
 * :func:`namedarraytuple`, a factory with the interface of ``collections.namedtuple``;
-* :func:`record`, a decorator for ``typing.NamedTuple`` classes, which declare fields with types;
-* :func:`record_class`, which returns the same class whenever name and fields are the same;
-* :class:`NamedArrayTupleSchema`, which is no class but an object that makes records.
+* :func:`record`, a decorator for ``typing.NamedTuple`` classes, that declare fields with types;
+* :func:`record_class`, one class for every call with equal name and fields;
+* :class:`NamedArrayTupleSchema`, an object instead of a class that makes records.
 
 All of them have the same methods, assign to each other when their field names agree, and pickle
 from anywhere.
@@ -69,7 +69,7 @@ def namedarraytuple(
         typename: Name of the class.
         field_names: Names of the fields, as ``collections.namedtuple`` takes them; not "get" or
             "items".
-        return_namedtuple_cls: Also return the namedtuple class that the new class is built on.
+        return_namedtuple_cls: Return the namedtuple class that the new class is built on, too.
         classname_suffix: Name the class ``<typename>_nat`` and its namedtuple ``<typename>_nt``.
 
     Returns:
@@ -118,7 +118,7 @@ def is_namedarraytuple(obj: Any) -> bool:
 
 
 def namedarraytuple_like(namedtuple_or_class: Any, classname_suffix: bool = False) -> type[Any]:
-    """The namedarraytuple class with the name and the fields of a named tuple of any form.
+    """Return the namedarraytuple class with name and fields of a named tuple of any form.
 
     Args:
         namedtuple_or_class: A namedtuple, namedarraytuple or schema-style record, or the class or
@@ -138,10 +138,11 @@ def namedarraytuple_like(namedtuple_or_class: Any, classname_suffix: bool = Fals
 
 
 def NamedArrayTupleSchema_like(example: Any) -> NamedArrayTupleSchema:
-    """The :class:`NamedArrayTupleSchema` with the name and the fields of any named tuple.
+    """Return the :class:`NamedArrayTupleSchema` with name and fields of any named tuple.
 
     Args:
-        example: As for :func:`namedarraytuple_like`; a schema of this type is returned itself.
+        example: Named tuple of any form, or its class or schema; a schema of this type is
+            returned itself.
 
     Raises:
         TypeError: If it is no form of named tuple.
@@ -175,7 +176,7 @@ class AttrDict(dict[str, Any]):
         raise AttributeError(f"{type(self).__name__} has no attribute or key {name!r}")
 
     def copy(self) -> AttrDict:
-        """A copy in which values that are AttrDicts are copied too, and all others are shared."""
+        """Return a copy; values that are AttrDicts are copied too, all others are shared."""
         new = type(self).__new__(type(self))
         for key, value in self.items():
             new[key] = value.copy() if isinstance(value, AttrDict) else value

@@ -1,4 +1,7 @@
-"""Small helpers for minibatches and for memory of either library."""
+"""Kept for programs written against rlpyt 0.1.2; nothing here uses it.
+
+Minibatches, arrays of either library, and sequences out of a ring buffer.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) ->
         return array_or_tensor[at]
     if not array_or_tensor.flags.c_contiguous:
         return array_or_tensor[rows, columns]
-    # The same by one index per entry, which numpy copies in two thirds of the time.
+    # One index per entry: numpy copies in two thirds of the time.
     flat = array_or_tensor.reshape((ring_T * ring_B,) + array_or_tensor.shape[2:])
     return flat.take(rows * ring_B + columns, axis=0)
 

@@ -33,12 +33,12 @@ def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
 
 
 def to_onehot(indexes: torch.Tensor, num: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """One-hot vectors, on the device of ``indexes``.
+    """Return one-hot vectors, on the device of ``indexes``.
 
     Args:
         indexes: [...] integers from 0 to num - 1.
         num: Length of the vectors.
-        dtype: Of the result; by default that of ``indexes``.
+        dtype: Type of the result; by default that of ``indexes``.
 
     Returns:
         [..., num]
@@ -52,7 +52,7 @@ def to_onehot(indexes: torch.Tensor, num: int, dtype: torch.dtype | None = None)
 def from_onehot(
     onehot: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    """The indexes of the ones along ``dim``, in ``dtype`` or int64."""
+    """Return the indexes of the ones along ``dim``, in ``dtype`` or int64."""
     indexes = torch.argmax(onehot, dim=dim)
     return indexes if dtype is None else indexes.to(dtype)
 
@@ -62,7 +62,7 @@ def valid_mean(
     valid: torch.Tensor | None = None,
     dim: int | tuple[int, ...] | None = None,
 ) -> torch.Tensor:
-    """Mean over the entries that count.
+    """Return the mean over the entries that count.
 
         sum(tensor * valid) / sum(valid)
 

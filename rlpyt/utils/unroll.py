@@ -1,4 +1,4 @@
-"""Recurrent networks over sequences in which episodes end."""
+"""Recurrent networks over sequences in which episodes end; which methods take ``reset``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlpyt.utils.types import Nested
 
 
 def takes(instance: Any, method: str, name: str) -> bool:
-    """Whether ``method`` of ``instance`` takes an argument ``name``.
+    """Return whether ``method`` of ``instance`` takes an argument ``name``.
 
     A method with ``**kwargs`` is taken to hand them on to that of the next base class.
     """
@@ -43,8 +43,8 @@ def unroll(
 ) -> tuple[torch.Tensor, Nested]:
     """Run a recurrent network whose state is zero before some of the steps.
 
-    A network which does not take ``reset`` runs in pieces, from one time to the next at which any
-    state is zeroed.
+    A network that does not take ``reset`` runs in pieces, each from one step at
+    which a state is zeroed to the next.
 
     Args:
         network: called with ``inputs``, the state, and ``reset=`` if it takes that; returns outputs
