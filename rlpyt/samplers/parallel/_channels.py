@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -95,22 +96,50 @@ class TrajInfoQueue(CountedQueue):
 
 
 class StateExchange:
-    """Pipes through which the state of each worker goes to the sampler and back."""
+    """Exchange of the states of workers, as a task between batches.
+
+    Attributes:
+        worker_ends: pipe of each worker, through which its state goes to the sampler and back.
+        sizes: number of training and of evaluation environments of each worker.
+    """
 
     def __init__(self, supervisor: Supervisor, n_workers: int) -> None:
         self._supervisor = supervisor
         pipes = [supervisor.context.Pipe() for _ in range(n_workers)]
         self._ends = [here for here, _ in pipes]
         self.worker_ends = [there for _, there in pipes]
+        self.sizes: list[tuple[int, int]] = []
 
-    def collect(self) -> list[Any]:
-        """Receive the state of every worker."""
-        return [self._supervisor.call(end.recv) for end in self._ends]
+    def collect(self, ctrl: Any) -> list[Any]:
+        """Return the state of every worker."""
+        with self._task(ctrl, GIVE_STATE):
+            return [self._supervisor.call(end.recv) for end in self._ends]
 
-    def distribute(self, states: Iterable[Any]) -> None:
-        """Send every worker its state."""
-        for end, state in zip(self._ends, states):
-            self._supervisor.call(partial(end.send, state))
+    def distribute(self, ctrl: Any, states: Sequence[Any]) -> None:
+        """Send every worker its state.
+
+        Raises:
+            ValueError: if the states belong to other numbers of workers or environments.
+        """
+        saved = [(len(state["envs"]), len(state["eval_envs"])) for state in states]
+        if saved != self.sizes:
+            raise ValueError(
+                f"the saved sampler had workers of {saved} environments (training, evaluation), "
+                f"this one has {self.sizes}: resume with the same sampler, sizes and number of "
+                "workers"
+            )
+        with self._task(ctrl, TAKE_STATE):
+            for end, state in zip(self._ends, states):
+                self._supervisor.call(partial(end.send, state))
+
+    @contextmanager
+    def _task(self, ctrl: Any, task: int) -> Iterator[None]:
+        with self._supervisor.task():
+            ctrl.state_task.value = task
+            ctrl.barrier_in.wait()
+            yield
+            ctrl.barrier_out.wait()
+            ctrl.state_task.value = NOTHING
 
 
 def stop_at_limit(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._channels import (
-    GIVE_STATE,
-    NOTHING,
-    TAKE_STATE,
     StateExchange,
     TrajInfoQueue,
     make_control,
@@ -43,10 +40,9 @@ class ParallelSamplerBase(BaseSampler):
     """Spreads the environments over worker processes, which write into shared batches.
 
     For the same seed and an agent that acts deterministically, batches do not depend on the number
-    of workers.
+    of workers. Further arguments are those of :class:`~rlpyt.samplers.base.BaseSampler`.
 
     Args:
-        *args: arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
         start_method: start method of processes: "fork", "forkserver" or "spawn". None for the
             environment variable ``RLPYT_START_METHOD``, or else "fork" on Linux and "spawn"
             elsewhere.
@@ -56,7 +52,6 @@ class ParallelSamplerBase(BaseSampler):
         example_subprocess: whether to make the example step, which shows what the buffers hold, in
             a temporary process; None to do so where processes fork, since a fork may inherit broken
             locks from the thread pools that a step starts.
-        **kwargs: keyword arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
 
     Attributes:
         n_worker: number of worker processes.
@@ -95,7 +90,6 @@ class ParallelSamplerBase(BaseSampler):
     _traj_info_kwargs: dict[str, Any] = {}
     _heartbeats: list[Heartbeat]
     _states: StateExchange
-    _workers_kwargs: list[dict[str, Any]]
 
     def __init__(
         self,
@@ -184,7 +178,6 @@ class ParallelSamplerBase(BaseSampler):
         workers_kwargs: list[dict[str, Any]],
         worker_process: Callable[..., Any] | None = None,
     ) -> None:
-        self._workers_kwargs = workers_kwargs
         self.workers = []
         for worker_kwargs in workers_kwargs:
             rank, ranks = worker_kwargs["rank"], worker_kwargs["env_ranks"]
@@ -308,6 +301,7 @@ class ParallelSamplerBase(BaseSampler):
                 eval_spec, n_before = self.eval_specs[spec.rank], self.rank * self.eval_n_envs
                 worker_kwargs.update(share_of_evaluation(eval_spec, self._first, n_before, quota))
             workers_kwargs.append(worker_kwargs)
+        self._states.sizes = [(w["n_envs"], w["n_eval_envs"]) for w in workers_kwargs]
         return workers_kwargs
 
     # --- Work -------------------------------------------------------------------------------------
@@ -407,7 +401,8 @@ class ParallelSamplerBase(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every worker, fetched from there."""
-        return {"workers": self._exchange_state(GIVE_STATE)}
+        self._check_started()
+        return {"workers": self._states.collect(self.ctrl)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``; the sampler must be initialized with as many workers.
@@ -415,22 +410,5 @@ class ParallelSamplerBase(BaseSampler):
         Raises:
             ValueError: if ``state`` belongs to another kind of sampler, or to other numbers.
         """
-        saved = [(len(w["envs"]), len(w["eval_envs"])) for w in state.get("workers", ())]
-        own = [(kwargs["n_envs"], kwargs["n_eval_envs"]) for kwargs in self._workers_kwargs]
-        if saved != own:
-            raise ValueError(
-                f"the saved sampler had workers of {saved} environments (training, evaluation), "
-                f"this one has {own}: resume with the same sampler, sizes and number of workers"
-            )
-        self._exchange_state(TAKE_STATE, state["workers"])
-
-    def _exchange_state(self, task: int, states: Iterable[Any] = ()) -> list[Any]:
         self._check_started()
-        with self._supervisor.task():
-            self.ctrl.state_task.value = task
-            self.ctrl.barrier_in.wait()
-            self._states.distribute(states)
-            collected = self._states.collect() if task == GIVE_STATE else []
-            self.ctrl.barrier_out.wait()
-            self.ctrl.state_task.value = NOTHING
-        return collected
+        self._states.distribute(self.ctrl, state.get("workers", ()))
