@@ -16,11 +16,6 @@ from rlpyt.utils.types import Nested
 from rlpyt.utils.unroll import takes
 
 
-def is_anywhere(mask: torch.Tensor) -> bool:
-    """Return whether any entry of ``mask`` is nonzero."""
-    return bool(mask.cpu().numpy().any())
-
-
 def indexes_of(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return the indexes [n] of the nonzero entries of ``mask``, for each of its dimensions."""
     return tuple(torch.from_numpy(indexes) for indexes in np.nonzero(mask.cpu().numpy()))
@@ -43,7 +38,7 @@ def inputs_when_acting(agent: Any, samples: Nested) -> Nested:
     began, the agent saw the null action and a reward of 0 instead.
     """
     prev_action, prev_reward = samples.agent.prev_action, samples.env.prev_reward
-    if is_anywhere(samples.env.done[:-1]):
+    if samples.env.done[:-1].cpu().numpy().any():
         starts = episode_starts(samples)
         null_action = torchify_buffer(agent.env_spaces.action.null_value())
         prev_action = _replaced(prev_action, starts, null_action)

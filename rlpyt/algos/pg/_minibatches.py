@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import torch.distributed
 
-from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import NDArray, Nested
 
 MIN_STD = 1e-6  # Keeps quotients finite where all entries are equal.
@@ -116,28 +115,29 @@ def normalize(
     return (x - mean) / std.clamp(min=MIN_STD)
 
 
-def explained_variance(
-    value: torch.Tensor, return_: torch.Tensor, valid: torch.Tensor | None
-) -> torch.Tensor:
-    """Return the share of the returns' variance that the values explain, in this process.
+def value_statistics(
+    agent_info: Nested, return_: torch.Tensor, valid: torch.Tensor | None
+) -> dict[str, torch.Tensor]:
+    """Return the share of the returns' variance that the recorded values explain.
 
-        1 - Var(R - V) / Var(R)
+        explainedVariance = 1 - Var(R - V) / Var(R)
+
+    At most 1; 0 for constant values, not finite for constant returns; of this process alone.
 
     Args:
-        value: [...] V, predicted before training.
+        agent_info: [...] record; without a field ``value`` of the returns' shape nothing is known.
         return_: [...] R.
         valid: [...] nonzero where the entry counts; None: all count.
-
-    Returns:
-        At most 1; 0 for constant values, NaN for constant returns.
     """
+    value: Any = getattr(agent_info, "value", None)
+    if not isinstance(value, torch.Tensor) or value.shape != getattr(return_, "shape", None):
+        return {}
     error = return_ - value
     if valid is None:
-        return 1 - error.var(correction=0) / return_.var(correction=0)
-    counts, n = valid > 0, (valid > 0).sum()
-    error_mean, return_mean = _sum_where(error, counts) / n, _sum_where(return_, counts) / n
-    unexplained = _sum_where((error - error_mean) ** 2, counts)
-    return 1 - unexplained / _sum_where((return_ - return_mean) ** 2, counts)
+        return {"explainedVariance": 1 - error.var(correction=0) / return_.var(correction=0)}
+    unexplained = _mean_where((error - _mean_where(error, valid)) ** 2, valid)
+    variance = _mean_where((return_ - _mean_where(return_, valid)) ** 2, valid)
+    return {"explainedVariance": 1 - unexplained / variance}
 
 
 def ratio_statistics(
@@ -160,8 +160,8 @@ def ratio_statistics(
     masks = [valid.reshape(-1) for _, valid in ratios if valid is not None]
     valid = torch.cat(masks) if masks else None
     return {
-        "approxKL": valid_mean(excess - excess.log1p(), valid),
-        "clipFraction": valid_mean((excess.abs() > ratio_clip).to(excess), valid),
+        "approxKL": _mean_where(excess - excess.log1p(), valid),
+        "clipFraction": _mean_where((excess.abs() > ratio_clip).to(excess), valid),
     }
 
 
@@ -220,6 +220,10 @@ class RunningStd:
 
 def _sum_where(x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     return x.sum() if mask is None else torch.where(mask, x, 0).sum()
+
+
+def _mean_where(x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    return x.mean() if valid is None else _sum_where(x, valid > 0) / (valid > 0).sum()
 
 
 def _sum_over_processes(

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
-from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
+from rlpyt.algos.pg._episode_ends import inputs_when_acting
+from rlpyt.algos.pg._minibatches import value_statistics
 from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import valid_mean
@@ -91,14 +92,16 @@ class A2C(PolicyGradientAlgo):
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
         """
-        samples = self.with_resets(samples)
+        if self.agent.recurrent:
+            samples = self.with_resets(samples)
         return_, advantage, valid = self.process_returns(samples)
         agent_info = samples.agent.agent_info
         init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
         agent_inputs = inputs_when_acting(self.agent, samples)
-        dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, resets(samples))
+        reset = getattr(samples.env, "reset", None)
+        dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
         logli = self.agent.distribution.log_likelihood(samples.agent.action, dist_info)
         pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)
         value_loss = valid_mean(squared_value_loss(value, return_), valid)
-        self._diagnose_values(samples, return_, valid)
+        self.diagnostics.update(value_statistics(agent_info, return_, valid))
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)

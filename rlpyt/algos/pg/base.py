@@ -12,13 +12,12 @@ from rlpyt.algos._settings import check_fraction, check_positive
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.pg._episode_ends import (
     indexes_of,
-    is_anywhere,
     resets,
     to_model_state,
     values_at_truncation,
     with_resets,
 )
-from rlpyt.algos.pg._minibatches import RunningStd, explained_variance, normalize
+from rlpyt.algos.pg._minibatches import RunningStd, normalize
 from rlpyt.core.records import BatchSpec
 from rlpyt.returns.advantages import (
     discount_return,
@@ -212,8 +211,8 @@ class PolicyGradientAlgo(RlAlgorithm):
                     self.agent, samples, timeout, all_processes=self.world_size > 1
                 )
                 reward, timeout = reward + self.discount * unit * last_value, None
-            elif not self._told_of_stand_in:
-                self._tell_of_stand_in(timeout)
+            elif not self._told_of_stand_in and timeout.cpu().numpy().any():
+                self._tell_of_stand_in()
         else:
             timeout = None
         if self.gae_lambda == 1:  # Without the rounding of sums of differences.
@@ -230,23 +229,14 @@ class PolicyGradientAlgo(RlAlgorithm):
             advantage, return_ = generalized_advantage_estimation_tl(*inputs, timeout)
         return return_, advantage
 
-    def _tell_of_stand_in(self, timeout: torch.Tensor) -> None:
-        if is_anywhere(timeout):
-            self._told_of_stand_in = True
-            logger.log(
-                "A time limit truncates episodes: the value of the state before stands in for the "
-                "rest of their return. Give the sampler record_next_observation=True to use that "
-                "of the true last observation, or the algorithm bootstrap_timelimit=False to take "
-                "time limits for ends."
-            )
-
-    def _diagnose_values(
-        self, samples: Nested, return_: torch.Tensor, valid: torch.Tensor | None
-    ) -> None:
-        """Log how well the recorded values predicted the returns [T,B]."""
-        value: Any = getattr(samples.agent.agent_info, "value", None)
-        if isinstance(value, torch.Tensor) and value.shape == getattr(return_, "shape", None):
-            self.diagnostics["explainedVariance"] = explained_variance(value, return_, valid)
+    def _tell_of_stand_in(self) -> None:
+        self._told_of_stand_in = True
+        logger.log(
+            "A time limit truncates episodes: the value of the state before stands in for the rest "
+            "of their return. Give the sampler record_next_observation=True to use that of the "
+            "true last observation, or the algorithm bootstrap_timelimit=False to take time limits "
+            "for ends."
+        )
 
     # --- One update --------------------------------------------------------------------------
 
@@ -337,12 +327,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         for group in self.optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         self.lr_scheduler = self._linear_decay = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, self._remaining, last_epoch=itr - 1
+            self.optimizer, lambda i: max(0.0, (self.n_itr - i) / self.n_itr), last_epoch=itr - 1
         )
-
-    def _remaining(self, itr: int) -> float:
-        """Return the share of the run that remains at iteration ``itr``."""
-        return max(0.0, (self.n_itr - itr) / self.n_itr)
 
     def update_itr_hyperparams(self, itr: int) -> None:
         """Advance the schedule to the iteration after ``itr``."""

@@ -13,7 +13,12 @@ import torch
 from rlpyt.algos._settings import check_at_least_one, check_positive
 from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
-from rlpyt.algos.pg._minibatches import iterate_parts, ratio_statistics, shuffled_parts
+from rlpyt.algos.pg._minibatches import (
+    iterate_parts,
+    ratio_statistics,
+    shuffled_parts,
+    value_statistics,
+)
 from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.core.records import (
     AgentInputs as AgentInputs,
@@ -201,11 +206,14 @@ class PPO(PolicyGradientAlgo):
             ``LossInputs`` [B',...] (for recurrent agents [T,B',...]), and the recorded state
             [B',N,H] before the first step, or None.
         """
-        if takes(self, "loss", "reset"):
+        is_recurrent, (T, B) = self.agent.recurrent, self.batch_spec
+        if is_recurrent and takes(self, "loss", "reset"):
             samples = self.with_resets(samples)
-        agent_info, reset, unit = samples.agent.agent_info, resets(samples), self._return_std.std
+        agent_info, reset = samples.agent.agent_info, getattr(samples.env, "reset", None)
+        unit = self._return_std.std if self.recompute_returns else None
         loss_inputs = self.loss_input_from_samples(samples)
-        self._diagnose_values(samples, loss_inputs.return_, loss_inputs.valid)
+        valid = loss_inputs.valid
+        self.diagnostics.update(value_statistics(agent_info, loss_inputs.return_, valid))
         options = {}
         if self.value_clip is not None:
             options["old_value"] = agent_info.value
@@ -214,14 +222,14 @@ class PPO(PolicyGradientAlgo):
         if options:
             LossInputsCls = extended(type(loss_inputs), tuple(options))
             loss_inputs = LossInputsCls(*loss_inputs, *options.values())
-        rows = np.arange(self.batch_spec.B if self.agent.recurrent else self.batch_spec.size)
-        if loss_inputs.valid is not None and not self.agent.recurrent:
-            rows = rows[loss_inputs.valid.cpu().numpy().reshape(-1) > 0]
+        rows = np.arange(B if is_recurrent else T * B)
+        if valid is not None and not is_recurrent:
+            rows = rows[valid.cpu().numpy().reshape(-1) > 0]
         for epoch in range(self.epochs):
             if epoch and self.recompute_returns:
                 loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
-            if self.agent.recurrent:
+            if is_recurrent:
                 states = iterate_parts(agent_info.prev_rnn_state[0], order, sizes)
                 yield from zip(iterate_parts(loss_inputs, order, sizes, dim=1), states)
             else:
@@ -273,7 +281,7 @@ class PPO(PolicyGradientAlgo):
     # --- One update --------------------------------------------------------------------------
 
     def _get_loss_values(self, *inputs: Nested, **options: Nested) -> dict[str, Any]:
-        if not takes(self, "loss", "loss_inputs"):
+        if type(self).loss is not PPO.loss and not takes(self, "loss", "loss_inputs"):
             inputs, options = as_arguments(*inputs)  # type: ignore[assignment]
         return super()._get_loss_values(*inputs, **options)
 
@@ -332,7 +340,7 @@ class PPO(PolicyGradientAlgo):
 
     def _set_ratio_clip(self, itr: int) -> None:
         self._schedule_itr = itr
-        self.ratio_clip = self._ratio_clip * self._remaining(itr)
+        self.ratio_clip = self._ratio_clip * max(0.0, (self.n_itr - itr) / self.n_itr)
 
     def optim_state_dict(self) -> Any:
         """Return the state of the optimizer and, as further entries, of the schedule."""

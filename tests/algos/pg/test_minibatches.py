@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,12 +9,12 @@ import torch
 
 from rlpyt.algos.pg._minibatches import (
     RunningStd,
-    explained_variance,
     iterate_parts,
     moments,
     normalize,
     ratio_statistics,
     shuffled_parts,
+    value_statistics,
 )
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.torch_compat import load
@@ -123,6 +124,13 @@ def test_statistics_are_those_of_all_processes(tmp_path: Path) -> None:
     found = [load(tmp_path / f"{rank}.pt").tolist() for rank in range(2)]
     expected = normalized([1, 2, 50, 3, 6], [1, 2, 3, 6])
     assert [*found[0], *found[1]] == pytest.approx(expected)
+
+
+Info = namedarraytuple("Info", ["value"])
+
+
+def explained_variance(value: Any, return_: Any, valid: Any) -> Any:
+    return value_statistics(Info(value), return_, valid)["explainedVariance"]
 
 
 @pytest.mark.parametrize("valid", [None, torch.tensor([[1.0, 1.0], [1.0, 1.0]])])
