@@ -1,4 +1,4 @@
-"""Making optimizers, and moving their state from one run to another."""
+"""Construction of optimizers, and transfer of their state between runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import torch
 
 from rlpyt.utils import torch_compat
 
-# How an optimizer computes, as opposed to what: belongs to the machine, not to a snapshot.
+# Options of how, not what, an optimizer computes: they belong to the machine, not to a snapshot.
 KERNEL_CHOICES = ("fused", "foreach", "capturable", "differentiable")
 
 
-def accepts(function: Any, name: str) -> bool:
-    """Whether ``function`` has a parameter of this name."""
-    return name in inspect.signature(function).parameters
+def with_defaults(
+    OptimCls: Any, optim_kwargs: Mapping[str, Any] | None, **defaults: Any
+) -> dict[str, Any]:
+    """Return ``optim_kwargs`` completed by those ``defaults`` that ``OptimCls`` takes."""
+    taken = inspect.signature(OptimCls).parameters
+    return {**{k: v for k, v in defaults.items() if k in taken}, **(optim_kwargs or {})}
 
 
 def make_optimizer(
@@ -29,9 +32,9 @@ def make_optimizer(
 
     Args:
         OptimCls: class or factory, called with parameters, ``lr`` and ``optim_kwargs``.
-        parameters: to adapt.
-        learning_rate: ``lr``.
-        optim_kwargs: of ``OptimCls``; not changed.
+        parameters: parameters to adapt.
+        learning_rate: argument ``lr``.
+        optim_kwargs: further arguments; not changed.
     """
     parameters = list(parameters)
     kwargs = torch_compat.adam_kwargs(OptimCls, parameters, optim_kwargs)
@@ -39,7 +42,7 @@ def make_optimizer(
 
 
 def optimized_parameters(optimizer: Any) -> list[torch.nn.Parameter]:
-    """All parameters which ``optimizer`` adapts."""
+    """Return all parameters that ``optimizer`` adapts."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
@@ -47,8 +50,8 @@ def load_optimizer_state(optimizer: Any, state_dict: Mapping[str, Any]) -> None:
     """Load ``state_dict`` into ``optimizer``, which keeps its own kernels.
 
     Args:
-        optimizer: with the same parameter groups.
-        state_dict: of an optimizer on any device; not changed.
+        optimizer: optimizer with the same parameter groups.
+        state_dict: state of an optimizer on any device; not changed.
     """
     own_groups = optimizer.param_groups
     loaded_groups = state_dict["param_groups"]

@@ -12,8 +12,34 @@ from typing import Any
 import torch
 
 from rlpyt.algos._optim import load_optimizer_state, make_optimizer, optimized_parameters
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
+
+# Settings that an algorithm may do without. As attributes of the class they would keep
+# save__init__args from storing the argument of a constructor.
+OPTIONAL_SETTINGS: Mapping[str, Any] = {
+    "discount": 1.0,
+    "batch_size": 0,
+    "clip_grad_norm": None,
+    "optim_kwargs": None,
+    "initial_optim_state_dict": None,
+    "target_update_interval": 1,
+    "target_update_tau": 1,
+    "updates_per_sync": 1,
+    "bootstrap_timelimit": False,
+    "ReplayBufferCls": None,
+}
+
+
+@cache
+def default_settings(cls: Any) -> Mapping[str, Any]:
+    """Return the defaults of the constructors of ``cls`` and its bases, the nearest first."""
+    defaults = dict(OPTIONAL_SETTINGS)
+    for base in reversed(cls.__mro__[:-1]):
+        parameters = inspect.signature(base.__init__).parameters.values()
+        defaults.update({p.name: p.default for p in parameters if p.default is not p.empty})
+    return defaults
 
 
 @cache
@@ -66,17 +92,17 @@ class RlAlgorithm:
 
     def __getattr__(self, name: str) -> Any:
         """Return the default of a setting that a subclass's own constructor did not store."""
-        for cls in type(self).__mro__[:-1]:
-            parameter = inspect.signature(vars(cls).get("__init__", cls)).parameters.get(name)
-            if parameter is not None and parameter.default is not parameter.empty:
-                return parameter.default
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        cls: Any = type(self)
+        defaults = default_settings(cls)
+        if name not in defaults:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return defaults[name]
 
     # --- Set-up ------------------------------------------------------------------------------
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool,
@@ -99,7 +125,7 @@ class RlAlgorithm:
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         sampler_n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool,
@@ -155,6 +181,17 @@ class RlAlgorithm:
         self._batch_size = int(batch_size)
 
     # --- One iteration -----------------------------------------------------------------------
+
+    def samples_to_buffer(self, samples: Nested) -> Nested:
+        """Return the part of a sampler batch [T,B] to store in a replay buffer."""
+        raise NotImplementedError(f"{type(self).__name__} does not define samples_to_buffer()")
+
+    def replay_entries(self, samples: Nested) -> Nested:
+        """Return what a replay buffer appends: :meth:`samples_to_buffer`, completed if need be.
+
+        In asynchronous mode other processes call it.
+        """
+        return self.samples_to_buffer(samples)
 
     def optimize_agent(
         self, itr: int, samples: Nested = None, sampler_itr: int | None = None

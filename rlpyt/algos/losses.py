@@ -34,6 +34,11 @@ def check_leading(n_dim: int, **tensors: torch.Tensor) -> None:
         )
 
 
+def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the mean of ``values`` where ``mask`` of the same shape is true; 0 of nothing."""
+    return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
 # --- Targets and losses of values -----------------------------------------------------------------
 
 

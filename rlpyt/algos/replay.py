@@ -1,43 +1,89 @@
-"""What all algorithms with a replay buffer share: set-up, the loop of updates, state."""
+"""Base class of algorithms with a replay buffer: what is stored, the loop of updates, the state."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import torch
 
-from rlpyt.algos._settings import (
+from rlpyt.algos.base import RlAlgorithm, opt_info_class as opt_info_class
+from rlpyt.algos.checks import (
     at_least_one,
     check_at_least_one,
     check_fraction,
     check_positive,
     check_replay_size,
 )
-from rlpyt.algos.base import RlAlgorithm, opt_info_class as opt_info_class
-from rlpyt.core.records import BatchSpec, SamplesToBuffer
+from rlpyt.core.protocols import AgentLike
+from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
 
 
+def replay_buffer_class(
+    *,
+    async_: bool,
+    sequences: bool = False,
+    time_limits: bool = False,
+    frames: bool = False,
+    prioritized: bool = False,
+) -> Any:
+    """Return the library's replay buffer class with these abilities, by its regular name.
+
+    Args:
+        async_: whether several processes share the buffer.
+        sequences: whether batches are of sequences instead of transitions.
+        time_limits: whether ``timeout`` is stored.
+        frames: whether stacks of frames are stored as single frames.
+        prioritized: whether entries are drawn by priority.
+    """
+    draw = "Prioritized" if prioritized else "Uniform"
+    name = "Async" * async_ + "Tl" * time_limits + draw + "Sequence" * sequences
+    name += "ReplayFrameBuffer" if frames else "ReplayBuffer"
+    module = "time_limit" if time_limits else "frame" if frames else draw.lower()
+    package = "sequence" if sequences else "non_sequence"
+    return getattr(import_module(f"rlpyt.replays.{package}.{module}"), name)
+
+
+def not_timed_out(samples: Nested) -> torch.Tensor:
+    """Return a mask [B] of the samples to train on: False where a time limit truncated the return.
+
+    Raises:
+        ValueError: if the samples have no ``timeout_n``.
+    """
+    if "timeout_n" not in samples._fields:
+        raise ValueError(
+            "bootstrap_timelimit needs samples with timeout_n, which the replay buffer does not "
+            "give: pass a ReplayBufferCls such as TlUniformReplayBuffer or "
+            "TlPrioritizedReplayBuffer, or bootstrap_timelimit=False"
+        )
+    timeout_n: torch.Tensor = samples.timeout_n
+    return ~timeout_n.bool()
+
+
 class ReplayAlgorithm(RlAlgorithm):
-    """Stores what is sampled, and trains on batches drawn from the store.
+    """Base class of algorithms that store what is sampled and train on batches from the store.
 
     :meth:`optimize_agent` only calls small methods, each of which a subclass may replace: what is
     stored (:meth:`examples_to_buffer`, :meth:`samples_to_buffer`) and where
-    (:meth:`initialize_replay_buffer`), what is minimised and logged (:meth:`_get_loss_values`), how
+    (:meth:`initialize_replay_buffer`), what is minimized and logged (:meth:`_get_loss_values`), how
     gradients are clipped (:meth:`clip_gradients`), and what one update is
     (:meth:`_apply_optimization`).
 
+    With ``bootstrap_timelimit``, ``env_info.timeout`` is stored, and transitions whose return was
+    truncated by a time limit are not trained on: the bootstrap value is of an observation that the
+    environment did not give, and 0 would be wrong.
+
     Attributes:
-        sampler_bs: environment steps in one batch of the sampler in this process.
-        updates_per_optimize: gradient updates in one iteration.
-        min_itr_learn: first iteration which trains.
+        sampler_bs: number of environment steps in one batch of the sampler in this process.
+        updates_per_optimize: number of gradient updates in one iteration.
+        min_itr_learn: first iteration that trains.
     """
 
-    # Processes whose sampler batches together make one iteration.
-    _n_samplers = 1
+    _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
 
     sampler_bs: int
     updates_per_optimize: int
@@ -50,13 +96,14 @@ class ReplayAlgorithm(RlAlgorithm):
     updates_per_sync: int
     target_update_interval: int
     target_update_tau: float
+    bootstrap_timelimit: bool
     ReplayBufferCls: Any
 
     # --- Set-up ------------------------------------------------------------------------------
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool,
@@ -69,18 +116,16 @@ class ReplayAlgorithm(RlAlgorithm):
         Raises:
             ValueError: if a setting cannot work, alone or with this sampler.
         """
-        self.agent = agent
         self.n_itr = n_itr
-        self.world_size = world_size
-        self._n_samplers = world_size
-        self._set_up(batch_spec, mid_batch_reset)
+        self.world_size = self._n_samplers = world_size
+        self._set_up(agent, batch_spec, mid_batch_reset)
         self.updates_per_optimize = self._compute_updates_per_optimize()
         self.initialize_replay_buffer(examples, batch_spec)
         self.optim_initialize(rank)
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         sampler_n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool,
@@ -92,58 +137,42 @@ class ReplayAlgorithm(RlAlgorithm):
         Raises:
             ValueError: if a setting cannot work, alone or with this sampler.
         """
-        self.agent = agent
         self.n_itr = sampler_n_itr
         self.world_size = world_size
         self._n_samplers = 1  # All optimizers train on the batches of one sampler.
-        self._set_up(batch_spec, mid_batch_reset)
+        self._set_up(agent, batch_spec, mid_batch_reset)
         self.updates_per_optimize = at_least_one("updates_per_sync", self.updates_per_sync)
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
         return self.replay_buffer
 
-    def _set_up(self, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
+    def _set_up(self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
+        self.agent = agent
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
         self.sampler_bs = batch_spec.size
-        self._fill_in_defaults()
+        self.n_step_return = int(self.n_step_return)
         self._check_settings()
         self.min_itr_learn = int(self.min_steps_learn // self.steps_per_itr)
         self._configure_agent()
 
     @property
     def steps_per_itr(self) -> int:
-        """Environment steps of one iteration, over all processes."""
+        """Number of environment steps in one iteration, over all processes."""
         return self.sampler_bs * self._n_samplers
-
-    def _fill_in_defaults(self) -> None:
-        """Complete settings whose defaults depend on others; changes nothing the second time.
-
-        Called by the constructor and, for subclasses which replaced that, again at set-up. Settings
-        which such a subclass does without are left out.
-        """
-        if hasattr(self, "n_step_return"):
-            self.n_step_return = int(self.n_step_return)
-        if hasattr(self, "optim_kwargs"):
-            self.optim_kwargs = {**self._default_optim_kwargs(), **(self.optim_kwargs or {})}
-
-    def _default_optim_kwargs(self) -> dict[str, Any]:
-        """Keywords of ``OptimCls`` which the user may override one by one."""
-        return {}
 
     def _check_settings(self) -> None:
         """Raise ``ValueError`` for settings with which training fails later, or never starts."""
         check_at_least_one(self, "batch_size", "n_step_return", "target_update_interval")
         check_positive(self, "replay_ratio", "that allows no updates, make it positive")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
-        check_fraction(self, "discount")
-        check_fraction(self, "target_update_tau")
+        check_fraction(self, "discount", "target_update_tau")
         check_replay_size(self, self._n_samplers)
 
     def _configure_agent(self) -> None:
         """Tell the agent what its schedules need."""
 
     def _compute_updates_per_optimize(self) -> int:
-        """Updates per iteration for ``replay_ratio``: trained samples per sampled one."""
+        """Return the number of updates in one iteration for ``replay_ratio``."""
         exact = self.replay_ratio * self.sampler_bs / self.batch_size
         updates = max(1, round(exact))
         logger.log(
@@ -160,10 +189,10 @@ class ReplayAlgorithm(RlAlgorithm):
     def initialize_replay_buffer(
         self, examples: Nested, batch_spec: BatchSpec, async_: bool = False
     ) -> None:
-        """Make the replay buffer: ``ReplayBufferCls``, or the class which fits the example.
+        """Make the replay buffer: ``ReplayBufferCls``, or the class that fits the example.
 
         Args:
-            examples: one of everything that is sampled, by name.
+            examples: one example of everything that is sampled, by name.
             batch_spec: T and B of the sampler's batches.
             async_: whether several processes use the buffer.
 
@@ -185,7 +214,7 @@ class ReplayAlgorithm(RlAlgorithm):
                 raise
             raise TypeError(
                 f"ReplayBufferCls={ReplayCls} was not made of the arguments {sorted(kwargs)} "
-                f"({error}): pass a class which takes them, for prioritized_replay=True one such "
+                f"({error}): pass a class that takes them, for prioritized_replay=True one such "
                 "as PrioritizedReplayBuffer"
             ) from error
         if async_ and not getattr(self.replay_buffer, "async_", True):
@@ -197,7 +226,7 @@ class ReplayAlgorithm(RlAlgorithm):
         logger.log(self._describe_replay(example))
 
     def _describe_replay(self, example: Nested) -> str:
-        """The line which is logged of the replay buffer."""
+        """Return the line to log about the replay buffer."""
         text = f"Replay buffer: {type(self.replay_buffer).__name__}"
         rows = getattr(self.replay_buffer, "stored_rows", None)
         if not rows:  # A user's own class.
@@ -205,14 +234,14 @@ class ReplayAlgorithm(RlAlgorithm):
         return f"{text}, {sum(array.nbytes for array in rows.values()):,} bytes"
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        """The class of replay buffer for entries like ``example``."""
+        """Return the class of replay buffer for entries like ``example``."""
         raise ValueError(
             f"{type(self).__name__} has no replay buffer of its own"
             f"{' for asynchronous mode' if async_ else ''}: pass ReplayBufferCls"
         )
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
-        """Keywords of the replay buffer's class."""
+        """Return the keywords of the replay buffer's class."""
         return {
             "example": example,
             "size": self.replay_size,
@@ -220,6 +249,53 @@ class ReplayAlgorithm(RlAlgorithm):
             "discount": self.discount,
             "n_step_return": self.n_step_return,
         }
+
+    # --- What is stored ----------------------------------------------------------------------
+
+    def examples_to_buffer(self, examples: Nested) -> Nested:
+        """Return one entry of the replay buffer, from one example of everything that is sampled."""
+        entry = SamplesToBuffer(
+            observation=examples["observation"],
+            action=examples["action"],
+            reward=examples["reward"],
+            done=examples["done"],
+        )
+        return self._with_timeout(entry, examples["env_info"])
+
+    def samples_to_buffer(self, samples: Nested) -> Nested:
+        """Return the part of a sampler batch [T,B] to store: fields of :meth:`examples_to_buffer`.
+
+        In asynchronous mode other processes call it: it must not change the algorithm.
+        """
+        entry = SamplesToBuffer(
+            observation=samples.env.observation,
+            action=samples.agent.action,
+            reward=samples.env.reward,
+            done=samples.env.done,
+        )
+        return self._with_timeout(entry, samples.env.env_info)
+
+    def _with_timeout(self, entry: Any, env_info: Nested) -> Nested:
+        """Return ``entry`` with ``env_info.timeout`` as its last field, if that is needed.
+
+        Raises:
+            ValueError: if the environment does not give it.
+        """
+        if not self.bootstrap_timelimit:
+            return entry
+        timeout = getattr(env_info, "timeout", None)
+        if timeout is None:
+            raise ValueError(
+                "bootstrap_timelimit is True, but the environment gives no env_info.timeout, only "
+                f"{getattr(env_info, '_fields', env_info)}: make the environment with "
+                "rlpyt.envs.gym, let it set timeout where a time limit ends an episode, or leave "
+                "bootstrap_timelimit False"
+            )
+        return extended(type(entry), ("timeout",), "Tl")(*entry, timeout)
+
+    def add_samples_to_buffer(self, itr: int, samples: Nested) -> None:
+        """Store a sampler batch [T,B]."""
+        self.replay_buffer.append_samples(self.replay_entries(samples))
 
     # --- One iteration -----------------------------------------------------------------------
 
@@ -239,30 +315,18 @@ class ReplayAlgorithm(RlAlgorithm):
         self.update_itr_hyperparams(itr)
         return self.fetch_opt_info(opt_info)
 
-    def examples_to_buffer(self, examples: Nested) -> Nested:
-        """One entry of the replay buffer, from one of everything that is sampled."""
-        return SamplesToBuffer(
-            observation=examples["observation"],
-            action=examples["action"],
-            reward=examples["reward"],
-            done=examples["done"],
-        )
-
-    def samples_to_buffer(self, samples: Nested) -> Nested:
-        """What of a sampler's batch [T,B] is stored; the fields of :meth:`examples_to_buffer`.
-
-        In asynchronous mode other processes call it: it must not change the algorithm.
-        """
-        return SamplesToBuffer(
-            observation=samples.env.observation,
-            action=samples.agent.action,
-            reward=samples.env.reward,
-            done=samples.env.done,
-        )
-
-    def add_samples_to_buffer(self, itr: int, samples: Nested) -> None:
-        """Store a sampler's batch [T,B]."""
-        self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
+        """Update the agent once, on one batch, and add to ``opt_info``."""
+        values = self._get_loss_values(samples_from_replay)
+        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
+        self.record_opt_info(opt_info, values)
+        self.update_counter += 1
+        try:
+            self.update_priorities(values)
+        except ValueError:
+            self.fetch_opt_info(opt_info)  # Names the loss, if that was not finite.
+            raise
+        self.update_target()
 
     def pre_optimize_process(self) -> None:
         """Do what is needed once before the updates of an iteration; by default nothing."""
@@ -272,43 +336,31 @@ class ReplayAlgorithm(RlAlgorithm):
         return self.replay_buffer.sample_batch(self.batch_size)
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
-        """Compute what is minimised and what is logged, of one batch from the replay buffer.
+        """Compute what is minimized and what is logged, of one batch from the replay buffer.
 
         Returns:
-            Values by the names of ``opt_info_fields``; of names that are not among them, nothing is
-            logged. The entry "loss" is minimised.
+            Values by the names of ``opt_info_fields``; other names are not logged. The entry "loss"
+            is minimized.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define _get_loss_values()")
-
-    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
-        """Update the agent once, on one batch, and add to ``opt_info``."""
-        values = self._get_loss_values(samples_from_replay)
-        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
-        self.update_priorities(values)
-        self.record_opt_info(opt_info, values)
-        self.update_counter += 1
-        self.update_target()
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         """Give the samples of the last batch their new priorities; by default there are none.
 
         Args:
-            values: of :meth:`_get_loss_values`.
+            values: result of :meth:`_get_loss_values`.
         """
 
     def update_target(self) -> None:
         """Update the target networks, every ``target_update_interval`` updates."""
         if self.update_counter % self.target_update_interval == 0:
-            # R2D1 of rlpyt 0.1.2 had no such setting, nor has a subclass with its constructor.
-            self.agent.update_target(getattr(self, "target_update_tau", 1))
+            self.agent.update_target(self.target_update_tau)
 
     def update_itr_hyperparams(self, itr: int) -> None:
         """Advance schedules, at the end of iteration ``itr``; by default there are none."""
 
-    def select_at_indexes(self, indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-        """The elements [B,...] of ``tensor`` [B,A,...] at ``indexes`` [B]."""
-        selected: torch.Tensor = select_at_indexes(indexes, tensor)
-        return selected
+    # Elements [B,...] of ``tensor`` [B,A,...] at ``indexes`` [B]; subclasses may replace it.
+    select_at_indexes = staticmethod(select_at_indexes)
 
     # --- State -------------------------------------------------------------------------------
 
@@ -321,10 +373,10 @@ class ReplayAlgorithm(RlAlgorithm):
         super().load_state_dict(state)
 
     def _stateful_replay(self) -> Any:
-        """The replay buffer.
+        """Return the replay buffer.
 
         Raises:
-            TypeError: if it is of a class without state.
+            TypeError: if its class has no state.
         """
         for name in ("state_dict", "load_state_dict"):
             if not hasattr(self.replay_buffer, name):

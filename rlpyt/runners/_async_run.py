@@ -202,7 +202,7 @@ class AsyncRun(BaseRunner):
         for db_idx, sample_buffer in enumerate(sample_buffers):
             kwargs = dict(
                 sample_buffer=sample_buffer,
-                samples_to_buffer=self.algo.samples_to_buffer,
+                samples_to_buffer=self.algo.replay_entries,
                 replay_buffer=replay_buffer,
                 ctrl=self.ctrl,
                 db_idx=db_idx,

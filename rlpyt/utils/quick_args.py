@@ -29,13 +29,23 @@ def save__init__args(
     """
     self = values["self"]
     classes: list[Any] = [type(self)] if subclass_only else type(self).mro()
-    present = set(dir(self))  # Without the fallbacks of __getattr__, unlike hasattr().
     for cls in classes:
         for name in _positional_names(cls.__init__):
             attribute = "_" + name if underscore else name
-            if name in values and (overwrite or attribute not in present):
+            if name in values and (overwrite or not _is_taken(self, attribute)):
                 setattr(self, attribute, values[name])
-                present.add(attribute)
+
+
+def _is_taken(instance: Any, name: str) -> bool:
+    """Return whether ``name`` is stored, or cannot be; what only ``__getattr__`` knows is not."""
+    try:
+        object.__getattribute__(instance, name)
+        return True
+    except AttributeError:
+        of_class = getattr(type(instance), name, None)
+        if of_class is None:  # Parameters and modules of torch.nn.Module are listed by dir() alone.
+            return name in dir(instance)
+        return isinstance(of_class, property) and of_class.fset is None
 
 
 @lru_cache(maxsize=1024)

@@ -245,6 +245,12 @@ class Instead(DQN):
         ReplayBufferCls: Any = None,
         updates_per_sync: int = 1,
     ) -> None:
+        if optim_kwargs is None:
+            optim_kwargs = dict(eps=0.01 / batch_size)
+        if default_priority is None:
+            default_priority = delta_clip
+        self._batch_size = batch_size
+        del batch_size
         save__init__args(locals())
 
 
@@ -328,15 +334,12 @@ class Shortest(DQN):
 
 
 @pytest.mark.parametrize(
-    ("AlgoCls", "settings", "default_priority"),
-    [(Shorter, {}, 0.5), (Shorter, {"prioritized_replay": True}, 0.5), (Shortest, {}, 1.0)],
+    ("AlgoCls", "settings"),
+    [(Shorter, {}), (Shorter, {"prioritized_replay": True}), (Shortest, {})],
 )
-def test_constructor_may_lack_what_is_not_used(
-    AlgoCls: Any, settings: dict[str, Any], default_priority: float
-) -> None:
+def test_constructor_may_lack_what_is_not_used(AlgoCls: Any, settings: dict[str, Any]) -> None:
     # Set-up checked every setting of DQN, whether it was used or not.
     algo = initialized(AlgoCls(**settings))
-    assert algo.default_priority == default_priority
     assert len(run(algo, 0, 3)[-1].loss) == 4
 
 

@@ -1,0 +1,1 @@
+"""Deep Q-learning: one module for each algorithm, all based on ``dqn``."""

@@ -1,4 +1,4 @@
-"""Categorical DQN: learns the distribution of returns, not only its mean."""
+"""Categorical DQN (C51): Q-learning of the distribution of returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._settings import check_gives_distributions, check_range_of_returns
+from rlpyt.algos.checks import check_agent, check_range_of_returns
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.losses import EPS as EPS, categorical_projection, categorical_td_loss
 from rlpyt.utils.quick_args import save__init__args
@@ -14,19 +14,21 @@ from rlpyt.utils.types import Nested
 
 
 class CategoricalDQN(DQN):
-    """Minimises the cross-entropy of the predicted and the projected target distribution.
+    """Minimizes the cross-entropy of the predicted and the projected target distribution.
 
-    Returns have P (``agent.n_atoms``) possible values z, evenly spaced from V_min to V_max. Where
-    samples are prioritized, it is by the Kullback-Leibler divergence.
+    Returns have P (``agent.n_atoms``) possible values z, evenly spaced from V_min to V_max. The
+    priority of a sample is its Kullback-Leibler divergence.
 
     Args:
         V_min: smallest return.
         V_max: largest return.
-        **kwargs: of :class:`~rlpyt.algos.dqn.dqn.DQN`; ``delta_clip`` serves only as priority of
-            new samples.
+        **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`; ``delta_clip`` serves only as
+            priority of new samples.
 
     Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
     """
+
+    q_kind = "categorical"
 
     V_min: float
     V_max: float
@@ -36,11 +38,9 @@ class CategoricalDQN(DQN):
         save__init__args(locals())
 
     def _check_settings(self) -> None:
+        check_agent(self, CategoricalDQN)
         super()._check_settings()
         check_range_of_returns(self)
-
-    def _check_agent(self) -> None:
-        check_gives_distributions(self, "CatDqnAgent", "DQN")
 
     def _configure_agent(self) -> None:
         super()._configure_agent()
@@ -66,13 +66,16 @@ class CategoricalDQN(DQN):
             self.n_step_return,
         )
         losses, kl_div = categorical_td_loss(p, target_p)
+        self._q_taken = p.detach() @ z
         return self.weighted_mean(losses, samples), kl_div
 
     @torch.no_grad()
     def next_p(self, target_inputs: Nested, z: torch.Tensor) -> torch.Tensor:
-        """Distributions [B,P] after n steps, by the target network, for its best actions."""
-        inputs = self._moved_once(target_inputs)
-        target_ps: torch.Tensor = self.agent.target(*inputs)
-        choosing_ps = self.agent(*inputs) if self.double_dqn else target_ps
+        """Return distributions [B,P] after n steps, by the target network, for its best actions."""
+        if not self.double_dqn:
+            choosing_ps = target_ps = self.agent.target(*target_inputs)
+        else:
+            inputs = self.agent.to_model_device(*target_inputs)  # Once for both networks.
+            target_ps, choosing_ps = self.agent.target(*inputs), self.agent(*inputs)
         next_action = torch.matmul(choosing_ps, z).argmax(dim=-1)
         return self.select_at_indexes(next_action, target_ps)

@@ -9,87 +9,85 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos._optim import accepts
-from rlpyt.algos._replay_classes import TRANSITIONS, ReplayClasses, select
-from rlpyt.algos._settings import (
-    METHODS_OF_THE_LOSS,
+from rlpyt.algos._optim import with_defaults
+from rlpyt.algos.checks import (
+    check_agent,
     check_fraction,
     check_positive,
     check_resets_at_once,
 )
-from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
-from rlpyt.algos.losses import huber_td_loss, n_step_target
-from rlpyt.algos.replay import ReplayAlgorithm
+from rlpyt.algos.losses import huber_td_loss, masked_mean, n_step_target
+from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.records import BatchSpec, SamplesToBuffer as SamplesToBuffer
-from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 
-# What an agent has whose outputs are others than values, what these are, and what trains on them.
-OTHER_OUTPUTS = {
-    "give_V_min_max": ("distributions of returns", "CategoricalDQN"),
-    "n_quantiles": ("quantiles of returns", "QRDQN"),
-    "n_tau": ("quantiles of returns at random fractions", "IQN"),
-}
-
 
 def is_image(observation: Nested) -> bool:
-    """Whether an example is one uint8 array [C,H,W], as frame buffers store it."""
+    """Return whether an example is one uint8 array [C,H,W], as frame buffers store it."""
     return is_stack(observation) and np.asarray(observation).dtype == np.uint8
 
 
 def is_stack(observation: Nested) -> bool:
-    """Whether an example is one array [C,H,W], of any type."""
+    """Return whether an example is one array [C,H,W], of any type."""
     return not isinstance(observation, tuple) and np.ndim(observation) == 3
 
 
 class DQN(ReplayAlgorithm):
-    """Minimises the temporal difference of Q(s, a) to the value after n steps.
+    """Minimizes the TD error of Q(s, a) to the bootstrapped n-step return.
 
         y    = R_n + (1 - done_n) * discount^n * max_a Q_target(s', a)
         loss = mean of weight * huber(y - Q(s, a))
 
-    With ``double_dqn`` the action at s' is the one which Q, not Q_target, prefers. Images (uint8
+    With ``double_dqn`` the action at s' is the one that Q, not Q_target, prefers. Images (uint8
     [C,H,W]) are taken as stacks of C successive frames and each frame is stored once; pass
     ``ReplayBufferCls=UniformReplayBuffer`` for images of another kind.
 
+    Logged are the loss, the norm of the gradient, TD errors, and the mean Q of the actions taken.
+
     Args:
-        discount: per step, in [0, 1].
-        batch_size: B, samples in one update.
-        min_steps_learn: environment steps, over all processes, before training starts.
-        delta_clip: where the loss turns linear; None for the square everywhere.
-        replay_size: environment steps stored in each process; each environment has an equal share.
-        replay_ratio: trained samples per sampled one.
-        target_update_tau: fraction of the way which the target network moves; 1 copies.
-        target_update_interval: updates between those.
-        n_step_return: n.
-        learning_rate: of the optimizer.
+        discount: discount factor per step, in [0, 1].
+        batch_size: number B of samples in one update.
+        min_steps_learn: number of environment steps, over all processes, before training starts.
+        delta_clip: TD error where the loss turns linear; None for the square everywhere.
+        replay_size: number of environment steps stored in each process, divided equally among its
+            environments.
+        replay_ratio: number of samples trained on for each one sampled.
+        target_update_tau: fraction of the way that the target network moves; 1 copies.
+        target_update_interval: number of updates between two of the target network.
+        n_step_return: number n of rewards in a return.
+        learning_rate: learning rate of the optimizer.
         OptimCls: class of the optimizer.
-        optim_kwargs: of ``OptimCls``; where it takes ``eps``, the default is 0.01 / batch_size.
-        initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
+        optim_kwargs: arguments of ``OptimCls``; if it takes ``eps``, the default is
+            0.01 / batch_size.
+        initial_optim_state_dict: state to start from, as :meth:`optim_state_dict` returns it.
         clip_grad_norm: largest norm of the gradient; None does not clip.
-        eps_steps: environment steps, over all processes, until the agent's epsilon is final.
-        double_dqn: choose the action at s' by the online network.
-        prioritized_replay: draw samples by their last temporal difference.
+        eps_steps: number of environment steps, over all processes, until the agent's epsilon is
+            final.
+        double_dqn: whether the online network chooses the action at s'.
+        prioritized_replay: whether samples are drawn by their last TD error.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
         pri_beta_init: exponent of importance weights when training starts.
-        pri_beta_final: the same after ``pri_beta_steps``.
-        pri_beta_steps: environment steps, over all processes.
-        default_priority: of new samples; None for ``delta_clip``, or 1 without it.
-        ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
-        updates_per_sync: updates between two publications of parameters, in asynchronous mode.
-        bootstrap_timelimit: do not train on transitions whose return was cut by a time limit
-            (``env_info.timeout``): what follows is not 0, but the environment does not give the
-            observation to value it by. By default a time limit is an end like any other.
+        pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
+        pri_beta_steps: number of environment steps, over all processes, between the two.
+        default_priority: priority of new samples; None for ``delta_clip``, or 1 without it.
+        ReplayBufferCls: class to replace that of the replay buffer, called with the same keywords.
+        updates_per_sync: number of updates between two publications of parameters, in asynchronous
+            mode.
+        bootstrap_timelimit: whether transitions whose return was truncated by a time limit
+            (``env_info.timeout``) are left out. By default a time limit is an end like any other.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
     Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
     """
 
-    opt_info_fields = tuple(OptInfo._fields)
-    replay_classes: ReplayClasses = TRANSITIONS
+    opt_info_fields: tuple[str, ...] = (*OptInfo._fields, "qMean")
+    q_kind = "value"  # Kind of outputs that the loss takes, to compare with the agent's.
+    trains_on_sequences = False
+
+    _q_taken: torch.Tensor | None = None  # [...] Q(s, a) of the last batch, without gradient.
 
     delta_clip: float | None
     eps_steps: float
@@ -100,8 +98,7 @@ class DQN(ReplayAlgorithm):
     pri_beta_final: float
     pri_beta_steps: float
     pri_beta_itr: int
-    default_priority: float
-    bootstrap_timelimit: bool
+    default_priority: float | None
 
     def __init__(
         self,
@@ -133,28 +130,19 @@ class DQN(ReplayAlgorithm):
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
-        self._fill_in_defaults()
+        if self.default_priority is None:
+            self.default_priority = 1.0 if self.delta_clip is None else self.delta_clip
+        eps = 0.01 / max(1, self._batch_size)
+        self.optim_kwargs = with_defaults(self.OptimCls, self.optim_kwargs, eps=eps)
 
-    def _fill_in_defaults(self) -> None:
-        super()._fill_in_defaults()
-        if getattr(self, "default_priority", None) is None:
-            delta_clip = getattr(self, "delta_clip", None)
-            self.default_priority = 1.0 if delta_clip is None else delta_clip
-
-    def _default_optim_kwargs(self) -> dict[str, Any]:
-        if not (hasattr(self, "OptimCls") and accepts(self.OptimCls, "eps")):
-            return {}
-        # A property of a subclass may need what its constructor has not stored yet.
-        batch_size = self._batch_size if hasattr(self, "_batch_size") else self.batch_size
-        return {"eps": 0.01 / max(1, batch_size)}
+    # --- Set-up ------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        self._check_agent()
+        check_agent(self, DQN)
         super()._check_settings()
         check_positive(self, "delta_clip", "make it positive, or None")
         if self.prioritized_replay:
-            for name in ("pri_alpha", "pri_beta_init", "pri_beta_final"):
-                check_fraction(self, name)
+            check_fraction(self, "pri_alpha", "pri_beta_init", "pri_beta_final")
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
         if not self.agent.recurrent:
             check_resets_at_once(self)
@@ -163,55 +151,27 @@ class DQN(ReplayAlgorithm):
         eps_itr_max = max(1, int(self.eps_steps // self.steps_per_itr))
         self.agent.set_epsilon_itr_min_max(self.min_itr_learn, eps_itr_max)
 
-    def _check_agent(self) -> None:
-        """Raise ``ValueError`` for an agent whose outputs the loss cannot be computed of."""
-        is_own_loss = overrides(self, *METHODS_OF_THE_LOSS)
-        if self.agent.recurrent and not is_own_loss:
-            raise ValueError(
-                f"the agent {type(self.agent).__name__} is recurrent, but {type(self).__name__} "
-                "trains on single steps: use R2D1, or an agent such as DqnAgent"
-            )
-        for ability, (outputs, algorithm) in OTHER_OUTPUTS.items():
-            if hasattr(self.agent, ability) and not is_own_loss:
-                raise ValueError(
-                    f"the agent {type(self.agent).__name__} gives {outputs}, but the loss of "
-                    f"{type(self).__name__} is of values: use {algorithm}, or an agent such as "
-                    "DqnAgent"
-                )
-
     def optim_initialize(self, rank: int = 0) -> None:
         super().optim_initialize(rank)
         if self.prioritized_replay:
             self.pri_beta_itr = max(1, int(self.pri_beta_steps // self.steps_per_itr))
 
-    @property
-    def _leaves_out_timeouts(self) -> bool:
-        """``bootstrap_timelimit``, which a subclass with its own constructor may lack."""
-        return bool(getattr(self, "bootstrap_timelimit", False))
-
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        return select(
-            self.replay_classes,
-            async_,
-            time_limits=self._leaves_out_timeouts,
+        return replay_buffer_class(
+            sequences=self.trains_on_sequences,
+            time_limits=self.bootstrap_timelimit,
             frames=is_image(example.observation),
-            prioritized=bool(self.prioritized_replay),
+            prioritized=self.prioritized_replay,
+            async_=async_,
         )
-
-    def examples_to_buffer(self, examples: Nested) -> Nested:
-        entry = super().examples_to_buffer(examples)
-        return with_timeout(entry, examples["env_info"]) if self._leaves_out_timeouts else entry
-
-    def samples_to_buffer(self, samples: Nested) -> Nested:
-        entry = super().samples_to_buffer(samples)
-        return with_timeout(entry, samples.env.env_info) if self._leaves_out_timeouts else entry
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)
         if self.prioritized_replay:
             kwargs["alpha"] = self.pri_alpha
             kwargs["beta"] = self.pri_beta_init
-            kwargs["default_priority"] = self.default_priority
+            if self.default_priority is not None:  # A subclass's constructor may lack it.
+                kwargs["default_priority"] = self.default_priority
         return kwargs
 
     def _describe_replay(self, example: Nested) -> str:
@@ -225,15 +185,13 @@ class DQN(ReplayAlgorithm):
             )
         return text
 
+    # --- One update --------------------------------------------------------------------------
+
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors = self.loss(samples)
-        if self._leaves_out_timeouts:  # Of no use, so that they are hardly drawn again.
+        if self.bootstrap_timelimit:  # Samples that are left out shall hardly be drawn again.
             td_abs_errors = td_abs_errors * not_timed_out(samples)
-        return {"loss": loss, "tdAbsErr": td_abs_errors}
-
-    def update_priorities(self, values: Mapping[str, Any]) -> None:
-        if self.prioritized_replay:
-            self.replay_buffer.update_batch_priorities(values["tdAbsErr"])
+        return {"loss": loss, "tdAbsErr": td_abs_errors, **self.q_diagnostics()}
 
     def loss(self, samples: Nested) -> tuple[torch.Tensor, ...]:
         """Compute the loss of one batch from the replay buffer.
@@ -242,7 +200,7 @@ class DQN(ReplayAlgorithm):
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized.
 
         Returns:
-            The scalar loss, and the absolute temporal differences [B], without gradient.
+            The scalar loss, and the absolute TD errors [B], without gradient.
         """
         q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
         y = n_step_target(
@@ -253,44 +211,45 @@ class DQN(ReplayAlgorithm):
             self.n_step_return,
         )
         losses, td_abs_errors = huber_td_loss(q, y, self.delta_clip)
+        self._q_taken = q.detach()
         return self.weighted_mean(losses, samples), td_abs_errors
 
     @torch.no_grad()
     def next_value(self, target_inputs: Nested) -> torch.Tensor:
-        """Values [B] of the observations after n steps, by the target network."""
-        inputs = self._moved_once(target_inputs)
-        target_qs: torch.Tensor = self.agent.target(*inputs)
+        """Return values [B] of the observations after n steps, by the target network."""
         if not self.double_dqn:
-            return target_qs.max(dim=-1).values
+            values: torch.Tensor = self.agent.target(*target_inputs).max(dim=-1).values
+            return values
+        inputs = self.agent.to_model_device(*target_inputs)  # Once for both networks.
         next_action = self.agent(*inputs).argmax(dim=-1)
-        return self.select_at_indexes(next_action, target_qs)
-
-    def _moved_once(self, inputs: Nested) -> Nested:
-        """The inputs where several forward passes need them, if the agent can do that."""
-        move = getattr(self.agent, "to_model_device", None)
-        return inputs if move is None else move(*inputs)
+        return self.select_at_indexes(next_action, self.agent.target(*inputs))
 
     def weighted_mean(self, losses: torch.Tensor, samples: Nested) -> torch.Tensor:
-        """Mean of the losses [B], by importance if samples were drawn by priority.
+        """Return the mean of the losses [B], by importance if samples were drawn by priority.
 
-        With ``bootstrap_timelimit`` only of samples whose return was not cut by a time limit.
+        With ``bootstrap_timelimit``, samples whose return a time limit truncated do not count.
         """
         if self.prioritized_replay:
             losses = losses * samples.is_weights
-        if self._leaves_out_timeouts:
+        if self.bootstrap_timelimit:
             return masked_mean(losses, not_timed_out(samples))
         return losses.mean()
 
+    def q_diagnostics(self) -> dict[str, torch.Tensor]:
+        """Return values to log of the Q-values in the last batch; nothing if a loss keeps none."""
+        return {} if self._q_taken is None else {"qMean": self._q_taken.mean()}
+
+    def update_priorities(self, values: Mapping[str, Any]) -> None:
+        if self.prioritized_replay:
+            self.replay_buffer.update_batch_priorities(values["tdAbsErr"])
+
     def update_itr_hyperparams(self, itr: int) -> None:
         """Anneal the exponent of the importance weights."""
-        super().update_itr_hyperparams(itr)
-        if self.prioritized_replay:
-            self.replay_buffer.set_beta(self._pri_beta(itr))
-
-    def _pri_beta(self, itr: int) -> float:
-        """From ``pri_beta_init`` when training starts to ``pri_beta_final`` at ``pri_beta_itr``."""
-        if itr >= self.pri_beta_itr:
-            return self.pri_beta_final
-        span = max(1, self.pri_beta_itr - self.min_itr_learn)
-        progress = max(0, itr - self.min_itr_learn) / span
-        return progress * self.pri_beta_final + (1 - progress) * self.pri_beta_init
+        if not self.prioritized_replay:
+            return
+        beta = self.pri_beta_final
+        if itr < self.pri_beta_itr:
+            span = max(1, self.pri_beta_itr - self.min_itr_learn)
+            progress = max(0, itr - self.min_itr_learn) / span
+            beta = progress * self.pri_beta_final + (1 - progress) * self.pri_beta_init
+        self.replay_buffer.set_beta(beta)

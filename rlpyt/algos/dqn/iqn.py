@@ -1,4 +1,4 @@
-"""Implicit quantile networks: learn the whole quantile function of the return."""
+"""Implicit quantile networks: Q-learning of the whole quantile function of the return."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._settings import check_at_least_one
+from rlpyt.algos.checks import check_at_least_one
 from rlpyt.algos.dqn.dqn import SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.utils.quick_args import save__init__args
@@ -14,7 +14,7 @@ from rlpyt.utils.types import Nested
 
 
 class IQN(QRDQN):
-    """Minimises the quantile Huber loss at random fractions, drawn anew for every sample.
+    """Minimizes the quantile Huber loss at random fractions, drawn anew for every sample.
 
         loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
         u_ij = R_n + (1 - done_n) * discount^n * Z_target_{tau'_j}(s', a') - Z_{tau_i}(s, a)
@@ -23,12 +23,14 @@ class IQN(QRDQN):
     where a' has the greatest mean over further fractions, as many as the agent acts by.
 
     Args:
-        n_tau: N.
-        n_target_tau: N'.
-        **kwargs: of :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
+        n_tau: number N of fractions of the predicted return.
+        n_target_tau: number N' of fractions of the target.
+        **kwargs: settings of :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
 
     Source: Dabney et al. 2018, arXiv:1806.06923, eq. 3.
     """
+
+    q_kind = "implicit quantile"
 
     n_tau: int
     n_target_tau: int
@@ -41,22 +43,15 @@ class IQN(QRDQN):
         super()._check_settings()
         check_at_least_one(self, "n_tau", "n_target_tau")
 
-    def _check_agent(self) -> None:
-        if not hasattr(self.agent, "n_tau"):
-            raise ValueError(
-                f"{type(self).__name__} needs an agent which gives quantiles of returns at n_tau "
-                f"random fractions, but the agent is {type(self.agent).__name__}: use one such as "
-                "IqnAgent"
-            )
-
     def quantiles(self, agent_inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Quantiles [B,A,N] of all actions, with gradients, and their fractions [B,N]."""
+        """Return quantiles [B,A,N] of all actions, with gradients, and their fractions [B,N]."""
         quantiles, tau = self.agent(*agent_inputs, n_tau=self.n_tau)
         return quantiles, tau
 
     def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Quantiles to choose actions by [B,A,K], and those for the target [B,A,N']."""
+        """Return quantiles to choose actions by [B,A,K], and those for the target [B,A,N']."""
         if self.double_dqn:
+            inputs = self.agent.to_model_device(*inputs)  # Once for both networks.
             choosing, _ = self.agent(*inputs)
             quantiles, _ = self.agent.target(*inputs, n_tau=self.n_target_tau)
             return choosing, quantiles

@@ -9,28 +9,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos._optim import accepts
-from rlpyt.algos._replay_classes import SEQUENCES
-from rlpyt.algos._settings import check_fraction
-from rlpyt.algos._time_limit import masked_mean, not_timed_out
-from rlpyt.algos.dqn._sequence_settings import (
+from rlpyt.algos._optim import with_defaults
+from rlpyt.algos.checks import (
+    check_agent,
     check_agent_info,
     check_first_sequences,
-    check_lengths,
-    check_sequences_fit,
+    check_fraction,
+    check_sequences,
 )
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.losses import (
     huber_td_loss,
     inv_value_scale,
+    masked_mean,
     n_step_target,
     sequence_priorities,
     value_scale,
 )
+from rlpyt.algos.replay import not_timed_out
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
-from rlpyt.utils._subclassing import overrides
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
@@ -43,14 +42,14 @@ PrioritiesSamplesToBuffer = namedarraytuple("PrioritiesSamplesToBuffer", ["prior
 
 
 class R2D1(DQN):
-    """Minimises the temporal difference of recurrent Q-values along replayed sequences.
+    """Minimizes the TD error of recurrent Q-values along replayed sequences.
 
         y_t  = h(R_t + (1 - done_n_t) * discount^n * h^-1(max_a Q_target(s_{t+n}, a)))
         loss = mean over t and sequences of weight * huber(y_t - Q(s_t, a_t))
 
     where h squashes values (:meth:`value_scale`); with ``double_dqn`` the action at s_{t+n} is the
-    one which Q prefers. Both networks run over ``warmup_T`` steps from the state which was stored
-    when acting, without gradients, then over the ``batch_T`` steps of the loss, and on to the n
+    one that Q prefers. Both networks run over ``warmup_T`` steps of burn-in from the state that was
+    stored when acting, without gradients, then over the ``batch_T`` steps of the loss and the n
     steps behind them.
 
     Sequences may hold several episodes. Where one ended, the next step starts from zeros, as when
@@ -58,52 +57,61 @@ class R2D1(DQN):
     on, except those at which an environment waited for the end of a sampler batch
     (``mid_batch_reset`` False).
 
-    The priority of a sequence mixes its largest and its mean temporal difference
-    (:func:`~rlpyt.algos.losses.sequence_priorities`): those of its last update or,
-    with ``input_priorities``, before its first those by the values recorded when acting.
+    The priority of a sequence mixes its largest and its mean TD error
+    (:func:`~rlpyt.algos.losses.sequence_priorities`): those of its last update or, before the
+    first one with ``input_priorities``, those by the values recorded when acting.
+
+    Logged are the loss, the norm of the gradient, TD errors, priorities, and the mean of the
+    (squashed) Q-values of the actions taken.
 
     Args:
-        discount: per step, in [0, 1].
-        batch_T: steps of a sequence which are trained on.
-        batch_B: sequences in one update.
-        warmup_T: steps before those, which only make the recurrent state; may be 0.
-        store_rnn_state_interval: steps between stored recurrent states, at which sequences begin; 1
-            stores all, 0 none: sequences then begin anywhere, from zeros.
-        min_steps_learn: environment steps, over all processes, before training starts.
-        delta_clip: where the loss turns linear; None for the square everywhere.
-        replay_size: environment steps stored in each process; each environment has an equal share.
-        replay_ratio: trained samples per sampled one, those of warm-up included.
-        target_update_interval: updates between those of the target network.
-        n_step_return: n.
-        learning_rate: of the optimizer.
+        discount: discount factor per step, in [0, 1].
+        batch_T: number of steps of a sequence that are trained on.
+        batch_B: number of sequences in one update.
+        warmup_T: number of steps of burn-in before those, may be 0.
+        store_rnn_state_interval: number of steps between stored recurrent states, at which
+            sequences begin; 1 stores all, 0 none: sequences then begin anywhere, from zeros.
+        min_steps_learn: number of environment steps, over all processes, before training starts.
+        delta_clip: TD error where the loss turns linear; None for the square everywhere.
+        replay_size: number of environment steps stored in each process, divided equally among its
+            environments.
+        replay_ratio: number of samples trained on, burn-in included, for each one sampled.
+        target_update_interval: number of updates between two of the target network.
+        n_step_return: number n of rewards in a return.
+        learning_rate: learning rate of the optimizer.
         OptimCls: class of the optimizer.
-        optim_kwargs: of ``OptimCls``; where it takes ``eps``, the default is 1e-3.
-        initial_optim_state_dict: to start from, of :meth:`optim_state_dict`.
+        optim_kwargs: arguments of ``OptimCls``; if it takes ``eps``, the default is 1e-3.
+        initial_optim_state_dict: state to start from, as :meth:`optim_state_dict` returns it.
         clip_grad_norm: largest norm of the gradient; None does not clip.
-        eps_steps: environment steps, over all processes, until the agent's epsilon is final.
-        double_dqn: choose the action n steps on by the online network.
-        prioritized_replay: draw sequences by their last temporal differences.
+        eps_steps: number of environment steps, over all processes, until the agent's epsilon is
+            final.
+        double_dqn: whether the online network chooses the action n steps on.
+        prioritized_replay: whether sequences are drawn by their last TD errors.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
         pri_beta_init: exponent of importance weights when training starts.
-        pri_beta_final: the same after ``pri_beta_steps``.
-        pri_beta_steps: environment steps, over all processes.
-        pri_eta: weight of the largest difference in a priority; the rest is of the mean.
-        default_priority: of sequences without one; None for ``delta_clip``, or 1 without it.
-        input_priorities: give new sequences the priorities of :meth:`compute_input_priorities`.
-        input_priority_shift: stored states between the beginning of a sequence and the samples
-            whose priority it gets; None for the warm-up: ``warmup_T // store_rnn_state_interval``.
+        pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
+        pri_beta_steps: number of environment steps, over all processes, between the two.
+        pri_eta: weight of the largest TD error in a priority; the mean has the rest.
+        default_priority: priority of sequences without one; None for ``delta_clip``, or 1 without
+            it.
+        input_priorities: whether new sequences get the priorities of
+            :meth:`compute_input_priorities`.
+        input_priority_shift: number of stored states between the beginning of a sequence and the
+            samples that give its priority; None for the burn-in:
+            ``warmup_T // store_rnn_state_interval``.
         value_scale_eps: epsilon of h, at least 0.
-        ReplayBufferCls: replaces the class of replay buffer; called with the same keywords.
-        updates_per_sync: updates between two publications of parameters, in asynchronous mode.
-        target_update_tau: fraction of the way which the target network moves; 1 copies.
-        bootstrap_timelimit: do not train on steps whose return was cut by a time limit
-            (``env_info.timeout``), see :class:`~rlpyt.algos.dqn.dqn.DQN`.
+        ReplayBufferCls: class to replace that of the replay buffer, called with the same keywords.
+        updates_per_sync: number of updates between two publications of parameters, in asynchronous
+            mode.
+        target_update_tau: fraction of the way that the target network moves; 1 copies.
+        bootstrap_timelimit: whether steps whose return was truncated by a time limit
+            (``env_info.timeout``) are left out, see :class:`~rlpyt.algos.dqn.dqn.DQN`.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """
 
-    opt_info_fields = tuple(OptInfo._fields)
-    replay_classes = SEQUENCES
+    opt_info_fields = (*OptInfo._fields, "qMean")
+    trains_on_sequences = True
 
     batch_T: int
     batch_B: int
@@ -111,8 +119,9 @@ class R2D1(DQN):
     store_rnn_state_interval: int
     pri_eta: float
     input_priorities: bool
-    input_priority_shift: int
+    input_priority_shift: int | None
     value_scale_eps: float
+    _stores_valid = False  # Whether the replay buffer holds blank steps, and knows which.
 
     def __init__(
         self,
@@ -149,48 +158,43 @@ class R2D1(DQN):
         target_update_tau: float = 1,
         bootstrap_timelimit: bool = False,
     ) -> None:
+        batch_T, batch_B, warmup_T = int(batch_T), int(batch_B), int(warmup_T)
+        store_rnn_state_interval = int(store_rnn_state_interval)
         save__init__args(locals())
-        self._fill_in_defaults()
+        vars(self).setdefault("_batch_size", self.sequence_T * self.batch_B)
+        if self.default_priority is None:
+            self.default_priority = 1.0 if self.delta_clip is None else self.delta_clip
+        if self.input_priority_shift is None:
+            self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
+        self.optim_kwargs = with_defaults(self.OptimCls, self.optim_kwargs, eps=1e-3)
 
     # --- Set-up ------------------------------------------------------------------------------
 
-    def _fill_in_defaults(self) -> None:
-        for name in ("batch_T", "batch_B", "warmup_T", "store_rnn_state_interval"):
-            setattr(self, name, int(getattr(self, name)))
-        check_lengths(self)
-        vars(self).setdefault("_batch_size", int((self.warmup_T + self.batch_T) * self.batch_B))
-        super()._fill_in_defaults()
-        if self.input_priority_shift is None:
-            self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
-
-    def _default_optim_kwargs(self) -> dict[str, Any]:
-        return {"eps": 1e-3} if accepts(self.OptimCls, "eps") else {}
-
     @property
     def sequence_T(self) -> int:
-        """Steps of a sequence, those of warm-up included."""
+        """Number of steps in a sequence, burn-in included."""
         return self.warmup_T + self.batch_T
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_fraction(self, "pri_eta")
-        if self.value_scale_eps < 0:
-            raise ValueError(f"value_scale_eps is {self.value_scale_eps}: make it 0 or more")
-        check_sequences_fit(self)
-
-    def _check_agent(self) -> None:
-        if not self.agent.recurrent:
-            raise ValueError(
-                f"{type(self).__name__} trains recurrent agents, and {type(self.agent).__name__} "
-                "is none: use an agent such as R2d1Agent, or the algorithm DQN"
-            )
 
     @property
     def input_priorities_are_used(self) -> bool:
         """Whether new samples come with priorities."""
         return bool(self.prioritized_replay and self.input_priorities)
 
+    def _check_settings(self) -> None:
+        check_agent(self, R2D1, recurrent=True)
+        check_sequences(self)
+        super()._check_settings()
+        check_fraction(self, "pri_eta")
+        if self.value_scale_eps < 0:
+            raise ValueError(f"value_scale_eps is {self.value_scale_eps}: make it 0 or more")
+
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
+        if not self.mid_batch_reset and all(  # A subclass's own loop appends what it wants to.
+            getattr(type(self), m) is getattr(R2D1, m)
+            for m in ("optimize_agent", "add_samples_to_buffer")
+        ):
+            self._stores_valid = True
+            example = extended(type(example), ("valid",), "Valid")(*example, True)
         kwargs = super()._replay_kwargs(example, batch_spec)
         kwargs["rnn_state_interval"] = self.store_rnn_state_interval
         kwargs["batch_T"] = self.sequence_T
@@ -209,59 +213,58 @@ class R2D1(DQN):
 
     def examples_to_buffer(self, examples: Nested) -> Nested:
         agent_info = examples["agent_info"]
-        check_agent_info(self, agent_info)
-        return self._to_entry(super().examples_to_buffer(examples), agent_info, valid=True)
-
-    @property
-    def _stores_valid(self) -> bool:
-        """Whether entries say which steps are blank: where nobody else decides on their fields."""
-        decisions = (
-            "initialize_replay_buffer",
-            "examples_to_buffer",
-            "samples_to_buffer",
-            "add_samples_to_buffer",
-            "optimize_agent",
-        )
-        return not (self.mid_batch_reset or overrides(self, *decisions))
+        needed = {"prev_rnn_state"} if self.store_rnn_state_interval > 0 else set()
+        is_by_values = type(self).compute_input_priorities is R2D1.compute_input_priorities
+        is_by_values &= type(self).samples_to_buffer is R2D1.samples_to_buffer
+        if self.input_priorities_are_used and is_by_values:
+            needed.add("q")
+        check_agent_info(self, agent_info, needed)
+        return self._with_rnn_state(super().examples_to_buffer(examples), agent_info)
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
-        """What of a sampler's batch [T,B] is stored, with priorities [B] if those are used.
-
-        Where environments wait for the end of a batch, ``valid`` [T,B] is False at the steps after
-        the end of their episode; unless a subclass stores something else, and then only the steps
-        of a sequence up to the first end count.
-        """
-        valid = valid_from_done(samples.env.done) > 0 if self._stores_valid else None
-        entry = super().samples_to_buffer(samples)
-        entry = self._to_entry(entry, samples.agent.agent_info, valid)
+        """Return the part of a sampler batch [T,B] to store, with priorities [B] if used."""
+        entry = self._with_rnn_state(super().samples_to_buffer(samples), samples.agent.agent_info)
         if not self.input_priorities_are_used:
             return entry
         priorities = self.compute_input_priorities(samples)
         return PrioritiesSamplesToBuffer(priorities=priorities, samples=entry)
 
-    def _to_entry(self, entry: Any, agent_info: Nested, valid: Any) -> Any:
-        """``entry`` with the recurrent state, and with ``valid`` where steps may be blank."""
-        if self.store_rnn_state_interval > 0:
-            RecordCls = extended(type(entry), ("prev_rnn_state",), "Rnn")
-            entry = RecordCls(*entry, agent_info.prev_rnn_state)
+    def _with_rnn_state(self, entry: Any, agent_info: Nested) -> Nested:
+        if self.store_rnn_state_interval == 0:
+            return entry
+        RecordCls = extended(type(entry), ("prev_rnn_state",), "Rnn")
+        return RecordCls(*entry, agent_info.prev_rnn_state)
+
+    def replay_entries(self, samples: Nested) -> Nested:
+        """Return :meth:`samples_to_buffer`, with ``valid`` [T,B] where environments wait.
+
+        It is False at the steps between the end of an episode and that of the batch.
+        """
+        entry = self.samples_to_buffer(samples)
         if not self._stores_valid:
             return entry
-        return extended(type(entry), ("valid",), "Valid")(*entry, valid)
+        if isinstance(entry, PrioritiesSamplesToBuffer):
+            return entry._replace(samples=self._with_valid(entry.samples, samples.env.done))
+        return self._with_valid(entry, samples.env.done)
+
+    def _with_valid(self, entry: Any, done: Any) -> Nested:
+        RecordCls = extended(type(entry), ("valid",), "Valid")
+        return RecordCls(*entry, valid_from_done(done) > 0)
 
     @torch.no_grad()
     def compute_input_priorities(self, samples: Nested) -> NDArray:
-        """Priorities of a new batch, by the values which were recorded when acting.
+        """Return priorities of a new batch, by the values that were recorded when acting.
 
             y_t = h(R_t + (1 - done_n_t) * discount^n * h^-1(max_a q_{t+n}(a))),    t < T - n
 
-        with n at most T - 1. A batch of one step has the default priority.
+        with n at most T - 1. A batch of one step gets the default priority.
 
         Args:
             samples: [T,B] batch of the sampler.
 
         Returns:
-            [B] float32, one for all steps of an environment, as in
-            :func:`~rlpyt.algos.losses.sequence_priorities` of the absolute errors.
+            [B] float32, one for all steps of an environment:
+            :func:`~rlpyt.algos.losses.sequence_priorities` of the absolute TD errors.
         """
         q, action = map(torch.as_tensor, (samples.agent.agent_info.q, samples.agent.action))
         reward, done = map(torch.as_tensor, (samples.env.reward, samples.env.done))
@@ -275,7 +278,7 @@ class R2D1(DQN):
         _, td_abs_errors = huber_td_loss(q_taken, y, self.delta_clip)
         valid = torch.ones_like(reward) if self.mid_batch_reset else valid_from_done(done)
         valid = valid[:-n]
-        if self._leaves_out_timeouts:
+        if self.bootstrap_timelimit:
             timeout = torch.as_tensor(samples.env.env_info.timeout)
             valid = valid * ~timeout_n_step(done, timeout, n)[:-1].bool()
         priorities: NDArray = sequence_priorities(td_abs_errors, valid, self.pri_eta).numpy()
@@ -288,7 +291,8 @@ class R2D1(DQN):
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors, priorities = self.loss(samples)
-        return {"loss": loss, "tdAbsErr": td_abs_errors, "priority": priorities}
+        values = {"loss": loss, "tdAbsErr": td_abs_errors, "priority": priorities}
+        return {**values, **self.q_diagnostics()}
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         if self.prioritized_replay:
@@ -303,8 +307,8 @@ class R2D1(DQN):
                 ``is_weights`` [B] if prioritized.
 
         Returns:
-            The scalar loss; the absolute temporal differences [batch_T,B], 0 at steps which do not
-            count, and the priorities [B], both without gradient.
+            The scalar loss; the absolute TD errors [batch_T,B], 0 at steps that do not count, and
+            the priorities [B], both without gradient.
         """
         steps = slice(self.warmup_T, self.sequence_T)
         qs, next_value = self.sequence_values(samples)
@@ -317,30 +321,19 @@ class R2D1(DQN):
             losses = losses * samples.is_weights
         valid = self.valid_steps(samples)[steps].to(losses.dtype)
         priorities = sequence_priorities(td_abs_errors, valid, self.pri_eta)
+        self._q_taken = q.detach()
         return masked_mean(losses, valid), td_abs_errors * valid, priorities
 
     def valid_steps(self, samples: Nested) -> torch.Tensor:
-        """Which steps [warmup_T+batch_T,B] of the sequences count."""
+        """Return a mask [warmup_T+batch_T,B] of the steps that count."""
         valid: torch.Tensor = torch.ones_like(samples.done, dtype=torch.bool)
         if not self.mid_batch_reset:
             is_stored = "valid" in samples._fields
             valid = samples.valid.bool() if is_stored else valid_from_done(samples.done) > 0
-        return valid & not_timed_out(samples) if self._leaves_out_timeouts else valid
-
-    def scaled_target(
-        self,
-        return_: torch.Tensor,
-        done_n: torch.Tensor,
-        next_value: torch.Tensor,
-        n_step: int | None = None,
-    ) -> torch.Tensor:
-        """The squashed targets y [T,B], given squashed values after ``n_step`` steps."""
-        n_step = self.n_step_return if n_step is None else n_step
-        bootstrap = self.inv_value_scale(next_value)
-        return self.value_scale(n_step_target(return_, done_n, bootstrap, self.discount, n_step))
+        return valid & not_timed_out(samples) if self.bootstrap_timelimit else valid
 
     def sequence_values(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values along the steps of the loss, and what their targets bootstrap from.
+        """Return the values along the steps of the loss, and the bootstrap values of their targets.
 
         The online network runs once over every step: for ``double_dqn`` its outputs of the loss
         also choose actions, and only the n steps behind them are added.
@@ -349,38 +342,42 @@ class R2D1(DQN):
             [batch_T,B,A] values of all actions, with gradients, and [batch_T,B] values n steps on
             by the target network, without.
         """
-        first, last, n = self.warmup_T, self.sequence_T, self.n_step_return
         inputs, rnn_state, reset = self.sequence_inputs(samples)
-        end = len(reset)
+        first, last, n = self.warmup_T, self.sequence_T, self.n_step_return
+        warmup, steps, behind = slice(0, first), slice(first, last), slice(last, None)
         with torch.no_grad():
-            target_qs, _ = self._run("target", inputs, rnn_state, reset, 0, end)
-            if first > 0:
-                _, rnn_state = self._run("__call__", inputs, rnn_state, reset, 0, first)
-        qs, rnn_state = self._run("__call__", inputs, rnn_state, reset, first, last)
-        with torch.no_grad():
+            target_qs, _ = self._run("target", inputs, rnn_state, reset, slice(None))
             target_qs = target_qs[first + n :]
-            if not self.double_dqn:
-                return qs, target_qs.max(dim=-1).values
-            qs_behind, _ = self._run("__call__", inputs, rnn_state, reset, last, end)
+            if first > 0:
+                _, rnn_state = self._run("__call__", inputs, rnn_state, reset, warmup)
+        qs, rnn_state = self._run("__call__", inputs, rnn_state, reset, steps)
+        if not self.double_dqn:
+            return qs, target_qs.max(dim=-1).values
+        with torch.no_grad():
+            qs_behind, _ = self._run("__call__", inputs, rnn_state, reset, behind)
             next_action = torch.cat((qs, qs_behind))[n:].argmax(dim=-1)
             return qs, self.select_at_indexes(next_action, target_qs)
 
-    def sequence_inputs(self, samples: Nested) -> tuple[tuple[Nested, ...], Nested, torch.Tensor]:
-        """What the networks run on, with zeros at the start of every episode.
+    def sequence_inputs(
+        self, samples: Nested
+    ) -> tuple[tuple[Nested, ...], Nested, torch.Tensor | None]:
+        """Return the inputs of the networks, with zeros at the start of every episode.
 
         Returns:
             Observation, previous action and previous reward [T,B,...] with
-            T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and
-            where [T,B] an episode begins behind that, whose inputs are such as they were when
-            acting. What ends behind the steps of the loss is not known and does not matter: no
-            bootstrap value crosses it.
+            T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and a
+            mask [T,B] of the steps that begin an episode behind the first step; None if there are
+            none. Ends of episodes behind the steps of the loss are not known and do not matter: no
+            bootstrap value crosses them.
         """
-        done = samples.done.bool()
-        reset = torch.zeros(samples.all_reward.shape, dtype=torch.bool)
-        reset[1 : len(done) + 1] = done
-        prev_action = masked_rows(samples.all_action, reset)
-        prev_reward = masked_rows(samples.all_reward, reset)
-        inputs = self._moved_once((samples.all_observation, prev_action, prev_reward))
+        prev_action, prev_reward, reset = samples.all_action, samples.all_reward, None
+        if samples.done.any():
+            reset = torch.zeros(prev_reward.shape, dtype=torch.bool)
+            reset[1 : len(samples.done) + 1] = samples.done
+            prev_action = masked_rows(prev_action, reset)
+            prev_reward = masked_rows(prev_reward, reset)
+        # All passes share one copy on the device of the model.
+        inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)
         state = samples.init_rnn_state
         if state is not None:
             # [B,N,H] is the order of all that is sampled, [N,B,H] that of models.
@@ -392,22 +389,36 @@ class R2D1(DQN):
         method: str,
         inputs: tuple[Nested, ...],
         rnn_state: Nested,
-        reset: torch.Tensor,
-        start: int,
-        stop: int,
+        reset: torch.Tensor | None,
+        steps: slice,
     ) -> tuple[torch.Tensor, Nested]:
-        """Run a network of the agent over the steps from ``start`` to ``stop``."""
-        rows = tuple(part[start:stop] for part in inputs)
+        """Run a network of the agent over some steps; one that takes no ``reset`` in pieces."""
         network = getattr(self.agent, method)
-        takes_reset = takes(self.agent, method, "reset")
-        return unroll(network, rows, rnn_state, reset[start:stop], takes_reset)
+        rows = tuple(part[steps] for part in inputs)
+        if reset is None:
+            return network(*rows, rnn_state)  # type: ignore[no-any-return]
+        if takes(self.agent, method, "reset"):
+            return network(*rows, rnn_state, reset=reset[steps])  # type: ignore[no-any-return]
+        return unroll(network, rows, rnn_state, reset[steps], takes_reset=False)
+
+    def scaled_target(
+        self,
+        return_: torch.Tensor,
+        done_n: torch.Tensor,
+        next_value: torch.Tensor,
+        n_step: int | None = None,
+    ) -> torch.Tensor:
+        """Return the squashed targets y [T,B], given squashed values after ``n_step`` steps."""
+        n_step = self.n_step_return if n_step is None else n_step
+        bootstrap = self.inv_value_scale(next_value)
+        return self.value_scale(n_step_target(return_, done_n, bootstrap, self.discount, n_step))
 
     # --- Scale of values ---------------------------------------------------------------------
 
     def value_scale(self, x: torch.Tensor) -> torch.Tensor:
-        """h(x), see :func:`~rlpyt.algos.losses.value_scale`."""
+        """Return h(x), see :func:`~rlpyt.algos.losses.value_scale`."""
         return value_scale(x, self.value_scale_eps)
 
     def inv_value_scale(self, z: torch.Tensor) -> torch.Tensor:
-        """h^-1(z), see :func:`~rlpyt.algos.losses.inv_value_scale`."""
+        """Return h^-1(z), see :func:`~rlpyt.algos.losses.inv_value_scale`."""
         return inv_value_scale(z, self.value_scale_eps)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._settings import check_fraction, check_positive
 from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.checks import check_fraction, check_positive
 from rlpyt.algos.pg._episode_ends import (
     indexes_of,
     resets,

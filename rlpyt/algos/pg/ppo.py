@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos._settings import check_at_least_one, check_positive
+from rlpyt.algos.checks import check_at_least_one, check_positive
 from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import (

@@ -11,11 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from rlpyt.algos._optim import load_optimizer_state, optimized_parameters
-from rlpyt.algos._replay_classes import TRANSITIONS, select
-from rlpyt.algos._settings import check_at_least_one
-from rlpyt.algos._time_limit import not_timed_out, with_timeout
 from rlpyt.algos.losses import n_step_target
-from rlpyt.algos.replay import ReplayAlgorithm
+from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
@@ -53,10 +50,8 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     A subclass makes its optimizers (:meth:`make_optimizers`), names them (:meth:`optimizers`), and
     says what one update is (:meth:`_apply_optimization`).
 
-    With ``bootstrap_timelimit``, transitions whose return a time limit truncated
-    (``env_info.timeout``) are not trained on: the bootstrap value would be of an observation that
-    the environment did not give, and 0 would be wrong. In environments without that field the end
-    of an episode is always terminal.
+    In environments without ``env_info.timeout`` the end of an episode is always terminal, also with
+    ``bootstrap_timelimit``.
 
     Attributes:
         q_kind: kind of critics that the loss is written for, see ``q_kind`` of the agents.
@@ -68,13 +63,10 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     q_kind = ""
     agent_example = ""
 
-    bootstrap_timelimit: bool
-
     # --- Set-up ------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_at_least_one(self, "policy_update_interval")
         name, agent = type(self).__name__, type(self.agent).__name__
         if not self.mid_batch_reset:
             self._object(
@@ -117,17 +109,9 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         """Return the optimizers, by their names in :meth:`optim_state_dict`."""
         raise NotImplementedError(f"{type(self).__name__} does not define optimizers()")
 
-    def examples_to_buffer(self, examples: Nested) -> Nested:
-        entry = super().examples_to_buffer(examples)
-        return self._with_timeout(entry, examples["env_info"])
-
-    def samples_to_buffer(self, samples: Nested) -> Nested:
-        entry = super().samples_to_buffer(samples)
-        return self._with_timeout(entry, samples.env.env_info)
-
-    def _with_timeout(self, entry: Nested, env_info: Nested) -> Nested:
+    def _with_timeout(self, entry: Any, env_info: Nested) -> Nested:
         is_known = getattr(env_info, "timeout", None) is not None
-        return with_timeout(entry, env_info) if is_known and self.bootstrap_timelimit else entry
+        return super()._with_timeout(entry, env_info) if is_known else entry
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         has_timeout = "timeout" in example._fields
@@ -136,7 +120,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
                 "WARNING: bootstrap_timelimit is set, but the environment gives no "
                 "env_info.timeout: episodes that a time limit ends are taken as terminal."
             )
-        return select(TRANSITIONS, async_, time_limits=has_timeout)
+        return replay_buffer_class(async_=async_, time_limits=has_timeout)
 
     # --- One update --------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._replay_classes import TRANSITIONS, select
-from rlpyt.algos._settings import (
+from rlpyt.algos.checks import (
     check_fraction,
     check_range_of_returns,
 )
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.replay import replay_buffer_class
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
@@ -83,8 +83,7 @@ class D4PG(DDPG):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_fraction(self, "pri_alpha")
-        check_fraction(self, "pri_beta")
+        check_fraction(self, "pri_alpha", "pri_beta")
         check_range_of_returns(self)
 
     def _configure_agent(self) -> None:
@@ -96,7 +95,7 @@ class D4PG(DDPG):
         if not self.prioritized_replay:
             return uniform_class
         has_timeout = "timeout" in example._fields
-        return select(TRANSITIONS, async_, time_limits=has_timeout, prioritized=True)
+        return replay_buffer_class(async_=async_, time_limits=has_timeout, prioritized=True)
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)

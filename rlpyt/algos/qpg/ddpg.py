@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos._settings import check_positive
-from rlpyt.algos._time_limit import masked_mean
-from rlpyt.algos.losses import n_step_target
+from rlpyt.algos.checks import check_at_least_one, check_positive
+from rlpyt.algos.losses import masked_mean, n_step_target
 from rlpyt.algos.qpg.actor_critic import ActorCriticAlgorithm, SamplesToBufferTl, frozen
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
@@ -95,12 +94,13 @@ class DDPG(ActorCriticAlgorithm):
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
-        self._fill_in_defaults()
+        self.optim_kwargs = dict(self.optim_kwargs or {})
 
     # --- Set-up ------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        check_at_least_one(self, "policy_update_interval")
         check_positive(self, "q_target_clip", "make it positive, or None")
 
     def make_optimizers(self) -> None:

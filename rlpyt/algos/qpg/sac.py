@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from rlpyt.algos._optim import load_optimizer_state
-from rlpyt.algos._settings import check_positive
+from rlpyt.algos.checks import check_positive
 from rlpyt.algos.qpg.actor_critic import (
     SamplesToBufferTl as SamplesToBufferTl,
     SoftActorCriticAlgorithm,
@@ -129,7 +129,7 @@ class SAC(SoftActorCriticAlgorithm):
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
-        self._fill_in_defaults()
+        self.optim_kwargs = dict(self.optim_kwargs or {})
 
     # --- Set-up ------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
-        self._fill_in_defaults()
+        self.optim_kwargs = dict(self.optim_kwargs or {})
 
     # --- Set-up ------------------------------------------------------------------------------
 

@@ -221,7 +221,7 @@ def test_replay_class_of_one_process_in_asynchronous_mode() -> None:
 
 def test_agent_of_distributions_is_refused() -> None:
     # This was an error of shapes at the first update.
-    with pytest.raises(ValueError, match="VectorCatDqnAgent gives distr.*DQN.*CategoricalDQN"):
+    with pytest.raises(ValueError, match="VectorCatDqnAgent outputs distr.*DQN.*CategoricalDQN"):
         make_algo(agent=made(VectorCatDqnAgent()))
 
 
@@ -267,10 +267,11 @@ def batch_of(itr: int) -> Any:
 def test_one_iteration() -> None:
     algo = make_algo()
     infos = run(algo, 0, 3)
-    assert infos[0]._fields == OptInfo._fields == algo.opt_info_fields
-    assert infos[1] == ([], [], []), "iterations 0 and 1 only fill the buffer"
+    assert OptInfo._fields == ("loss", "gradNorm", "tdAbsErr"), "as programs build it"
+    assert infos[0]._fields == (*OptInfo._fields, "qMean") == algo.opt_info_fields
+    assert infos[1] == ([], [], [], []), "iterations 0 and 1 only fill the buffer"
     assert algo.update_counter == 4
-    assert [len(field) for field in infos[2]] == [4, 4, 4], "every 8th of 8 differences, 4 times"
+    assert [len(field) for field in infos[2]] == [4, 4, 4, 4], "every 8th of 8 differences, 4 times"
     assert all(type(value) is float for field in infos[2] for value in field)
 
 
@@ -358,13 +359,15 @@ def test_agent_which_is_none_of_ours(double_dqn: bool) -> None:
 
         target = __call__
 
+        def to_model_device(self, *inputs: Any) -> Any:
+            return inputs
+
         def update_target(self, tau: float) -> None:
             pass
 
         def set_epsilon_itr_min_max(self, eps_itr_min: int, eps_itr_max: int) -> None:
             pass
 
-    # It had to have the method to_model_device.
     assert len(run(make_algo(agent=Agent(), double_dqn=double_dqn), 0, 3)[-1].loss) == 4
 
 

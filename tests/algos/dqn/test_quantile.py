@@ -210,7 +210,7 @@ class TestBoth:
     def test_what_is_logged(self, AlgoCls: Any, make_agent: Any, settings: Any) -> None:
         algo = make_algo(AlgoCls, make_agent(), prioritized_replay=True, **settings)
         info = run(algo, 0, 3)[-1]
-        assert info._fields == ("loss", "gradNorm", "tdAbsErr")
+        assert info._fields == ("loss", "gradNorm", "tdAbsErr", "qMean")
         assert len(info.loss) == algo.updates_per_optimize
         assert 0 < max(info.tdAbsErr) <= 1
 
@@ -241,7 +241,7 @@ class TestBoth:
                 return {**values, "loss": values["loss"] + decay, "decay": decay}
 
         info = run(make_algo(Own, make_agent(), **settings), 0, 3)[-1]
-        assert info._fields == ("loss", "gradNorm", "tdAbsErr", "decay")
+        assert info._fields == ("loss", "gradNorm", "tdAbsErr", "qMean", "decay")
         assert all(loss > decay > 0 for loss, decay in zip(info.loss, info.decay, strict=True))
 
     @pytest.mark.parametrize("delta_clip", [None, 0.0])
@@ -253,15 +253,17 @@ class TestBoth:
 
     def test_agent_of_values_is_refused(self, AlgoCls: Any, make_agent: Any, settings: Any) -> None:
         for agent in (VectorDqnAgent(), VectorCatDqnAgent()):
-            with pytest.raises(ValueError, match=rf"{AlgoCls.__name__} needs an agent.*quantiles"):
+            with pytest.raises(ValueError, match=rf"loss of {AlgoCls.__name__} takes quantiles"):
                 make_algo(AlgoCls, made(agent), **settings)
 
     def test_other_algorithms_refuse_the_agent(
         self, AlgoCls: Any, make_agent: Any, settings: Any
     ) -> None:
-        with pytest.raises(ValueError, match=rf"of DQN is of values: use {AlgoCls.__name__}, or"):
+        with pytest.raises(
+            ValueError, match=rf"DQN takes values: use the algorithm {AlgoCls.__name__}, or"
+        ):
             make_algo(DQN, make_agent())
-        with pytest.raises(ValueError, match=r"CategoricalDQN needs an agent"):
+        with pytest.raises(ValueError, match=r"CategoricalDQN takes distributions"):
             make_algo(CategoricalDQN, make_agent())
 
     @pytest.mark.parametrize(

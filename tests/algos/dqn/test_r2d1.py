@@ -64,7 +64,8 @@ def test_defaults() -> None:
     assert algo.input_priority_shift == 1
     # It was no attribute, and update_target() of a subclass failed.
     assert algo.target_update_tau == 1
-    assert algo.opt_info_fields == OptInfo._fields == ("loss", "gradNorm", "tdAbsErr", "priority")
+    assert OptInfo._fields == ("loss", "gradNorm", "tdAbsErr", "priority")
+    assert algo.opt_info_fields == (*OptInfo._fields, "qMean")
 
 
 def test_counts() -> None:
@@ -220,7 +221,7 @@ def test_recurrent_agent_is_refused_by_algorithms_of_single_steps(mid_batch_rese
     # This was an error at the first update: init_rnn_state missing.
     with pytest.raises(ValueError, match="MlpR2d1Agent is recurrent, but DQN.*use R2D1"):
         DQN().initialize(made(MlpR2d1Agent()), 10, SPEC, mid_batch_reset, EXAMPLES)
-    with pytest.raises(ValueError, match="CategoricalDQN needs an agent which gives distribution"):
+    with pytest.raises(ValueError, match="MlpR2d1Agent is recurrent, but CategoricalDQN"):
         CategoricalDQN().initialize(made(MlpR2d1Agent()), 10, SPEC, True, EXAMPLES)
 
 
@@ -260,7 +261,7 @@ def test_samples_come_without_priorities_where_none_are_used(settings: dict[str,
 
 def test_where_environments_wait_is_stored() -> None:
     run = Run(mid_batch_reset=False)
-    stored = run.algo.samples_to_buffer(run.collect()).samples
+    stored = run.algo.replay_entries(run.collect()).samples
     assert stored._fields == (*SamplesToBufferRnn._fields, "valid")
     waits = [[run.rows[b][t].waits for b in range(3)] for t in range(6)]
     assert (~stored.valid).tolist() == waits
@@ -307,21 +308,32 @@ class OneMoreField(R2D1):
         return entry._replace(samples=Bonus(*entry.samples, bonus=samples.env.reward))
 
 
+class OwnLoop(R2D1):
+    """Stores by itself what the hook returns, as programs do that copied the loop."""
+
+    def add_samples_to_buffer(self, itr: int, samples: Any) -> None:
+        self.replay_buffer.append_samples(self.samples_to_buffer(samples))
+
+
 @pytest.mark.parametrize("mid_batch_reset", [True, False])
-@pytest.mark.parametrize("AlgoCls", [OwnBuffer, OwnEntries, OneMoreField])
-def test_who_decides_on_the_fields_meets_those_of_the_original(
+@pytest.mark.parametrize("AlgoCls", [OwnBuffer, OwnEntries, OneMoreField, OwnLoop])
+def test_blank_steps_are_known_whoever_decides_on_the_fields(
     AlgoCls: Any, mid_batch_reset: bool
 ) -> None:
-    # With environments which wait, one half of such a pair knew of ``valid`` and the other did not.
+    # With environments that wait, one half of such a pair knew of ``valid``, the other did not.
     run = Run(AlgoCls, mid_batch_reset=mid_batch_reset)
     assert run.train(12)[-1].loss
     samples = run.algo.sample_from_replay()
-    assert "valid" not in samples._fields
-    expected = torch.ones_like(samples.done, dtype=torch.bool)
-    if not mid_batch_reset:  # As in the original: up to the first end.
-        expected[1:] = samples.done[:-1].cumsum(0) == 0
-    assert torch.equal(run.algo.valid_steps(samples), expected)
-    assert mid_batch_reset or not expected.all()
+    valid = run.algo.valid_steps(samples)
+    if AlgoCls is OwnLoop or mid_batch_reset:
+        assert "valid" not in samples._fields
+        expected = torch.ones_like(samples.done, dtype=torch.bool)
+        if not mid_batch_reset:  # As in the original: up to the first end.
+            expected[1:] = samples.done[:-1].cumsum(0) == 0
+        assert torch.equal(valid, expected)
+    else:
+        assert torch.equal(valid, samples.valid.bool())
+    assert bool(valid.all()) == mid_batch_reset
 
 
 def test_values_need_not_be_recorded_for_priorities_of_ones_own() -> None:
@@ -344,9 +356,9 @@ def test_values_need_not_be_recorded_for_priorities_of_ones_own() -> None:
 def test_iterations(mid_batch_reset: bool, prioritized_replay: bool) -> None:
     run = Run(mid_batch_reset=mid_batch_reset, prioritized_replay=prioritized_replay)
     infos = run.train(25)  # The buffer wraps.
-    assert infos[0]._fields == OptInfo._fields
+    assert infos[0]._fields == (*OptInfo._fields, "qMean")
     assert infos[4].loss == [], "iterations 0 to 4 only fill the buffer"
-    assert [len(field) for field in infos[-1]] == [1, 1, 5, 1], "every 8th of 5 * 7, of 7"
+    assert [len(field) for field in infos[-1]] == [1, 1, 5, 1, 1], "every 8th of 5 * 7, of 7"
     assert all(type(value) is float for field in infos[-1] for value in field)
     assert run.algo.update_counter == 20
 

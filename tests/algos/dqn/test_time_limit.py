@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpIqnAgent, MlpQrDqnAgent
-from rlpyt.algos._time_limit import masked_mean, not_timed_out, with_timeout
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.losses import masked_mean
+from rlpyt.algos.replay import not_timed_out
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.envs import gym
 from rlpyt.replays.non_sequence.time_limit import (
@@ -71,19 +72,18 @@ def test_masked_mean() -> None:
 
 
 def test_field_is_added() -> None:
-    entry = SamplesToBuffer(observation=1, action=2, reward=3, done=4)
-    stored = with_timeout(entry, EnvInfo(timeout=5, score=6))
-    assert stored._fields == (*SamplesToBuffer._fields, "timeout")
-    assert tuple(stored) == (1, 2, 3, 4, 5)
-    assert type(with_timeout(entry, EnvInfo(timeout=5, score=6))) is type(stored)
+    algo = make_algo(DQN, MlpDqnAgent)
+    entry = algo.samples_to_buffer(timed_batch(0))
+    assert entry._fields == (*SamplesToBuffer._fields, "timeout")
+    assert torch.equal(entry.timeout, timed_batch(0).env.env_info.timeout)
+    assert type(entry) is type(algo.examples_to_buffer(examples_with_timeout()))
 
 
 @pytest.mark.parametrize("env_info", [None, namedarraytuple("Other", ["score"])(1)])
 def test_environment_without_the_field(env_info: Any) -> None:
-    entry = SamplesToBuffer(observation=1, action=2, reward=3, done=4)
-    with pytest.raises(ValueError, match=r"gives no env_info.timeout.*rlpyt.envs.gym"):
-        with_timeout(entry, env_info)
-    with pytest.raises(ValueError, match=r"bootstrap_timelimit is True"):
+    with pytest.raises(
+        ValueError, match=r"bootstrap_timelimit is True.*gives no env_info.timeout.*rlpyt.envs.gym"
+    ):
         initialized(
             DQN(**SETTINGS, bootstrap_timelimit=True),
             examples={**examples(), "env_info": env_info},

@@ -1,0 +1,187 @@
+"""Checks of settings, made at set-up; each error names the setting, its value and the remedy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rlpyt.utils.logging import logger
+from rlpyt.utils.types import Nested
+
+# A subclass that overrides one of these may need other outputs of the agent than the loss of ours.
+METHODS_OF_THE_LOSS = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
+# By the ``q_kind`` of agents: a description, the algorithm and an agent of this kind.
+Q_KINDS = {
+    "value": ("values", "DQN", "DqnAgent"),
+    "categorical": ("distributions of returns", "CategoricalDQN", "CatDqnAgent"),
+    "quantile": ("quantiles of returns", "QRDQN", "QrDqnAgent"),
+    "implicit quantile": ("quantiles of returns at random fractions", "IQN", "IqnAgent"),
+}
+
+
+# --- Numbers --------------------------------------------------------------------------------------
+
+
+def at_least_one(name: str, value: float) -> int:
+    """Return ``value`` as an integer.
+
+    Raises:
+        ValueError: if it is less than 1.
+    """
+    if value < 1:
+        raise ValueError(f"{name} is {value}: make it at least 1")
+    return int(value)
+
+
+def check_at_least_one(algo: Any, *names: str) -> None:
+    """Raise ``ValueError`` if one of these settings of ``algo`` is less than 1."""
+    for name in names:
+        at_least_one(name, getattr(algo, name))
+
+
+def check_positive(algo: Any, name: str, remedy: str = "make it positive") -> None:
+    """Raise ``ValueError`` if the setting of ``algo`` is not positive; it may be None."""
+    value = getattr(algo, name)
+    if value is not None and not value > 0:
+        raise ValueError(f"{name} is {value}: {remedy}")
+
+
+def check_fraction(algo: Any, *names: str) -> None:
+    """Raise ``ValueError`` if one of these settings of ``algo`` is outside [0, 1]."""
+    for name in names:
+        value = getattr(algo, name)
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} is {value}: choose a number in [0, 1]")
+
+
+def check_range_of_returns(algo: Any) -> None:
+    """Raise ``ValueError`` unless ``V_min`` is less than ``V_max``."""
+    if not algo.V_min < algo.V_max:
+        raise ValueError(f"V_min is {algo.V_min} and V_max is {algo.V_max}: make V_max the greater")
+
+
+# --- Agent and sampler ----------------------------------------------------------------------------
+
+
+def check_agent(algo: Any, AlgoCls: Any, recurrent: bool = False) -> None:
+    """Raise ``ValueError`` for an agent known not to fit the loss of ``AlgoCls``.
+
+    Args:
+        algo: algorithm with ``q_kind``, the kind of outputs that its loss takes.
+        AlgoCls: class that defines the loss; nothing is checked if ``algo`` brings its own.
+        recurrent: whether the loss is of sequences.
+    """
+    if any(getattr(type(algo), m) is not getattr(AlgoCls, m) for m in METHODS_OF_THE_LOSS):
+        return
+    agent, name = type(algo.agent).__name__, type(algo).__name__
+    if recurrent and not algo.agent.recurrent:
+        raise ValueError(
+            f"{name} trains recurrent agents, but {agent} is not recurrent: use an agent such as "
+            "R2d1Agent, or the algorithm DQN"
+        )
+    if algo.agent.recurrent and not recurrent:
+        raise ValueError(
+            f"the agent {agent} is recurrent, but {name} trains on single steps: use R2D1, or an "
+            "agent such as DqnAgent"
+        )
+    kind = getattr(algo.agent, "q_kind", algo.q_kind)
+    if kind != algo.q_kind and kind in Q_KINDS:
+        (given, AlgoOfKind, _), (expected, _, AgentOfKind) = Q_KINDS[kind], Q_KINDS[algo.q_kind]
+        raise ValueError(
+            f"the agent {agent} outputs {given}, but the loss of {name} takes {expected}: use the "
+            f"algorithm {AlgoOfKind}, or an agent such as {AgentOfKind}"
+        )
+
+
+def check_resets_at_once(algo: Any) -> None:
+    """Raise ``ValueError`` if batches hold steps after the end of an episode."""
+    if not algo.mid_batch_reset:
+        raise ValueError(
+            f"mid_batch_reset is False, but {type(algo).__name__} trains on every step of a "
+            "batch: use a sampler whose collector resets environments at once, such as "
+            "CpuResetCollector"
+        )
+
+
+# --- The store ------------------------------------------------------------------------------------
+
+
+def check_replay_size(algo: Any, n_samplers: int) -> None:
+    """Raise ``ValueError`` if a batch of the sampler, or one to train on, exceeds the storage.
+
+    Args:
+        algo: algorithm with a replay buffer.
+        n_samplers: number of processes that share ``min_steps_learn``.
+    """
+    for what, size in (
+        ("one training batch", algo.batch_size),
+        (f"one sampler batch {tuple(algo.batch_spec)}", algo.sampler_bs),
+    ):
+        if algo.replay_size < size:
+            raise ValueError(
+                f"replay_size is {algo.replay_size:g}, less than {what} ({size:g}): make it "
+                "larger, or that smaller"
+            )
+    first_steps = algo.min_steps_learn / n_samplers
+    if algo.replay_size < first_steps:
+        logger.log(
+            f"WARNING: replay_size is {algo.replay_size:g}, less than min_steps_learn of this "
+            f"process ({first_steps:g}): the first steps are gone before training starts"
+        )
+
+
+# --- Sequences ------------------------------------------------------------------------------------
+
+
+def check_sequences(algo: Any) -> None:
+    """Raise ``ValueError`` if sequences have an impossible length or exceed the storage.
+
+    Warns of steps that no sequence trains on.
+    """
+    check_at_least_one(algo, "batch_T", "batch_B")
+    for name in ("warmup_T", "store_rnn_state_interval"):
+        if getattr(algo, name) < 0:
+            raise ValueError(f"{name} is {getattr(algo, name)}: make it 0 or more steps")
+    B = algo.batch_spec.B
+    n_rows = math.ceil(algo.replay_size / B)
+    needed = algo.sequence_T + algo.n_step_return + 1
+    if n_rows < needed:
+        raise ValueError(
+            f"replay_size {algo.replay_size:g} is {n_rows} steps of each of B={B} environments, "
+            "but one sequence needs warmup_T + batch_T + n_step_return + 1 = "
+            f"{needed}: make replay_size several times {needed * B}, or sequences shorter"
+        )
+    if algo.store_rnn_state_interval > algo.batch_T:
+        logger.log(
+            "WARNING: sequences begin every store_rnn_state_interval="
+            f"{algo.store_rnn_state_interval} steps and train on batch_T={algo.batch_T} of them: "
+            "the others are never trained on. Make the interval at most batch_T."
+        )
+
+
+def check_first_sequences(algo: Any) -> None:
+    """Raise ``ValueError`` if training would start before there is a sequence to train on."""
+    interval = max(1, algo.store_rnn_state_interval)
+    first = math.ceil(getattr(algo.replay_buffer, "off_forward", 1) / interval) * interval
+    n_rows = algo.sequence_T + algo.n_step_return + 1
+    if algo.prioritized_replay:  # Priorities are kept of whole intervals.
+        n_rows = math.ceil(n_rows / interval) * interval + 1
+    needed = (first + n_rows) * algo.batch_spec.B * algo._n_samplers
+    first_steps = (algo.min_itr_learn + 1) * algo.steps_per_itr
+    if first_steps < needed:
+        raise ValueError(
+            f"min_steps_learn is {algo.min_steps_learn:g}, but the first sequence of warmup_T="
+            f"{algo.warmup_T} and batch_T={algo.batch_T} steps is complete after {needed} steps "
+            f"of all environments: make min_steps_learn at least {needed}, or sequences shorter"
+        )
+
+
+def check_agent_info(algo: Any, agent_info: Nested, needed: set[str]) -> None:
+    """Raise ``ValueError`` if ``agent_info`` lacks fields that are stored or give priorities."""
+    missing = sorted(needed - set(getattr(agent_info, "_fields", ())))
+    if missing:
+        raise ValueError(
+            f"agent_info of {type(algo.agent).__name__} has no {missing}: let its step() return "
+            "them, or set store_rnn_state_interval=0 (prev_rnn_state) and input_priorities=False "
+            "(q)"
+        )
