@@ -160,7 +160,7 @@ def memory_copier(
 
     Args:
         sample_buffer: [T,B,...] batch, of numpy arrays.
-        samples_to_buffer: method of the algorithm that selects what is stored of a batch.
+        samples_to_buffer: method of the algorithm that selects the entries to append.
         replay_buffer: replay buffer in shared memory.
         ctrl: result of :func:`make_control`.
         db_idx: index of the batch, 0 or 1.

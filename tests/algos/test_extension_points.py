@@ -366,6 +366,41 @@ def test_batch_size_may_be_changed_before_the_set_up() -> None:
     assert (algo.batch_size, algo.updates_per_optimize) == (16, 2)
 
 
+def test_batch_size_property_that_reads_what_is_stored_later() -> None:
+    class Mine(DQN):
+        def __init__(self, batch_size: int, **kwargs: Any) -> None:
+            super().__init__(batch_size=batch_size, **kwargs)
+            self.n_parts = 3
+
+        @property
+        def batch_size(self) -> int:
+            return self._batch_size * self.n_parts
+
+    algo = initialized(Mine(**{**SETTINGS, "batch_size": 4}))
+    assert (algo._batch_size, algo.batch_size) == (4, 12)
+
+
+def test_settings_of_an_algorithm_that_has_none() -> None:
+    class Mine(RlAlgorithm):
+        def __init__(self, learning_rate: float = 1e-3) -> None:
+            pass
+
+    algo = Mine()
+    assert (algo.discount, algo.batch_size, algo.min_itr_learn) == (1.0, 0, 0)
+    assert algo.learning_rate == 1e-3
+    with pytest.raises(AttributeError, match="Mine has no attribute 'epochs'"):
+        _ = algo.epochs
+
+
+def test_settings_that_ours_have_by_default_are_stored() -> None:
+    class Mine(RlAlgorithm):
+        def __init__(self, discount: float = 0.9, batch_size: int = 5) -> None:
+            save__init__args(locals())
+
+    algo = Mine(discount=0.5, batch_size=7)
+    assert (algo.discount, algo.batch_size, algo._batch_size) == (0.5, 7, 7)
+
+
 # --- Base ---------------------------------------------------------------------------------------
 
 

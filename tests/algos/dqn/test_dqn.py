@@ -334,7 +334,7 @@ def test_gradient_of_the_target_is_not_followed() -> None:
 def test_target_of_an_agent_which_follows_gradients() -> None:
     class Agent(VectorDqnAgent):
         def target(self, *inputs: Any) -> Any:
-            return self._forward(self.target_model, *inputs)
+            return super().target.__wrapped__(self, *inputs)  # Without no_grad.
 
     algo = make_algo(agent=made(Agent()))
     run(algo, 0, 2)
@@ -425,6 +425,48 @@ def test_not_finite_loss_is_an_error_at_once() -> None:
     ):
         algo.optimize_agent(7, samples)
     assert parameters(algo) == before, "no step is taken"
+
+
+def test_not_finite_loss_is_named_where_its_priorities_are_refused() -> None:
+    # The error was of the sum tree: "priorities must be finite".
+    algo = make_algo(prioritized_replay=True, delta_clip=None, default_priority=1.0)
+    run(algo, 0, 2)
+    samples = batch_of(2)
+    samples.env.reward[:] = float("nan")
+    algo.optimize_agent(1, samples)
+    with pytest.raises(FloatingPointError, match=r"loss of DQN is nan in iteration 7"):
+        algo.optimize_agent(7, samples)
+
+
+def test_priorities_that_are_refused_are_an_error_of_their_own() -> None:
+    class Mine(DQN):
+        def loss(self, samples: Any) -> Any:
+            loss, td_abs_errors = super().loss(samples)
+            return loss, -td_abs_errors
+
+    with pytest.raises(ValueError, match="priorities must be finite and not negative"):
+        run(make_algo(Mine, prioritized_replay=True), 0, 3)
+
+
+@pytest.mark.parametrize("double_dqn", [False, True])
+def test_mean_q_of_the_actions_taken_is_logged(double_dqn: bool) -> None:
+    algo = make_algo(double_dqn=double_dqn, learning_rate=0.0, batch_size=16)
+    drawn = []
+    sample = algo.sample_from_replay
+    algo.sample_from_replay = lambda: drawn.append(sample()) or drawn[-1]
+    info = run(algo, 0, 3)[-1]
+    q = algo.agent(*drawn[0].agent_inputs)[torch.arange(16), drawn[0].action]
+    assert info.qMean[0] == pytest.approx(q.mean().item())
+
+
+def test_loss_of_ones_own_keeps_no_mean_q() -> None:
+    class Mine(DQN):
+        def loss(self, samples: Any) -> Any:
+            q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+            return q.square().mean(), q.detach().abs()
+
+    info = run(make_algo(Mine), 0, 3)[-1]
+    assert (len(info.loss), len(info.qMean)) == (4, 0)
 
 
 def test_gradient_is_clipped() -> None:
