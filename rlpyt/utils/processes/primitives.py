@@ -91,12 +91,12 @@ class Barrier:
         """
         self.supervisor.wait_for(self._lock.acquire)
         try:
-            gate = self._gates[self.generation % 2]
-            self._counts[0] += 1
-            if self.n_waiting < self.parties:
+            n_waiting, generation = self._counts
+            gate = self._gates[generation % 2]
+            if n_waiting + 1 < self.parties:
+                self._counts[0] = n_waiting + 1
                 return gate
-            self._counts[0] = 0
-            self._counts[1] += 1
+            self._counts[:] = 0, generation + 1
         finally:
             self._lock.release()
         for _ in range(self.parties - 1):
