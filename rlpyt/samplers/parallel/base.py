@@ -266,7 +266,7 @@ class ParallelSamplerBase(BaseSampler):
             max_decorrelation_steps=self.max_decorrelation_steps,
             torch_threads=affinity.get("worker_torch_threads", 1),
             global_B=global_B,
-            is_quiet=logger._disabled,
+            is_quiet=logger.current().disabled,
         )
         if self.eval_n_envs > 0:
             own = self.eval_env_kwargs
