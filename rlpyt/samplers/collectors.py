@@ -214,7 +214,8 @@ class LoopCollector(DecorrelatingStartCollector):
         Args:
             traj_info: trajectory info; for one that a subclass made by itself, None is returned.
         """
-        assert self._loop is not None, "a batch was collected"
+        if self._loop is None:
+            return None
         places = zip(self._loop.completed, self._loop.completed_at)
         return next((place for info, place in places if info is traj_info), None)
 
