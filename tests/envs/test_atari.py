@@ -5,10 +5,14 @@ import pytest
 
 pytest.importorskip("ale_py")
 
+from ale_py import ALEInterface, roms
+
 from rlpyt.envs.atari import atari_env
-from rlpyt.envs.atari._screen import ScreenReader, Shrinker
+from rlpyt.envs.atari._emulator import ScreenReader, Shrinker
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo, EnvInfo
 from rlpyt.envs.base import EnvStep
+from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.quick_args import save__init__args
 
 
 def play(env, n_steps, seed=0):
@@ -104,7 +108,7 @@ def test_image_is_the_mean_of_2_x_2_rounded_half_up():
     rng = np.random.default_rng(0)
     frames = rng.integers(256, size=(2, 210, 160), dtype=np.uint8)
     stack = np.zeros((2, 104, 80), np.uint8)
-    Shrinker((210, 160), (104, 80)).push(*frames, stack)
+    Shrinker((210, 160), (104, 80)).push(*frames, stack, np.empty_like(frames[0]))
     blocks = frames.max(axis=0)[1:-1].astype(int).reshape(104, 2, 80, 2)
     assert np.array_equal(stack[1], (blocks.sum(axis=(1, 3)) + 2) // 4)
     assert not stack[0].any()
@@ -124,7 +128,7 @@ def test_other_sizes_are_area_means(screen, image):
     rng = np.random.default_rng(0)
     frames = rng.integers(256, size=(2, *screen), dtype=np.uint8)
     stack = np.zeros((1, *image), np.uint8)
-    Shrinker(screen, image).push(*frames, stack)
+    Shrinker(screen, image).push(*frames, stack, np.empty_like(frames[0]))
     full = frames.max(axis=0)
     full = full[1:-1] if image == (104, 80) else full
     expected = cv2.resize(full, image[::-1], interpolation=cv2.INTER_AREA)
@@ -136,7 +140,7 @@ def test_area_mean_of_one_gray_is_that_gray():
     for gray in (0, 1, 100, 255):
         frames = np.full((2, 210, 160), gray, np.uint8)
         stack = np.zeros((1, 84, 84), np.uint8)
-        Shrinker((210, 160), (84, 84)).push(*frames, stack)
+        Shrinker((210, 160), (84, 84)).push(*frames, stack, np.empty_like(frames[0]))
         assert np.all(stack == gray)
 
 
@@ -507,3 +511,84 @@ def test_images_of_ones_own():
     assert env._max_frame.any()
     env._reset_obs()
     assert not env._max_frame.any()
+
+
+# --- A constructor of one's own -------------------------------------------------------------------
+
+
+class OwnConstructor(AtariEnv):
+    """Makes emulator, spaces and buffers itself, as programs did before there were hooks."""
+
+    def __init__(
+        self,
+        game="pong",
+        frame_skip=4,
+        num_img_obs=4,
+        clip_reward=True,
+        episodic_lives=True,
+        fire_on_reset=False,
+        max_start_noops=30,
+        repeat_action_probability=0.0,
+        horizon=27000,
+        no_extrinsic=False,
+    ):
+        save__init__args(locals(), underscore=True)
+        self.ale = ALEInterface()
+        self.ale.setFloat("repeat_action_probability", repeat_action_probability)
+        self.ale.loadROM(roms.get_rom_path(game))
+        self._action_set = self.ale.getMinimalActionSet()
+        self._action_space = IntBox(low=0, high=len(self._action_set))
+        self._observation_space = IntBox(0, 255, shape=(num_img_obs, 104, 80), dtype="uint8")
+        self._max_frame = self.ale.getScreenGrayscale()
+        self._raw_frame_1 = self._max_frame.copy()
+        self._raw_frame_2 = self._max_frame.copy()
+        self._obs = np.zeros((num_img_obs, 104, 80), dtype="uint8")
+        self._has_fire = "FIRE" in self.get_action_meanings()
+        self._has_up = "UP" in self.get_action_meanings()
+        self.reset()
+
+
+class OwnEpisodes(OwnConstructor):
+    """Also resets and steps by itself, through the private methods."""
+
+    def reset(self):
+        self.ale.reset_game()
+        self._reset_obs()
+        self._life_reset()
+        self._update_obs()
+        self._step_counter = 0
+        return self.get_obs()
+
+    def step(self, action):
+        code = self._action_set[action]
+        score = sum(self.ale.act(code) for _ in range(self._frame_skip - 1))
+        self._get_screen(1)
+        score += self.ale.act(code)
+        lost_life = self._check_life()
+        if lost_life and self._episodic_lives:
+            self._reset_obs()
+        self._update_obs()
+        is_over = self.ale.game_over() or self._step_counter >= self.horizon
+        self._step_counter += 1
+        info = EnvInfo(score, is_over)
+        return EnvStep(self.get_obs(), np.sign(score), is_over or lost_life, info)
+
+
+@pytest.mark.parametrize("cls", [OwnConstructor, OwnEpisodes])
+@pytest.mark.parametrize("module", ["user_program", "rlpyt.projects.user_program"])
+def test_subclasses_may_replace_the_constructor(cls, module):
+    # Reading the screen and stacking images needed objects that only our constructor made.
+    cls = type(cls.__name__, (cls,), {"__module__": module})
+    kwargs = {"game": "breakout", "max_start_noops": 0, "fire_on_reset": True}
+    ours, env = AtariEnv(**kwargs), cls(**kwargs)
+    ours.seed(3)
+    env.seed(3)
+    if issubclass(cls, OwnEpisodes):
+        env.fire_and_up = ours.fire_and_up = lambda: None
+    for expected, step in zip(play(ours, 120), play(env, 120)):
+        assert np.array_equal(step.observation, expected.observation)
+        assert step[1:3] == expected[1:3]
+        assert step.env_info[:2] == expected.env_info[:2]
+    assert np.array_equal(env._max_frame, np.maximum(env._raw_frame_1, env._raw_frame_2))
+    assert env.get_action_meanings() == ours.get_action_meanings()
+    assert env.load_state_dict(env.state_dict()) is None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode
 
 from rlpyt.core.records import TrajInfo
-from rlpyt.envs.atari._games import rom_path
-from rlpyt.envs.atari._screen import ScreenReader, Shrinker
-from rlpyt.envs.atari._sticky import StickyEmulator
+from rlpyt.envs.atari._emulator import ScreenReader, Shrinker, StickyEmulator, rom_path
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.quick_args import save__init__args
@@ -28,7 +27,7 @@ _NOOP, _FIRE, _UP = ACTION_INDEX["NOOP"], ACTION_INDEX["FIRE"], ACTION_INDEX["UP
 
 
 class EnvInfo(NamedTuple):
-    """What a step tells besides the observation."""
+    """Information of a step besides the observation."""
 
     game_score: np.float32  # points of the game in this step, not clipped
     traj_done: bool  # the game is over or out of time: reset
@@ -98,6 +97,12 @@ class AtariEnv(Env):
     _img_shape: tuple[int, int]
     _full_action_space: bool
 
+    # What follows needs only the emulator, the raw frames and the observation: a subclass may make
+    # these in a constructor of its own, without calling this one.
+    _rom_file: str | None = None
+    _lives = 0
+    _step_counter = _NO_EPISODE
+
     def __init__(
         self,
         game: str = "pong",
@@ -121,16 +126,14 @@ class AtariEnv(Env):
                 f"repeat_action_probability={repeat_action_probability} must be within [0, 1]"
             )
         save__init__args(locals(), underscore=True)
-        self._rom_path = rom_path(game)
+        self._rom_file = rom_path(game)
         self._start_emulator()
         self._img_shape = _image_shape(img_shape, self._reader.shape)
         self._make_spaces()
-        self._shrinker = Shrinker(self._reader.shape, self._img_shape)
         self._raw_frame_1: NDArray = np.zeros(self._reader.shape, dtype=np.uint8)
         self._raw_frame_2: NDArray = np.zeros_like(self._raw_frame_1)
-        self._max_frame = np.zeros_like(self._raw_frame_1)  # For subclasses with other images.
+        self._max_frame: NDArray = np.zeros_like(self._raw_frame_1)
         self._obs: NDArray = np.zeros(self.observation_space.shape, dtype=np.uint8)
-        self._lives = 0
 
     def _start_emulator(self) -> None:
         ALEInterface.setLoggerMode(LoggerMode.Error)
@@ -138,9 +141,29 @@ class AtariEnv(Env):
         self.ale.setFloat("repeat_action_probability", 0.0)
         if self._repeat_action_probability:
             self.ale = StickyEmulator(self.ale, self._repeat_action_probability)
-        self._use_generator(make_generator())
+        self._use_generator(self._rng)
         self._load_rom(int(self._rng.integers(2**31)))
-        self._reader = ScreenReader(self.ale)
+
+    @cached_property
+    def _reader(self) -> ScreenReader:
+        return ScreenReader(self.ale)
+
+    @cached_property
+    def _shrinker(self) -> Shrinker:
+        height, width = self._raw_frame_1.shape
+        return Shrinker((height, width), self._obs.shape[-2:])
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        return make_generator()
+
+    @cached_property
+    def _has_fire(self) -> bool:
+        return _FIRE in self._action_codes()
+
+    @cached_property
+    def _has_up(self) -> bool:
+        return _UP in self._action_codes()
 
     def _use_generator(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -150,15 +173,15 @@ class AtariEnv(Env):
     def _load_rom(self, seed: int) -> None:
         """Load the game; a seed of the emulator takes effect only then."""
         self.ale.setInt("random_seed", seed)
-        self.ale.loadROM(self._rom_path)
+        self.ale.loadROM(self._rom_file)
         self._step_counter = _NO_EPISODE
 
     def _make_spaces(self) -> None:
         is_full = self._full_action_space
-        codes = self.ale.getLegalActionSet() if is_full else self.ale.getMinimalActionSet()
-        self._action_set = [int(getattr(code, "value", code)) for code in codes]
-        self._has_fire = _FIRE in self._action_set
-        self._has_up = _UP in self._action_set
+        self._action_set: Any = (
+            self.ale.getLegalActionSet() if is_full else self.ale.getMinimalActionSet()
+        )
+        self._action_set = self._action_codes()
         self._action_space = IntBox(low=0, high=len(self._action_set))
         shape = (self._num_img_obs, *self._img_shape)
         self._observation_space = IntBox(low=0, high=255, shape=shape, dtype="uint8")
@@ -167,7 +190,8 @@ class AtariEnv(Env):
         """Make the start of games and sticky actions a function of ``seed``; then call reset."""
         self._seed_spaces(seed)
         self._use_generator(np.random.default_rng(seed))
-        self._load_rom(seed % 2**31)
+        if self._rom_file is not None:  # Else a constructor of a subclass has loaded it.
+            self._load_rom(seed % 2**31)
 
     def reset(self) -> NDArray:
         """Start a new game and return its first observation, where only the last image is set."""
@@ -227,7 +251,8 @@ class AtariEnv(Env):
             raise RuntimeError("step before reset: call reset() to start an episode")
         if not 0 <= index < len(self._action_set):
             raise ValueError(f"action={action} must be from 0 to {len(self._action_set) - 1}")
-        return self._action_set[index]
+        code: int = self._action_set[index]
+        return code
 
     def render(self, wait: int = 10, show_full_obs: bool = False) -> None:
         """Show the newest image, or all images side by side, in a window of OpenCV.
@@ -251,9 +276,9 @@ class AtariEnv(Env):
         self._reader.read(self._raw_frame_1 if frame == 1 else self._raw_frame_2)
 
     def _update_obs(self) -> None:
-        """Read the last frame and append the new image to the observation."""
+        """Read the last frame, and append the image of the maximum frame to the observation."""
         self._get_screen(2)
-        self._shrinker.push(self._raw_frame_1, self._raw_frame_2, self._obs)
+        self._shrinker.push(self._raw_frame_1, self._raw_frame_2, self._obs, self._max_frame)
 
     def _reset_obs(self) -> None:
         """Blacken all images and the raw frames."""
@@ -356,7 +381,11 @@ class AtariEnv(Env):
 
     def get_action_meanings(self) -> list[str]:
         """Return the names of the actions, in the order of the action space."""
-        return [ACTION_MEANING[code] for code in self._action_set]
+        return [ACTION_MEANING[code] for code in self._action_codes()]
+
+    def _action_codes(self) -> list[int]:
+        """Return the action set as integers, also where it is of the emulator's own actions."""
+        return [int(getattr(code, "value", code)) for code in self._action_set]
 
 
 def _at_least(limit: int, name: str, value: Any) -> int:

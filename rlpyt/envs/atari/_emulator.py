@@ -1,19 +1,81 @@
-"""From the emulator's screen to small gray images, in compiled loops.
+"""The emulator: ROMs of games, sticky actions, and small gray images of its screen.
 
 The emulator gives color indexes in 1 us, but needs 13 us to turn them into gray levels. A screen is
 mostly runs of one color, so looking up eight pixels at a time, and only where they differ from
-those to the left and above, is several times faster. Which gray a color has is learned from the
+those to the left and above, is several times faster. The gray of a color is learned from the
 emulator when it first appears.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from typing import Any
 
 import numpy as np
+from ale_py import ALEInterface, roms
 
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import NDArray
+
+
+class UnknownGameError(OSError, ValueError):
+    """No ROM of this name; an ``IOError``, as for a missing file, and a ``ValueError``."""
+
+
+def rom_path(game: str) -> str:
+    """Return the path of the ROM of ``game``.
+
+    Args:
+        game: name in snake case, as ``space_invaders``; ``SpaceInvaders`` is understood as well.
+
+    Raises:
+        UnknownGameError: if no such game is installed; names the closest ones.
+    """
+    games = list(roms.get_all_rom_ids())
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(game)).lower()
+    if name not in games:
+        close = difflib.get_close_matches(name, games, n=3, cutoff=0.5) or sorted(games)[:3]
+        raise UnknownGameError(f"game={game!r} is unknown; the closest are {', '.join(close)}")
+    path = roms.get_rom_path(name)
+    # The emulator ends the whole process when it loads a ROM which it does not support.
+    if path is None or not ALEInterface.isSupportedROM(path):
+        raise UnknownGameError(f"game={game!r}: the emulator cannot play this ROM alone: {path}")
+    return str(path)
+
+
+class StickyEmulator:
+    """An emulator each of whose frames repeats the action of the frame before, by chance.
+
+    The emulator can do this by itself, but what it hands out as its state lacks the action it
+    holds, so that a game could not be continued exactly. All else is the emulator's own.
+
+    Args:
+        ale: the emulator, not sticky itself.
+        probability: that a frame repeats the action of the frame before.
+
+    Source: Machado et al. 2018, arXiv:1709.06009, section 5.2.
+    """
+
+    def __init__(self, ale: Any, probability: float) -> None:
+        self._ale = ale
+        self._probability = probability
+        self.held_code = 0
+        self.rng: np.random.Generator
+
+    def act(self, code: int) -> float:
+        """Let one frame pass, with the action of the frame before or with ``code``."""
+        if self.rng.random() >= self._probability:
+            self.held_code = code
+        return float(self._ale.act(self.held_code))
+
+    def reset_game(self) -> None:
+        """Start a game, which holds no action."""
+        self.held_code = 0
+        self._ale.reset_game()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ale, name)
 
 
 class ScreenReader:
@@ -61,18 +123,20 @@ class Shrinker:
         self._rows = _area_weights(height, img_shape[0])
         self._cols = _area_weights(screen_shape[1], img_shape[1])
 
-    def push(self, frame_1: NDArray, frame_2: NDArray, stack: NDArray) -> None:
+    def push(self, frame_1: NDArray, frame_2: NDArray, stack: NDArray, max_frame: NDArray) -> None:
         """Move the images of ``stack`` one place to the front, and append the new one.
 
         Args:
-            frame_1: [height,width] uint8.
-            frame_2: the same.
-            stack: [C,h,w] uint8, oldest image first.
+            frame_1: earlier frame [height,width], uint8.
+            frame_2: later frame [height,width], uint8.
+            stack: images [C,h,w], uint8, oldest first.
+            max_frame: buffer [height,width], uint8, for the maximum of the frames.
         """
+        np.maximum(frame_1, frame_2, out=max_frame)
         if self._is_half:
-            _push_half(frame_1, frame_2, self._margin, stack)
+            _push_half(max_frame, self._margin, stack)
         else:
-            _push_area(frame_1, frame_2, self._margin, *self._rows, *self._cols, stack)
+            _push_area(max_frame, self._margin, *self._rows, *self._cols, stack)
 
 
 @jit
@@ -104,8 +168,8 @@ def _look_up(color_words: NDArray, grays: NDArray, gray_words: NDArray) -> bool:
 
 
 @jit
-def _push_half(frame_1: NDArray, frame_2: NDArray, margin: int, stack: NDArray) -> None:
-    """Append the 2 x 2 means, rounded half up, of the maximum of the frames."""
+def _push_half(frame: NDArray, margin: int, stack: NDArray) -> None:
+    """Append the 2 x 2 means of ``frame``, rounded half up."""
     for i in range(stack.shape[0] - 1):
         stack[i] = stack[i + 1]
     image = stack[-1]
@@ -113,17 +177,14 @@ def _push_half(frame_1: NDArray, frame_2: NDArray, margin: int, stack: NDArray) 
         top, bottom = 2 * y + margin, 2 * y + margin + 1
         for x in range(image.shape[1]):
             left, right = 2 * x, 2 * x + 1
-            total = np.uint16(max(frame_1[top, left], frame_2[top, left]))
-            total += np.uint16(max(frame_1[top, right], frame_2[top, right]))
-            total += np.uint16(max(frame_1[bottom, left], frame_2[bottom, left]))
-            total += np.uint16(max(frame_1[bottom, right], frame_2[bottom, right]))
+            total = np.uint16(frame[top, left]) + np.uint16(frame[top, right])
+            total += np.uint16(frame[bottom, left]) + np.uint16(frame[bottom, right])
             image[y, x] = (total + np.uint16(2)) >> np.uint16(2)
 
 
 @jit
 def _push_area(
-    frame_1: NDArray,
-    frame_2: NDArray,
+    frame: NDArray,
     margin: int,
     row_starts: NDArray,
     row_weights: NDArray,
@@ -131,11 +192,11 @@ def _push_area(
     col_weights: NDArray,
     stack: NDArray,
 ) -> None:
-    """Append the area means of the maximum of the frames: first over rows, then over columns."""
+    """Append the area means of ``frame``: first over rows, then over columns."""
     for i in range(stack.shape[0] - 1):
         stack[i] = stack[i + 1]
     image = stack[-1]
-    wide = np.empty(frame_1.shape[1], dtype=np.float32)
+    wide = np.empty(frame.shape[1], dtype=np.float32)
     narrow = np.empty(image.shape[1], dtype=np.float32)
     for y in range(image.shape[0]):
         wide[:] = np.float32(0)
@@ -144,7 +205,7 @@ def _push_area(
             if weight == 0:
                 continue
             for x in range(wide.size):
-                wide[x] += weight * np.float32(max(frame_1[row, x], frame_2[row, x]))
+                wide[x] += weight * np.float32(frame[row, x])
         narrow[:] = np.float32(0.5)  # Rounds half up when the sum is cut to an integer.
         for k in range(col_weights.shape[0]):
             for x in range(narrow.size):
