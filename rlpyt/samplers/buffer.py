@@ -1,4 +1,4 @@
-"""Sample buffers, built by example: one real step shows the structure, all is pre-allocated."""
+"""Sample buffers, allocated by example: one real step shows the structure of every entry."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def build_samples_buffer(
     examples: dict[str, Any] | None = None,
     next_observation: bool = False,
 ) -> tuple[Nested, Nested, dict[str, Any]]:
-    """Allocate the buffer which collectors write and algorithms read.
+    """Allocate the batch that collectors write and algorithms read.
 
     Action and reward are arrays of T + 1 rows, of which ``prev_action`` and ``prev_reward`` view
     the first T and ``action`` and ``reward`` the last T: writing ``action[t]`` writes
     ``prev_action[t + 1]``.
 
     Args:
-        agent: initialized.
-        env: an instance; it is reset and stepped once.
-        batch_spec: T and B.
-        bootstrap_value: also allocate the agent's value after the last step, [1,B].
-        agent_shared: put the agent's half into memory which child processes share.
-        env_shared: likewise for the environments' half.
-        subprocess: make the example step in a temporary process, which keeps the thread pools of
-            this process untouched before it forks.
-        examples: filled in place with an example (without leading dimensions) of observation,
+        agent: initialized agent.
+        env: environment, which is reset and stepped once.
+        batch_spec: numbers T of time steps and B of environments.
+        bootstrap_value: whether to allocate the agent's value after the last step, [1,B].
+        agent_shared: whether child processes share the memory of the agent's half.
+        env_shared: whether child processes share the memory of the environments' half.
+        subprocess: whether to make the example step in a temporary process, so that this process
+            has no thread pools before it forks.
+        examples: dict, filled in place with an example (without leading dimensions) of observation,
             reward, done, env_info, action and agent_info; used as they are if already filled.
-        next_observation: also allocate ``env.next_observation`` [T,B,...], what the environment
-            returned for the action even where it was reset afterwards.
+        next_observation: whether to allocate ``env.next_observation`` [T,B,...], which the
+            environment returned for the action, even where it was then reset.
 
     Returns:
         The batch as torch tensors, the same memory as numpy arrays, and the examples.
@@ -109,10 +109,10 @@ def get_example_outputs(
     """Reset and step ``env`` once, step ``agent`` once, and store what they return.
 
     Args:
-        agent: initialized; it is reset before its step.
-        env: an instance.
-        examples: written in place, see :func:`build_samples_buffer`.
-        subprocess: do so in a temporary process, with one torch thread.
+        agent: initialized agent, which is reset before its step.
+        env: environment.
+        examples: dict to write, see :func:`build_samples_buffer`.
+        subprocess: whether to step in a temporary process, with one torch thread.
 
     Raises:
         WorkerError: if the temporary process fails; shows its traceback.
@@ -175,7 +175,7 @@ def _check_action_fields(action: Nested, env: Any) -> None:
 
 
 def _as_arrays(value: Nested) -> Nested:
-    """Python and numpy scalars as arrays, records as they are."""
+    """Return scalars as arrays, records as they are."""
     return value if isinstance(value, tuple) else np.asarray(value)
 
 

@@ -1,4 +1,4 @@
-"""Agent and environments in one process: the simplest sampler, and the one to debug with."""
+"""The simplest sampler, and the one to debug with: agent and environments in one process."""
 
 from __future__ import annotations
 
@@ -68,16 +68,17 @@ class SerialSampler(BaseSampler):
         """Make environments and buffers, initialize the agent, and start both.
 
         Args:
-            agent: is initialized with the spaces of the environments.
+            agent: agent, which is initialized with the spaces of the environments.
             affinity: unused; the runner sets that of its process.
-            seed: the environment of global index i gets ``seed + i``; evaluation is offset.
-            bootstrap_value: record the agent's value after the last step of a batch.
-            traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``.
-            rank: of this process among ``world_size``.
-            world_size: processes which sample the same way.
+            seed: base of the seeds: the environment of global index i gets ``seed + i``, and
+                those of evaluation are offset.
+            bootstrap_value: whether to record the agent's value after the last step of a batch.
+            traj_info_kwargs: values of attributes ``_<name>`` of ``TrajInfoCls``.
+            rank: index of this process among ``world_size``.
+            world_size: number of processes that sample the same way.
 
         Returns:
-            Examples of what the buffers hold, see
+            Examples of the entries of the buffers, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
         check_recurrence(self, agent)
@@ -104,7 +105,7 @@ class SerialSampler(BaseSampler):
         return examples
 
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
-        """The environments of training, seeded."""
+        """Make the environments of training, and seed them."""
         envs = [make_env(self.EnvCls, self.env_kwargs, *pair) for pair in enumerate(env_ranks)]
         set_envs_seeds(envs, None if seed is None else seed + env_ranks[0])
         return envs
@@ -118,7 +119,7 @@ class SerialSampler(BaseSampler):
         world_size: int = 1,
         **kwargs: Any,
     ) -> None:
-        """Make the collectors, ``kwargs`` being for that of training, and start agent and them."""
+        """Make the collectors (``kwargs`` for that of training), and start them and the agent."""
         B = self.batch_spec.B
         # Again, since the example step has drawn from the streams of the first environment.
         set_envs_seeds(envs[:1], None if seed is None else seed + rank * B)
@@ -175,7 +176,7 @@ class SerialSampler(BaseSampler):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``; the sampler must be initialized with the same sizes.
+        """Continue from ``state``; the sampler must be initialized with the same sizes.
 
         Raises:
             ValueError: if ``state`` has another number of environments.

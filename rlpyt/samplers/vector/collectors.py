@@ -21,8 +21,8 @@ from rlpyt.utils.types import BoolArray
 class VectorResetCollector(DecorrelatingStartCollector):
     """Collects batches in a vector environment, where a finished episode is followed by the next.
 
-    Args as of :class:`~rlpyt.samplers.collectors.BaseCollector`, where ``envs`` is the vector
-    environment, and the trajectory infos of the methods are
+    Its arguments are those of :class:`~rlpyt.samplers.collectors.BaseCollector`, where ``envs`` is
+    the vector environment, and the trajectory infos of the methods are
     :class:`~rlpyt.samplers.vector._loop.Trajectories`.
     """
 
@@ -88,14 +88,14 @@ class VectorResetCollector(DecorrelatingStartCollector):
 
 
 class VectorEvalCollector:
-    """Evaluates the agent in a vector environment, which is reset before each evaluation.
+    """Evaluates the agent in a vector environment, reset before each evaluation.
 
     Args:
         envs: the vector environment.
-        agent: acts in this process.
-        TrajInfoCls: of the trajectories.
-        max_T: time steps of one evaluation; None for no limit.
-        max_trajectories: ends the evaluation after the step at which so many were completed.
+        agent: agent that acts in this process.
+        TrajInfoCls: class of the trajectory infos.
+        max_T: number of time steps in one evaluation; None for no limit.
+        max_trajectories: number of completed trajectories after which an evaluation ends.
         quota: number of trajectories each environment shall complete; None for no such number.
     """
 

@@ -1,4 +1,4 @@
-"""Agent and a vector environment in one process: one batched step of each per time step."""
+"""A sampler with one batched step of a vector environment and of the agent per time step."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rlpyt.utils.logging import logger
 class VectorSampler(BaseSampler):
     """Steps all environments by one call, in the process of the runner.
 
-    Batches are the same as those of any other sampler: a row for every action, none for a reset.
+    Its batches are those of any other sampler: a row for every action, none for a reset.
 
     Args as of :class:`~rlpyt.samplers.base.BaseSampler`, but ``EnvCls`` makes the vector
     environment: it is called with ``num_envs`` and ``env_kwargs``, which is one mapping for all,
-    and returns what :class:`~rlpyt.envs.vector.VectorEnvWrapper` is, or what has the same methods:
+    and returns a :class:`~rlpyt.envs.vector.VectorEnvWrapper`, or an object with its methods:
     ``rlpyt.envs.vector.make`` by the id of gymnasium, ``rlpyt.envs.atari.vector.AtariVector`` for
     games. A finished episode is always followed by the next one; ``mid_batch_reset`` is True.
 
@@ -58,7 +58,7 @@ class VectorSampler(BaseSampler):
             if not isinstance(value, Mapping) and not (name[:4] == "eval" and value is None):
                 raise TypeError(
                     f"{name} is {value!r}: one vector environment takes one mapping for all of its "
-                    "parts; use another sampler for environments which differ"
+                    "parts; use another sampler for environments that differ"
                 )
 
     def initialize(
@@ -74,16 +74,17 @@ class VectorSampler(BaseSampler):
         """Make environments and buffers, initialize the agent, and start both.
 
         Args:
-            agent: is initialized with the spaces of one environment.
+            agent: agent, which is initialized with the spaces of one environment.
             affinity: unused; the runner sets that of its process.
-            seed: the environment of global index i gets ``seed + i``; evaluation is offset.
-            bootstrap_value: record the agent's value after the last step of a batch.
-            traj_info_kwargs: set as attributes ``_<name>`` of ``TrajInfoCls``.
-            rank: of this process among ``world_size``.
-            world_size: processes which sample the same way.
+            seed: base of the seeds: the environment of global index i gets ``seed + i``, and
+                those of evaluation are offset.
+            bootstrap_value: whether to record the agent's value after the last step of a batch.
+            traj_info_kwargs: values of attributes ``_<name>`` of ``TrajInfoCls``.
+            rank: index of this process among ``world_size``.
+            world_size: number of processes that sample the same way.
 
         Returns:
-            Examples of what the buffers hold, see
+            Examples of the entries of the buffers, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
         check_recurrence(self, agent)
@@ -163,7 +164,7 @@ class VectorSampler(BaseSampler):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``; the sampler must be initialized with the same sizes."""
+        """Continue from ``state``; the sampler must be initialized with the same sizes."""
         if (state["eval_env"] is None) != (self.eval_env is None):
             raise ValueError(
                 f"eval_n_envs is {self.eval_n_envs}, and the saved sampler had "
@@ -182,7 +183,7 @@ class VectorSampler(BaseSampler):
         env = self.EnvCls(**{"num_envs": n, **env_kwargs})
         if not hasattr(env, "sample_actions"):
             raise TypeError(
-                f"EnvCls made {env!r}, which is no vector environment of this library: use "
+                f"EnvCls made {env!r}, not a vector environment of this library: use "
                 "rlpyt.envs.vector.make or AtariVector, or wrap it in VectorEnvWrapper"
             )
         if env.num_envs != n:
