@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.returns._arrays import as_flag_rows, as_float_rows, like
+from rlpyt.returns.advantages import as_flag_rows, as_float_rows, like
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import Array, NDArray
 
