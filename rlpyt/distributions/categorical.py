@@ -31,7 +31,7 @@ class Categorical(DiscreteMixin, Distribution):
     def sample(self, dist_info: DistInfo) -> torch.Tensor:
         """Draw an action [...] with the (possibly unnormalised) probabilities [...,A]."""
         prob = dist_info.prob
-        actions = torch.multinomial(prob.reshape(-1, self.dim), num_samples=1)
+        actions = torch.multinomial(prob.reshape(-1, prob.shape[-1]), num_samples=1)
         return actions.reshape(prob.shape[:-1]).type(self.dtype)
 
     def kl(self, old_dist_info: DistInfo, new_dist_info: DistInfo) -> torch.Tensor:

@@ -57,7 +57,7 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         if isinstance(epsilon, float) and epsilon == 0.0:
             return greedy
         explore = torch.rand_like(greedy, dtype=torch.float) < epsilon
-        anything = torch.randint_like(greedy, self.dim)
+        anything = torch.randint_like(greedy, q.shape[-1])
         return torch.where(explore, anything, greedy)
 
     def _epsilon_for(self, actions: torch.Tensor) -> float | torch.Tensor:

@@ -146,6 +146,10 @@ class LeadingDims(NamedTuple):
         restored: torch.Tensor = restore_leading_dims(output, self.n, self.T, self.B)
         return restored
 
+    def restore_each(self, *outputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Give several outputs [T*B,...] the leading dimensions of the input."""
+        return tuple(map(self.restore, outputs))
+
 
 def fold_leading_dims(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, LeadingDims]:
     """Fold the leading dimensions [], [B] or [T,B] of a tensor into one batch.

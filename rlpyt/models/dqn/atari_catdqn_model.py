@@ -12,6 +12,7 @@ from rlpyt.models.dqn.heads import (
     distributional_head,
 )
 from rlpyt.models.mlp import Sizes
+from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
 
@@ -72,6 +73,7 @@ class AtariCatDqnModel(AtariConvTrunk):
         Returns:
             [A,P], [B,A,P] or [T,B,A,P] probabilities of the atoms.
         """
-        features, lead = self.features(observation)
+        images, lead = fold_leading_dims(observation, 3)
+        features = self.conv(images).flatten(1)
         p = torch.softmax(self.head(features), dim=-1)
         return lead.restore(p)

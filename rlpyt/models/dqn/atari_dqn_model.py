@@ -9,12 +9,12 @@ import torch
 from rlpyt.models.conv2d import DQN_CONV, Conv2dModel, read_image_shape
 from rlpyt.models.dqn.heads import q_head
 from rlpyt.models.mlp import Sizes
-from rlpyt.utils.tensor import LeadingDims, fold_leading_dims
+from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
 
 class AtariConvTrunk(torch.nn.Module):
-    """Base of the feed-forward Q-networks for images: the convolutions, without a head.
+    """Base class of feed-forward Q-networks for images: the convolutions, without a head.
 
     Args:
         image_shape: (C, H, W) of an image.
@@ -45,11 +45,6 @@ class AtariConvTrunk(torch.nn.Module):
             **DQN_CONV.override(channels, kernel_sizes, strides, paddings),
         )
         self.conv_out_size = self.conv.conv_out_size(h, w, c)
-
-    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Features [T*B,conv_out_size], and the leading dimensions."""
-        images, lead = fold_leading_dims(observation, 3)
-        return self.conv(images).reshape(lead.T * lead.B, -1), lead
 
 
 class AtariDqnModel(AtariConvTrunk):
@@ -105,5 +100,6 @@ class AtariDqnModel(AtariConvTrunk):
         Returns:
             [A], [B,A] or [T,B,A] action values.
         """
-        features, lead = self.features(observation)
+        images, lead = fold_leading_dims(observation, 3)
+        features = self.conv(images).flatten(1)
         return lead.restore(self.head(features))

@@ -10,6 +10,7 @@ import torch
 from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import ImplicitQuantileHeadModel
 from rlpyt.models.mlp import Sizes
+from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
 
@@ -68,5 +69,6 @@ class AtariIqnModel(AtariConvTrunk):
         Returns:
             [A,N], [B,A,N] or [T,B,A,N] quantiles.
         """
-        features, lead = self.features(observation)
+        images, lead = fold_leading_dims(observation, 3)
+        features = self.conv(images).flatten(1)
         return lead.restore(self.head(features, tau.reshape(len(features), -1)))

@@ -10,6 +10,7 @@ import torch
 from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import distributional_head
 from rlpyt.models.mlp import Sizes
+from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
 
@@ -63,5 +64,6 @@ class AtariQrDqnModel(AtariConvTrunk):
         Returns:
             [A,N], [B,A,N] or [T,B,A,N] quantiles, of the fractions (i - 1/2) / N for i = 1, ..., N.
         """
-        features, lead = self.features(observation)
+        images, lead = fold_leading_dims(observation, 3)
+        features = self.conv(images).flatten(1)
         return lead.restore(self.head(features))

@@ -10,14 +10,14 @@ import torch
 
 from rlpyt.models.dqn.heads import distributional_head, q_head
 from rlpyt.models.mlp import MlpModel, Sizes, as_list
-from rlpyt.utils.tensor import LeadingDims, fold_vectors
+from rlpyt.utils.tensor import fold_vectors
 from rlpyt.utils.types import Nested
 
 
 class MlpTrunk(torch.nn.Module):
-    """Base of the feed-forward Q-networks for vectors: all hidden layers but the last.
+    """Base class of Q-networks for vectors: all hidden layers but the last.
 
-    That one (or ``n_in_head`` of them) belongs to the head, since dueling streams have their own.
+    The last (or ``n_in_head`` of them) belongs to the head, since dueling streams have their own.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class MlpTrunk(torch.nn.Module):
         if not all(isinstance(length, (int, np.integer)) for length in observation_shape):
             raise ValueError(
                 f"observation_shape is {observation_shape}, but {type(self).__name__} takes one "
-                "array: join the parts in a wrapper of the environment, or pass a ModelCls which "
+                "array: join the parts in a wrapper of the environment, or pass a ModelCls that "
                 "takes them"
             )
         self._obs_ndim = len(observation_shape)
@@ -35,11 +35,6 @@ class MlpTrunk(torch.nn.Module):
         n_in_body = max(0, len(sizes) - n_in_head)
         self.body = MlpModel(math.prod(observation_shape), sizes[:n_in_body])
         self.head_sizes = sizes[n_in_body:]
-
-    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Features [T*B,F], and the leading dimensions."""
-        flat, lead = fold_vectors(observation, self._obs_ndim)
-        return self.body(flat), lead
 
 
 class MlpDqnModel(MlpTrunk):
@@ -83,7 +78,8 @@ class MlpDqnModel(MlpTrunk):
         Returns:
             [...,A] action values.
         """
-        features, lead = self.features(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        features = self.body(flat)
         return lead.restore(self.head(features))
 
 
@@ -132,6 +128,7 @@ class MlpCatDqnModel(MlpTrunk):
         Returns:
             [...,A,P] probabilities of the atoms.
         """
-        features, lead = self.features(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        features = self.body(flat)
         p = torch.softmax(self.head(features), dim=-1)
         return lead.restore(p)

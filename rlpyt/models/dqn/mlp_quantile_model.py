@@ -9,6 +9,7 @@ import torch
 from rlpyt.models.dqn.heads import ImplicitQuantileHeadModel, distributional_head
 from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
 from rlpyt.models.mlp import Sizes, as_list
+from rlpyt.utils.tensor import fold_vectors
 from rlpyt.utils.types import Nested
 
 
@@ -57,7 +58,8 @@ class MlpQrDqnModel(MlpTrunk):
         Returns:
             [...,A,N] quantiles, of the fractions (i - 1/2) / N for i = 1, ..., N.
         """
-        features, lead = self.features(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        features = self.body(flat)
         return lead.restore(self.head(features))
 
 
@@ -118,5 +120,6 @@ class MlpIqnModel(MlpTrunk):
         Returns:
             [...,A,N] quantiles.
         """
-        features, lead = self.features(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        features = self.body(flat)
         return lead.restore(self.head(features, tau.reshape(len(features), -1)))

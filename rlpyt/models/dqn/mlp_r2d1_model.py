@@ -10,6 +10,7 @@ from rlpyt.models.dqn.heads import q_head
 from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
 from rlpyt.models.mlp import Sizes
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
+from rlpyt.utils.tensor import fold_vectors
 from rlpyt.utils.types import Nested
 
 
@@ -64,7 +65,8 @@ class MlpR2d1Model(MlpTrunk):
         Returns:
             [...,A] action values, and the state [1,B,H] after the last step.
         """
-        features, lead = self.features(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        features = self.body(flat)
         lstm_out, rnn_state = run_lstm(
             self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
         )

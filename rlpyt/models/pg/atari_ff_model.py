@@ -69,4 +69,5 @@ class AtariFfModel(torch.nn.Module):
         features = self.conv(images)
         pi = torch.softmax(self.pi(features), dim=-1)
         v = self.value(features).squeeze(-1)
-        return lead.restore(pi), lead.restore(v)
+        pi, v = lead.restore_each(pi, v)
+        return pi, v

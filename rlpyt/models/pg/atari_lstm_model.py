@@ -84,4 +84,5 @@ class AtariLstmModel(torch.nn.Module):
         )
         pi = torch.softmax(self.pi(lstm_out), dim=-1)
         v = self.value(lstm_out).squeeze(-1)
-        return lead.restore(pi), lead.restore(v), rnn_state
+        pi, v = lead.restore_each(pi, v)
+        return pi, v, rnn_state

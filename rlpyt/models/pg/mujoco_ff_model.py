@@ -67,4 +67,5 @@ class MujocoFfModel(NormalizedObservationModel):
         mu = self.mu(flat)
         v = self.v(flat).squeeze(-1)
         log_std = self.log_std.expand(lead.T * lead.B, -1).clone()
-        return lead.restore(mu), lead.restore(log_std), lead.restore(v)
+        mu, log_std, v = lead.restore_each(mu, log_std, v)
+        return mu, log_std, v

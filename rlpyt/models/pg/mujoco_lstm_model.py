@@ -72,4 +72,5 @@ class MujocoLstmModel(NormalizedObservationModel):
         )
         mu, log_std, v = self.head(lstm_out).split([self._action_size, self._action_size, 1], -1)
         v = v.squeeze(-1)
-        return lead.restore(mu), lead.restore(log_std), lead.restore(v), rnn_state
+        mu, log_std, v = lead.restore_each(mu, log_std, v)
+        return mu, log_std, v, rnn_state

@@ -29,9 +29,6 @@ class _ObservationMlp(torch.nn.Module):
         input_size = math.prod(observation_shape) + extra_size
         self.mlp = MlpModel(input_size, hidden_sizes, output_size)
 
-    def _fold(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        return fold_vectors(observation, self._obs_ndim)
-
 
 class MuMlpModel(_ObservationMlp):
     """A deterministic policy: ``mu(s) = output_max * tanh(mlp(s))``.
@@ -72,7 +69,7 @@ class MuMlpModel(_ObservationMlp):
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
         """Actions [...,A] for observations [...,*observation_shape]; the rest is not used."""
-        flat, lead = self._fold(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
         mu = torch.tanh(self.mlp(flat))
         if self._output_mid is not None and self._output_half_range is not None:
             mu = torch.addcmul(self._output_mid, self._output_half_range, mu)
@@ -99,9 +96,9 @@ class PiMlpModel(_ObservationMlp):
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Means [...,A] and log deviations [...,A] for observations; the rest is not used."""
-        flat, lead = self._fold(observation)
-        mu, log_std = self.mlp(flat).chunk(2, dim=-1)
-        return lead.restore(mu), lead.restore(log_std)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
+        mu, log_std = lead.restore(self.mlp(flat)).chunk(2, dim=-1)
+        return mu, log_std
 
 
 class _CriticMlp(_ObservationMlp):
@@ -119,7 +116,7 @@ class _CriticMlp(_ObservationMlp):
     def _outputs(
         self, observation: torch.Tensor, action: torch.Tensor
     ) -> tuple[torch.Tensor, LeadingDims]:
-        flat, lead = self._fold(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
         q_input = torch.cat([flat, action.reshape(lead.T * lead.B, -1)], dim=1)
         return self.mlp(q_input), lead
 
@@ -204,5 +201,5 @@ class VMlpModel(_ObservationMlp):
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
         """Values [...] of observations [...,*observation_shape]; the rest is not used."""
-        flat, lead = self._fold(observation)
+        flat, lead = fold_vectors(observation, self._obs_ndim)
         return lead.restore(self.mlp(flat).squeeze(-1))
