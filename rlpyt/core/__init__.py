@@ -1,0 +1,1 @@
+"""Data and interfaces shared by the roles: ``records`` and ``protocols``."""

@@ -1,0 +1,11 @@
+"""Distributions of actions: sampling, likelihoods, entropy and divergence.
+
+Where to look for what:
+
+* ``base``: the interface, :class:`~rlpyt.distributions.base.Distribution`.
+* Discrete actions: ``discrete`` (one-hot vectors), ``categorical`` (by probabilities),
+  ``multi_categorical`` (arrays of choices), ``epsilon_greedy`` (by values).
+* Continuous actions: ``gaussian`` (with clipping, squashing and bounded noise), ``box_gaussian``
+  (in the bounds of a box, with the likelihood of clipped actions).
+* ``composite``: records of actions of several kinds.
+"""

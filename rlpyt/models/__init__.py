@@ -1,0 +1,14 @@
+"""Networks: parts to build them from, and the models of the library's agents.
+
+A model is any torch module that takes inputs with the leading dimensions [], [B] or [T,B] (see
+:func:`rlpyt.utils.tensor.fold_leading_dims`). Where to look for what:
+
+* Parts: ``mlp`` (perceptron, and the fast way through layers), ``conv2d`` (convolutions, with the
+  layers of the Atari models), ``rnn`` (LSTM with resets), ``noisy`` (exploring linear layers),
+  ``running_mean_std`` (normalized observations), ``autocast`` (lower precision in training).
+* Models made from spaces: ``space_kinds`` reads a space, ``encoders`` and ``policy_heads`` make the
+  layers for it, ``pg.generic_model`` joins them.
+* Models by algorithm: ``dqn`` (``dueling`` and ``heads``, then one module for each kind of values,
+  for images and vectors), ``pg`` (actor-critics), ``qpg.mlp`` (policies and critics).
+* ``utils``: output sizes of convolutions, scaled gradients, target networks, names of states.
+"""

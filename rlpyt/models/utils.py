@@ -8,8 +8,6 @@ from typing import Any, Union
 
 import torch
 
-from rlpyt.utils import torch_compat
-
 StateDict = Mapping[str, Any]
 Size = Union[int, "tuple[int, ...]"]  # one number for both dimensions of an image, or (h, w)
 
@@ -96,8 +94,8 @@ def update_state_dict(
 def _move_towards(own: StateDict, new: StateDict, tau: float) -> None:
     _require_same_names(own, new)
     floating = [name for name, value in own.items() if value.is_floating_point()]
-    ends = [new[name].to(own[name]) for name in floating]
-    torch_compat.lerp_([own[name] for name in floating], ends, tau)
+    for name in floating:
+        own[name].lerp_(new[name].to(own[name]), tau)
     for name in own.keys() - set(floating):
         own[name].copy_(new[name])
 
@@ -147,8 +145,8 @@ class TargetNetwork:
         if not 0 < tau < 1:
             update_state_dict(self.target, self.model.state_dict(), tau, strip_ddp=False)
             return
-        own_place, new_place = self._floating
-        torch_compat.lerp_(_tensors_at(own_place), _tensors_at(new_place), tau)
+        for own, new in zip(*map(_tensors_at, self._floating)):
+            own.lerp_(new, tau)
         for own, new in zip(*map(_tensors_at, self._others)):
             own.copy_(new)
 

@@ -16,7 +16,6 @@ import torch
 from rlpyt.core.protocols import RunnerLike, Stateful
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
-from rlpyt.utils.torch_compat import load
 
 
 class Callback:
@@ -154,7 +153,7 @@ def load_run_state(file: str | Path) -> dict[str, Any]:
 
     Like all unpickling this can run code: open only files that you trust.
     """
-    state: dict[str, Any] = load(file, trusted=True)
+    state: dict[str, Any] = torch.load(file, weights_only=False)
     return state
 
 

@@ -21,7 +21,6 @@ from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.utils.collections import AttrDict, namedarraytuple
 from rlpyt.utils.logging.context import logger_context
-from rlpyt.utils.torch_compat import torch_version
 from tests.compat.corridor import Corridor, CorridorAgent, make_runner
 
 # --- Samplers and trajectories ------------------------------------------------------------------
@@ -144,7 +143,6 @@ def test_runner_attributes_which_overriding_code_reads(RunnerCls: Any) -> None:
     assert runner.sampler.TrajInfoCls._more == 2
 
 
-@pytest.mark.skipif(torch_version() < (2, 1), reason="weights_only reads floats since torch 2.1")
 def test_snapshots_load_with_weights_only(tmp_path: Path) -> None:
     with logger_context(str(tmp_path), 0, "corridor", snapshot_mode="last", override_prefix=True):
         make_runner().train()

@@ -9,7 +9,7 @@ import torch
 from rlpyt.models.conv2d import Conv2dHeadModel, Conv2dModel
 from rlpyt.models.dqn.atari_catdqn_model import DistributionalHeadModel
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
-from rlpyt.models.mlp import WIDE, MlpModel, run_layers
+from rlpyt.models.mlp import WIDE, MlpModel, has_hooks, run_layers
 
 
 class TestMlp:
@@ -277,3 +277,13 @@ def test_distributional_head() -> None:
     # Output i of the perceptron is action i // n_atoms, atom i % n_atoms.
     assert torch.equal(model(x)[:, 1, 0], model.mlp(x)[:, 2])
     assert model(x).shape == (6, 3, 2)
+
+
+@pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
+def test_has_hooks(kind: str) -> None:
+    module = torch.nn.Linear(1, 1)
+    assert not has_hooks(module)
+    handle = getattr(module, f"register_{kind}_hook")(lambda *args: None)
+    assert has_hooks(module)
+    handle.remove()
+    assert not has_hooks(module)

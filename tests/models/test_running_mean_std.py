@@ -8,7 +8,6 @@ import torch.distributed
 import torch.multiprocessing
 
 from rlpyt.models.running_mean_std import RunningMeanStdModel
-from rlpyt.utils.torch_compat import load
 
 
 def batches() -> list[torch.Tensor]:
@@ -93,5 +92,5 @@ def test_processes_are_merged_exactly(tmp_path: Path) -> None:
     data = torch.cat([first, second, third[0::3], third[1::3]])
     for rank in range(2):
         model = RunningMeanStdModel((3,))
-        model.load_state_dict(load(tmp_path / f"{rank}.pt"))
+        model.load_state_dict(torch.load(tmp_path / f"{rank}.pt", weights_only=True))
         assert_statistics_of(model, data)

@@ -25,7 +25,6 @@ from rlpyt.utils.seed import (
     set_rng_state,
     set_seed,
 )
-from rlpyt.utils.torch_compat import load
 
 
 def draw() -> tuple[float, ...]:
@@ -180,5 +179,5 @@ def test_global_streams_continue_also_after_a_file() -> None:
     file = io.BytesIO()
     torch.save({"rng": state, "generator": generator_state(make_generator())}, file)
     file.seek(0)
-    set_rng_state(load(file)["rng"])
+    set_rng_state(torch.load(file, weights_only=True)["rng"])
     assert draw() == expected

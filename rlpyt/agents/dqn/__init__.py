@@ -1,0 +1,1 @@
+"""Agents of the deep Q-network family; the map is in :mod:`rlpyt.agents`."""

@@ -1,0 +1,1 @@
+"""Q-value policy gradient agents; the map is in :mod:`rlpyt.agents`."""

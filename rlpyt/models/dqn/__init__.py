@@ -1,0 +1,1 @@
+"""Q-networks; the map is in :mod:`rlpyt.models`."""

@@ -1,0 +1,1 @@
+"""Policies and critics of the Q-value policy gradient agents; the map is in :mod:`rlpyt.models`."""

@@ -17,7 +17,6 @@ from rlpyt.algos.pg._minibatches import (
     value_statistics,
 )
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.torch_compat import load
 from tests.reference.policy_gradient import normalized
 
 Pair = namedarraytuple("Pair", ["a", "b"])
@@ -121,7 +120,7 @@ def normalize_part(rank: int, folder: str) -> None:
 def test_statistics_are_those_of_all_processes(tmp_path: Path) -> None:
     """Each process normalised by its own batch, so that equal advantages differed in weight."""
     torch.multiprocessing.spawn(normalize_part, (str(tmp_path),), nprocs=2)
-    found = [load(tmp_path / f"{rank}.pt").tolist() for rank in range(2)]
+    found = [torch.load(tmp_path / f"{rank}.pt", weights_only=True).tolist() for rank in range(2)]
     expected = normalized([1, 2, 50, 3, 6], [1, 2, 3, 6])
     assert [*found[0], *found[1]] == pytest.approx(expected)
 
