@@ -52,28 +52,22 @@ class Distribution:
         raise NotImplementedError
 
     def likelihood_ratio(
-        self,
-        x: torch.Tensor,
-        old_dist_info: Nested,
-        new_dist_info: Nested,
-        old_log_likelihood: torch.Tensor | None = None,
+        self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
     ) -> torch.Tensor:
-        """Probability (density) of ``x`` in the new distribution divided by the old.
+        """Compute the probability (density) of ``x`` in the new distribution divided by the old.
 
             exp(log pi_new(x) - log pi_old(x))
 
         Args:
-            x: [...] Actions.
-            old_dist_info: [...,dim] Parameters of the old distribution.
-            new_dist_info: [...,dim] Parameters of the new one.
-            old_log_likelihood: [...] ``log pi_old(x)``, if that is known already.
+            x: actions [...].
+            old_dist_info: parameters of the old distribution [...,dim].
+            new_dist_info: parameters of the new distribution [...,dim].
 
         Returns:
-            [...] Ratios.
+            Ratios [...].
         """
-        if old_log_likelihood is None:
-            old_log_likelihood = self.log_likelihood(x, old_dist_info)
-        return torch.exp(self.log_likelihood(x, new_dist_info) - old_log_likelihood)
+        old = self.log_likelihood(x, old_dist_info)
+        return torch.exp(self.log_likelihood(x, new_dist_info) - old)
 
     def entropy(self, dist_info: Nested) -> torch.Tensor:
         """Entropy of each datum in nats, [...]."""
