@@ -47,3 +47,9 @@ class Categorical(DiscreteMixin, Distribution):
     def log_likelihood(self, indexes: torch.Tensor, dist_info: DistInfo) -> torch.Tensor:
         """``log(p_a + EPS)`` of the actions a = ``indexes`` [...], [...]."""
         return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
+
+    def likelihood_ratio(
+        self, indexes: torch.Tensor, old_dist_info: DistInfo, new_dist_info: DistInfo
+    ) -> torch.Tensor:
+        """Compute ``(q_a + EPS) / (p_a + EPS)`` of actions a, p the old and q the new, [...]."""
+        return super().likelihood_ratio(indexes, old_dist_info, new_dist_info)
