@@ -294,7 +294,7 @@ def test_settings_of_evaluation_which_make_no_sense():
     class Own(BaseEvalCollector):
         pass
 
-    with pytest.raises(ValueError, match=r"Own'> does not know how to count episodes"):
+    with pytest.raises(ValueError, match=r"Own'> cannot count episodes"):
         start(CpuSampler, eval_n_envs=1, eval_n_episodes=3, eval_CollectorCls=Own)
 
 
