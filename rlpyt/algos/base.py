@@ -258,7 +258,8 @@ class RlAlgorithm:
         gradients = [p.grad for p in parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if self.clip_grad_norm is not None:
-            scale = (self.clip_grad_norm / norm).clamp(max=1)
+            # A number divided by a tensor would be multiplied by the rounded reciprocal.
+            scale = (torch.full_like(norm, self.clip_grad_norm) / norm).clamp(max=1)
             for gradient in gradients:
                 gradient.mul_(scale)
         return norm
