@@ -65,7 +65,7 @@ def main() -> None:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env_id", default="CartPole-v1", help="any registered environment")
-    parser.add_argument("--recurrent", action="store_true", help="an agent which remembers")
+    parser.add_argument("--recurrent", action="store_true", help="an agent that remembers")
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--n_steps", type=float, default=200e3, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")

@@ -4,7 +4,7 @@
 
 serial: everything happens in this process. cpu: workers step the games and act. gpu: workers step,
 and the agent acts here for all of them, on a GPU or the CPU. alternating: it does so for one half
-while the other half steps. Performance is that of the last games which were played for training.
+while the other half steps. Performance is that of the last games that were played for training.
 """
 
 import argparse

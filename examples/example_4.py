@@ -1,4 +1,4 @@
-"""A2C or PPO on an Atari game, with a recurrent agent which sees one frame at a time.
+"""A2C or PPO on an Atari game, with a recurrent agent that sees one frame at a time.
 
     python examples/example_4.py --game pong --algo ppo
     python examples/example_4.py --game pong --mid_batch_reset
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--algo", default="a2c", choices=SETTINGS)
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to use, none for CPU")
-    parser.add_argument("--n_workers", type=int, default=2, help="processes which step games")
+    parser.add_argument("--n_workers", type=int, default=2, help="processes that step games")
     parser.add_argument("--mid_batch_reset", action="store_true", help="do not wait for the batch")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")

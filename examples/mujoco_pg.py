@@ -2,7 +2,7 @@
 
     python examples/mujoco_pg.py --env_id HalfCheetah-v5 --algo ppo
 
-Observations are normalised by their running statistics, returns by their deviation. Episodes which
+Observations are normalised by their running statistics, returns by their deviation. Episodes that
 a time limit cut are valued as if they went on.
 """
 

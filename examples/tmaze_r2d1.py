@@ -3,7 +3,7 @@
     python examples/tmaze_r2d1.py
 
 An agent without memory turns at random: its mean return is at most 0. The recurrent agent, trained
-on replayed sequences from the states which it had when it acted, passes 0.75 within a minute.
+on replayed sequences from the states that it had when it acted, passes 0.75 within a minute.
 """
 
 import argparse

@@ -20,7 +20,7 @@ FIELD = re.compile(r"^    (?P<name>\w+): [^#]+?(?:  # (?P<comment>.*))?$")
 
 
 def mark_formulas(lines: list[str]) -> Iterator[str]:
-    """Put ``::`` before every indented paragraph which is not part of a list or of a section.
+    """Put ``::`` before every indented paragraph that is not part of a list or of a section.
 
     In the source a formula simply stands indented after an empty line; reStructuredText would take
     it for a quotation and its operators for markup.

@@ -26,7 +26,7 @@ def public_modules(package: str) -> Iterator[ModuleType]:
 
 
 def walk(package: ModuleType) -> Iterator[pkgutil.ModuleInfo]:
-    """Every module below ``package``; a module which does not import fails the build."""
+    """Every module below ``package``; a module that does not import fails the build."""
 
     def fail(name: str) -> None:
         raise ImportError(f"the documentation needs every module, but {name} does not import")
@@ -56,7 +56,7 @@ def names_from_private_modules(module: ModuleType) -> Iterator[tuple[str, str]]:
 
 
 def section(module: ModuleType, seen: set[Any]) -> Iterator[str]:
-    """The part of a page which describes one module; ``seen`` are the objects described before."""
+    """The part of a page that describes one module; ``seen`` are the objects described before."""
     name = module.__name__
     title = name.replace("_.", r"\_.")  # Or it would be a reference, as of ``async_``.
     yield from ("", title, "-" * len(title), "", f".. automodule:: {name}", "")

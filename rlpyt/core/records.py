@@ -1,4 +1,4 @@
-"""Every record which the parts of the library exchange, with its shapes.
+"""Every record that the parts of the library exchange, with its shapes.
 
 Dimensions: T time, B environments (or batch size). A record of arrays is indexed and assigned as
 one array: ``samples[t] = step`` writes every field. ``None`` is an absent field. A record declared
@@ -39,7 +39,7 @@ EnvInfo = namedtuple("EnvInfo", [])
 
 
 class TrajInfo(AttrDict):
-    """Statistics of one trajectory; every entry which does not start with ``_`` is logged.
+    """Statistics of one trajectory; every entry that does not start with ``_`` is logged.
 
     Subclass it to log more: add entries in ``__init__`` and update them in ``step``. A trajectory
     ends where the environment is reset (``traj_done``), which may be later than ``done``.
@@ -178,7 +178,7 @@ class Samples(NamedTuple):
 
 @record
 class SamplesToBuffer(NamedTuple):
-    """What a replay buffer stores; fields which a user adds are stored and sampled as well."""
+    """What a replay buffer stores; fields that a user adds are stored and sampled as well."""
 
     observation: Nested  # [T,B,...]
     action: Nested  # [T,B,...]
@@ -217,7 +217,7 @@ def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
     taken = sorted(set(names) & set(cls._fields))
     if taken:
         raise ValueError(
-            f"the names {taken} are those of fields which {cls.__name__} has already, "
+            f"the names {taken} are those of fields that {cls.__name__} has already, "
             f"{cls._fields}: give the new fields other names"
         )
     return record_class(cls.__name__ + suffix, cls._fields + names)

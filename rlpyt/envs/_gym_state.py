@@ -5,7 +5,7 @@ whatever is more than a number, text, None, list or dictionary becomes a pair of
 content. Simple objects, such as running statistics, are taken apart in the same way.
 
 Attributes may share memory: an array and a view of it, or one list under two names. So a state is
-written into the arrays and containers which are there.
+written into the arrays and containers that are there.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.envs._mujoco_state import mujoco_state, set_mujoco_state
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import NDArray
 
-# Attributes which are settings, caches or windows, and not part of an episode.
+# Attributes that are settings, caches or windows, and not part of an episode.
 _SETTINGS: tuple[str, ...] = (
     "env",
     "spec",
@@ -37,6 +36,8 @@ _WINDOWS = ("screen", "surf", "clock", "font", "window", "window_surface", "view
 _NOT_STATE = frozenset(_SETTINGS + _CACHES + _WINDOWS)
 _SEQUENCES = (list, tuple, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+# Arrays whose size changes with the contacts; every step computes them anew.
+_TEMPORARY = ("_", "efc_", "iefc_", "efm_", "island_", "map_")
 
 
 def attributes(layer: Any) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def layer_state(layer: Any) -> dict[str, Any]:
     state = {}
     for name, value in attributes(layer).items():
         if type(value).__name__ == "MjData":
-            state[name] = ("mujoco", mujoco_state(layer.model, value))
+            state[name] = ("mujoco", _mujoco_state(layer.model, value))
         elif name not in _NOT_STATE and not _is_fixed(value):
             path = f"{type(layer).__name__}.{name}"
             encode = _encode_object if _is_simple_object(value) else _encode
@@ -72,7 +73,7 @@ def layer_state(layer: Any) -> dict[str, Any]:
 
 
 def set_layer_states(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
-    """Let every layer of ``pairs`` continue from its state, in the memory which it has.
+    """Let every layer of ``pairs`` continue from its state, in the memory that it has.
 
     Two attributes may share memory now and have had different values when the state was taken; the
     second round gives memory of its own to what the first one wrote over.
@@ -94,7 +95,7 @@ def _set_attributes(owner: Any, state: Mapping[str, Any]) -> None:
     for name, part in state.items():
         kind = _kind(part)
         if kind == "mujoco":
-            set_mujoco_state(owner.model, current[name], part[1])
+            _set_mujoco_state(owner.model, current[name], part[1])
         elif kind == "object":
             _set_attributes(current[name], part[1])
         else:
@@ -232,3 +233,35 @@ def _decode_generator(state: dict[str, Any], current: Any) -> np.random.Generato
     generator: np.random.Generator = current
     set_generator_state(generator, state)
     return generator
+
+
+def _mujoco_state(model: Any, data: Any) -> dict[str, Any]:
+    """Return the physics, and what the last step derived from it, a substep behind."""
+    import mujoco
+
+    spec = mujoco.mjtState.mjSTATE_INTEGRATION
+    physics = np.empty(mujoco.mj_stateSize(model, spec))
+    mujoco.mj_getState(model, data, physics, spec)
+    derived = {name: array.copy() for name, array in _mujoco_arrays(data).items()}
+    return {"physics": physics, "derived": derived}
+
+
+def _set_mujoco_state(model: Any, data: Any, state: dict[str, Any]) -> None:
+    """Let ``data`` continue from ``state``."""
+    import mujoco
+
+    mujoco.mj_setState(model, data, state["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
+    for name, array in _mujoco_arrays(data).items():
+        saved = state["derived"].get(name)
+        if saved is not None and saved.shape == array.shape:
+            array[...] = saved
+
+
+def _mujoco_arrays(data: Any) -> dict[str, Any]:
+    names = [name for name in dir(data) if not name.startswith(_TEMPORARY)]
+    arrays = {name: getattr(data, name) for name in names}
+    return {
+        name: array
+        for name, array in arrays.items()
+        if isinstance(array, np.ndarray) and array.dtype == np.float64 and array.size
+    }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.spaces._fields import field_names
+from rlpyt.spaces.gym_wrapper import field_names
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
@@ -25,8 +25,8 @@ _declared: dict[str, InfoLayout] = {}
 class InfoLayout:
     """The fields which one example of an info dictionary declares.
 
-    Keys which are no valid field names are rewritten (``ale.lives`` to ``ale_lives``). Entries
-    which are no numbers are left out, with one notice in the log.
+    Keys that are no valid field names are rewritten (``ale.lives`` to ``ale_lives``). Entries
+    that are no numbers are left out, with one notice in the log.
 
     Args:
         example: the dictionary; nested ones become nested records.
@@ -38,7 +38,7 @@ class InfoLayout:
         numeric = {key: value for key, value in example.items() if _is_numeric(value)}
         left_out = [str(key) for key in example if key not in numeric]
         if left_out:
-            _notice(f"{name}: entries which are no numbers are left out: {', '.join(left_out)}")
+            _notice(f"{name}: entries that are no numbers are left out: {', '.join(left_out)}")
         fields = field_names(numeric)
         self.record_cls: Any = record_class(name, fields)
         self._parts: list[tuple[Any, InfoLayout | _Leaf]] = []
@@ -51,7 +51,7 @@ class InfoLayout:
         """Return the record of ``info``: unknown keys are dropped, missing ones are zero.
 
         Raises:
-            ValueError: if an entry has another shape, or a type which does not fit the example's.
+            ValueError: if an entry has another shape, or a type that does not fit the example's.
         """
         if not isinstance(info, Mapping):
             raise _changed(self._name, "a dictionary", repr(info))
@@ -124,7 +124,7 @@ def _notice(text: str) -> None:
 
 
 def build_info_tuples(info: Mapping[Any, Any], name: str = "info") -> InfoLayout:
-    """Return the layout which the example ``info`` declares.
+    """Return the layout that the example ``info`` declares.
 
     :func:`info_to_nt` without a layout takes the last one of that name.
     """
@@ -138,7 +138,7 @@ def info_to_nt(value: Any, name: str = "info", layout: InfoLayout | None = None)
     Args:
         value: the dictionary; anything else is returned as it is.
         name: of the record class, where no ``layout`` is given.
-        layout: the declared fields; without it, those which :func:`build_info_tuples` declared
+        layout: the declared fields; without it, those that :func:`build_info_tuples` declared
             last under ``name``, or else all fields of ``value``.
     """
     if not isinstance(value, Mapping):

@@ -25,13 +25,13 @@ def check_env(make_env: Callable[[], Any], n_steps: int = 200, seed: int = 0) ->
         seed: of the environment and of the actions.
 
     Raises:
-        ValueError: naming the rule which was broken.
+        ValueError: naming the rule that was broken.
     """
     global_state = np.random.get_state()
     try:
         _check_spaces(make_env())
         first = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
-        np.random.seed(seed + 1)  # An environment which uses the global generator goes astray.
+        np.random.seed(seed + 1)  # An environment that uses the global generator goes astray.
         again = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
         _compare(first, again, "the same seed must give the same episodes")
         _check_state(make_env, seed, n_steps)

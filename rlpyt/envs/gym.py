@@ -27,7 +27,7 @@ from rlpyt.utils.types import Nested
 
 
 class Wrapper:
-    """Holds an environment in ``env`` and hands on every attribute which it does not have.
+    """Holds an environment in ``env`` and hands on every attribute that it does not have.
 
     Args:
         env: of gymnasium or gym, or another wrapper.
@@ -56,9 +56,9 @@ class GymEnvWrapper(Wrapper):
     """A gym environment with converted spaces, and its info dictionary as a record.
 
     Construction resets the environment and does one step with a random action, to see which entries
-    the info has; from then on every ``env_info`` has these fields. Entries which come and go are
-    filled with zeros; those which first come later are dropped, unless ``make`` gets an
-    ``info_example`` with them; entries which are no numbers are left out. The field ``timeout`` is
+    the info has; from then on every ``env_info`` has these fields. Entries that come and go are
+    filled with zeros; those that first come later are dropped, unless ``make`` gets an
+    ``info_example`` with them; entries that are no numbers are left out. The field ``timeout`` is
     always there: True where the episode was truncated and not terminated; or where it ended and the
     environment itself has a true ``timeout`` in its info, even if it calls that terminated.
 
@@ -181,7 +181,7 @@ class GymEnvWrapper(Wrapper):
         ``load_state_dict`` is asked instead.
 
         Raises:
-            NotImplementedError: naming an attribute which is nothing of this.
+            NotImplementedError: naming an attribute that is nothing of this.
         """
         return {
             "layers": [layer_state(layer) for layer in _layers(self.env)],
@@ -215,7 +215,7 @@ class EnvInfoWrapper(Wrapper):
 
     Args:
         env: of gymnasium or gym.
-        info_example: entries which are not in every info, in their final shapes and types.
+        info_example: entries that are not in every info, in their final shapes and types.
     """
 
     def __init__(self, env: Any, info_example: Mapping[Any, Any]) -> None:
@@ -234,7 +234,7 @@ def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: An
 
     Args:
         *args: for ``gymnasium.make``; or for ``gym.make`` if only gym knows the id.
-        info_example: entries of the info which are not there in the first step, or which change
+        info_example: entries of the info that are not there in the first step, or which change
             shape or type later, in their final form.
         **kwargs: the same.
 
@@ -264,7 +264,7 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
         close = difflib.get_close_matches(str(env_id), gym.registry, n=3, cutoff=0.4)
         raise ValueError(
             f"id={env_id!r} is not registered; the closest are {', '.join(close)}. Import the "
-            "package which registers it."
+            "package that registers it."
         ) from error
 
 

@@ -30,7 +30,7 @@ class GymEnvWrapper(gym.GymEnvWrapper):
         self._info_schemas: dict[str, InfoLayout] = {"info": self._info_layout}
 
     def _build_info_schemas(self, info: Mapping[Any, Any], name: str = "info") -> None:
-        """Add the layout which the example ``info`` declares."""
+        """Add the layout that the example ``info`` declares."""
         self._info_schemas[name] = InfoLayout(info, name)
 
 

@@ -23,7 +23,7 @@ class EnvInfo(NamedTuple):
 class ToyEnv(Env):
     """What the toys share: a generator, the state, and the count of steps.
 
-    A subclass names in ``_state_names`` the numbers and arrays which change, and gives
+    A subclass names in ``_state_names`` the numbers and arrays that change, and gives
     ``_start() -> observation`` and ``_advance(action) -> (observation, reward, is_over)``.
     """
 

@@ -58,7 +58,7 @@ class VectorEnvWrapper(Wrapper):
         autoreset_mode: of gymnasium, or its name; what ``env`` says if None.
         partial_reset: whether ``env.reset`` takes ``options["reset_mask"]``; None to know by its
             class.
-        info_example: entries which are not in every info, [B,...].
+        info_example: entries that are not in every info, [B,...].
 
     Attributes:
         num_envs: B.
@@ -66,7 +66,7 @@ class VectorEnvWrapper(Wrapper):
         action_space: of the first one; each has a generator of its own.
 
     Raises:
-        ValueError: if the mode is unknown, or needs partial resets which ``env`` cannot do.
+        ValueError: if the mode is unknown, or needs partial resets that ``env`` cannot do.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class VectorEnvWrapper(Wrapper):
         """Return random actions [B,...], each from the generator of its environment.
 
         Args:
-            which: [B], environments which get one; the others get the null action. All if None.
+            which: [B], environments that get one; the others get the null action. All if None.
         """
         null_action = self.action_space.null_value()
         action = buffer_from_example(null_action, self.num_envs)
@@ -244,7 +244,7 @@ class VectorEnvWrapper(Wrapper):
         """Return all that is needed to continue exactly from here, of a SyncVectorEnv.
 
         Raises:
-            NotImplementedError: for environments which keep their state in threads or processes.
+            NotImplementedError: for environments that keep their state in threads or processes.
         """
         *wrappers, innermost = _layers(self.env)
         return {
@@ -298,7 +298,7 @@ def make(
         num_envs: how many; the sampler gives it.
         autoreset_mode: ``"same_step"``, ``"next_step"`` or ``"disabled"``.
         vectorization_mode: ``"sync"`` or ``"async"``, see ``gymnasium.make_vec``.
-        info_example: entries of the info which are not there in the first step, [B,...].
+        info_example: entries of the info that are not there in the first step, [B,...].
         vector_kwargs: of the class of the vector environment.
         kwargs: of the environments, or of ``gymnasium.make_vec``.
     """

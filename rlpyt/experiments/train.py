@@ -36,7 +36,6 @@ from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.envs.gym import make as gym_make
-from rlpyt.experiments.configs._changed import Config, changed
 from rlpyt.experiments.configs.atari.dqn import atari_dqn, atari_r2d1
 from rlpyt.experiments.configs.atari.pg import (
     atari_ff_a2c,
@@ -51,6 +50,7 @@ from rlpyt.experiments.configs.mujoco.qpg import (
     mujoco_sac_v,
     mujoco_td3,
 )
+from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -198,7 +198,7 @@ def build_and_train(
 
     Raises:
         ValueError: if the affinity is one for several processes.
-        KeyError: if the variant names a setting which the entry does not have.
+        KeyError: if the variant names a setting that the entry does not have.
     """
     affinity = affinity_from_code(slot_affinity_code)
     if isinstance(affinity, list) or "optimizer" in affinity:

@@ -1,0 +1,7 @@
+"""Returns and advantages: pure functions of arrays or tensors [T,B].
+
+* ``advantages``: discounted returns and generalized advantages of whole episodes and rollouts.
+* ``n_step``: n-step returns for replay buffers, and the steps that ended by a time limit.
+* ``valid``: the mask of the steps that belong to the episode a batch started with.
+* ``_arrays``: conversion of arrays and tensors for compiled recursions.
+"""

@@ -30,7 +30,7 @@ class Space:
         raise NotImplementedError
 
     def null_value(self) -> Nested:
-        """Return the element which stands for "nothing", as the action before the first step."""
+        """Return the element that stands for "nothing", as the action before the first step."""
         raise NotImplementedError
 
     def contains(self, x: Nested) -> bool:

@@ -6,12 +6,13 @@ finite sets count from zero, as the output of a network does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import keyword
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from rlpyt.spaces._fields import field_names
 from rlpyt.spaces.composite import Composite
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
@@ -19,6 +20,8 @@ from rlpyt.utils.types import NDArray, Nested
 
 _LEAVES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _NESTS = ("Dict", "Tuple")
+# Methods of records and of tuples, that a field of the same name would hide.
+_METHODS = ("get", "items", "index", "count")
 # The fields of the last wrapped space of each name; only dict_to_nt looks here.
 _declared: dict[str, tuple[str, ...]] = {}
 
@@ -27,7 +30,7 @@ class GymSpaceWrapper:
     """A gym space, which converts values between the environment and the library.
 
     ``Dict`` and ``Tuple`` spaces, nested at will, are a :class:`Composite` of wrapped spaces. Keys
-    which are no valid field names are rewritten (``ale.lives`` to ``ale_lives``); the entries of a
+    that are no valid field names are rewritten (``ale.lives`` to ``ale_lives``); the entries of a
     tuple are ``item_0``, ``item_1``, ... The fields of an element are those of its own space:
     spaces with other keys under the same ``name`` do not disturb each other.
 
@@ -208,7 +211,7 @@ class GymSpaceWrapper:
         return self._gym_space.seed(_draw_seed() if seed is None else int(seed))
 
     def _seed_if_fresh(self) -> None:
-        """Seed a space which nobody has seeded, so that ``set_seed`` makes it reproducible."""
+        """Seed a space that nobody has seeded, so that ``set_seed`` makes it reproducible."""
         if getattr(self._gym_space, "_np_random", None) is None:
             self._gym_space.seed(_draw_seed())
         self._is_seeded = True
@@ -281,3 +284,36 @@ def nt_to_dict(value: Nested) -> Any:
     if isinstance(value, tuple) and fields is not None:
         return {field: nt_to_dict(part) for field, part in zip(fields, value)}
     return value
+
+
+def field_names(keys: Iterable[object]) -> tuple[str, ...]:
+    """Return one valid and unique field name per key, its own name where that is possible.
+
+    Any other key is rewritten: ``ale.lives`` becomes ``ale_lives``, ``class`` becomes ``class_``;
+    a number is appended if the name is taken.
+    """
+    texts = [str(key) for key in keys]
+    names = [text if _is_valid(text) else _rewritten(text) for text in texts]
+    taken = {text for text in texts if _is_valid(text)}
+    for i, (text, name) in enumerate(zip(texts, names)):
+        if name == text:
+            continue
+        number = 2
+        while names[i] in taken:
+            names[i] = f"{name}_{number}"
+            number += 1
+        taken.add(names[i])
+    return tuple(names)
+
+
+def _is_valid(name: str) -> bool:
+    hidden = name.startswith("_") or keyword.iskeyword(name) or name in _METHODS
+    return name.isidentifier() and not hidden
+
+
+def _rewritten(text: str) -> str:
+    name = re.sub(r"\W", "_", text).lstrip("_")
+    if not name or name[0].isdigit():
+        name = f"item_{name}"
+    name = name.rstrip("_") or "item"
+    return name if _is_valid(name) else f"{name}_"

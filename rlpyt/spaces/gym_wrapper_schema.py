@@ -38,7 +38,7 @@ class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
 
 
 def dict_to_nt(value: Any, name: str, schemas: Mapping[str, Any]) -> Nested:
-    """Turn dictionaries into the records which ``schemas`` has for them.
+    """Turn dictionaries into the records that ``schemas`` has for them.
 
     Args:
         value: a mapping whose keys are the field names, or any leaf.

@@ -19,7 +19,7 @@ class IntBox(Space):
         low: the smallest value.
         high: one more than the largest value.
         shape: of one element; ``()`` if not given.
-        dtype: an integer type which holds ``low`` and ``high - 1``.
+        dtype: an integer type that holds ``low`` and ``high - 1``.
         null_value: between ``low`` and ``high - 1``; ``low`` if not given.
 
     Raises:

@@ -16,7 +16,7 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 
 # Measured with one thread: a gradient of a small convolutional network on 256 Atari observations
 # takes 62 ms instead of 84 ms, and twice an array of 4 MiB 0.33 ms instead of 1.84 ms. A trim
-# threshold of 64 MiB has no effect on the former; the padding lets blocks stay which are larger
+# threshold of 64 MiB has no effect on the former; the padding lets blocks stay that are larger
 # than the mmap threshold (5 ms instead of 12 ms for 40 MiB).
 _SETTINGS = {
     _M_MMAP_THRESHOLD: 32 << 20,  # The largest value that glibc accepts.

@@ -1,4 +1,4 @@
-"""Files which are either the old one or the new one, never half of each."""
+"""Files that are either the old one or the new one, never half of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "w", **kwargs: Any) -> Iterator[IO[Any]]:
-    """Open a file which takes the place of ``path`` once it is complete and on disk.
+    """Open a file that takes the place of ``path`` once it is complete and on disk.
 
     If the body raises or the process is killed, ``path`` stays as it was.
 
@@ -34,7 +34,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "w", **kwargs: Any) -> I
 
 
 def make_parent(path: str | os.PathLike[str]) -> str:
-    """Create the directory which is to hold ``path``; returns ``path`` as a string."""
+    """Create the directory that is to hold ``path``; returns ``path`` as a string."""
     path = os.fspath(path)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     return path

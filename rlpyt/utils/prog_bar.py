@@ -1,4 +1,4 @@
-"""The bar on the terminal which fills between two lines of the log."""
+"""The bar on the terminal that fills between two lines of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constructors which do nothing but keep their arguments."""
+"""Constructors that do nothing but keep their arguments."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import csv
 import pytest
 
 from rlpyt.experiments import train
-from rlpyt.experiments.configs._changed import changed
 from rlpyt.experiments.configs.mujoco.pg import mujoco_ppo
+from rlpyt.experiments.configs.tables import changed
 from rlpyt.experiments.train import FAMILIES, get_config, parse_change
 
 ENTRIES = [(family, key) for family in FAMILIES for key in FAMILIES[family].configs]

@@ -9,8 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from rlpyt.spaces import gym_wrapper_schema
-from rlpyt.spaces._fields import field_names
-from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, dict_to_nt, nt_to_dict
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, dict_to_nt, field_names, nt_to_dict
 from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.collections import NamedArrayTupleSchema, NamedTupleSchema, namedarraytuple
 

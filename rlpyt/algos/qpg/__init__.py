@@ -1,0 +1,1 @@
+"""Q-value policy gradient algorithms, all based on ``actor_critic``."""

@@ -1,0 +1,6 @@
+"""Atari games.
+
+* ``atari_env``: one game, with the settings of its papers.
+* ``_emulator``: the ROM of a game, the emulator, and the screen as an image.
+* ``vector``: many games by one call, in threads.
+"""

@@ -1,0 +1,1 @@
+"""Replay buffers of single transitions; the map is in :mod:`rlpyt.replays`."""

@@ -1,0 +1,1 @@
+"""Replay buffers of sequences; the map is in :mod:`rlpyt.replays`."""

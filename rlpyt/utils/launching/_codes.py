@@ -76,7 +76,7 @@ def write_code(arguments: Mapping[str, Any]) -> str:
 
 
 def decode_affinity(affinity_code: str) -> dict[str, int]:
-    """The options which are in a code, by their letters.
+    """The options that are in a code, by their letters.
 
     Raises:
         ValueError: if a part of the code is not a number and known letters.
@@ -161,7 +161,7 @@ def _consistent(options: dict[str, int]) -> dict[str, int]:
 
 
 def _refuse(options: dict[str, int], *cases: tuple[Any, str]) -> None:
-    """Raise ``ValueError`` with the reason of the first case which is true."""
+    """Raise ``ValueError`` with the reason of the first case that is true."""
     for excluded, reason in cases:
         if excluded:
             raise ValueError(f"options of the affinity exclude each other: {reason}; {options}")

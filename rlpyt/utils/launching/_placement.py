@@ -36,7 +36,7 @@ class Machine(NamedTuple):
         if max(self.cpu, self.hto) % self.skt:
             raise ValueError(
                 f"hto={self.hto} and cpu={self.cpu} do not divide into skt={self.skt} sockets: "
-                "use a number of cores which does"
+                "use a number of cores that does"
             )
         return self
 
@@ -113,7 +113,7 @@ class AsyncDemand(NamedTuple):
 
     @property
     def sampler_gpus(self) -> int:
-        """Number of GPUs which choose actions."""
+        """Number of GPUs that choose actions."""
         return self.gpr if self.oss else self.sgr
 
     @property
@@ -123,7 +123,7 @@ class AsyncDemand(NamedTuple):
 
 
 def place_async(machine: Machine, demand: AsyncDemand, slot: int) -> AsyncPlacement:
-    """Give a run GPUs and cores of the sockets which these GPUs belong to."""
+    """Give a run GPUs and cores of the sockets that these GPUs belong to."""
     machine.check()
     total = demand.gpus_per_run
     if demand.gpu < total:

@@ -1,10 +1,10 @@
-"""Which CPUs and GPUs a run may use, and the codes which hand that to a script.
+"""Which CPUs and GPUs a run may use, and the codes that hand that to a script.
 
 A code such as ``2slt_8cpu_2gpu_2cxg`` says what of the machine a set of runs uses, and which of
 its slots this run is in. It is made of a number and three letters for each of the options of
 :func:`encode_affinity`::
 
-    slt  run slot, the only one which differs between runs that share a machine
+    slt  run slot, the only one that differs between runs that share a machine
     cpu  cores in use              gpu  GPUs in use
     cxg  runs per GPU              gpr  GPUs per run, to optimize
     cpr  cores per run, on CPU     cpw  cores per sampler worker
@@ -117,8 +117,8 @@ def encode_affinity(
     Args:
         n_cpu_core: cores to use in total, over all runs.
         n_gpu: GPUs to use in total.
-        contexts_per_gpu: runs which share a GPU.
-        gpu_per_run: GPUs which optimize in each run.
+        contexts_per_gpu: runs that share a GPU.
+        gpu_per_run: GPUs that optimize in each run.
         cpu_per_run: cores of each run, for runs without GPU.
         cpu_per_worker: cores of each worker of a sampler.
         cpu_reserved: cores for the master, per GPU; asynchronous runs reserve one at least.
@@ -127,8 +127,8 @@ def encode_affinity(
         n_socket: CPU sockets; by default as this machine has it.
         run_slot: which of the runs.
         async_sample: whether the run is asynchronous.
-        sample_gpu_per_run: GPUs which sample in each asynchronous run.
-        optim_sample_share_gpu: whether the GPUs which optimize also sample.
+        sample_gpu_per_run: GPUs that sample in each asynchronous run.
+        optim_sample_share_gpu: whether the GPUs that optimize also sample.
         alternating: whether workers of an alternating sampler share cores.
         set_affinity: whether the processes restrict themselves to their CPUs.
 
@@ -156,7 +156,7 @@ def make_affinity(run_slot: int = 0, **kwargs: Any) -> Any:
 
 
 def affinity_from_code(run_slot_affinity_code: str) -> Any:
-    """The affinity which a code with a run slot stands for.
+    """The affinity that a code with a run slot stands for.
 
     Returns:
         An AttrDict. Of a run over several GPUs a list of them, one for each. Of an asynchronous run
@@ -241,7 +241,7 @@ def build_multigpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> list[AttrDict]:
-    """The affinity of each process of a run which optimizes on several GPUs in step."""
+    """The affinity of each process of a run that optimizes on several GPUs in step."""
     check_slot(run_slot, gpu // gpr)
     slots = range(run_slot * gpr, (run_slot + 1) * gpr)
     settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": res}

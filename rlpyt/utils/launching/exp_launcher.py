@@ -27,7 +27,7 @@ from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.processes.launch import check_cpus
 
-# A run takes minutes to days, so that a slot which is found free this late is of no consequence.
+# A run takes minutes to days, so that a slot that is found free this late is of no consequence.
 POLL_INTERVAL_S = 0.5
 # What a run gets to write its files after Ctrl-C, before it is killed.
 END_TIMEOUT_S = 10.0
@@ -194,7 +194,7 @@ def run_experiments(
 ) -> None:
     """Run every variant ``runs_per_setting`` times, as many at a time as the code has slots.
 
-    A run which fails is reported at once, and in ``failed.txt``; the others go on. Ctrl-C ends all.
+    A run that fails is reported at once, and in ``failed.txt``; the others go on. Ctrl-C ends all.
 
     Args:
         script: a Python file; see this module.
@@ -265,7 +265,7 @@ class _Slots:
     """The runs at work, one in each slot.
 
     Attributes:
-        failed: those which are over and did not succeed.
+        failed: those that are over and did not succeed.
     """
 
     def __init__(self, n: int) -> None:
@@ -293,7 +293,7 @@ class _Slots:
             self._collect()
 
     def end_all(self) -> None:
-        """End the runs which are still at work, gently at first."""
+        """End the runs that are still at work, gently at first."""
         at_work = [p for p in self._processes if p is not None and p.poll() is None]
         for process in at_work:
             process.send_signal(signal.SIGINT)
@@ -307,7 +307,7 @@ class _Slots:
         self._collect()
 
     def _collect(self) -> None:
-        """Free the slots of runs which are over, and report failures."""
+        """Free the slots of runs that are over, and report failures."""
         for slot, process in enumerate(self._processes):
             if process is None or process.poll() is None:
                 continue

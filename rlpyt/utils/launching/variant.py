@@ -15,7 +15,7 @@ Config = dict[str, Any]
 
 
 class VariantLevel(NamedTuple):
-    """One dimension of a sweep: settings which change together, and where their runs are logged.
+    """One dimension of a sweep: settings that change together, and where their runs are logged.
 
     For example two games, or three pairs of learning rate and batch size::
 
@@ -83,7 +83,7 @@ def _set(config: Config, path: tuple[str, ...], value: Any) -> None:
 
 
 def load_variant(log_dir: str | os.PathLike[str]) -> Config:
-    """Read the variant which ``save_variant`` wrote into ``log_dir``."""
+    """Read the variant that ``save_variant`` wrote into ``log_dir``."""
     with open(osp.join(log_dir, VARIANT), encoding="utf-8") as file:
         variant: Config = json.load(file)
     return variant

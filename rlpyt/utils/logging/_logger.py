@@ -78,11 +78,11 @@ class Snapshots:
 
 @dataclass(eq=False)
 class Logger:
-    """Prefixes, the row being recorded, flags, and the sinks which receive it all.
+    """Prefixes, the row being recorded, flags, and the sinks that receive it all.
 
     Attributes:
         sinks: receivers, in the order of registration.
-        held: open csv files which receive nothing.
+        held: open csv files that receive nothing.
         prefixes: of every line of text.
         tabular_prefixes: of every recorded key.
         rows: (key, value) recorded since the last row was written.
@@ -246,7 +246,7 @@ class Logger:
         )
 
     def close(self) -> None:
-        """Remove every sink and close those which this logger opened."""
+        """Remove every sink and close those that this logger opened."""
         for sink in self.sinks + self.held:
             self._close(sink)
         self.sinks = []
@@ -273,7 +273,7 @@ class Logger:
             self._guarded(sink, write)
 
     def _guarded(self, sink: Sink, write: Callable[[Sink], None]) -> None:
-        """A sink which fails must stop neither the run nor the other sinks."""
+        """A sink that fails must stop neither the run nor the other sinks."""
         try:
             write(sink)
         except Exception:

@@ -1,4 +1,4 @@
-"""The files of one run: where they are, and a log which is open for the length of the run."""
+"""The files of one run: where they are, and a log that is open for the length of the run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def logger_context(
     leaves its traceback in debug.log. A context inside of another one has its own csv and
     tensorboard files, while its text goes to both.
 
-    In a process which ``torchrun`` started with a rank above 0 nothing is logged: rank 0 does.
+    In a process that ``torchrun`` started with a rank above 0 nothing is logged: rank 0 does.
 
     Args:
         log_dir: directory of the experiment.

@@ -1,0 +1,1 @@
+"""Configuration tables of MuJoCo tasks."""

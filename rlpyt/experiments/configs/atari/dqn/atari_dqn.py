@@ -2,7 +2,7 @@
 
 import torch
 
-from rlpyt.experiments.configs._changed import Config, changed
+from rlpyt.experiments.configs.tables import Config, changed
 
 configs: dict[str, Config] = {}
 

@@ -1,0 +1,1 @@
+"""Policy gradient on MuJoCo tasks."""

@@ -2,7 +2,7 @@
 
 import torch
 
-from rlpyt.experiments.configs._changed import Config, changed
+from rlpyt.experiments.configs.tables import Config, changed
 
 configs: dict[str, Config] = {}
 
@@ -38,7 +38,7 @@ configs["a2c_1M_normalized"] = changed(
     sampler={"batch_T": 8, "batch_B": 4},
 )
 
-# More environments and noise, RMSprop, and a learning rate which decays: Walker2d learns by these,
+# More environments and noise, RMSprop, and a learning rate that decays: Walker2d learns by these,
 # and not by those above.
 configs["a2c_1M_rmsprop"] = changed(
     configs["a2c_1M_normalized"],

@@ -1,6 +1,6 @@
 """PPO on MuJoCo tasks."""
 
-from rlpyt.experiments.configs._changed import Config, changed
+from rlpyt.experiments.configs.tables import Config, changed
 
 configs: dict[str, Config] = {}
 

@@ -1,0 +1,1 @@
+"""Q-value policy gradient algorithms on MuJoCo tasks."""

@@ -1,9 +1,29 @@
 """DDPG on MuJoCo tasks, with TD3's step sizes."""
 
-from rlpyt.experiments.configs._changed import Config, changed
-from rlpyt.experiments.configs.mujoco.qpg._base import serial_config
+from __future__ import annotations
+
+from rlpyt.experiments.configs.tables import Config, changed
 
 configs: dict[str, Config] = {}
+
+
+def serial_config(eval_n_envs: int, **algo: object) -> Config:
+    """Return an entry with one environment, one update per step, an evaluation every 1e4 steps."""
+    return dict(
+        agent={},
+        algo=dict(algo),
+        env=dict(id="Hopper-v5"),
+        runner=dict(n_steps=1e6, log_interval_steps=1e4),
+        sampler=dict(
+            batch_T=1,
+            batch_B=1,
+            max_decorrelation_steps=0,
+            eval_n_envs=eval_n_envs,
+            eval_max_steps=int(51e3),
+            eval_max_trajectories=50,
+        ),
+    )
+
 
 configs["ddpg_from_td3_1M_serial"] = serial_config(
     eval_n_envs=5,

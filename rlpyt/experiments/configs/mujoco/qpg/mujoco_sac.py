@@ -1,7 +1,7 @@
 """SAC on MuJoCo tasks."""
 
-from rlpyt.experiments.configs._changed import Config, changed
-from rlpyt.experiments.configs.mujoco.qpg._base import serial_config
+from rlpyt.experiments.configs.mujoco.qpg.mujoco_ddpg import serial_config
+from rlpyt.experiments.configs.tables import Config, changed
 
 configs: dict[str, Config] = {}
 

@@ -1,4 +1,4 @@
-"""How the configuration tables write one entry as a change of another."""
+"""Entries of configuration tables, written as changes of others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Config = dict[str, dict[str, Any]]
 
 
 def changed(base: Config, **sections: dict[str, Any]) -> Config:
-    """A copy of ``base`` which shares nothing with it, with values of some sections replaced.
+    """Return a deep copy of ``base`` in which values of some sections are replaced.
 
     Args:
-        base: sections, such as ``algo`` and ``sampler``, of keyword arguments.
+        base: entry of a table.
         sections: keyword arguments to replace or add in each section named.
     """
     config = deepcopy(base)
