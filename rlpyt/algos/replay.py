@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -84,6 +84,8 @@ class ReplayAlgorithm(RlAlgorithm):
     """
 
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
+    # Rule that makes the number of updates in one iteration whole.
+    _whole_updates: Callable[[float], int] = staticmethod(round)
 
     sampler_bs: int
     updates_per_optimize: int
@@ -174,12 +176,12 @@ class ReplayAlgorithm(RlAlgorithm):
     def _compute_updates_per_optimize(self) -> int:
         """Return the number of updates in one iteration for ``replay_ratio``."""
         exact = self.replay_ratio * self.sampler_bs / self.batch_size
-        updates = max(1, round(exact))
+        updates = max(1, self._whole_updates(exact))
         logger.log(
             f"From sampler batch size {self.sampler_bs}, training batch size {self.batch_size}, "
             f"and replay ratio {self.replay_ratio}, computed {updates} updates per iteration."
         )
-        if exact < 0.5:
+        if self._whole_updates(exact) < 1:
             logger.log(
                 f"WARNING: the replay ratio {self.replay_ratio} would need {exact:.3g} updates per "
                 "iteration, one is the least: use larger sampler batches, or smaller ones to train."

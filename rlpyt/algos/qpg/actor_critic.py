@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -163,6 +163,8 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     """
 
     opt_info_stride = 10
+    # Not rounded, as the other algorithms do: so many updates were made in rlpyt 0.1.2.
+    _whole_updates: Callable[[float], int] = int
 
     action_prior: str
     reward_scale: float

@@ -407,6 +407,13 @@ def test_at_least_one_update(capsys: Any) -> None:
     assert "WARNING: the replay ratio" in capsys.readouterr().out
 
 
+@both
+def test_a_fraction_of_an_update_is_left_out(AlgoCls: Any, AgentCls: Any) -> None:
+    # As in rlpyt 0.1.2; it was rounded to the nearest number, like that of the other algorithms.
+    assert make_algo(AlgoCls, AgentCls, replay_ratio=2.75).updates_per_optimize == 2
+    assert make_algo(AlgoCls, AgentCls, replay_ratio=3).updates_per_optimize == 3
+
+
 class Recurrent(sac_agent.SacAgent):
     recurrent = True
 
