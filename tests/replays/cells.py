@@ -1,36 +1,55 @@
-"""Every combination of parts that a replay buffer can be made of."""
+"""Every combination of parts that a replay buffer can be made of, each beside its naive twin."""
 
 import importlib
 import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from rlpyt.utils.collections import namedarraytuple
-from tests.reference.naive_replay import NaiveReplay, Stream
-from tests.replays.test_against_naive import as_samples, fill_with_magic
-from tests.replays.test_sequences_against_naive import ALPHA, DEFAULT, rnn_state_of
+from tests.reference.naive_replay import NaiveReplay, Step, Stream
 
 INTERVAL, BATCH_T = 3, 4
+ALPHA, DEFAULT = 0.6, 2.0
 
 DictObservation = namedarraytuple("DictObservation", ["image", "sums"])
+Pixels = namedarraytuple("Pixels", ["image", "state"])
+RnnState = namedarraytuple("RnnState", ["h", "c"])
+Samples = namedarraytuple("Samples", Step._fields)
 WithPriorities = namedarraytuple("WithPriorities", ["priorities", "samples"])
 
 
+def as_samples(steps):
+    """Arrays [T,B,...] of a list over time of lists over environments."""
+    columns = [np.array([[step[i] for step in row] for row in steps]) for i in range(6)]
+    columns[2] = columns[2].astype(np.float32)
+    return Samples(*columns)
+
+
+def rnn_state_of(note):
+    """States [...,2,3] that tell of the step they were before."""
+    h = np.multiply.outer(np.asarray(note, np.float32), np.arange(1, 7).reshape(2, 3))
+    return RnnState(h.astype(np.float32), -h.astype(np.float32))
+
+
+def fill_with_magic(buffer):
+    """No cell that was not written looks like one that was."""
+    for rows in buffer.stored_rows.values():
+        rows[...] = {"f": np.nan, "b": True, "u": 255, "i": -777}[rows.dtype.kind]
+
+
 class Cell(NamedTuple):
-    """One buffer of the matrix."""
+    """One buffer class of the matrix, with its kind of observations."""
 
     is_prioritized: bool
     is_sequence: bool
     storage: str  # "whole", "frames" (each once) or "dict" (records, whole)
     knows_time_limits: bool
-    n_step: int
     is_shared: bool
 
     def __str__(self):
-        parts = [self.class_name]
-        parts += ["dict"] if self.storage == "dict" else []
-        return "-".join([*parts, f"n{self.n_step}"])
+        return self.class_name + "-dict" * (self.storage == "dict")
 
     @property
     def class_name(self):
@@ -68,29 +87,76 @@ class Cell(NamedTuple):
             fields["prev_rnn_state"] = rnn_state_of(samples.note)
         return namedarraytuple("CellSamples", tuple(fields))(**fields)
 
-    def make(self, T=21, B=2, n_frames=3, seed=0):
+    def make(
+        self,
+        T=21,
+        B=2,
+        n_frames=3,
+        seed=0,
+        n_step=3,
+        interval=INTERVAL,
+        batch_T=BATCH_T,
+        done_prob=0.2,
+        image=(3, 2),
+        missing=0,
+        **kwargs,
+    ):
         """A buffer of rows full of nonsense, a stream to fill it from, and a twin."""
         np.random.seed(seed)
-        stream = Stream(np.random.default_rng(seed), B, n_frames, done_prob=0.2)
-        kwargs = {}
+        stream = Stream(np.random.default_rng(seed), B, n_frames, done_prob, image)
         if self.is_prioritized:
-            kwargs = {"alpha": ALPHA, "default_priority": DEFAULT, "input_priorities": True}
+            defaults = {"alpha": ALPHA, "default_priority": DEFAULT, "input_priorities": True}
+            kwargs = {**defaults, **kwargs}
         if self.is_sequence:
-            kwargs.update(rnn_state_interval=INTERVAL, batch_T=BATCH_T)
-        example = self.samples(stream.steps(1))[0, 0]
+            kwargs.update(rnn_state_interval=interval, batch_T=batch_T)
+            T = math.ceil(T / max(1, interval)) * max(1, interval)
         buffer = self.cls(
-            example=example, size=T * B, B=B, discount=0.9, n_step_return=self.n_step, **kwargs
+            example=self.samples(stream.steps(1))[0, 0],
+            size=float(T * B - missing),
+            B=B,
+            discount=0.9,
+            n_step_return=n_step,
+            **kwargs,
         )
         assert (buffer.T, buffer.async_) == (T, self.is_shared)
         fill_with_magic(buffer)
-        return buffer, stream, NaiveReplay(T, B, self.n_step, 0.9, buffer.off_forward)
+        return buffer, stream, NaiveReplay(T, B, n_step, 0.9, buffer.off_forward)
 
 
 def cells(**chosen):
     """All cells, or those with the given values."""
-    axes = [(False, True), (False, True), ("whole", "frames", "dict"), (False, True), (1, 3)]
-    every = (Cell(*values) for values in itertools.product(*axes, (False, True)))
+    axes = [(False, True), (False, True), ("whole", "frames", "dict"), (False, True), (False, True)]
+    every = (Cell(*values) for values in itertools.product(*axes))
     return [cell for cell in every if all(getattr(cell, k) == v for k, v in chosen.items())]
+
+
+def go_on(cell, buffers, stream, n_rows=7):
+    """Append, draw and update alike in all; their batches."""
+    batch = cell.samples(stream.steps(n_rows))
+    if cell.is_prioritized and n_rows % 2:
+        batch = WithPriorities(np.linspace(0.1, 2, n_rows * 2).reshape(n_rows, 2), batch)
+    values = np.random.default_rng(n_rows).random(6)
+    drawn = []
+    for buffer in buffers:
+        buffer.append_samples(batch)
+        if buffer.window.n_filled < 14:
+            continue
+        drawn.append(buffer.sample_batch(6))
+        if cell.is_prioritized:
+            buffer.update_batch_priorities(values)
+    return drawn
+
+
+def assert_same(*batches):
+    """Every field of the two batches, if there are two, is equal in every bit."""
+    if not batches:
+        return
+    one, other = batches
+    if isinstance(one, tuple):
+        for x, y in zip(one, other, strict=True):
+            assert_same(x, y)
+    else:
+        np.testing.assert_array_equal(one, other)
 
 
 def take_apart(cell, batch):

@@ -12,32 +12,16 @@ from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer,
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import np_mp_array_spawn
-from tests.replays.cells import WithPriorities, cells
-from tests.replays.test_state import assert_same
+from tests.replays.cells import WithPriorities, assert_same, cells, go_on
 from tests.replays.test_subclasses import samples
 
-SHARED = cells(is_shared=True, n_step=3)
+SHARED = cells(is_shared=True)
 
 
 def pair(cell):
     """A shared buffer, its counterpart, and a stream for both."""
     buffer, stream, _ = cell.make()
     return buffer, cell._replace(is_shared=False).make()[0], stream
-
-
-def go_on(cell, buffers, stream, n_rows):
-    """Append, draw and update alike in all; their batches."""
-    batch = cell.samples(stream.steps(n_rows))
-    if cell.is_prioritized and n_rows % 2:
-        batch = WithPriorities(np.linspace(0.1, 2, n_rows * 2).reshape(n_rows, 2), batch)
-    values = np.random.default_rng(n_rows).random(6)
-    drawn = []
-    for buffer in buffers:
-        buffer.append_samples(batch)
-        drawn.append(buffer.sample_batch(6))
-        if cell.is_prioritized:
-            buffer.update_batch_priorities(values)
-    return drawn
 
 
 @pytest.mark.parametrize("cell", SHARED, ids=str)

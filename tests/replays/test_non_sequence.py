@@ -15,10 +15,9 @@ from rlpyt.replays.non_sequence.time_limit import (
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import set_seed
+from tests.replays.cells import Pixels, WithPriorities
 
-Pixels = namedarraytuple("Pixels", ["image", "state"])
 SamplesTl = namedarraytuple("SamplesTl", [*SamplesToBuffer._fields, "timeout"])
-WithPriorities = namedarraytuple("WithPriorities", ["priorities", "samples"])
 
 
 def scalar_example(cls=SamplesToBuffer):
@@ -255,46 +254,6 @@ def test_observations_and_actions_may_be_records(cls):
         batch.agent_inputs.prev_action.image, before.action.image * ~before.done
     )
     assert batch.action.state is None
-
-
-ALL_CLASSES = [
-    UniformReplayBuffer,
-    PrioritizedReplayBuffer,
-    TlUniformReplayBuffer,
-    TlPrioritizedReplayBuffer,
-    UniformReplayFrameBuffer,
-    PrioritizedReplayFrameBuffer,
-]
-
-
-def samples_with_more_fields(T, B, cls):
-    names = [*SamplesToBuffer._fields, "cost", "timeout", "goal"]
-    rng = np.random.default_rng(1)
-    is_frame = "Frame" in cls.__name__
-    return namedarraytuple("MySamples", names)(
-        rng.integers(0, 9, (T, B, 1, 2, 2) if is_frame else (T, B, 3)),
-        rng.integers(0, 9, (T, B)),
-        rng.random((T, B)),
-        rng.random((T, B)) < 0.2,
-        rng.random((T, B)),
-        rng.random((T, B)) < 0.2,
-        Pixels(rng.random((T, B, 2)), rng.random((T, B))),
-    )
-
-
-@pytest.mark.parametrize("cls", ALL_CLASSES)
-def test_fields_of_the_user_travel(cls):
-    samples = samples_with_more_fields(9, 2, cls)
-    buffer = cls(example=samples[0, 0], size=20, B=2, n_step_return=2)
-    buffer.append_samples(samples)
-    batch = buffer.extract_batch([4, 2], [1, 0])
-    np.testing.assert_array_equal(batch.cost, samples.cost[[4, 2], [1, 0]])
-    np.testing.assert_array_equal(batch.timeout, samples.timeout[[4, 2], [1, 0]])
-    np.testing.assert_array_equal(batch.goal.image, samples.goal.image[[4, 2], [1, 0]])
-    drawn = buffer.sample_batch(3)
-    assert drawn.cost.shape == (3,)
-    assert type(drawn) is type(buffer.sample_batch(3))
-    assert hasattr(drawn, "is_weights") == hasattr(buffer, "priority_tree")
 
 
 def test_names_of_batch_fields_are_refused():
@@ -588,13 +547,6 @@ def test_frames_may_have_any_shape(cls, shape):
     batch = buffer.extract_batch([4, 6], [1, 0])
     np.testing.assert_array_equal(batch.agent_inputs.observation, stacks[[4, 6], [1, 0]])
     assert buffer.sample_batch(5).target_inputs.observation.shape == (5, *shape)
-
-
-def test_images_that_are_no_stacks_are_refused_when_that_shows():
-    images = np.random.default_rng(0).integers(1, 256, (4, 2, 8, 8), dtype=np.uint8)
-    buffer = UniformReplayFrameBuffer(example=frame_example(images[0, 0]), size=40, B=2)
-    with pytest.raises(ValueError, match="are not stacks"):
-        buffer.append_samples(frame_example(images)._replace(**scalar_fields(4, 2)))
 
 
 @pytest.mark.parametrize(

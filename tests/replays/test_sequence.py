@@ -1,4 +1,4 @@
-"""Sequence buffers: values by hand, priorities, extra fields, state, and what they refuse."""
+"""Sequence buffers: values by hand, priorities, extra fields, and what they refuse."""
 
 import pickle
 
@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.sequence.frame import (
     PrioritizedSequenceReplayFrameBuffer,
     UniformSequenceReplayFrameBuffer,
@@ -19,23 +18,14 @@ from rlpyt.replays.sequence.prioritized import (
 )
 from rlpyt.replays.sequence.time_limit import SamplesFromReplayTL, TlUniformSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
-from rlpyt.utils.buffer import buffer_func, torchify_buffer
+from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import extract_sequences
-from tests.reference.naive_replay import Stream
-from tests.replays.test_non_sequence import WithPriorities
-from tests.replays.test_sequences_against_naive import (
-    CLASSES,
-    RnnState,
-    rnn_state_of,
-    sequence_samples,
-)
+from tests.replays.cells import Pixels, RnnState, WithPriorities, rnn_state_of
 
 SamplesToBufferRnn = namedarraytuple(
     "SamplesToBufferRnn", [*SamplesToBuffer._fields, "prev_rnn_state"]
 )
-WithTimeout = namedarraytuple("WithTimeout", [*SamplesToBufferRnn._fields, "timeout"])
-Pixels = namedarraytuple("Pixels", ["image", "state"])
 
 
 def samples(T, first=0, B=1, done=()):
@@ -151,29 +141,6 @@ def test_observations_may_be_records():
         np.testing.assert_array_equal(
             batch.all_observation.state[:, i], observation.state[t : t + 5, b]
         )
-
-
-@pytest.mark.parametrize("parts", CLASSES)
-@pytest.mark.parametrize("interval", [0, 1, 4])
-def test_fields_of_the_user_travel(parts, interval):
-    stream = Stream(np.random.default_rng(0), 2, 3, 0.2)
-    steps = sequence_samples(stream.steps(30))
-    More = namedarraytuple("More", [*steps._fields, "goal"])
-    goal = Pixels(np.random.default_rng(1).random((30, 2, 4)), np.arange(60).reshape(30, 2))
-    given = More(*steps, goal)
-    buffer = CLASSES[parts](
-        example=given[0, 0], size=80, B=2, rnn_state_interval=interval, batch_T=5
-    )
-    buffer.append_samples(given)
-    batch = buffer.extract_batch([8, 4], [1, 0])
-    for i, (t, b) in enumerate([(8, 1), (4, 0)]):
-        np.testing.assert_array_equal(batch.note[:, i], steps.note[t : t + 5, b])
-        np.testing.assert_array_equal(batch.goal.image[:, i], goal.image[t : t + 5, b])
-        np.testing.assert_array_equal(batch.timeout[:, i], steps.timeout[t : t + 5, b])
-    drawn = buffer.sample_batch(3)
-    assert hasattr(drawn, "is_weights") == parts[0]
-    assert hasattr(drawn, "timeout_n") == parts[2]
-    assert type(drawn) is type(buffer.sample_batch(3))
 
 
 def test_records():
@@ -483,115 +450,6 @@ def test_frame_indexes_out_of_range(T_idx, B_idx):
 def test_missing_timeout():
     with pytest.raises(ValueError, match="not timeout"):
         make(TlUniformSequenceReplayBuffer)
-
-
-# --- State ----------------------------------------------------------------------------------------
-
-
-def filled_stream(parts, n_appends, seed=0, interval=4, batch_T=5, size=80):
-    stream = Stream(np.random.default_rng(seed), 2, 3, done_prob=0.2)
-    buffer = CLASSES[parts](
-        example=sequence_samples(stream.steps(1))[0, 0],
-        size=size,
-        B=2,
-        rnn_state_interval=interval,
-        batch_T=batch_T,
-        discount=0.9,
-        n_step_return=2,
-    )
-    for _ in range(n_appends):
-        go_on([buffer], stream)
-    return buffer, stream
-
-
-def go_on(buffers, stream):
-    """The same batch for all of them, after the same 7 rows."""
-    steps = sequence_samples(stream.steps(7))
-    for buffer in buffers:
-        buffer.append_samples(buffer_func(steps, np.copy))
-    if buffers[0].window.n_filled < 24:
-        return [None for _ in buffers]
-    batches = [buffer.sample_batch(6) for buffer in buffers]
-    if hasattr(buffers[0], "priority_tree"):
-        for buffer in buffers:
-            buffer.update_batch_priorities(np.abs(batches[0].return_[0].numpy()) + 1)
-    return batches
-
-
-def assert_same(one, other):
-    if isinstance(one, tuple):
-        for x, y in zip(one, other, strict=True):
-            assert_same(x, y)
-    else:
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("n_appends", [0, 2, 4, 9])
-@pytest.mark.parametrize("interval", [0, 1, 4])
-@pytest.mark.parametrize("parts", CLASSES)
-def test_round_trip_in_the_middle(parts, interval, n_appends):
-    buffer, stream = filled_stream(parts, n_appends, interval=interval)
-    other, _ = filled_stream(parts, 7, seed=1, interval=interval)
-    other.load_state_dict(pickle.loads(pickle.dumps(buffer.state_dict())))
-    for _ in range(6):
-        assert_same(*go_on([buffer, other], stream))
-
-
-def test_the_state_has_only_what_was_written():
-    buffer, _ = filled_stream((False, True, False), 1)
-    rows = buffer.state_dict()["rows"]
-    assert {name: len(x) for name, x in rows.items()} == {
-        "action": 7,
-        "reward": 7,
-        "done": 7,
-        "timeout": 7,
-        "note": 7,
-        "return_": 7,
-        "done_n": 7,
-        "prev_rnn_state.h": 2,
-        "prev_rnn_state.c": 2,
-        "frames": 7 + 2,
-    }
-    assert all(np.shares_memory(x, buffer.stored_rows[name]) for name, x in rows.items())
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"size": 88}, "T=40 rows"),
-        ({"interval": 5}, "rnn_state_interval=4"),
-        ({"interval": 0}, "rnn_state_interval=4"),
-    ],
-)
-@pytest.mark.parametrize("parts", CLASSES)
-def test_another_shape_is_refused(parts, change, match):
-    state = filled_stream(parts, 5)[0].state_dict()
-    other, _ = filled_stream(parts, 2, **change)
-    if parts[0]:
-        match = f"{match}|T=10 rows"
-    with pytest.raises(ValueError, match=match):
-        other.load_state_dict(state)
-    assert other.t == 14
-
-
-def test_priorities_of_other_sequences_are_refused():
-    parts = (True, False, False)
-    state = filled_stream(parts, 5)[0].state_dict()
-    other, _ = filled_stream(parts, 2, batch_T=6)
-    with pytest.raises(ValueError, match="sequences of batch_T=5"):
-        other.load_state_dict(state)
-    uniform, _ = filled_stream((False, False, False), 2)
-    with pytest.raises(ValueError, match="priority_tree"):
-        uniform.load_state_dict(state)
-    with pytest.raises(ValueError, match="without"):
-        other.load_state_dict(uniform.state_dict())
-
-
-def test_states_of_single_transitions_are_refused():
-    example = SamplesToBuffer(*tuple(samples(1)[0, 0])[:4])
-    plain = PrioritizedReplayBuffer(example=example, size=40, B=1)
-    with pytest.raises(ValueError, match="construct it alike"):
-        prioritized().load_state_dict(plain.state_dict())
 
 
 # --- Subclasses, as research code writes them -----------------------------------------------------

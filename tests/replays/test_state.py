@@ -1,136 +1,150 @@
-"""A buffer goes on from its state as if nothing had happened."""
+"""A buffer continues from its state as if nothing had happened, and carries fields of the user."""
 
 import pickle
 
 import numpy as np
 import pytest
 
-from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from rlpyt.utils.buffer import buffer_func
-from tests.reference.naive_replay import Stream
-from tests.replays.test_against_naive import CLASSES, as_samples
+from rlpyt.utils.collections import namedarraytuple
+from tests.replays.cells import Cell, Pixels, assert_same, cells, go_on
+
+CELLS = [cell for cell in cells(is_shared=False) if cell.storage != "dict"]
+UNIFORM, PRIORITIZED, FRAMES = CELLS[0], cells(is_prioritized=True)[0], cells(storage="frames")[0]
+SEQUENCES = cells(is_sequence=True, is_prioritized=True)[0]
 
 
-def assert_same(one, other):
-    if isinstance(one, tuple):
-        for x, y in zip(one, other, strict=True):
-            assert_same(x, y)
-    else:
-        np.testing.assert_array_equal(one, other)
-
-
-def make(cls, n_appends, n_frames=3, size=40, B=2, n_step_return=2, seed=0):
-    stream = Stream(np.random.default_rng(seed), B, n_frames, done_prob=0.2)
-    example = as_samples(stream.steps(1))[0, 0]
-    buffer = cls(example=example, size=size, B=B, discount=0.9, n_step_return=n_step_return)
+def made(cell, n_appends, **settings):
+    buffer, stream, _ = cell.make(**settings)
     for _ in range(n_appends):
-        go_on(buffer, stream)
+        go_on(cell, [buffer], stream)
     return buffer, stream
 
 
-def go_on(buffer, stream):
-    buffer.append_samples(as_samples(stream.steps(7)))
-    batch = buffer.sample_batch(5)
-    if hasattr(buffer, "priority_tree"):
-        buffer.update_batch_priorities(np.abs(batch.return_.numpy()) + 1)
-    return batch
+def intervals(cell):
+    return (0, 1, 4) if cell.is_sequence else (1,)
 
 
-@pytest.mark.parametrize("n_appends", [1, 2, 5])
-@pytest.mark.parametrize("parts", CLASSES)
-def test_round_trip_in_the_middle(parts, n_appends):
-    buffer, stream = make(CLASSES[parts], n_appends)
-    state = pickle.loads(pickle.dumps(buffer.state_dict()))
-    other, _ = make(CLASSES[parts], 4, seed=1)
-    other.load_state_dict(state)
-    for _ in range(4):
-        samples = as_samples(stream.steps(7))
-        buffer.append_samples(samples)
-        other.append_samples(buffer_func(samples, np.copy))
-        one, two = buffer.sample_batch(6), other.sample_batch(6)
-        assert_same(one, two)
-        if parts[0]:
-            for each in (buffer, other):
-                each.update_batch_priorities(np.abs(one.return_.numpy()) + 1)
+@pytest.mark.parametrize("n_appends", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_round_trip_in_the_middle(cell, n_appends):
+    for interval in intervals(cell):
+        buffer, stream = made(cell, n_appends, T=40, interval=interval)
+        other, _ = made(cell, 7, T=40, interval=interval, seed=1)
+        other.load_state_dict(pickle.loads(pickle.dumps(buffer.state_dict())))
+        for _ in range(6):
+            assert_same(*go_on(cell, [buffer, other], stream))
 
 
-def test_the_state_is_not_a_copy_and_has_only_what_was_written():
-    buffer, _ = make(CLASSES[False, True, False], 1)
+@pytest.mark.parametrize("is_sequence", [False, True])
+def test_the_state_is_not_a_copy_and_has_only_what_was_written(is_sequence):
+    buffer, _ = made(Cell(False, is_sequence, "frames", True, False), 1, interval=4)
     rows = buffer.state_dict()["rows"]
-    assert {name: len(x) for name, x in rows.items()} == {
-        "action": 7,
-        "reward": 7,
-        "done": 7,
-        "timeout": 7,
-        "note": 7,
-        "return_": 7,
-        "done_n": 7,
-        "frames": 7 + 2,
-    }
+    names = ("action", "reward", "done", "timeout", "note", "return_", "done_n", "timeout_n")
+    expected = {**dict.fromkeys(names, 7), "frames": 7 + 2}
+    if is_sequence:
+        expected.update({"prev_rnn_state.h": 2, "prev_rnn_state.c": 2})
+    assert {name: len(x) for name, x in rows.items()} == expected
     assert all(np.shares_memory(x, buffer.stored_rows[name]) for name, x in rows.items())
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"size": 42}, "T=20 rows and B=2"),
-        ({"B": 4}, "T=20 rows and B=2"),
-        ({"n_step_return": 1}, "n_step_return"),
+        ({"T": 48}, r"T=40 rows( and B=2)?|T=10 rows"),
+        ({"B": 4}, "B=2"),
+        ({"n_step": 1}, "n_step_return"),
+        ({"interval": 5}, "rnn_state_interval=4|T=10 rows"),
+        ({"interval": 0}, "rnn_state_interval=4|T=10 rows"),
     ],
 )
-@pytest.mark.parametrize("parts", CLASSES)
-def test_another_shape_is_refused(parts, change, match):
-    buffer, _ = make(CLASSES[parts], 2)
-    other, _ = make(CLASSES[parts], 2, **change)
-    before = other.t
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_another_shape_is_refused(cell, change, match):
+    if "interval" in change and not cell.is_sequence:
+        return
+    state = made(cell, 5, T=40, interval=4)[0].state_dict()
+    other, stream, _ = cell.make(**{"T": 40, "interval": 4, **change})
+    other.append_samples(cell.samples(stream.steps(14)))
     with pytest.raises(ValueError, match=match):
-        other.load_state_dict(buffer.state_dict())
-    assert other.t == before
+        other.load_state_dict(state)
+    assert other.t == 14
 
 
 def test_another_image_is_refused():
-    cls = CLASSES[False, False, False]
-    buffer, _ = make(cls, 2)
-    other, _ = make(cls, 2, n_frames=2)
+    state = made(UNIFORM, 2)[0].state_dict()
     with pytest.raises(ValueError, match="observation of the state is uint8"):
-        other.load_state_dict(buffer.state_dict())
+        made(UNIFORM, 2, n_frames=2)[0].load_state_dict(state)
 
 
-def test_state_without_priorities_is_refused():
-    buffer, _ = make(CLASSES[False, False, False], 2)
-    other, _ = make(CLASSES[True, False, False], 2)
-    with pytest.raises(ValueError, match="without priorities"):
-        other.load_state_dict(buffer.state_dict())
-
-
-def test_state_with_priorities_is_refused_by_a_buffer_without():
+@pytest.mark.parametrize(
+    ("is_sequence", "match"), [(False, "without priorities"), (True, r"None: without.*alike")]
+)
+def test_states_with_and_without_priorities_are_refused_by_each_other(is_sequence, match):
     # The priorities used to be dropped in silence.
-    state = make(PrioritizedReplayBuffer, 3)[0].state_dict()
-    with pytest.raises(ValueError, match=r"\['beta', 'priority_tree'\], which UniformReplayBuffer"):
-        make(UniformReplayBuffer, 0)[0].load_state_dict(state)
+    uniform, prioritized = (made(Cell(p, is_sequence, "whole", False, False), 3)[0] for p in (0, 1))
+    with pytest.raises(ValueError, match=match):
+        prioritized.load_state_dict(uniform.state_dict())
+    name = type(uniform).__name__
+    with pytest.raises(ValueError, match=rf"'beta', 'priority_tree'\], which {name}"):
+        uniform.load_state_dict(prioritized.state_dict())
+
+
+def test_priorities_of_other_sequences_are_refused():
+    state = made(SEQUENCES, 5, T=40, batch_T=5)[0].state_dict()
+    with pytest.raises(ValueError, match="sequences of batch_T=5"):
+        made(SEQUENCES, 0, T=40, batch_T=6)[0].load_state_dict(state)
+    with pytest.raises(ValueError, match="construct it alike"):
+        made(SEQUENCES, 0)[0].load_state_dict(made(PRIORITIZED, 2)[0].state_dict())
 
 
 def test_exponent_of_the_weights_is_part_of_the_state():
-    buffer, other = (make(PrioritizedReplayBuffer, 3)[0] for _ in range(2))
+    buffer, other = (made(PRIORITIZED, 3)[0] for _ in range(2))
     buffer.set_beta(0.77)
     other.load_state_dict(buffer.state_dict())
     assert other.beta == 0.77
 
 
 def test_environments_made_anew_need_not_continue_loaded_frames():
-    buffer, _ = make(CLASSES[False, True, False], 3)
-    other, fresh = make(CLASSES[False, True, False], 0, seed=1)
+    (buffer, _), (other, fresh) = made(FRAMES, 3), made(FRAMES, 0, seed=1)
     other.load_state_dict(buffer.state_dict())
-    other.append_samples(as_samples(fresh.steps(7)))
+    other.append_samples(FRAMES.samples(fresh.steps(7)))
     assert other.t == (buffer.t + 7) % buffer.T
 
 
 def test_nothing_is_changed_by_a_tree_that_does_not_fit():
-    example = make(PrioritizedReplayBuffer, 0)[0]
-    state = make(PrioritizedReplayBuffer, 3)[0].state_dict()
-    state["priority_tree"]["input_priorities"] = np.zeros((20, 2))
+    example, before = (made(PRIORITIZED, 0, input_priorities=False)[0] for _ in range(2))
+    buffer, stream, _ = PRIORITIZED.make(input_priorities=False)
+    buffer.append_samples(PRIORITIZED.samples(stream.steps(14)))
+    state = buffer.state_dict()
+    state["priority_tree"]["input_priorities"] = np.zeros((21, 2))
     with pytest.raises(ValueError, match="input_priorities"):
         example.load_state_dict(state)
     assert example.t == 0
-    assert (example.samples.reward == 0).all()
+    np.testing.assert_array_equal(example.samples.reward, before.samples.reward)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_fields_of_the_user_travel(cell):
+    """With those of the library's own names that this class has no use for."""
+    rng = np.random.default_rng(1)
+    with_timeout = cell._replace(knows_time_limits=True)
+    for interval in intervals(cell):
+        _, stream, _ = cell.make()
+        steps = with_timeout.samples(stream.steps(30))
+        goal = Pixels(rng.random((30, 2, 4)), np.arange(60).reshape(30, 2))
+        given = namedarraytuple("More", [*steps._fields, "cost", "goal"])(
+            *steps, rng.random((30, 2)), goal
+        )
+        kwargs = {"rnn_state_interval": interval, "batch_T": 5} if cell.is_sequence else {}
+        buffer = cell.cls(example=given[0, 0], size=80, B=2, n_step_return=2, **kwargs)
+        buffer.append_samples(given)
+        batch = buffer.extract_batch([8, 4], [1, 0])
+        for i, (t, b) in enumerate([(8, 1), (4, 0)]):
+            at = (slice(t, t + 5), b) if cell.is_sequence else (t, b)
+            for name in ("note", "cost", "timeout", "goal"):
+                drawn = getattr(batch, name)[(slice(None), i) if cell.is_sequence else i]
+                assert_same(drawn, getattr(given, name)[at])
+        drawn = buffer.sample_batch(3)
+        assert drawn.cost.shape == ((5, 3) if cell.is_sequence else (3,))
+        assert type(drawn) is type(buffer.sample_batch(3))
+        assert hasattr(drawn, "is_weights") == cell.is_prioritized
+        assert hasattr(drawn, "timeout_n") == cell.knows_time_limits
