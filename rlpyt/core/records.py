@@ -1,4 +1,4 @@
-"""Every record that the parts of the library exchange, with its shapes.
+"""Records that the parts of the library exchange, with their shapes.
 
 Dimensions: T time, B environments (or batch size). A record of arrays is indexed and assigned as
 one array: ``samples[t] = step`` writes every field. ``None`` is an absent field. A record declared
@@ -19,30 +19,30 @@ from rlpyt.utils.types import Array, Nested
 
 
 class EnvStep(NamedTuple):
-    """What an environment returns for one action."""
+    """Result of one step of an environment."""
 
-    observation: Nested  # of the observation space
+    observation: Nested  # element of the observation space
     reward: Any  # scalar
     done: bool  # the episode of the learner ends here
-    env_info: Nested  # the same fields, shapes and dtypes at every step; may be None
+    env_info: Nested  # record with constant fields, shapes and dtypes, or None
 
 
 class EnvSpaces(NamedTuple):
-    """The two spaces of an environment."""
+    """Spaces of an environment."""
 
     observation: Any
     action: Any
 
 
-# A namedtuple without fields: falsy, so that there is nothing to record.
+# Without fields, hence falsy: there is nothing to record.
 EnvInfo = namedtuple("EnvInfo", [])
 
 
 class TrajInfo(AttrDict):
     """Statistics of one trajectory; every entry that does not start with ``_`` is logged.
 
-    Subclass it to log more: add entries in ``__init__`` and update them in ``step``. A trajectory
-    ends where the environment is reset (``traj_done``), which may be later than ``done``.
+    Subclasses add entries in ``__init__`` and update them in ``step``. A trajectory ends when the
+    environment is reset (``traj_done``), which may be later than ``done``.
     """
 
     _discount = 1.0  # Set on the class by the sampler, from ``traj_info_kwargs`` of the runner.
@@ -50,7 +50,7 @@ class TrajInfo(AttrDict):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.Length = 0
-        # Environments give float32, whose sums would lose digits over long episodes.
+        # Sums of float32 rewards would lose digits over long episodes.
         self.Return = np.float64(0)
         self.NonzeroRewards = 0
         self.DiscountedReturn = np.float64(0)
@@ -65,15 +65,15 @@ class TrajInfo(AttrDict):
         agent_info: Nested,
         env_info: Nested,
     ) -> None:
-        """Count one step, given the observation before it and all that followed from it.
+        """Count one step.
 
         Args:
-            observation: numpy, what the agent saw.
-            action: numpy, what it did.
-            reward: float, received for ``action``.
-            done: bool.
-            agent_info: the agent's info of this environment, or None during decorrelation.
-            env_info: the environment's info of this step.
+            observation: numpy observation before the step.
+            action: numpy action.
+            reward: float reward for ``action``.
+            done: bool end of the learner's episode.
+            agent_info: info of the agent for this environment, or None during decorrelation.
+            env_info: info of the environment.
         """
         self.Length += 1
         self.Return += reward
@@ -85,7 +85,7 @@ class TrajInfo(AttrDict):
         """Return the finished object to be logged.
 
         Args:
-            observation: the last one, on which the agent will not act.
+            observation: last observation of the trajectory, on which the agent does not act.
         """
         return self
 
@@ -95,7 +95,7 @@ class TrajInfo(AttrDict):
 
 @record
 class AgentInputs(NamedTuple):
-    """What an agent acts on."""
+    """Inputs of an agent that acts."""
 
     observation: Nested  # [...]
     prev_action: Nested  # [...], the null action at the start of an episode
@@ -104,20 +104,20 @@ class AgentInputs(NamedTuple):
 
 @record
 class AgentInputsRnn(NamedTuple):
-    """What a recurrent agent is trained on."""
+    """Inputs of a recurrent agent in training."""
 
     observation: Nested  # [T,B,...]
     prev_action: Nested  # [T,B,...]
     prev_reward: Array  # [T,B]
-    init_rnn_state: Nested  # [N,B,H], before the first step
+    init_rnn_state: Nested  # [N,B,H] before the first step
 
 
 @record
 class AgentStep(NamedTuple):
-    """What an agent returns."""
+    """Result of one step of an agent."""
 
     action: Nested  # [...]
-    agent_info: Nested  # [...], whatever the algorithm wants recorded
+    agent_info: Nested  # [...] values to record for the algorithm
 
 
 # --- A batch from a sampler ---------------------------------------------------------------------
@@ -131,13 +131,13 @@ class BatchSpec(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Environment steps in one batch."""
+        """Number of environment steps in one batch."""
         return self.T * self.B
 
 
 @record
 class AgentSamples(NamedTuple):
-    """The agent's half; ``prev_action`` and ``action`` are views of one array of T + 1 rows."""
+    """Agent's half of a batch; ``prev_action`` and ``action`` view one array of T + 1 rows."""
 
     action: Nested  # [T,B,...]
     prev_action: Nested  # [T,B,...]
@@ -146,7 +146,7 @@ class AgentSamples(NamedTuple):
 
 @record
 class AgentSamplesBsv(NamedTuple):
-    """The agent's half with the value of the observation after the last step."""
+    """Agent's half of a batch, with the value of the observation after the last step."""
 
     action: Nested  # [T,B,...]
     prev_action: Nested  # [T,B,...]
@@ -156,7 +156,7 @@ class AgentSamplesBsv(NamedTuple):
 
 @record
 class EnvSamples(NamedTuple):
-    """The environments' half; ``prev_reward`` and ``reward`` view one array of T + 1 rows."""
+    """Environments' half of a batch; both rewards are views of one array of T + 1 rows."""
 
     observation: Nested  # [T,B,...]
     reward: Array  # [T,B] float32
@@ -167,7 +167,7 @@ class EnvSamples(NamedTuple):
 
 @record
 class Samples(NamedTuple):
-    """One batch of a sampler."""
+    """Batch of a sampler."""
 
     agent: Nested  # AgentSamples or AgentSamplesBsv
     env: Nested  # EnvSamples
@@ -178,7 +178,7 @@ class Samples(NamedTuple):
 
 @record
 class SamplesToBuffer(NamedTuple):
-    """What a replay buffer stores; fields that a user adds are stored and sampled as well."""
+    """Entries of a replay buffer; fields that a user adds are stored and sampled too."""
 
     observation: Nested  # [T,B,...]
     action: Nested  # [T,B,...]
@@ -188,13 +188,13 @@ class SamplesToBuffer(NamedTuple):
 
 @record
 class SamplesFromReplay(NamedTuple):
-    """Transitions of n steps; B is the replay batch."""
+    """Batch of n-step transitions; B is the replay batch."""
 
     agent_inputs: Nested  # AgentInputs [B,...] at t
     action: Nested  # [B,...] a_t
-    return_: Array  # [B] sum of the next n rewards, discounted, up to the first done
+    return_: Array  # [B] discounted sum of the next n rewards, up to the first done
     done: Array  # [B] d_t
-    done_n: Array  # [B] any done within the n steps
+    done_n: Array  # [B] whether any of the n steps is done
     target_inputs: Nested  # AgentInputs [B,...] at t + n
 
 
@@ -202,12 +202,12 @@ class SamplesFromReplay(NamedTuple):
 
 
 def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
-    """The record class ``cls`` with more fields, which come last; the same class for every call.
+    """Return ``cls`` with more fields at its end, one class for all calls with equal arguments.
 
     Args:
-        cls: a record class.
-        names: of the fields.
-        suffix: of the name of the class.
+        cls: record class.
+        names: names of the new fields.
+        suffix: end of the name of the new class.
 
     Raises:
         ValueError: if a name is taken.
@@ -217,7 +217,6 @@ def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
     taken = sorted(set(names) & set(cls._fields))
     if taken:
         raise ValueError(
-            f"the names {taken} are those of fields that {cls.__name__} has already, "
-            f"{cls._fields}: give the new fields other names"
+            f"names={names}: {cls.__name__} already has fields {taken}: choose other names"
         )
     return record_class(cls.__name__ + suffix, cls._fields + names)

@@ -1,11 +1,11 @@
-"""The state of gym environments, which have no common way to hand it out.
+"""State of gym environments, for which gym has no interface.
 
-A layer is an environment or a wrapper. Its state is its attributes, as plain values and arrays;
-whatever is more than a number, text, None, list or dictionary becomes a pair of its kind and its
-content. Simple objects, such as running statistics, are taken apart in the same way.
+A layer is an environment or a wrapper. Its state consists of its attributes, as plain values and
+arrays; anything but a number, text, None, list or dictionary is encoded as a pair of kind and
+content. Simple objects, such as running statistics, are encoded attribute by attribute.
 
-Attributes may share memory: an array and a view of it, or one list under two names. So a state is
-written into the arrays and containers that are there.
+Attributes may share memory: an array and a view of it, or one list under two names. Therefore a
+state is written into the existing arrays and containers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import NDArray
 
-# Attributes that are settings, caches or windows, and not part of an episode.
+# Settings, caches and windows, which are not part of an episode.
 _SETTINGS: tuple[str, ...] = (
     "env",
     "spec",
@@ -36,12 +36,12 @@ _WINDOWS = ("screen", "surf", "clock", "font", "window", "window_surface", "view
 _NOT_STATE = frozenset(_SETTINGS + _CACHES + _WINDOWS)
 _SEQUENCES = (list, tuple, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-# Arrays whose size changes with the contacts; every step computes them anew.
+# Arrays of MuJoCo that every step recomputes, with a size that depends on the contacts.
 _TEMPORARY = ("_", "efc_", "iefc_", "efm_", "island_", "map_")
 
 
 def attributes(layer: Any) -> dict[str, Any]:
-    """Return the attributes of an object by name, also those in ``__slots__``."""
+    """Return the attributes of an object by name, including those in ``__slots__``."""
     slots = [
         name
         for cls in type(layer).__mro__
@@ -54,10 +54,10 @@ def attributes(layer: Any) -> dict[str, Any]:
 
 
 def layer_state(layer: Any) -> dict[str, Any]:
-    """Return the state of ``layer`` without that of what it wraps.
+    """Return the state of ``layer``, without that of the layer it wraps.
 
     Raises:
-        NotImplementedError: naming an attribute whose state is not known.
+        NotImplementedError: if an attribute cannot be encoded; the message names it.
     """
     if hasattr(type(layer), "state_dict"):
         return {"state_dict": layer.state_dict()}
@@ -73,10 +73,10 @@ def layer_state(layer: Any) -> dict[str, Any]:
 
 
 def set_layer_states(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
-    """Let every layer of ``pairs`` continue from its state, in the memory that it has.
+    """Restore every layer of ``pairs`` to its state, in its existing memory.
 
-    Two attributes may share memory now and have had different values when the state was taken; the
-    second round gives memory of its own to what the first one wrote over.
+    Two attributes may share memory now although they differed when the state was saved; the second
+    pass gives separate memory to those that the first pass overwrote.
     """
     pairs = list(pairs)
     for layer, state in pairs:
@@ -90,7 +90,7 @@ def set_layer_states(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
 
 
 def _set_attributes(owner: Any, state: Mapping[str, Any]) -> None:
-    # Not getattr, which also finds what all objects of the class share.
+    # Not getattr, which also finds attributes of the class.
     current = attributes(owner)
     for name, part in state.items():
         kind = _kind(part)
@@ -113,13 +113,13 @@ def _separate_attributes(owner: Any, state: Mapping[str, Any]) -> None:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether ``value`` is a function, a space or a window."""
+    """Return whether ``value`` is a function, a space or a window."""
     is_space = hasattr(value, "sample") and hasattr(value, "contains")
     return callable(value) or is_space or "render" in type(value).__module__
 
 
 def _encode(value: Any, path: str) -> Any:
-    if isinstance(value, np.generic):  # Also a float64, which is a float.
+    if isinstance(value, np.generic):  # Before _PLAIN, because a float64 is also a float.
         return ("scalar", np.asarray(value))
     if isinstance(value, _PLAIN):
         return value
@@ -144,7 +144,7 @@ def _encode(value: Any, path: str) -> Any:
 
 
 def _is_simple_object(value: Any) -> bool:
-    """Whether ``value`` is an object of Python without further objects in it."""
+    """Return whether ``value`` is a Python object that contains no other objects."""
     attributes = getattr(value, "__dict__", {})
     return bool(attributes) and not any(hasattr(part, "__dict__") for part in attributes.values())
 
@@ -159,7 +159,7 @@ def _kind(state: Any) -> Any:
 
 
 def _decode(state: Any, current: Any) -> Any:
-    """The value of ``state``, in the memory of ``current`` where that is of the same kind."""
+    """Return the value of ``state``, in the memory of ``current`` if that is of the same kind."""
     if isinstance(state, list):
         return _refill(current, _decode_all(state, current))
     if isinstance(state, dict):
@@ -200,7 +200,7 @@ def _decode_array(state: NDArray, current: Any) -> NDArray:
 
 
 def _refill(current: Any, value: Any) -> Any:
-    """``current`` with the content of ``value``, if it is such a container; else ``value``."""
+    """Return ``current`` with the content of ``value``, or ``value`` if the types differ."""
     if not isinstance(current, type(value)) or isinstance(value, (tuple, frozenset)):
         return value
     if isinstance(value, deque) and current.maxlen != value.maxlen:
@@ -214,7 +214,7 @@ def _refill(current: Any, value: Any) -> Any:
 
 
 def _is_equal(a: Any, b: Any) -> bool:
-    """Whether two encoded states are the same."""
+    """Return whether two encoded states are equal."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         same_type = (a.shape, a.dtype) == (b.shape, b.dtype)
         return same_type and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
@@ -236,7 +236,7 @@ def _decode_generator(state: dict[str, Any], current: Any) -> np.random.Generato
 
 
 def _mujoco_state(model: Any, data: Any) -> dict[str, Any]:
-    """Return the physics, and what the last step derived from it, a substep behind."""
+    """Return the physics and the arrays derived from it, which lag by a substep."""
     import mujoco
 
     spec = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -247,7 +247,7 @@ def _mujoco_state(model: Any, data: Any) -> dict[str, Any]:
 
 
 def _set_mujoco_state(model: Any, data: Any, state: dict[str, Any]) -> None:
-    """Let ``data`` continue from ``state``."""
+    """Restore ``data`` to ``state``."""
     import mujoco
 
     mujoco.mj_setState(model, data, state["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)

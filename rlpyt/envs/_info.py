@@ -1,4 +1,4 @@
-"""Info dictionaries of gym as records: the same fields, shapes and dtypes at every step."""
+"""Conversion of gym's info dictionaries to records of constant fields, shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from rlpyt.utils.types import Nested
 
 _MISSING = object()
 _NUMERIC_KINDS = "biufc"
-# What a value may be cast from without loss of meaning: bool to integer to real to complex.
+# Order of lossless casts: bool to integer to real to complex.
 _KIND_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-# What build_info_tuples declared last, by name; only info_to_nt without a layout looks here.
+# Last declarations of build_info_tuples, by name, for info_to_nt without a layout.
 _declared: dict[str, InfoLayout] = {}
 
 
 class InfoLayout:
-    """The fields which one example of an info dictionary declares.
+    """Fields of info records, as one example of an info dictionary declares them.
 
-    Keys that are no valid field names are rewritten (``ale.lives`` to ``ale_lives``). Entries
-    that are no numbers are left out, with one notice in the log.
+    Keys that are not valid field names are rewritten (``ale.lives`` to ``ale_lives``). Entries that
+    are not numeric are left out, with one notice in the log.
 
     Args:
-        example: the dictionary; nested ones become nested records.
-        name: of the record class; sub-records are named ``<name>_<field>``.
+        example: example of the dictionary; nested dictionaries become nested records.
+        name: name of the record class; sub-records are named ``<name>_<field>``.
     """
 
     def __init__(self, example: Mapping[Any, Any], name: str = "info") -> None:
@@ -38,7 +38,7 @@ class InfoLayout:
         numeric = {key: value for key, value in example.items() if _is_numeric(value)}
         left_out = [str(key) for key in example if key not in numeric]
         if left_out:
-            _notice(f"{name}: entries that are no numbers are left out: {', '.join(left_out)}")
+            _notice(f"{name}: entries that are not numeric are left out: {', '.join(left_out)}")
         fields = field_names(numeric)
         self.record_cls: Any = record_class(name, fields)
         self._parts: list[tuple[Any, InfoLayout | _Leaf]] = []
@@ -51,7 +51,7 @@ class InfoLayout:
         """Return the record of ``info``: unknown keys are dropped, missing ones are zero.
 
         Raises:
-            ValueError: if an entry has another shape, or a type that does not fit the example's.
+            ValueError: if an entry's shape differs from the example's, or its type does not fit.
         """
         if not isinstance(info, Mapping):
             raise _changed(self._name, "a dictionary", repr(info))
@@ -73,7 +73,7 @@ class InfoLayout:
 
 
 class _LeafError(Exception):
-    """A leaf changed; the arguments describe how it was and how it is."""
+    """Change of a leaf; the arguments describe the former and the present one."""
 
 
 class _Leaf:
@@ -82,7 +82,7 @@ class _Leaf:
     def __init__(self, example: Any) -> None:
         array = np.asarray(example)
         self._dtype, self._shape = array.dtype, array.shape
-        # A scalar of this very type needs no look at its shape.
+        # A scalar of exactly this type needs no check of its shape.
         self._scalar_type = type(example) if isinstance(example, (int, float, np.generic)) else None
 
     def read(self, value: Any) -> Any:
@@ -103,8 +103,8 @@ class _Leaf:
 
 def _changed(path: str, before: str, now: str) -> ValueError:
     return ValueError(
-        f"{path} was {before} in the example and is now {now}: every step must give the same; pass "
-        "make(..., info_example={...}) which has this entry in its final shape and type"
+        f"{path} was {before} in the example and is now {now}, but must not change: pass "
+        "make(..., info_example={...}) with this entry in its final shape and type"
     )
 
 
@@ -126,20 +126,20 @@ def _notice(text: str) -> None:
 def build_info_tuples(info: Mapping[Any, Any], name: str = "info") -> InfoLayout:
     """Return the layout that the example ``info`` declares.
 
-    :func:`info_to_nt` without a layout takes the last one of that name.
+    It is the default of :func:`info_to_nt` for that name until the next declaration.
     """
     layout = _declared[name] = InfoLayout(info, name)
     return layout
 
 
 def info_to_nt(value: Any, name: str = "info", layout: InfoLayout | None = None) -> Nested:
-    """Turn an info dictionary into a record.
+    """Convert an info dictionary to a record.
 
     Args:
-        value: the dictionary; anything else is returned as it is.
-        name: of the record class, where no ``layout`` is given.
-        layout: the declared fields; without it, those that :func:`build_info_tuples` declared
-            last under ``name``, or else all fields of ``value``.
+        value: info dictionary; anything else is returned unchanged.
+        name: name of the record class, if ``layout`` is None.
+        layout: declared fields; None for the last layout that :func:`build_info_tuples` declared
+            under ``name``, or for all fields of ``value`` if there is none.
     """
     if not isinstance(value, Mapping):
         return value
@@ -147,7 +147,7 @@ def info_to_nt(value: Any, name: str = "info", layout: InfoLayout | None = None)
 
 
 def infill_info(info: dict[Any, Any], sometimes_info: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Add to ``info`` what it lacks of ``sometimes_info``, in place and recursively."""
+    """Add the missing entries of ``sometimes_info`` to ``info``, in place and recursively."""
     for key, value in sometimes_info.items():
         if key not in info:
             info[key] = copy.deepcopy(value)

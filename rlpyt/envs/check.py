@@ -1,4 +1,4 @@
-"""Tests whether an environment keeps the rules on which samplers and replay buffers rely."""
+"""Test of an environment against the rules that samplers and replay buffers rely on."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from rlpyt.utils.types import NDArray, Nested
 
 
 def check_env(make_env: Callable[[], Any], n_steps: int = 200, seed: int = 0) -> None:
-    """Play random episodes and compare all that comes back with the rules of ``Env``.
+    """Play random episodes and check the results against the rules of ``Env``.
 
     The rules: observations are in their space; shapes, types and fields never change; ``done`` is a
-    bool and the reward a number; ``traj_done`` and ``timeout`` come only with ``done``; an
-    observation is not written to by later steps; the same seed gives the same episodes, whatever
-    the global generator of numpy does; and the state, if there is one, continues exactly.
+    bool and the reward a number; ``traj_done`` and ``timeout`` come only with ``done``; later steps
+    do not write into an observation; the same seed gives the same episodes, regardless of numpy's
+    global generator; and a restored state, if there is one, continues exactly.
 
     Args:
-        make_env: makes the environment; is called a few times.
-        n_steps: of each test, with resets between episodes.
-        seed: of the environment and of the actions.
+        make_env: function that makes the environment; it is called several times.
+        n_steps: number of steps of each test, with resets between episodes.
+        seed: seed of the environment and of the actions.
 
     Raises:
-        ValueError: naming the rule that was broken.
+        ValueError: if a rule is broken; the message names it.
     """
     global_state = np.random.get_state()
     try:
         _check_spaces(make_env())
         first = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
-        np.random.seed(seed + 1)  # An environment that uses the global generator goes astray.
+        np.random.seed(seed + 1)  # Exposes environments that use the global generator.
         again = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
         _compare(first, again, "the same seed must give the same episodes")
         _check_state(make_env, seed, n_steps)
@@ -52,10 +52,10 @@ def _actions(make_env: Callable[[], Any], seed: int, n_steps: int) -> list[Any]:
 
 
 def _check_spaces(env: Any) -> None:
-    """Samples and null values have one signature; a null value draws nothing."""
+    """Check that samples and null values have one signature, and that null values draw nothing."""
     for space in env.spaces:
         if space is env.observation_space and _is_unbounded(space):
-            continue  # Nobody samples observations.
+            continue  # Observations are never sampled.
         space.seed(3)
         first, second = space.sample(), space.sample()
         space.seed(3)
@@ -75,7 +75,7 @@ def _is_unbounded(space: Any) -> bool:
 
 
 def _play(env: Any, actions: list[Any]) -> list[Nested]:
-    """Observations and steps of consecutive episodes, all rules checked on the way."""
+    """Return the results of consecutive episodes, after checking each of them."""
     observation = env.reset()
     looks = _Looks(env)
     looks.check_observation(observation)
@@ -92,7 +92,7 @@ def _play(env: Any, actions: list[Any]) -> list[Nested]:
 
 
 class _Looks:
-    """The signatures of the first observation and info, which all others must have."""
+    """Signatures of the first observation and info, required of all later ones."""
 
     def __init__(self, env: Any) -> None:
         self._space = env.observation_space
@@ -136,7 +136,7 @@ class _Looks:
 
 
 def _check_state(make_env: Callable[[], Any], seed: int, n_steps: int) -> None:
-    """A state, loaded into another environment, continues exactly; also with random resets."""
+    """Check that a state continues exactly in another environment, random resets included."""
     actions = _actions(make_env, seed, n_steps)
     half = n_steps // 2
     env = _seeded(make_env, seed)
@@ -164,7 +164,7 @@ def _continue(env: Any, actions: list[Any], *start: Nested) -> list[Nested]:
 
 
 def _copy_state(state: Any) -> Any:
-    """A copy of the state, which must be made of arrays and plain values."""
+    """Return a copy of the state, which must consist of arrays and plain values."""
     if isinstance(state, dict):
         return {key: _copy_state(value) for key, value in state.items()}
     if isinstance(state, (list, tuple)):
@@ -186,7 +186,7 @@ def _leaves(value: Nested, path: str = "") -> Iterator[tuple[str, NDArray]]:
 
 
 def _signature(value: Nested) -> list[Any]:
-    """Path, shape and type of every array."""
+    """Return path, shape and type of every array."""
     return [(path, leaf.shape, leaf.dtype.str) for path, leaf in _leaves(value)]
 
 

@@ -1,4 +1,4 @@
-"""Environments of gymnasium, and of old gym, in the interface of this library."""
+"""Adapters of gymnasium and gym environments to the interface of this library."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from rlpyt.utils.types import Nested
 
 
 class Wrapper:
-    """Holds an environment in ``env`` and hands on every attribute that it does not have.
+    """Wrapper around ``env``, which answers for every attribute that the wrapper lacks.
 
     Args:
-        env: of gymnasium or gym, or another wrapper.
+        env: environment of gymnasium or gym, or another wrapper.
     """
 
     def __init__(self, env: Any) -> None:
@@ -39,13 +39,15 @@ class Wrapper:
     def __getattr__(self, name: str) -> Any:
         if name == "env" or name.startswith("__"):  # Not there yet, while unpickling.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        if any(name in vars(cls) for cls in type(self).__mro__):  # A property failed: say why.
+        if any(
+            name in vars(cls) for cls in type(self).__mro__
+        ):  # A property failed: raise its error.
             return object.__getattribute__(self, name)
         return getattr(self.env, name)
 
     @property
     def unwrapped(self) -> Any:
-        """The innermost environment."""
+        """Innermost environment."""
         return self.env.unwrapped
 
     def __repr__(self) -> str:
@@ -53,20 +55,20 @@ class Wrapper:
 
 
 class GymEnvWrapper(Wrapper):
-    """A gym environment with converted spaces, and its info dictionary as a record.
+    """Gym environment with converted spaces, whose info dictionary becomes a record.
 
-    Construction resets the environment and does one step with a random action, to see which entries
-    the info has; from then on every ``env_info`` has these fields. Entries that come and go are
-    filled with zeros; those that first come later are dropped, unless ``make`` gets an
-    ``info_example`` with them; entries that are no numbers are left out. The field ``timeout`` is
-    always there: True where the episode was truncated and not terminated; or where it ended and the
-    environment itself has a true ``timeout`` in its info, even if it calls that terminated.
+    Construction resets the environment and takes one step with a random action, to see the entries
+    of the info; every later ``env_info`` has these fields. Missing entries are filled with zeros;
+    entries that first appear later are dropped, unless the ``info_example`` of ``make`` has them;
+    entries that are not numeric are left out. The field ``timeout`` always exists: it is True if
+    the episode was truncated and not terminated, or if it ended and the environment's own info has
+    a true ``timeout``, even where the environment calls that terminated.
 
     Args:
-        env: of gymnasium; or of gym, of any version.
-        act_null_value: fills the null action.
-        obs_null_value: fills the null observation.
-        force_float32: turn float64 observations into float32.
+        env: environment of gymnasium, or of gym since 0.21.
+        act_null_value: value that fills the null action.
+        obs_null_value: value that fills the null observation.
+        force_float32: whether float64 observations become float32.
     """
 
     def __init__(
@@ -90,10 +92,10 @@ class GymEnvWrapper(Wrapper):
         self._needs_reset = True
 
     def _try_one_step(self) -> InfoLayout:
-        """See which fields the info of a step has; an ``info_example`` knows better.
+        """Find the fields that the info of a step has; an ``info_example`` takes precedence.
 
-        Leaves the wrappers as they were where their state can be taken: running statistics must not
-        count this step. The environment itself is reset before the next one.
+        Wrappers whose state can be saved get it back, because running statistics must not count
+        this step. The environment itself is reset before the next one.
         """
         seed = self._seed
         *wrappers, _ = _layers(self.env)
@@ -109,14 +111,14 @@ class GymEnvWrapper(Wrapper):
         return InfoLayout({**example, "timeout": False})
 
     def step(self, action: Nested) -> EnvStep:
-        """Apply ``action``, an element of the converted action space, in any form of record.
+        """Apply ``action``, an element of the converted action space, as any kind of record.
 
         Returns:
             EnvStep: converted observation, float32 reward, whether the episode ended (terminated or
             truncated), and the info.
 
         Raises:
-            RuntimeError: before the first reset.
+            RuntimeError: if there was no reset yet.
             ValueError: if an entry of the info changed its shape or type.
         """
         if self._needs_reset:
@@ -153,35 +155,35 @@ class GymEnvWrapper(Wrapper):
 
     @property
     def spaces(self) -> EnvSpaces:
-        """Both spaces, converted."""
+        """Converted spaces of observations and actions."""
         return EnvSpaces(observation=self.observation_space, action=self.action_space)
 
     @property
     def horizon(self) -> int:
-        """The greatest number of steps in an episode, if a time limit or a layer knows one."""
+        """Maximum number of steps in an episode, of the time limit or of a layer that has one."""
         for layer in _layers(self.env):
             if type(layer).__name__ == "TimeLimit":
                 return int(layer._max_episode_steps)
         for layer in _layers(self.env):
             if hasattr(layer, "horizon"):
                 return int(layer.horizon)
-        raise AttributeError(f"{self.env} has no time limit, hence no horizon")
+        raise AttributeError(f"{self.env} has no time limit, so it has no horizon")
 
     def seed(self, seed: int) -> None:
-        """Make everything random from the next reset on a function of ``seed``."""
+        """Make everything random from the next reset on depend on ``seed`` alone."""
         self._seed = int(seed)
         self.action_space.seed(seed)
         self.observation_space.seed(seed)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue exactly from here.
+        """Return the state from which :meth:`load_state_dict` continues exactly.
 
         It consists of the attributes of the environment and of all its wrappers: plain values and
-        arrays, generators, and the physics of MuJoCo. A layer with its own ``state_dict`` and
-        ``load_state_dict`` is asked instead.
+        arrays, generators, and the physics of MuJoCo. The state of a layer with ``state_dict`` and
+        ``load_state_dict`` comes from these methods instead.
 
         Raises:
-            NotImplementedError: naming an attribute that is nothing of this.
+            NotImplementedError: if an attribute has another type; the message names it.
         """
         return {
             "layers": [layer_state(layer) for layer in _layers(self.env)],
@@ -192,7 +194,7 @@ class GymEnvWrapper(Wrapper):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state``, which an environment with the same arguments gave."""
+        """Continue from ``state``, saved by an environment with the same arguments."""
         layers = list(_layers(self.env))
         if len(layers) != len(state["layers"]):
             raise ValueError(
@@ -211,10 +213,10 @@ class GymEnvWrapper(Wrapper):
 
 
 class EnvInfoWrapper(Wrapper):
-    """Fills what the info of a step lacks from an example; goes inside :class:`GymEnvWrapper`.
+    """Wrapper that completes the info of a step by an example, inside :class:`GymEnvWrapper`.
 
     Args:
-        env: of gymnasium or gym.
+        env: environment of gymnasium or gym.
         info_example: entries that are not in every info, in their final shapes and types.
     """
 
@@ -223,7 +225,7 @@ class EnvInfoWrapper(Wrapper):
         self.info_example = info_example
 
     def step(self, action: Any) -> Any:
-        """Do the step of ``env`` and complete its info."""
+        """Take a step of ``env`` and complete its info."""
         result = self.env.step(action)
         infill_info(result[-1], self.info_example)
         return result
@@ -233,19 +235,19 @@ def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: An
     """Make an environment by its id, as ``EnvCls=make, env_kwargs=dict(id="CartPole-v1")``.
 
     Args:
-        *args: for ``gymnasium.make``; or for ``gym.make`` if only gym knows the id.
-        info_example: entries of the info that are not there in the first step, or which change
-            shape or type later, in their final form.
-        **kwargs: the same.
+        *args: arguments of ``gymnasium.make``, or of ``gym.make`` if only gym has the id.
+        info_example: entries of the info that the first step lacks, or that change shape or type
+            later, in their final form.
+        **kwargs: keyword arguments of ``gymnasium.make`` or ``gym.make``.
 
     Raises:
-        ValueError: if the id is unknown; names the closest ones.
+        ValueError: if the id is unknown; the message names the closest ones.
     """
     return GymEnvWrapper(make_unwrapped(*args, info_example=info_example, **kwargs))
 
 
 def make_unwrapped(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> Any:
-    """Make the environment for :func:`make`, before it is wrapped."""
+    """Make the environment that :func:`make` wraps."""
     env = _find_and_make(*args, **kwargs)
     return env if info_example is None else EnvInfoWrapper(env, info_example)
 
@@ -276,7 +278,7 @@ def _layers(env: Any) -> Iterator[Any]:
 
 
 def _known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
-    """Each of ``layers`` whose state is known, with its state."""
+    """Return those of ``layers`` whose state can be saved, with their states."""
     known = []
     for layer in layers:
         with contextlib.suppress(NotImplementedError):
@@ -285,14 +287,14 @@ def _known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _takes_seed(env: Any) -> bool:
-    """Whether ``reset`` takes a seed, as since gym 0.22; before, ``seed`` was a method."""
-    innermost = getattr(env, "unwrapped", env)  # An environment need not be one of gym's classes.
+    """Return whether ``reset`` takes a seed; in gym 0.21 ``seed`` is a method."""
+    innermost = getattr(env, "unwrapped", env)  # The class need not be one of gym's.
     parameters = inspect.signature(innermost.reset).parameters.values()
     return any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def _observation_of(result: Any, space: Any) -> Any:
-    """The observation in what ``reset`` returned; old gym gave it alone, now it is with an info."""
+    """Return the observation in the result of ``reset``, which has no info in gym 0.21."""
     is_pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
     is_element = is_pair and type(space).__name__ == "Tuple" and space.contains(result)
     return result[0] if is_pair and not is_element else result

@@ -1,4 +1,4 @@
-"""The names of :mod:`rlpyt.envs.gym` with the layouts of info in a dictionary."""
+"""Variant of :mod:`rlpyt.envs.gym` with the layouts of info in a dictionary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlpyt.utils.types import Nested
 
 
 class GymEnvWrapper(gym.GymEnvWrapper):
-    """A gym environment; see :class:`rlpyt.envs.gym.GymEnvWrapper`."""
+    """Gym environment; see :class:`rlpyt.envs.gym.GymEnvWrapper`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class GymEnvWrapper(gym.GymEnvWrapper):
 
 
 def info_to_nt(value: Any, schemas: Mapping[str, InfoLayout], name: str = "info") -> Nested:
-    """Turn an info dictionary into the record for which ``schemas[name]`` is the layout."""
+    """Convert an info dictionary to a record with the layout ``schemas[name]``."""
     return gym.info_to_nt(value, name, schemas[name])
 
 

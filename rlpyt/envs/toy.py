@@ -1,4 +1,4 @@
-"""Small deterministic environments: for tests, examples and first looks."""
+"""Small environments for tests, examples and first experiments."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rlpyt.utils.types import NDArray
 
 
 class EnvInfo(NamedTuple):
-    """What a step tells besides the observation."""
+    """Info of one step."""
 
     traj_done: bool  # the environment must be reset
-    timeout: bool  # a time limit ended the episode
+    timeout: bool  # a time limit truncated the episode
 
 
 class ToyEnv(Env):
-    """What the toys share: a generator, the state, and the count of steps.
+    """Base class of the toy environments: generator, state and time limit.
 
-    A subclass names in ``_state_names`` the numbers and arrays that change, and gives
+    A subclass lists its changing numbers and arrays in ``_state_names``, and defines
     ``_start() -> observation`` and ``_advance(action) -> (observation, reward, is_over)``.
     """
 
@@ -31,7 +31,7 @@ class ToyEnv(Env):
 
     def __init__(self, horizon: int) -> None:
         if horizon < 1:
-            raise ValueError(f"an episode needs at least one step, got horizon={horizon}")
+            raise ValueError(f"horizon={horizon} must be at least 1")
         self._horizon = int(horizon)
         self._rng = make_generator()
         self._n_steps = 0
@@ -50,11 +50,11 @@ class ToyEnv(Env):
         return self._start()
 
     def step(self, action: Any) -> EnvStep:
-        """Apply ``action`` and return what follows.
+        """Apply ``action`` and return the result.
 
         Raises:
-            RuntimeError: where a reset is due.
-            ValueError: if there is no such action.
+            RuntimeError: if the environment must be reset first.
+            ValueError: if ``action`` is not in the action space.
         """
         if self._needs_reset:
             raise RuntimeError("step before reset: call reset() to start an episode")
@@ -68,11 +68,11 @@ class ToyEnv(Env):
 
     @property
     def horizon(self) -> int:
-        """The greatest number of steps in an episode."""
+        """Maximum number of steps in an episode."""
         return self._horizon
 
     def seed(self, seed: int) -> None:
-        """Make everything random from the next reset on a function of ``seed``."""
+        """Make everything random from the next reset on depend on ``seed`` alone."""
         self._seed_spaces(seed)
         self._rng = np.random.default_rng(seed)
 
@@ -99,14 +99,14 @@ class ToyEnv(Env):
 
 
 class Counter(ToyEnv):
-    """Counts the steps of an episode; the action changes nothing.
+    """Environment that counts the steps of an episode; actions have no effect.
 
     The observation is [1] float32, the number of steps so far; the reward of step t (from 0) is
     t + 1.
 
     Args:
-        length: steps in an episode.
-        time_limit: the end is a time limit (``timeout``).
+        length: number of steps in an episode.
+        time_limit: whether the episode is truncated (``timeout``) instead of ending by itself.
     """
 
     def __init__(self, length: int = 4, time_limit: bool = False) -> None:
@@ -125,17 +125,17 @@ class Counter(ToyEnv):
 
 
 class Catch(ToyEnv):
-    """A ball falls, and a paddle in the bottom row has to be under it: reward 1, or else -1.
+    """Game of a falling ball and a paddle in the bottom row: reward 1 for a catch, else -1.
 
-    Actions: 0 moves the paddle to the left, 1 lets it stay, 2 moves it to the right. The episode
+    Actions: 0 moves the paddle to the left, 1 keeps its place, 2 moves it to the right. The episode
     ends when the ball is in the bottom row, after ``grid_shape[0] - 1`` steps. The observation is
     [num_img_obs,height,width] uint8, oldest image first, 255 where ball and paddle are; images
     before the episode are black.
 
     Args:
-        grid_shape: rows and columns in which ball and paddle move.
-        img_shape: height and width of the image, multiples of the grid's; the grid's if not given.
-        num_img_obs: images in an observation.
+        grid_shape: numbers of rows and columns of the grid.
+        img_shape: height and width of the image, multiples of ``grid_shape``, its default.
+        num_img_obs: number of images in an observation.
 
     Source: Mnih et al. 2014, arXiv:1406.6247, section 4.1.
     """
@@ -155,7 +155,7 @@ class Catch(ToyEnv):
                 "at least 1"
             )
         if any(size < cells or size % cells for size, cells in zip(img_shape, grid_shape)):
-            raise ValueError(f"img_shape={img_shape} must be multiples of grid_shape={grid_shape}")
+            raise ValueError(f"img_shape={img_shape} must be a multiple of grid_shape={grid_shape}")
         super().__init__(grid_shape[0] - 1)
         self._n_rows, self._n_cols = grid_shape
         self._cell = (img_shape[0] // grid_shape[0], img_shape[1] // grid_shape[1])
@@ -179,7 +179,7 @@ class Catch(ToyEnv):
         return self._draw(row), reward, is_over
 
     def _draw(self, ball_row: int) -> NDArray:
-        """Append the image of this moment, and return a copy of all images."""
+        """Append the present image, and return a copy of all images."""
         grid = np.zeros((self._n_rows, self._n_cols), dtype=np.uint8)
         grid[ball_row, self._ball] = 255
         grid[-1, self._paddle] = 255
@@ -189,16 +189,16 @@ class Catch(ToyEnv):
 
 
 class TMaze(ToyEnv):
-    """A corridor with a junction at its end: a cue in the first step tells which turn is right.
+    """Corridor with a junction at its end, where a cue seen in the first step gives the right turn.
 
-    Whoever does not remember the cue gets 0 in the mean. The observation is [4] float32: the cue
-    for up, the cue for down (first step only), 1 in the corridor, 1 at the junction. Actions: 0
-    goes on, 1 turns up, 2 turns down. The right turn at the junction gives 1, the wrong one -1, and
-    both end the episode; a turn in the corridor, or going on at the junction, costs 0.1 and changes
-    nothing.
+    An agent without memory earns 0 on average at the junction. The observation is [4] float32: the
+    cue for up, the cue for down (first step only), 1 in the corridor, 1 at the junction. Actions: 0
+    moves forward, 1 turns up, 2 turns down. The right turn at the junction gives 1, the wrong one
+    -1, and both end the episode; a turn in the corridor, or moving forward at the junction, costs
+    0.1 and has no effect.
 
     Args:
-        length: steps from the start to the junction.
+        length: number of steps from the start to the junction.
 
     Source: Bakker 2002, "Reinforcement learning with long short-term memory", section 4.
     """

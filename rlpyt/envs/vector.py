@@ -1,13 +1,15 @@
 """Vector environments of gymnasium: B environments in one, stepped by one call.
 
-Row b of everything belongs to environment b. A step tells what its actions led to, and from where
-every environment goes on: where an episode ended that is the first observation of the next one. So
-there is a transition for every action and none for a reset, in each of gymnasium's modes:
+Row b of everything belongs to environment b. A step returns the observations that the actions led
+to, and those from which every environment continues: after the end of an episode, the first one of
+the next episode. So every action gives a transition and no reset does, in each of gymnasium's
+autoreset modes:
 
-* ``SAME_STEP``: the environment has reset itself. What the actions led to is in its info.
-* ``NEXT_STEP``: the environment would reset itself instead of the next step, which then ignores its
-  action. Finished environments are reset here at once (``options["reset_mask"]``), before that.
-* ``DISABLED``: the environment waits for such a reset.
+* ``SAME_STEP``: the environment has reset itself; the last observation of the episode is in its
+  info.
+* ``NEXT_STEP``: the environment would reset itself instead of taking the next step. The wrapper
+  resets finished environments at once (``options["reset_mask"]``), before that happens.
+* ``DISABLED``: the environment waits for a reset, which the wrapper makes in the same way.
 """
 
 from __future__ import annotations
@@ -29,44 +31,44 @@ from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
-# Those whose reset takes options["reset_mask"]; wrappers of gymnasium hand it on.
+# Classes whose reset takes options["reset_mask"]; wrappers of gymnasium pass it on.
 _PARTIAL_RESET = frozenset(("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv"))
 _FINAL = ("final_obs", "final_info")
 
 
 class VectorStep(NamedTuple):
-    """What B environments return for one action each."""
+    """Result of one step of B environments."""
 
-    observation: Nested  # [B,...] what the actions led to
+    observation: Nested  # [B,...] observations that the actions led to
     reward: NDArray  # [B] float32
     done: BoolArray  # [B] the episode of the learner ends here
     env_info: Nested  # [B,...] with ``timeout``
-    next_inputs: Nested  # [B,...] ``observation``, but the first of the next episode after an end
+    next_inputs: Nested  # [B,...] ``observation``, or the first of the next episode after an end
 
 
 class VectorEnvWrapper(Wrapper):
-    """A vector environment with converted spaces, and its info as a record.
+    """Vector environment with converted spaces, whose info becomes a record.
 
-    Construction resets the environment and does one step, to see which entries the info has; see
-    :class:`~rlpyt.envs.gym.GymEnvWrapper`, whose rules for the info hold here.
+    Construction resets the environment and takes one step, to see the entries of the info. The
+    rules for the info are those of :class:`~rlpyt.envs.gym.GymEnvWrapper`.
 
     Args:
-        env: of gymnasium.
-        act_null_value: fills the null action.
-        obs_null_value: fills the null observation.
-        force_float32: turn float64 observations into float32.
-        autoreset_mode: of gymnasium, or its name; what ``env`` says if None.
-        partial_reset: whether ``env.reset`` takes ``options["reset_mask"]``; None to know by its
-            class.
-        info_example: entries that are not in every info, [B,...].
+        env: vector environment of gymnasium.
+        act_null_value: value that fills the null action.
+        obs_null_value: value that fills the null observation.
+        force_float32: whether float64 observations become float32.
+        autoreset_mode: mode of gymnasium, or its name; None for the mode that ``env`` declares.
+        partial_reset: whether ``env.reset`` takes ``options["reset_mask"]``; None to decide by the
+            class of ``env``.
+        info_example: entries [B,...] that are not in every info.
 
     Attributes:
-        num_envs: B.
-        observation_space: of one environment.
-        action_space: of the first one; each has a generator of its own.
+        num_envs: number of environments B.
+        observation_space: observation space of one environment.
+        action_space: action space of the first environment; each has its own generator.
 
     Raises:
-        ValueError: if the mode is unknown, or needs partial resets that ``env`` cannot do.
+        ValueError: if the mode is unknown, or needs partial resets that ``env`` does not support.
     """
 
     def __init__(
@@ -87,8 +89,8 @@ class VectorEnvWrapper(Wrapper):
         self.partial_reset = partial_reset
         if self.autoreset_mode != SAME_STEP and not partial_reset:
             raise ValueError(
-                f"{type(env.unwrapped).__name__} in the mode {self.autoreset_mode} has to be reset "
-                "one environment at a time, or resets would be taken for steps: make it with "
+                f"{type(env.unwrapped).__name__} with autoreset_mode={self.autoreset_mode} needs "
+                "resets of single environments, or resets would be taken for steps: make it with "
                 "autoreset_mode SAME_STEP, or as a SyncVectorEnv, or pass partial_reset=True if "
                 "its reset takes options['reset_mask']"
             )
@@ -122,7 +124,7 @@ class VectorEnvWrapper(Wrapper):
         """Apply ``action`` [B,...] and start the next episode wherever one ended.
 
         Raises:
-            RuntimeError: before the first reset.
+            RuntimeError: if there was no reset yet.
             ValueError: if an entry of the info changed its shape or type.
         """
         if self._needs_reset:
@@ -149,22 +151,22 @@ class VectorEnvWrapper(Wrapper):
         return VectorStep(observation, reward, done, env_info, next_inputs)
 
     def _is_over(self, done: BoolArray, truncated: BoolArray, info: Mapping[str, Any]) -> BoolArray:
-        """[B], where the environment starts anew; elsewhere ``done`` is for the learner only."""
+        """Return a mask [B] of environments to reset; other ``done`` are only for the learner."""
         return done
 
     def _learners_reward(
         self, reward: NDArray, over: BoolArray, timeout: BoolArray
     ) -> tuple[NDArray, dict[str, Any]]:
-        """The reward to learn from, float32, and what is added to the info."""
+        """Return the float32 reward to learn from, and entries to add to the info."""
         return np.asarray(reward, dtype=np.float32), {"timeout": timeout}
 
     def _with_final(self, observation: Nested, info: Mapping[str, Any], over: BoolArray) -> Nested:
-        """A copy of ``observation`` with what the last actions of the episodes led to."""
+        """Return a copy of ``observation`` with the last observations of finished episodes."""
         final = info.get("final_obs", info.get("final_observation"))
         if final is None:
             raise ValueError(
-                f"{self.env} ended an episode in the mode SAME_STEP without final_obs in its info: "
-                "make it in another mode"
+                f"{self.env} ended an episode with autoreset_mode SAME_STEP, but its info has no "
+                "final_obs: make it with another autoreset_mode"
             )
         complete = _copy(observation)
         for b in np.flatnonzero(over).tolist():
@@ -174,29 +176,29 @@ class VectorEnvWrapper(Wrapper):
     # --- Resets and seeds ------------------------------------------------------------------------
 
     def reset(self) -> Nested:
-        """Start an episode in all environments; return their first observations [B,...]."""
+        """Start an episode in all environments and return their first observations [B,...]."""
         seed = self._first_seed if self._is_seed_due else None
         self._is_seed_due = self._needs_reset = False
         return self.observation_space.convert(self.env.reset(seed=seed)[0])
 
     def reset_some(self, which: BoolArray, observation: Nested, seeded: bool = False) -> Nested:
-        """Start an episode in the environments ``which`` [B].
+        """Start an episode in some of the environments.
 
         Args:
-            which: at least one.
-            observation: [B,...], present one of the others.
-            seeded: with the seeds of :meth:`seed`, as if it were the first one.
+            which: mask [B] of the environments to reset, at least one.
+            observation: present observations [B,...] of all environments.
+            seeded: whether to use the seeds of :meth:`seed`, as in the first reset.
 
         Returns:
-            A copy of ``observation`` with the first ones of these episodes.
+            A copy of ``observation`` with the first observations of the new episodes.
 
         Raises:
             ValueError: if the environment can only be reset as a whole.
         """
         if not self.partial_reset:
             raise ValueError(
-                f"{type(self.env.unwrapped).__name__} can only be reset as a whole: give the "
-                "sampler max_decorrelation_steps=0, or make it as a SyncVectorEnv"
+                f"{type(self.env.unwrapped).__name__} can only be reset as a whole: pass "
+                "max_decorrelation_steps=0 to the sampler, or make it as a SyncVectorEnv"
             )
         seeds = self._seeds_of(which) if seeded else None
         first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
@@ -211,7 +213,7 @@ class VectorEnvWrapper(Wrapper):
         return [self._first_seed + b for b in range(self.num_envs)]
 
     def seed(self, seed: int) -> None:
-        """Make environment b from its next reset on a function of ``seed + b``."""
+        """Make everything random in environment b from its next reset on depend on ``seed + b``."""
         self._first_seed, self._is_seed_due = int(seed), True
         for b, space in enumerate(self._action_spaces):
             space.seed(seed + b)
@@ -221,14 +223,14 @@ class VectorEnvWrapper(Wrapper):
 
     @property
     def spaces(self) -> EnvSpaces:
-        """Both spaces of one environment, converted."""
+        """Converted spaces of one environment."""
         return EnvSpaces(observation=self.observation_space, action=self.action_space)
 
     def sample_actions(self, which: BoolArray | None = None) -> Nested:
         """Return random actions [B,...], each from the generator of its environment.
 
         Args:
-            which: [B], environments that get one; the others get the null action. All if None.
+            which: mask [B] of environments that act, None for all; others get the null action.
         """
         null_action = self.action_space.null_value()
         action = buffer_from_example(null_action, self.num_envs)
@@ -241,10 +243,10 @@ class VectorEnvWrapper(Wrapper):
     # --- State -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue exactly from here, of a SyncVectorEnv.
+        """Return the state of a SyncVectorEnv from which :meth:`load_state_dict` continues exactly.
 
         Raises:
-            NotImplementedError: for environments that keep their state in threads or processes.
+            NotImplementedError: if the environments keep their state in threads or processes.
         """
         *wrappers, innermost = _layers(self.env)
         return {
@@ -258,7 +260,7 @@ class VectorEnvWrapper(Wrapper):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state``, which an environment with the same arguments gave."""
+        """Continue from ``state``, saved by an environment with the same arguments."""
         *wrappers, innermost = _layers(self.env)
         parts = _parts(innermost)
         if len(parts) != len(state["envs"]):
@@ -269,7 +271,7 @@ class VectorEnvWrapper(Wrapper):
         layers = [layer for part in parts for layer in _layers(part)]
         set_layer_states(zip(wrappers, state["wrappers"]))
         set_layer_states(zip(layers, [s for states in state["envs"] for s in states]))
-        # Every environment was left in the middle of an episode.
+        # The state was saved in the middle of episodes.
         innermost._autoreset_envs[:] = False
         self._needs_reset = state["needs_reset"]
         self._first_seed, self._is_seed_due = state["first_seed"], state["is_seed_due"]
@@ -291,16 +293,16 @@ def make(
     vector_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> VectorEnvWrapper:
-    """Make a vector environment by the id of its parts; an ``EnvCls`` of the vector sampler.
+    """Make a vector environment by the id of its parts, as an ``EnvCls`` of the vector sampler.
 
     Args:
-        id: of gymnasium.
-        num_envs: how many; the sampler gives it.
-        autoreset_mode: ``"same_step"``, ``"next_step"`` or ``"disabled"``.
-        vectorization_mode: ``"sync"`` or ``"async"``, see ``gymnasium.make_vec``.
-        info_example: entries of the info that are not there in the first step, [B,...].
-        vector_kwargs: of the class of the vector environment.
-        kwargs: of the environments, or of ``gymnasium.make_vec``.
+        id: id of a gymnasium environment.
+        num_envs: number of environments, passed by the sampler.
+        autoreset_mode: name of the mode, ``"same_step"``, ``"next_step"`` or ``"disabled"``.
+        vectorization_mode: name of the kind, ``"sync"`` or ``"async"``, see ``gymnasium.make_vec``.
+        info_example: entries [B,...] of the info that the first step lacks.
+        vector_kwargs: arguments of the class of the vector environment.
+        kwargs: arguments of the environments, or of ``gymnasium.make_vec``.
     """
     mode = gym.vector.AutoresetMode[autoreset_mode.upper()]
     vector_kwargs = {"autoreset_mode": mode, **(vector_kwargs or {})}
@@ -321,14 +323,14 @@ def _mode_of(env: Any, given: Any) -> str:
     found = known.get(name.replace("_", ""))
     if found is None:
         raise ValueError(
-            f"autoreset_mode is {mode!r}, which is none of {', '.join(known.values())}: pass the "
-            "one of this environment (gymnasium since 1.1 tells it in metadata['autoreset_mode'])"
+            f"autoreset_mode={mode!r} must be one of {', '.join(known.values())}: pass the mode of "
+            "this environment (gymnasium since 1.1 has it in metadata['autoreset_mode'])"
         )
     return found
 
 
 def _without_masks(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries without their masks, and without those of finished episodes."""
+    """Return the entries without their masks, and without those of finished episodes."""
     return {
         key: _without_masks(value) if isinstance(value, Mapping) else value
         for key, value in info.items()
@@ -339,7 +341,7 @@ def _without_masks(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _final_infos(info: dict[str, Any], final: Any, over: BoolArray) -> dict[str, Any]:
-    """``info``, with the entries of finished episodes where ``over``."""
+    """Return ``info`` with the entries of finished episodes where ``over``."""
     if final is None:
         return info
     merged = dict(info)
@@ -362,9 +364,9 @@ def _copy(buffer: Nested) -> Nested:
 
 
 def _parts(vector_env: Any) -> list[Any]:
-    """The environments of a SyncVectorEnv."""
+    """Return the environments of a SyncVectorEnv."""
     if not hasattr(vector_env, "envs"):
         raise NotImplementedError(
-            f"{type(vector_env).__name__} cannot give its state: use a SyncVectorEnv to resume runs"
+            f"{type(vector_env).__name__} cannot save its state: use a SyncVectorEnv to resume runs"
         )
     return list(vector_env.envs)

@@ -1,6 +1,6 @@
-"""The script of a sweep over the configuration tables: pass its path to ``run_experiments``.
+"""Script of a sweep over the configuration tables: pass its path to ``run_experiments``.
 
-The arguments are those of :func:`rlpyt.experiments.train.build_and_train`.
+Its arguments are those of :func:`rlpyt.experiments.train.build_and_train`.
 """
 
 import sys

@@ -1,10 +1,9 @@
-"""Train with an entry of the configuration tables.
+"""Training by an entry of the configuration tables.
 
     python -m rlpyt.experiments.train mujoco_ppo ppo_1M_serial --set env.id=HalfCheetah-v5 --seed 1
 
-``--set`` changes any value of the entry and may be repeated. With ``--save_state 10`` the run can
-be stopped at any time and goes on, from the last tenth log row, by the same command with
-``--resume``.
+``--set`` changes any value of the entry and may be repeated. With ``--save_state 10`` the run saves
+its state at every tenth log row; after a stop, the command with ``--resume`` continues from there.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from rlpyt.utils.logging.context import logger_context
 
 
 class Family(NamedTuple):
-    """Which classes an entry of a configuration table is for."""
+    """Classes that the entries of a configuration table are for."""
 
     configs: dict[str, Config]
     AlgoCls: Any
@@ -76,19 +75,19 @@ class Family(NamedTuple):
         callbacks: Sequence[Callback] = (),
         **sampler_kwargs: Any,
     ) -> Any:
-        """Put the parts together.
+        """Make the runner, with its algorithm, agent and sampler.
 
         Args:
             config: sections ``agent, algo, env, eval_env, model, optim, runner, sampler``.
-            affinity: of the runner.
-            seed: of everything random.
-            SamplerCls: any sampler.
-            callbacks: of the runner.
-            sampler_kwargs: change the section ``sampler``, for example the collector's class.
+            affinity: affinity of the runner.
+            seed: seed of everything random.
+            SamplerCls: class of the sampler.
+            callbacks: callbacks of the runner.
+            sampler_kwargs: changes of the section ``sampler``, such as the collector's class.
         """
         env_kwargs = config["env"]
         atari = "game" in env_kwargs
-        # An evaluation plays the game, or solves the task, which is trained.
+        # Evaluation is on the game or task that is trained.
         eval_env_kwargs = dict(config.get("eval_env", env_kwargs))
         eval_env_kwargs.update({k: env_kwargs[k] for k in ("game", "id") if k in env_kwargs})
         model = {"model_kwargs": config["model"]} if config.get("model") else {}
@@ -129,17 +128,17 @@ FAMILIES = {
 
 
 def get_config(family: str, config_key: str) -> Config:
-    """The entry ``config_key`` of a family's table.
+    """Return the entry ``config_key`` of a family's table.
 
     Raises:
-        ValueError: if there is no such family or entry; names those there are.
+        ValueError: if there is no such family or entry; the message lists those there are.
     """
     for argument, value, known in (
         ("family", family, FAMILIES),
         ("config_key", config_key, FAMILIES[family].configs if family in FAMILIES else {}),
     ):
         if value not in known:
-            raise ValueError(f"{argument} is {value!r}; choose one of {', '.join(known)}")
+            raise ValueError(f"{argument}={value!r} must be one of {', '.join(known)}")
     return FAMILIES[family].configs[config_key]
 
 
@@ -156,13 +155,14 @@ def train(
     """Train and log into ``log_dir``.
 
     Args:
-        family: of the table.
-        config: see ``Family.build_runner``.
-        log_dir: and ``run_ID``: of the log.
-        affinity: of the runner.
-        seed: of everything random.
-        save_state: at every so many log rows, save all that the run needs to go on; 0 for never.
-        resume: go on with what was saved in ``log_dir``.
+        family: name of the family, a key of ``FAMILIES``.
+        config: sections of settings, see ``Family.build_runner``.
+        log_dir: directory of the log.
+        run_ID: number or name of the run in ``log_dir``.
+        affinity: affinity of the runner.
+        seed: seed of everything random.
+        save_state: number of log rows between saved states of the run; 0 saves none.
+        resume: whether to continue from the state saved in ``log_dir``.
     """
     callbacks = [SaveState(interval_logs=save_state)] if save_state else []
     runner = FAMILIES[family].build_runner(config, affinity or {}, seed, callbacks=callbacks)
@@ -187,31 +187,29 @@ def build_and_train(
 ) -> None:
     """Train one run of a sweep, as :mod:`rlpyt.utils.launching.exp_launcher` starts it.
 
-    Its seed is ``run_ID``.
-
     Args:
-        slot_affinity_code: which part of the machine the run has.
-        log_dir: where the launcher put the variant, which changes the entry of the table.
-        run_ID: of the log.
-        family: of the table.
-        config_key: entry of the table.
+        slot_affinity_code: code of the part of the machine that the run has.
+        log_dir: directory of the log, with the variant, which changes the entry of the table.
+        run_ID: number of the run, and its seed.
+        family: name of the family, a key of ``FAMILIES``.
+        config_key: name of the entry in the family's table.
 
     Raises:
-        ValueError: if the affinity is one for several processes.
+        ValueError: if the affinity is for several learning processes.
         KeyError: if the variant names a setting that the entry does not have.
     """
     affinity = affinity_from_code(slot_affinity_code)
     if isinstance(affinity, list) or "optimizer" in affinity:
         raise ValueError(
-            f"affinity code {slot_affinity_code!r} is for a run of several learning processes, but "
-            "those here have one: leave out gpu_per_run and async_sample"
+            f"slot_affinity_code={slot_affinity_code!r} is for several learning processes, but "
+            "runs of the tables have one: leave out gpu_per_run and async_sample"
         )
     config = update_config(get_config(family, config_key), load_variant(log_dir))
     train(family, config, log_dir, run_ID, affinity, seed=int(run_ID))
 
 
 def parse_change(text: str) -> tuple[str, str, Any]:
-    """``"algo.learning_rate=1e-3"`` is section, key and value; the value is JSON, or text."""
+    """Split ``"algo.learning_rate=1e-3"`` into section, key and value, which is JSON or text."""
     path, equals, value = text.partition("=")
     section, dot, key = path.partition(".")
     if not (equals and dot and section and key):
@@ -223,7 +221,7 @@ def parse_change(text: str) -> tuple[str, str, Any]:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -233,13 +231,17 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--set", type=parse_change, action="append", default=[], metavar="SECTION.KEY=VALUE"
     )
-    parser.add_argument("--seed", type=int, default=None, help="drawn from the clock if not given")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the run, random by default")
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to use, none for CPU")
+    parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
     parser.add_argument("--threads", type=int, default=None, help="of torch")
-    parser.add_argument("--log_dir", default=None, help="below data/local, or an absolute path")
-    parser.add_argument("--save_state", type=int, default=0, help="every so many log rows")
-    parser.add_argument("--resume", action="store_true", help="what was saved in --log_dir")
+    parser.add_argument("--log_dir", default=None, help="name below data/local, or absolute path")
+    parser.add_argument(
+        "--save_state", type=int, default=0, help="log rows between saved states; 0 saves none"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="continue from the state in --log_dir"
+    )
     given = parser.parse_args(args)
     try:
         config = get_config(given.family, given.config_key)
@@ -247,13 +249,13 @@ def main(args: Sequence[str] | None = None) -> None:
         parser.error(str(error))
     for section, key, value in given.set:
         if section not in config:
-            parser.error(f"--set: no section {section!r}; there are {', '.join(config)}")
+            parser.error(f"--set: section {section!r} must be one of {', '.join(config)}")
         config = changed(config, **{section: {key: value}})
     affinity = {"cuda_idx": given.cuda_idx}
     if given.threads is not None:
         affinity["master_torch_threads"] = given.threads
     if given.resume and given.log_dir is None:
-        parser.error("--resume needs the --log_dir of the run to go on with")
+        parser.error("--resume needs the --log_dir of the run to continue")
     train(
         given.family,
         config,

@@ -1,4 +1,4 @@
-"""What every space can do."""
+"""Base class of spaces."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rlpyt.utils.types import Nested
 
 
 class Space:
-    """A set of values: all observations or all actions of an environment.
+    """Base class of sets of values: all observations or all actions of an environment.
 
-    A subclass has to give ``sample`` and ``null_value``.
+    A subclass must define ``sample`` and ``null_value``.
     """
 
-    # Names which a subclass with a generator of its own is not likely to take.
+    # Names that a subclass with its own generator is unlikely to use.
     _own_generator: np.random.Generator | None = None
 
     def _generator(self) -> np.random.Generator:
-        """The generator of this space; an unseeded one is made when it is first used."""
+        """Return the generator of this space, made on first use if it was not seeded."""
         if self._own_generator is None:
             self._own_generator = make_generator()
         return self._own_generator
@@ -35,13 +35,13 @@ class Space:
 
     def contains(self, x: Nested) -> bool:
         """Return whether ``x`` is an element."""
-        raise NotImplementedError(f"{type(self).__name__} cannot tell its elements: add contains()")
+        raise NotImplementedError(f"{type(self).__name__} does not define contains(): add it")
 
     def seed(self, seed: int | None = None) -> Any:
-        """Start the random sequence of :meth:`sample` anew.
+        """Restart the random sequence of :meth:`sample`.
 
         Args:
-            seed: at least 0; None takes one from the global numpy generator.
+            seed: integer from 0 on; None takes one from the global numpy generator.
         """
         self._own_generator = make_generator() if seed is None else np.random.default_rng(seed)
 

@@ -12,11 +12,11 @@ from rlpyt.utils.types import Nested
 
 
 class Composite(Space):
-    """Records with one field for each of several spaces.
+    """Space of records with one field for each of several sub-spaces.
 
     Args:
-        spaces: the spaces of the fields, in order.
-        NamedTupleCls: makes the record of one value per field; has ``_fields``.
+        spaces: sub-spaces of the fields, in order.
+        NamedTupleCls: class of the records, with ``_fields``; called with one value per field.
     """
 
     def __init__(self, spaces: Sequence[Any], NamedTupleCls: Any) -> None:
@@ -24,39 +24,39 @@ class Composite(Space):
         self._NamedTupleCls = NamedTupleCls
         if len(self._spaces) != len(NamedTupleCls._fields):
             raise ValueError(
-                f"{len(self._spaces)} spaces for the {len(NamedTupleCls._fields)} fields "
+                f"spaces has {len(self._spaces)} entries for {len(NamedTupleCls._fields)} fields "
                 f"{NamedTupleCls._fields}: give one space per field"
             )
 
     def sample(self) -> Nested:
-        """Return the record of one sample of every sub-space."""
+        """Return a record of one sample of every sub-space."""
         return self._NamedTupleCls(*[space.sample() for space in self._spaces])
 
     def null_value(self) -> Nested:
-        """Return the record of all null values."""
+        """Return a record of the null values of all sub-spaces."""
         return self._NamedTupleCls(*[space.null_value() for space in self._spaces])
 
     def contains(self, x: Nested) -> bool:
-        """Return whether ``x`` has these fields, each in its own space."""
+        """Return whether ``x`` has these fields, each in its sub-space."""
         if not isinstance(x, tuple) or getattr(x, "_fields", None) != self._NamedTupleCls._fields:
             return False
         return all(space.contains(part) for space, part in zip(self._spaces, x))
 
     def seed(self, seed: int | None = None) -> list[Any]:
-        """Seed the sub-spaces, each differently, and return what they return."""
+        """Seed the sub-spaces differently and return the list of their results."""
         n_spaces = len(self._spaces)
         seeds: list[int | None] = [None] * n_spaces
         if seed is not None:
             numbers = np.random.SeedSequence(seed).generate_state(n_spaces)
             seeds = [int(number >> 1) for number in numbers]
         return [
-            space.seed(seed) if hasattr(space, "seed") else None  # A user's own space needs none.
+            space.seed(seed) if hasattr(space, "seed") else None  # Optional in users' spaces.
             for space, seed in zip(self._spaces, seeds)
         ]
 
     @property
     def shape(self) -> Nested:
-        """The record of all shapes."""
+        """Record of all shapes."""
         return self._NamedTupleCls(*[space.shape for space in self._spaces])
 
     @property
@@ -66,7 +66,7 @@ class Composite(Space):
 
     @property
     def spaces(self) -> list[Any]:
-        """The sub-spaces, in the order of the fields."""
+        """Sub-spaces, in the order of the fields."""
         return self._spaces
 
     def state_dict(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Composite(Space):
         return {"spaces": [space.state_dict() for space in self._spaces]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue every sub-space from its state."""
+        """Restore every sub-space to its state."""
         for space, part in zip(self._spaces, state["spaces"]):
             space.load_state_dict(part)
 

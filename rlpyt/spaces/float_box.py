@@ -13,18 +13,18 @@ from rlpyt.utils.types import NDArray
 
 
 class FloatBox(Space):
-    """Arrays of real numbers v with ``low <= v <= high``.
+    """Space of arrays of real numbers v with ``low <= v <= high``.
 
     Args:
-        low: the least values: an array, or a number together with ``shape``.
-        high: the greatest values, in the same form as ``low``.
-        shape: of one element; not needed where ``low`` and ``high`` are arrays.
-        null_value: a number or an array; None for 0.
-        dtype: a floating type.
+        low: lower bounds: an array, or a number together with ``shape``.
+        high: upper bounds, in the same form as ``low``.
+        shape: shape of one element; not needed if ``low`` and ``high`` are arrays.
+        null_value: number or array of the null element; None for 0.
+        dtype: floating type of the elements.
 
     Raises:
         ValueError: if the shapes disagree or a lower bound is above the upper one.
-        TypeError: if ``dtype`` is no floating type.
+        TypeError: if ``dtype`` is not a floating type.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class FloatBox(Space):
     ) -> None:
         self.dtype = np.dtype(dtype)
         if not np.issubdtype(self.dtype, np.floating):
-            raise TypeError(f"dtype must be a floating type, got {self.dtype}: see IntBox")
+            raise TypeError(f"dtype={self.dtype} must be a floating type; IntBox is for integers")
         low_shape, high_shape = np.shape(low), np.shape(high)
         full_shape = np.empty(low_shape if shape is None else shape, dtype=bool).shape
         if low_shape != high_shape or low_shape not in ((), full_shape):
             raise ValueError(
                 f"low has shape {low_shape}, high {high_shape}, and shape={shape}: give two arrays "
-                "of one shape, or two numbers and the shape"
+                "of equal shape, or two numbers and the shape"
             )
         self.low: NDArray = np.full(full_shape, low, dtype=self.dtype)
         self.high: NDArray = np.full(full_shape, high, dtype=self.dtype)
         if not np.all(self.low <= self.high):
-            raise ValueError(f"low={low!r} is not everywhere at most high={high!r}")
+            raise ValueError(f"low={low!r} must be at most high={high!r} everywhere")
         null = np.asarray(0 if null_value is None else null_value, dtype=self.dtype)
         self._null_value = np.broadcast_to(null, full_shape)
 
@@ -62,15 +62,15 @@ class FloatBox(Space):
             raise ValueError("cannot draw uniformly between infinite bounds: give finite ones")
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         drawn = low + (high - low) * self._generator().random(self.shape)
-        # Rounding to dtype must not step over a bound.
+        # Rounding to dtype must not cross a bound.
         return np.asarray(np.clip(drawn.astype(self.dtype), self.low, self.high))
 
     def null_value(self) -> NDArray:
-        """Return an array of ``shape`` with the null value."""
+        """Return an array of ``shape`` filled with the null value."""
         return self._null_value.copy()
 
     def contains(self, x: Any) -> bool:
-        """Return whether ``x`` has the shape, real values, and lies inside the bounds."""
+        """Return whether ``x`` has the shape and real values within the bounds."""
         x = np.asarray(x)
         fits = x.shape == self.shape and x.dtype.kind in "fiu"
         return bool(fits and np.all(x >= self.low) and np.all(x <= self.high))

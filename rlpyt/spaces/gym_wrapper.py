@@ -1,7 +1,7 @@
-"""Spaces of gym and gymnasium in the interface of this library.
+"""Adapter of gym and gymnasium spaces to the interface of this library.
 
 Dictionaries and tuples become records, so that every element is a nested structure of arrays, and
-finite sets count from zero, as the output of a network does.
+finite sets count from zero, as the outputs of a network do.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from rlpyt.utils.types import NDArray, Nested
 
 _LEAVES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _NESTS = ("Dict", "Tuple")
-# Methods of records and of tuples, that a field of the same name would hide.
+# Methods of records and tuples that a field with such a name would hide.
 _METHODS = ("get", "items", "index", "count")
-# The fields of the last wrapped space of each name; only dict_to_nt looks here.
+# Fields of the last wrapped space of each name, for dict_to_nt.
 _declared: dict[str, tuple[str, ...]] = {}
 
 
 class GymSpaceWrapper:
-    """A gym space, which converts values between the environment and the library.
+    """Wrapper of a gym space that converts values between the environment and the library.
 
-    ``Dict`` and ``Tuple`` spaces, nested at will, are a :class:`Composite` of wrapped spaces. Keys
-    that are no valid field names are rewritten (``ale.lives`` to ``ale_lives``); the entries of a
-    tuple are ``item_0``, ``item_1``, ... The fields of an element are those of its own space:
-    spaces with other keys under the same ``name`` do not disturb each other.
+    ``Dict`` and ``Tuple`` spaces, nested to any depth, are a :class:`Composite` of wrapped spaces.
+    Keys that are not valid field names are rewritten (``ale.lives`` to ``ale_lives``); the entries
+    of a tuple are ``item_0``, ``item_1``, ... The fields of an element are those of its own space:
+    several spaces with different keys may have one ``name``.
 
     Args:
-        space: Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple.
-        null_value: fills :meth:`null_value`: a number, an array of the shape of an element, a
+        space: Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple space.
+        null_value: content of :meth:`null_value`: a number, an array of the shape of an element, a
             mapping with the keys of a Dict, or None for 0. A Discrete space counts from 0 here.
-        name: of the record class; sub-records are named ``<name>_<field>``.
-        force_float32: turn float64 into float32.
+        name: name of the record class; sub-records are named ``<name>_<field>``.
+        force_float32: whether float64 becomes float32.
 
     Raises:
         TypeError: if ``space`` is of another kind.
@@ -70,7 +70,7 @@ class GymSpaceWrapper:
                 self._dtype = np.dtype(np.float32)
 
     def _wrap_parts(self, spaces: Any) -> None:
-        """Wrap the sub-spaces; ``schemas`` collects the record classes by name."""
+        """Wrap the sub-spaces, and collect the record classes by name in ``schemas``."""
         pairs = spaces.items() if self._kind == "Dict" else enumerate(spaces)
         spaces_by_key = dict(pairs)
         self._keys = list(spaces_by_key)
@@ -93,7 +93,7 @@ class GymSpaceWrapper:
         self.space = Composite(self._parts, self._record_cls)
 
     def sample(self) -> Nested:
-        """Return a random element, converted."""
+        """Return a converted random element."""
         if self._kind in _NESTS:
             return self.space.sample()
         if not self._is_seeded:
@@ -101,7 +101,7 @@ class GymSpaceWrapper:
         return self.convert(self._gym_space.sample())
 
     def null_value(self) -> Nested:
-        """Return an element filled with the null value; draws nothing from the generator."""
+        """Return an element filled with the null value, without using the generator."""
         if self._kind in _NESTS:
             return self.space.null_value()
         null = np.empty(self._gym_space.shape, dtype=self.dtype)
@@ -109,7 +109,7 @@ class GymSpaceWrapper:
         return null
 
     def convert(self, value: Any) -> Nested:
-        """Turn a value of the environment into arrays and records.
+        """Convert a value of the environment to arrays and records.
 
         Raises:
             ValueError: if an entry of a Dict or Tuple space is missing.
@@ -125,9 +125,9 @@ class GymSpaceWrapper:
         return self._record_cls(*[part.convert(v) for part, v in zip(self._parts, values)])
 
     def revert(self, value: Nested) -> Any:
-        """Turn an element, in any form of record, into what the environment takes.
+        """Convert an element, as any kind of record, to a value for the environment.
 
-        So are many elements of one shape [B,...], for a vector environment.
+        Elements [B,...] for a vector environment are converted at once.
 
         Raises:
             ValueError: if a field is missing.
@@ -142,7 +142,7 @@ class GymSpaceWrapper:
         return dict(zip(self._keys, values)) if self._kind == "Dict" else tuple(values)
 
     def _entries(self, value: Any) -> list[Any]:
-        """The entries of a mapping, record or tuple, in the order of the fields."""
+        """Return the entries of a mapping, record or tuple, in the order of the fields."""
         if isinstance(value, Mapping):
             entries = [value[key] for key in self._keys if key in value]
         elif hasattr(value, "_fields"):
@@ -152,25 +152,24 @@ class GymSpaceWrapper:
             entries = list(value)
         if len(entries) != len(self._keys):
             raise ValueError(
-                f"{self._name} has {value!r}, which lacks entries of the space: give each of "
-                f"{self._keys}"
+                f"{self._name}={value!r} lacks entries of the space: give each of {self._keys}"
             )
         return entries
 
     @property
     def dtype(self) -> Any:
-        """The type of an element's array; a record of types for Dict and Tuple."""
+        """Data type of an element; a record of types for Dict and Tuple."""
         if self._kind in _NESTS:
             return self._record_cls(*[part.dtype for part in self._parts])
         return self._gym_space.dtype if self._dtype is None else self._dtype
 
     @property
     def shape(self) -> Any:
-        """The shape of an element; a record of shapes for Dict and Tuple."""
+        """Shape of an element; a record of shapes for Dict and Tuple."""
         return self.space.shape
 
     def contains(self, x: Nested) -> bool:
-        """Return whether ``x``, as :meth:`convert` gives it, is an element."""
+        """Return whether ``x``, a result of :meth:`convert`, is an element."""
         if self._kind in _NESTS:
             is_record = hasattr(x, "_fields")
             return bool((self.space if is_record else self._gym_space).contains(x))
@@ -199,25 +198,25 @@ class GymSpaceWrapper:
 
     @property
     def n(self) -> Any:
-        """How many elements a Discrete space has; of a MultiBinary space, its shape."""
+        """Number of elements of a Discrete space; shape of a MultiBinary space."""
         n = self._gym_space.n
         return int(n) if np.ndim(n) == 0 else n
 
     def seed(self, seed: int | None = None) -> Any:
-        """Seed the space, or each part of a Dict or Tuple differently (then returns a list)."""
+        """Seed the space, or the parts of a Dict or Tuple differently, which returns a list."""
         if self._kind in _NESTS:
             return self.space.seed(seed)
         self._is_seeded = True
         return self._gym_space.seed(_draw_seed() if seed is None else int(seed))
 
     def _seed_if_fresh(self) -> None:
-        """Seed a space that nobody has seeded, so that ``set_seed`` makes it reproducible."""
+        """Seed a space without seed, so that ``set_seed`` makes it reproducible."""
         if getattr(self._gym_space, "_np_random", None) is None:
             self._gym_space.seed(_draw_seed())
         self._is_seeded = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the space's generator, or those of the parts."""
+        """Return the state of the generator, or the states of the parts."""
         if self._kind in _NESTS:
             state: dict[str, Any] = self.space.state_dict()
             return state
@@ -243,7 +242,7 @@ class GymSpaceWrapper:
 
 
 def _kind(space: Any) -> str:
-    """Which space of gym or gymnasium this is; by name, so that neither has to be installed."""
+    """Return the kind of a gym or gymnasium space, by name, so that neither must be installed."""
     for cls in type(space).__mro__:
         if cls.__name__ in _LEAVES + _NESTS and hasattr(space, "sample"):
             return cls.__name__
@@ -258,14 +257,14 @@ def _draw_seed() -> int:
 
 
 def dict_to_nt(value: Any, name: str = "obs") -> Nested:
-    """Turn dictionaries into records, recursively, and float64 arrays into float32.
+    """Convert dictionaries to records, recursively, and float64 arrays to float32.
 
-    The fields come in the order of the last wrapped space of that name which has the same ones, or
-    else in the order of ``value``.
+    The order of fields is that of the last wrapped space with this name and these fields, or else
+    that of ``value``.
 
     Args:
-        value: a mapping, or any leaf.
-        name: of the record class; sub-records are named ``<name>_<field>``.
+        value: mapping or leaf.
+        name: name of the record class; sub-records are named ``<name>_<field>``.
     """
     if isinstance(value, Mapping):
         fields = field_names(value)
@@ -279,7 +278,7 @@ def dict_to_nt(value: Any, name: str = "obs") -> Nested:
 
 
 def nt_to_dict(value: Nested) -> Any:
-    """Turn records of any form into dictionaries by field name, recursively."""
+    """Convert records of any kind to dictionaries by field name, recursively."""
     fields = getattr(value, "_fields", None)
     if isinstance(value, tuple) and fields is not None:
         return {field: nt_to_dict(part) for field, part in zip(fields, value)}
@@ -287,10 +286,10 @@ def nt_to_dict(value: Nested) -> Any:
 
 
 def field_names(keys: Iterable[object]) -> tuple[str, ...]:
-    """Return one valid and unique field name per key, its own name where that is possible.
+    """Return one valid and unique field name per key: the key itself where that is possible.
 
-    Any other key is rewritten: ``ale.lives`` becomes ``ale_lives``, ``class`` becomes ``class_``;
-    a number is appended if the name is taken.
+    Other keys are rewritten: ``ale.lives`` becomes ``ale_lives``, ``class`` becomes ``class_``; a
+    number is appended if the name is taken.
     """
     texts = [str(key) for key in keys]
     names = [text if _is_valid(text) else _rewritten(text) for text in texts]

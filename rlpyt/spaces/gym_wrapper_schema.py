@@ -1,4 +1,4 @@
-"""The names of :mod:`rlpyt.spaces.gym_wrapper` with the record classes in a dictionary."""
+"""Variant of :mod:`rlpyt.spaces.gym_wrapper` with the record classes in a dictionary."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rlpyt.utils.types import Nested
 
 
 class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
-    """A gym space; see :class:`rlpyt.spaces.gym_wrapper.GymSpaceWrapper`.
+    """Wrapper of a gym space; see :class:`rlpyt.spaces.gym_wrapper.GymSpaceWrapper`.
 
     Args:
-        space: Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple.
-        null_value: fills :meth:`null_value`.
-        name: of the record class.
-        force_float32: turn float64 into float32.
-        schemas: receives the record classes by name, for :func:`dict_to_nt`.
+        space: Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple space.
+        null_value: content of :meth:`null_value`.
+        name: name of the record class.
+        force_float32: whether float64 becomes float32.
+        schemas: dictionary that receives the record classes by name, for :func:`dict_to_nt`.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
 
 
 def dict_to_nt(value: Any, name: str, schemas: Mapping[str, Any]) -> Nested:
-    """Turn dictionaries into the records that ``schemas`` has for them.
+    """Convert dictionaries to the records that ``schemas`` has for them.
 
     Args:
-        value: a mapping whose keys are the field names, or any leaf.
+        value: mapping with the field names as keys, or leaf.
         name: key of ``schemas``; sub-records are under ``<name>_<key>``.
         schemas: record classes by name.
     """

@@ -36,12 +36,12 @@ class IntBox(Space):
         null_value: int | None = None,
     ) -> None:
         if np.size(low) != 1 or np.size(high) != 1:
-            raise ValueError(f"low and high must be single integers, got {low} and {high}")
+            raise ValueError(f"low={low} and high={high} must be single integers")
         self.low, self.high = int(low), int(high)
         self.shape: tuple[int, ...] = np.empty(() if shape is None else shape, dtype=bool).shape
         self.dtype = np.dtype(dtype)
         if not np.issubdtype(self.dtype, np.integer):
-            raise TypeError(f"dtype must be an integer type, got {self.dtype}: see FloatBox")
+            raise TypeError(f"dtype={self.dtype} must be an integer type; FloatBox is for reals")
         limits = np.iinfo(self.dtype)
         if not limits.min <= self.low < self.high <= limits.max + 1:
             raise ValueError(
@@ -74,7 +74,7 @@ class IntBox(Space):
 
     @property
     def n(self) -> int:
-        """How many values one entry can take."""
+        """Number of values of one entry."""
         return self.high - self.low
 
     def __repr__(self) -> str:

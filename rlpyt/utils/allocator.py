@@ -1,7 +1,7 @@
-"""Keep freed memory in the process instead of returning it to the kernel after every batch.
+"""Setting of the C library's allocator that keeps freed memory in the process.
 
 A training step allocates and frees the same blocks of some megabytes again and again. By default
-the C library hands them back to the kernel, and each new use pays a page fault per 4 KiB, in which
+the C library returns them to the kernel, and each new use costs a page fault per 4 KiB, in which
 the kernel clears the page.
 """
 
@@ -16,8 +16,8 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 
 # Measured with one thread: a gradient of a small convolutional network on 256 Atari observations
 # takes 62 ms instead of 84 ms, and twice an array of 4 MiB 0.33 ms instead of 1.84 ms. A trim
-# threshold of 64 MiB has no effect on the former; the padding lets blocks stay that are larger
-# than the mmap threshold (5 ms instead of 12 ms for 40 MiB).
+# threshold of 64 MiB has no effect on the former; the padding keeps blocks larger than the mmap
+# threshold (5 ms instead of 12 ms for 40 MiB).
 _SETTINGS = {
     _M_MMAP_THRESHOLD: 32 << 20,  # The largest value that glibc accepts.
     _M_TRIM_THRESHOLD: 1 << 30,
@@ -27,13 +27,13 @@ _SETTINGS = {
 
 @cache
 def tune_allocator() -> bool:
-    """Let the C library keep up to 1 GiB of freed memory; call it once at the start of a process.
+    """Let the C library keep up to 1 GiB of freed memory, from the start of a process on.
 
-    Processes forked afterwards inherit it. Does nothing where the C library is not glibc, or where
-    the environment already configures it (``MALLOC_TRIM_THRESHOLD_``, ``GLIBC_TUNABLES``, ...).
+    Processes forked later inherit the setting. It has no effect if the C library is not glibc, or
+    if the environment configures it (``MALLOC_TRIM_THRESHOLD_``, ``GLIBC_TUNABLES``, ...).
 
     Returns:
-        Whether it took effect.
+        True if the setting took effect.
     """
     if any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
         return False

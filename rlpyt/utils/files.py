@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, never half of each."""
+"""Replacement of files as a whole, and creation of their directories."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "w", **kwargs: Any) -> Iterator[IO[Any]]:
-    """Open a file that takes the place of ``path`` once it is complete and on disk.
+    """Open a file that replaces ``path`` once it is complete and on disk.
 
     If the body raises or the process is killed, ``path`` stays as it was.
 
     Args:
-        path: file to write or replace; its directory must exist.
-        mode: ``"w"`` or ``"wb"``.
+        path: path of the file to write or replace; its directory must exist.
+        mode: mode of ``open``, ``"w"`` or ``"wb"``.
         **kwargs: further arguments of ``open``.
     """
     path = os.fspath(path)
@@ -34,7 +34,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "w", **kwargs: Any) -> I
 
 
 def make_parent(path: str | os.PathLike[str]) -> str:
-    """Create the directory that is to hold ``path``; returns ``path`` as a string."""
+    """Create the directory of the file ``path``, and return ``path`` as a string."""
     path = os.fspath(path)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     return path

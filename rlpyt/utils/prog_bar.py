@@ -1,4 +1,4 @@
-"""The bar on the terminal that fills between two lines of the log."""
+"""Progress bar between two rows of the log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _TICKS = 1_000_000
 
 
 class ProgBarCounter:
-    """A progress bar on stderr; silent without terminal, without pyprind, or in tabular-only mode.
+    """Progress bar on stderr; silent without terminal, without pyprind, or in tabular-only mode.
 
     Args:
-        total_count: The count at which the bar is full.
+        total_count: count at which the bar is full.
     """
 
     def __init__(self, total_count: float) -> None:
@@ -23,7 +23,7 @@ class ProgBarCounter:
         self.pbar: Any = _make_bar()
 
     def update(self, current_count: float) -> None:
-        """Fill the bar up to ``current_count``; it never empties and never overflows."""
+        """Fill the bar up to ``current_count``, at most to its end; it never empties."""
         if not self._shown():
             return
         progress = min(_TICKS, int(_TICKS * current_count / max(self.total_count, 1)))
@@ -32,7 +32,7 @@ class ProgBarCounter:
             self.cur_progress = progress
 
     def stop(self) -> None:
-        """End the line of the bar, if there is one."""
+        """End the line of the bar, if there is a bar."""
         if self._shown() and self.pbar.active:
             self.pbar.stop()
 

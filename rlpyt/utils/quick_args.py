@@ -1,4 +1,4 @@
-"""Constructors that do nothing but keep their arguments."""
+"""Storage of constructor arguments as attributes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def save__init__args(
 ) -> None:
     """Store constructor arguments as attributes: ``save__init__args(locals())`` in ``__init__``.
 
-    Stored is every local variable that is a positional parameter of an ``__init__`` in the class
-    hierarchy, with the value it has now, unless the object has an attribute of that name: the first
+    It stores every local variable that is a positional parameter of an ``__init__`` in the class
+    hierarchy, with its present value, unless the object has an attribute of that name: the first
     writer wins, and an attribute or property of the class wins over all. Keyword-only parameters
     are not stored.
 
     Args:
-        values: The ``locals()`` of the constructor, which contain ``self``.
-        underscore: Store ``arg`` as ``_arg``.
-        overwrite: Store also where the object has an attribute of that name.
-        subclass_only: Only the parameters of the object's own class, not of its base classes.
+        values: result of ``locals()`` in the constructor, which contains ``self``.
+        underscore: whether to store ``arg`` as ``_arg``.
+        overwrite: whether to replace attributes that the object already has.
+        subclass_only: whether to omit the parameters of base classes.
     """
     self = values["self"]
     classes: list[Any] = [type(self)] if subclass_only else type(self).mro()
@@ -37,7 +37,7 @@ def save__init__args(
 
 
 def _is_taken(instance: Any, name: str) -> bool:
-    """Return whether ``name`` is stored, or cannot be; what only ``__getattr__`` knows is not."""
+    """Return whether ``name`` is stored or cannot be, disregarding a fallback ``__getattr__``."""
     try:
         object.__getattribute__(instance, name)
         return True
@@ -50,10 +50,10 @@ def _is_taken(instance: Any, name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _positional_names(init: Callable[..., None]) -> tuple[str, ...]:
-    """Names of the positional parameters after ``self``, of the function that ``init`` wraps."""
+    """Return the positional parameters after ``self`` of the function that ``init`` wraps."""
     try:
         parameters = list(inspect.signature(init).parameters.values())
-    except ValueError:  # Some constructors written in C have no signature.
+    except ValueError:  # Some constructors written in C.
         return ()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(p.name for p in parameters[1:] if p.kind in positional)

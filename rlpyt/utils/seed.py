@@ -23,7 +23,7 @@ def set_seed(seed: int) -> None:
     """Seed the global generators of Python, numpy and torch (CPU and GPU) of this process.
 
     Args:
-        seed: Any integer; it is taken modulo 4294967294.
+        seed: any integer, taken modulo 4294967294.
     """
     global seed_
     seed_ = int(seed) % _N_SEEDS
@@ -35,12 +35,12 @@ def set_seed(seed: int) -> None:
 
 
 def get_seed() -> int | None:
-    """The seed last given to :func:`set_seed` in this process, or None."""
+    """Return the last seed of :func:`set_seed` in this process, or None."""
     return seed_
 
 
 def make_seed() -> int:
-    """A seed from 0 to 9999, from the entropy of the operating system and not from the clock."""
+    """Return a seed from 0 to 9999, drawn from the entropy of the operating system."""
     return secrets.randbelow(10000)
 
 
@@ -52,7 +52,7 @@ def set_envs_seeds(envs: Iterable[Any], seed: int | None) -> None:
     if seed is None:
         return
     for env_seed, env in enumerate(envs, start=seed):
-        # Callable, since ``seed`` is also a likely name for an attribute with the number.
+        # An attribute ``seed`` may also be the number.
         if callable(getattr(env, "seed", None)):
             env.seed(env_seed)
         elif _reset_takes_seed(env):
@@ -64,7 +64,7 @@ def set_envs_seeds(envs: Iterable[Any], seed: int | None) -> None:
 
 
 def _reset_takes_seed(env: Any) -> bool:
-    """Whether ``env`` is seeded the way of gymnasium, whose wrappers hand on keyword arguments."""
+    """Return whether ``reset`` takes a seed as in gymnasium, whose wrappers pass on keywords."""
     parameters = inspect.signature(env.reset).parameters
     handed_on = any(p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if handed_on and hasattr(env, "unwrapped"):
@@ -73,22 +73,22 @@ def _reset_takes_seed(env: Any) -> bool:
 
 
 def make_generator() -> np.random.Generator:
-    """A new generator, seeded from numpy's global one and so reproducible by :func:`set_seed`."""
+    """Return a generator seeded by numpy's global one, hence reproducible by :func:`set_seed`."""
     return np.random.default_rng(np.random.randint(0, 2**32, size=4, dtype=np.uint32))
 
 
 def generator_state(gen: np.random.Generator) -> dict[str, Any]:
-    """The state of ``gen`` for a snapshot: plain values."""
+    """Return the state of ``gen`` as plain values."""
     return copy.deepcopy(dict(gen.bit_generator.state))
 
 
 def set_generator_state(gen: np.random.Generator, state: dict[str, Any]) -> None:
-    """Let ``gen`` continue from where :func:`generator_state` was called."""
+    """Restore ``gen`` to a state of :func:`generator_state`."""
     gen.bit_generator.state = state
 
 
 def rng_state() -> dict[str, Any]:
-    """The states of the global generators of Python, numpy and torch: plain values and tensors."""
+    """Return the states of the global generators of Python, numpy and torch."""
     numpy_state: dict[str, Any] = dict(np.random.get_state(legacy=False))
     numpy_state["state"] = {
         "key": numpy_state["state"]["key"].tolist(),
@@ -104,7 +104,7 @@ def rng_state() -> dict[str, Any]:
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Let the global generators continue from where :func:`rng_state` was called."""
+    """Restore the global generators to a state of :func:`rng_state`."""
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     np.random.set_state(state["numpy"])

@@ -1,4 +1,4 @@
-"""The names which annotations share: what an array is, and a nested structure of arrays."""
+"""Types for annotations: arrays, and nested structures of arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-# A leaf of a buffer: environments speak numpy, agents speak torch, both may view the same memory.
+# A leaf of a buffer: numpy for environments, torch for agents; both may view one memory.
 Array = Union[np.ndarray, torch.Tensor]
 
 NDArray = npt.NDArray[Any]

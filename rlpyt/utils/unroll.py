@@ -1,4 +1,4 @@
-"""Recurrent networks over sequences in which episodes end; which methods take ``reset``."""
+"""Recurrent networks over sequences in which episodes end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlpyt.utils.types import Nested
 def takes(instance: Any, method: str, name: str) -> bool:
     """Return whether ``method`` of ``instance`` takes an argument ``name``.
 
-    A method with ``**kwargs`` is taken to hand them on to that of the next base class.
+    A method with ``**kwargs`` is assumed to pass them on to the next base class.
     """
     return _class_takes(instance.__class__, method, name)
 
@@ -43,15 +43,15 @@ def unroll(
 ) -> tuple[torch.Tensor, Nested]:
     """Run a recurrent network whose state is zero before some of the steps.
 
-    A network that does not take ``reset`` runs in pieces, each from one step at
-    which a state is zeroed to the next.
+    A network that does not take ``reset`` runs in pieces, from one step with a zeroed state to the
+    next.
 
     Args:
-        network: called with ``inputs``, the state, and ``reset=`` if it takes that; returns outputs
-            [T,B,...] and the state [N,B,H] after the last step.
-        inputs: [T,B,...] each.
-        init_rnn_state: [N,B,H] before the first step, or None for zeros.
-        reset: [T,B] bool, or None for nowhere.
+        network: function of ``inputs``, the state, and ``reset=`` if it takes that; it returns
+            outputs [T,B,...] and the state [N,B,H] after the last step.
+        inputs: arrays [T,B,...].
+        init_rnn_state: state [N,B,H] before the first step, or None for zeros.
+        reset: mask [T,B] of steps before which the state is zeroed, or None.
         takes_reset: whether the network takes ``reset``.
 
     Returns:
@@ -77,10 +77,10 @@ def _rows(part: Any, start: int, stop: int) -> Any:
 
 
 def masked_rows(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """``tensor`` [N,M,...] with zeros where ``mask`` [N,M] or [1,M] is true."""
+    """Return ``tensor`` [N,M,...] with zeros where ``mask`` [N,M] or [1,M] is true."""
     return tensor.masked_fill(mask[(...,) + (None,) * (tensor.dim() - mask.dim())], 0)
 
 
 def _zeroed(rnn_state: Nested, mask: torch.Tensor) -> Nested:
-    """The state [N,B,H] with zeros where ``mask`` [B] is true."""
+    """Return the state [N,B,H] with zeros where ``mask`` [B] is true."""
     return buffer_func(rnn_state, lambda part: masked_rows(part, mask.to(part.device)[None]))

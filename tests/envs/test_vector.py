@@ -58,7 +58,7 @@ def test_next_step_mode_without_partial_resets_is_refused():
 
 def test_unknown_mode_is_refused():
     env = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")])
-    with pytest.raises(ValueError, match="autoreset_mode is 'never'"):
+    with pytest.raises(ValueError, match="autoreset_mode='never'"):
         VectorEnvWrapper(env, autoreset_mode="never")
 
 

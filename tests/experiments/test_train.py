@@ -111,8 +111,11 @@ def test_changes_of_no_form_are_refused(text):
     ("args", "message"),
     [
         (["mujoco_pppo", "x"], "invalid choice: 'mujoco_pppo'"),
-        (["mujoco_ppo", "x"], "choose one of ppo_1M_serial"),
-        (["mujoco_ppo", "ppo_1M_serial", "--set", "alog.epochs=1"], "no section 'alog'"),
+        (["mujoco_ppo", "x"], "config_key='x' must be one of ppo_1M_serial"),
+        (
+            ["mujoco_ppo", "ppo_1M_serial", "--set", "alog.epochs=1"],
+            "section 'alog' must be one of",
+        ),
         (["mujoco_ppo", "ppo_1M_serial", "--resume"], "--log_dir"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Many Atari games in one: the vector environment of ale-py, with threads of its own."""
+"""Vector environment of Atari games, by the threads of ale-py."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from rlpyt.utils.types import BoolArray, NDArray
 class AtariVector(VectorEnvWrapper):
     """``AtariVectorEnv`` with the info of :class:`~rlpyt.envs.atari.atari_env.AtariEnv`.
 
-    The emulators run in threads, without Python. Images are of ale-py's own preprocessing
-    (84 x 84 by default), so scores are those of the same game and pixels are not.
+    The emulators run in threads, without Python. Images come from the preprocessing of ale-py
+    (84 x 84 by default): scores are comparable to those of AtariEnv, pixels are not.
 
     Args:
-        game: as AtariEnv names it.
-        num_envs: how many games; the sampler gives it.
-        num_threads: of the emulators; 0 for as many as there are CPUs.
-        clip_reward: the learner gets the sign of the score.
-        episodic_lives: a lost life ends the learner's episode, and the game goes on.
-        horizon: steps after which a game is cut.
-        autoreset_mode: ``"next_step"``, or ``"same_step"`` without ``episodic_lives``.
-        kwargs: of ``ale_py.vector_env.AtariVectorEnv``, such as ``stack_num, noop_max``.
+        game: name of the game, as in AtariEnv.
+        num_envs: number of games, passed by the sampler.
+        num_threads: number of threads of the emulators; 0 for one per CPU.
+        clip_reward: whether the learner gets the sign of the score.
+        episodic_lives: whether a lost life ends the learner's episode, while the game continues.
+        horizon: number of steps after which a game is truncated.
+        autoreset_mode: name of the mode, ``"next_step"``, or ``"same_step"`` without
+            ``episodic_lives``.
+        kwargs: arguments of ``ale_py.vector_env.AtariVectorEnv``, such as ``stack_num, noop_max``.
 
     Raises:
-        ValueError: for ``episodic_lives`` in the mode ``"same_step"``, which does not tell at the
-            end of a game how many lives were left.
+        ValueError: if ``episodic_lives`` is combined with ``"same_step"``, whose info lacks the
+            number of lives left at the end of a game.
     """
 
     def __init__(
@@ -47,8 +48,8 @@ class AtariVector(VectorEnvWrapper):
 
         if episodic_lives and autoreset_mode.replace("_", "").lower() == "samestep":
             raise ValueError(
-                f"episodic_lives=True with autoreset_mode={autoreset_mode!r}: the mode does not "
-                "tell whether a game ended or a life; use 'next_step'"
+                f"episodic_lives=True with autoreset_mode={autoreset_mode!r}: this mode does not "
+                "say whether a game or a life ended; use 'next_step'"
             )
         self._clip_reward, self._episodic_lives = bool(clip_reward), bool(episodic_lives)
         frame_skip = kwargs.get("frameskip", 4)

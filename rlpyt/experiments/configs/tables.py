@@ -13,7 +13,7 @@ def changed(base: Config, **sections: dict[str, Any]) -> Config:
 
     Args:
         base: entry of a table.
-        sections: keyword arguments to replace or add in each section named.
+        sections: keyword arguments to replace or add, by section.
     """
     config = deepcopy(base)
     for section, values in sections.items():

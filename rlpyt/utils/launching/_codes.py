@@ -1,4 +1,4 @@
-"""Codes of affinities: one table of options and letters, by which they are written and read."""
+"""Codes of affinities: a table of options and letters, and functions that write and read codes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SET_AFFINITY = "saf"
 
 
 class Option(NamedTuple):
-    """What a code may say."""
+    """Entry of a code."""
 
     letters: str
-    argument: str  # Of ``encode_affinity``.
-    default: int | None  # Which is not written.
+    argument: str  # Parameter of ``encode_affinity``.
+    default: int | None  # Value that a code leaves out.
 
 
-# In the order of a code.
+# Options in the order in which a code has them.
 OPTIONS = (
     Option(RUN_SLOT, "run_slot", None),
     Option(N_CPU_CORE, "n_cpu_core", None),
@@ -55,12 +55,12 @@ ABBREVS = [option.letters for option in OPTIONS]
 
 
 def write_code(arguments: Mapping[str, Any]) -> str:
-    """The code of the arguments of ``encode_affinity``, of which none but the slot is None.
+    """Return the code of the arguments of ``encode_affinity``; only the slot may be None.
 
     Raises:
         ValueError: if options exclude each other or there is no such slot.
     """
-    # These follow from another option.
+    # Values that follow from other options are left out too.
     omitted = {"hyperthread_offset": arguments["n_cpu_core"]}
     if arguments["n_gpu"]:
         omitted["cpu_per_run"] = arguments["cpu_per_run"]
@@ -76,17 +76,17 @@ def write_code(arguments: Mapping[str, Any]) -> str:
 
 
 def decode_affinity(affinity_code: str) -> dict[str, int]:
-    """The options that are in a code, by their letters.
+    """Return the options of a code by their letters.
 
     Raises:
-        ValueError: if a part of the code is not a number and known letters.
+        ValueError: if a part of the code is not a number followed by known letters.
     """
     options = {}
     for part in affinity_code.split("_"):
         match = re.fullmatch(r"(\d+)([a-z]+)", part)
         if match is None or match[2] not in ABBREVS:
             raise ValueError(
-                f"affinity code {affinity_code!r} has the part {part!r}, which is not a number "
+                f"affinity_code={affinity_code!r} has the part {part!r}, which is not a number "
                 f"followed by one of {', '.join(ABBREVS)}"
             )
         options[match[2]] = int(match[1])
@@ -94,7 +94,7 @@ def decode_affinity(affinity_code: str) -> dict[str, int]:
 
 
 def prepend_run_slot(run_slot: int, affinity_code: str) -> str:
-    """Put the run slot in front of a code without one."""
+    """Return the code with the run slot in front."""
     return f"{run_slot}{RUN_SLOT}_{affinity_code}"
 
 
@@ -107,14 +107,14 @@ def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
     slot, _, code = run_slot_affinity_code.partition("_")
     if not re.fullmatch(rf"\d+{RUN_SLOT}", slot):
         raise ValueError(
-            f"affinity code {run_slot_affinity_code!r} does not begin with a run slot, "
+            f"run_slot_affinity_code={run_slot_affinity_code!r} must begin with a run slot, "
             f"such as 0{RUN_SLOT}_"
         )
     return int(slot[: -len(RUN_SLOT)]), code
 
 
 def get_n_run_slots(affinity_code: str) -> int:
-    """How many runs the machine of a code takes at a time.
+    """Return the number of runs that share the machine of a code.
 
     Raises:
         ValueError: if options are missing or exclude each other.
@@ -130,7 +130,7 @@ def get_n_run_slots(affinity_code: str) -> int:
 
 
 def checked(options: dict[str, int]) -> dict[str, int]:
-    """The options, if a run can be placed by them; a code may say more than that."""
+    """Return the options, after checks of everything that the placement of a run needs."""
     _consistent(options)
     if options.get(CONTEXTS_PER_GPU, 1) > 1:
         _refuse(
@@ -142,12 +142,12 @@ def checked(options: dict[str, int]) -> dict[str, int]:
 
 
 def _consistent(options: dict[str, int]) -> dict[str, int]:
-    """The options, if there is what each of them needs."""
+    """Return the options, after a check that each has the options that it needs."""
     gpu = options.get(N_GPU, 0)
     needed = [N_CPU_CORE, N_GPU] if gpu else [N_CPU_CORE, N_GPU, CPU_PER_RUN]
     missing = [key for key in needed if key not in options]
     if missing:
-        raise ValueError(f"the affinity lacks {', '.join(missing)}; it has {options}")
+        raise ValueError(f"the affinity has {options} and lacks {', '.join(missing)}: add them")
     asynchronous = options.get(ASYNC_SAMPLE, 0)
     _refuse(
         options,
@@ -161,7 +161,7 @@ def _consistent(options: dict[str, int]) -> dict[str, int]:
 
 
 def _refuse(options: dict[str, int], *cases: tuple[Any, str]) -> None:
-    """Raise ``ValueError`` with the reason of the first case that is true."""
+    """Raise ``ValueError`` with the reason of the first true case."""
     for excluded, reason in cases:
         if excluded:
             raise ValueError(f"options of the affinity exclude each other: {reason}; {options}")

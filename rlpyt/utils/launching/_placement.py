@@ -1,7 +1,7 @@
-"""Which CPU cores and GPUs each run of a machine gets: arithmetic without side effects.
+"""Placement of runs on the CPU cores and GPUs of a machine: arithmetic without side effects.
 
-Cores of a machine are numbered from 0 without gap, socket after socket. The second hyperthread of
-core ``c`` is CPU ``c + hto``. Letters are those of the affinity codes.
+Cores are numbered from 0 without gaps, socket after socket. The second hyperthread of core ``c`` is
+CPU ``c + hto``. Arguments have the letters of the affinity codes.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ Cores = tuple[int, ...]
 
 
 class Machine(NamedTuple):
-    """Cores of a machine, over its sockets."""
+    """Cores and sockets of a machine."""
 
-    cpu: int  # Cores in use.
+    cpu: int  # Number of cores in use.
     hto: int  # Offset of hyperthreads, 0 to leave them unused.
-    skt: int  # Sockets.
+    skt: int  # Number of sockets.
 
     @property
     def socket_size(self) -> int:
-        """Distance of the first cores of two sockets."""
+        """Distance between the first cores of neighboring sockets."""
         return max(self.cpu, self.hto) // self.skt
 
     def check(self) -> Machine:
-        """Itself, if its cores are the same number on each socket."""
+        """Return this machine, after a check that all sockets have equally many cores."""
         if self.cpu < 1 or self.skt < 1:
-            raise ValueError(f"cpu={self.cpu}, skt={self.skt}: both must be at least 1")
+            raise ValueError(f"cpu={self.cpu} and skt={self.skt} must be at least 1")
         if self.hto and self.hto < self.cpu:
             raise ValueError(
                 f"hto={self.hto} is below cpu={self.cpu}, but hyperthreads are numbered after all "
@@ -36,18 +36,18 @@ class Machine(NamedTuple):
         if max(self.cpu, self.hto) % self.skt:
             raise ValueError(
                 f"hto={self.hto} and cpu={self.cpu} do not divide into skt={self.skt} sockets: "
-                "use a number of cores that does"
+                "give multiples of skt"
             )
         return self
 
 
 def block(start: int, length: int) -> Cores:
-    """Consecutive cores."""
+    """Return consecutive cores."""
     return tuple(range(start, start + length))
 
 
 def check_slot(slot: int, n_slots: int) -> None:
-    """Raise ``ValueError`` unless there is such a slot."""
+    """Raise ``ValueError`` unless ``slot`` is below ``n_slots``."""
     if not 0 <= slot < n_slots:
         raise ValueError(
             f"run slot {slot} does not exist: this affinity has {n_slots} slots, counted from 0"
@@ -55,14 +55,14 @@ def check_slot(slot: int, n_slots: int) -> None:
 
 
 def divided(total: int, parts: int, what: str, by: str) -> int:
-    """``total / parts``, or ``ValueError``."""
+    """Return ``total / parts``; raise ``ValueError`` if that is not whole."""
     if parts < 1 or total % parts:
         raise ValueError(f"{what}={total} must be a multiple of {by}={parts}")
     return total // parts
 
 
 def cores_of_slot(machine: Machine, slot: int, cpr: int) -> Cores:
-    """The ``cpr`` cores of a run, on one socket if it fits there."""
+    """Return the ``cpr`` cores of a run, on one socket if they fit there."""
     machine.check()
     n_slots = divided(machine.cpu, cpr, "cpu", "cpr")
     check_slot(slot, n_slots)
@@ -77,15 +77,15 @@ def cores_of_slot(machine: Machine, slot: int, cpr: int) -> Cores:
 
 
 def with_hyperthreads(cores: Sequence[int], hto: int) -> Cores:
-    """The cores, followed by their second hyperthreads."""
+    """Return the cores, followed by their second hyperthreads."""
     return (*cores, *(core + hto for core in cores if hto))
 
 
 def worker_groups(cores: Sequence[int], cpw: int, hto: int, alt: bool) -> tuple[Cores, ...]:
-    """The CPUs of each worker: ``cpw`` cores with their hyperthreads.
+    """Return the CPUs of each worker: ``cpw`` cores with their hyperthreads.
 
-    In alternation only one half of the workers runs at a time: the other half has the hyperthreads
-    of the same cores, or shares the cores where hyperthreads are not used.
+    In an alternating sampler only one half of the workers runs at a time: the second half has the
+    hyperthreads of the cores of the first, or shares the cores if hyperthreads are not used.
     """
     n_workers = divided(len(cores), cpw, "number of worker cores", "cpw")
     groups = tuple(tuple(cores[i * cpw : (i + 1) * cpw]) for i in range(n_workers))
@@ -95,14 +95,14 @@ def worker_groups(cores: Sequence[int], cpw: int, hto: int, alt: bool) -> tuple[
 
 
 class AsyncPlacement(NamedTuple):
-    """What the two halves of an asynchronous run have."""
+    """Cores and GPU of each process of an asynchronous run."""
 
-    optimizer: Sequence[tuple[Cores, int | None]]  # Cores and GPU of each optimizer process.
-    sampler: Sequence[tuple[Cores, int | None]]  # Of each action server; GPU None: one CPU sampler.
+    optimizer: Sequence[tuple[Cores, int | None]]  # One entry per optimizer process.
+    sampler: Sequence[tuple[Cores, int | None]]  # One per action server, or one without GPU.
 
 
 class AsyncDemand(NamedTuple):
-    """What an asynchronous run asks for."""
+    """Resources that an asynchronous run asks for, as in the affinity codes."""
 
     gpu: int
     gpr: int
@@ -123,7 +123,7 @@ class AsyncDemand(NamedTuple):
 
 
 def place_async(machine: Machine, demand: AsyncDemand, slot: int) -> AsyncPlacement:
-    """Give a run GPUs and cores of the sockets that these GPUs belong to."""
+    """Return the GPUs of a run, with cores on the sockets of these GPUs."""
     machine.check()
     total = demand.gpus_per_run
     if demand.gpu < total:
@@ -166,7 +166,7 @@ def place_async(machine: Machine, demand: AsyncDemand, slot: int) -> AsyncPlacem
 
 
 def place_async_on_cpu(machine: Machine, slot: int, cpr: int, cpw: int, res: int) -> AsyncPlacement:
-    """The same for a run without GPU: ``res`` cores optimize, the others sample."""
+    """Return the cores of a run without GPU: ``res`` cores optimize, the others sample."""
     cores = cores_of_slot(machine, slot, cpr)
     sampling = _sampling_cores(cpr, AsyncDemand(0, 1, 0, False, cpw, res))
     return AsyncPlacement([(cores[:res] or cores, None)], [(cores[res : res + sampling], None)])
@@ -195,7 +195,7 @@ def _on_socket(
     first_sampling_core = first_core + n_optimizers * res
     everything = block(first_sampling_core, sampling)
     optimizer = [
-        # Without cores of its own an optimizer shares those of the sampler.
+        # An optimizer without reserved cores shares those of the sampler.
         (block(first_core + i * res, res) or everything, first_gpu + i)
         for i in range(n_optimizers)
     ]

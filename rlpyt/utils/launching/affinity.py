@@ -1,16 +1,16 @@
-"""Which CPUs and GPUs a run may use, and the codes that hand that to a script.
+"""Affinities, the CPUs and GPUs that a run may use, and the codes that pass them to a script.
 
-A code such as ``2slt_8cpu_2gpu_2cxg`` says what of the machine a set of runs uses, and which of
-its slots this run is in. It is made of a number and three letters for each of the options of
+A code such as ``2slt_8cpu_2gpu_2cxg`` describes the part of the machine that a set of runs uses,
+and the slot of this run in it. It consists of a number and three letters for each of the options of
 :func:`encode_affinity`::
 
-    slt  run slot, the only one that differs between runs that share a machine
+    slt  run slot, the only option that differs between runs that share a machine
     cpu  cores in use              gpu  GPUs in use
     cxg  runs per GPU              gpr  GPUs per run, to optimize
     cpr  cores per run, on CPU     cpw  cores per sampler worker
     hto  hyperthread offset        skt  CPU sockets
     res  cores for the master      ass  asynchronous
-    sgr  GPUs per run, to sample   oss  the same GPUs optimize and sample
+    sgr  GPUs per run, to sample   oss  GPUs both optimize and sample
     alt  alternating sampler       saf  set the affinity of the processes
 
 The first hyperthread of core ``c`` is CPU ``c``, its second is CPU ``c + hto``.
@@ -70,15 +70,16 @@ from rlpyt.utils.launching._placement import (
 def quick_affinity_code(
     n_parallel: int | None = None, use_gpu: bool = True, contexts_per_gpu: int = 1
 ) -> str:
-    """The code to use this whole machine by ``n_parallel`` runs at a time.
+    """Return the code for ``n_parallel`` simultaneous runs that share this whole machine.
 
     Args:
-        n_parallel: number of runs; on GPUs as many as there are, unless fewer are asked for.
+        n_parallel: number of simultaneous runs on CPU; on GPUs the number of GPUs to use at most,
+            None for all.
         use_gpu: whether to use GPUs, if there are any.
-        contexts_per_gpu: runs per GPU.
+        contexts_per_gpu: number of runs per GPU.
 
     Raises:
-        ValueError: if ``n_parallel`` is needed and missing.
+        ValueError: if no GPU is used and ``n_parallel`` is None.
     """
     n_core = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
     n_gpu = torch.cuda.device_count() if use_gpu else 0
@@ -89,7 +90,7 @@ def quick_affinity_code(
         n_core = max(n_core // n_runs, 1) * n_runs
         return encode_affinity(n_core, n_gpu, contexts_per_gpu)
     if n_parallel is None:
-        raise ValueError("n_parallel is needed where no GPU is used: the number of runs at a time")
+        raise ValueError("n_parallel=None without GPUs: give the number of simultaneous runs")
     n_parallel = min(n_parallel, n_core)
     cpu_per_run = n_core // n_parallel
     return encode_affinity(cpu_per_run * n_parallel, cpu_per_run=cpu_per_run)
@@ -112,22 +113,22 @@ def encode_affinity(
     alternating: bool = False,
     set_affinity: bool = True,
 ) -> str:
-    """Write a code.
+    """Return the code for a division of a machine among runs.
 
     Args:
-        n_cpu_core: cores to use in total, over all runs.
-        n_gpu: GPUs to use in total.
-        contexts_per_gpu: runs that share a GPU.
-        gpu_per_run: GPUs that optimize in each run.
-        cpu_per_run: cores of each run, for runs without GPU.
-        cpu_per_worker: cores of each worker of a sampler.
-        cpu_reserved: cores for the master, per GPU; asynchronous runs reserve one at least.
-        hyperthread_offset: second hyperthread of core 0, or 0 to leave hyperthreads unused;
-            by default as this machine has it.
-        n_socket: CPU sockets; by default as this machine has it.
-        run_slot: which of the runs.
+        n_cpu_core: number of cores of all runs together.
+        n_gpu: number of GPUs of all runs together.
+        contexts_per_gpu: number of runs that share a GPU.
+        gpu_per_run: number of GPUs that optimize in each run.
+        cpu_per_run: number of cores of each run, for runs without GPU.
+        cpu_per_worker: number of cores of each worker of a sampler.
+        cpu_reserved: number of cores for the master, per GPU; at least one in asynchronous runs.
+        hyperthread_offset: CPU of the second hyperthread of core 0, or 0 to leave hyperthreads
+            unused; None for the value of this machine.
+        n_socket: number of CPU sockets; None for the value of this machine.
+        run_slot: slot of the run, from 0; None leaves it out.
         async_sample: whether the run is asynchronous.
-        sample_gpu_per_run: GPUs that sample in each asynchronous run.
+        sample_gpu_per_run: number of GPUs that sample in each asynchronous run.
         optim_sample_share_gpu: whether the GPUs that optimize also sample.
         alternating: whether workers of an alternating sampler share cores.
         set_affinity: whether the processes restrict themselves to their CPUs.
@@ -146,24 +147,24 @@ def encode_affinity(
 
 
 def make_affinity(run_slot: int = 0, **kwargs: Any) -> Any:
-    """The affinity of a run: :func:`encode_affinity` and :func:`affinity_from_code` in one.
+    """Return the affinity of a run: :func:`encode_affinity` and :func:`affinity_from_code` in one.
 
     Args:
-        run_slot: which of the runs on this machine.
-        kwargs: of :func:`encode_affinity`.
+        run_slot: slot of the run on this machine, from 0.
+        kwargs: arguments of :func:`encode_affinity`.
     """
     return affinity_from_code(encode_affinity(run_slot=run_slot, **kwargs))
 
 
 def affinity_from_code(run_slot_affinity_code: str) -> Any:
-    """The affinity that a code with a run slot stands for.
+    """Return the affinity that a code with a run slot stands for.
 
     Returns:
-        An AttrDict. Of a run over several GPUs a list of them, one for each. Of an asynchronous run
-        one with the entries ``all_cpus, optimizer, sampler, set_affinity``.
+        An AttrDict; for a run over several GPUs a list of them, one per GPU; for an asynchronous
+        run one with the entries ``all_cpus, optimizer, sampler, set_affinity``.
 
     Raises:
-        ValueError: if the code says nothing that can be, and why.
+        ValueError: if the code is malformed or contradictory; the message says why.
     """
     slot, code = remove_run_slot(run_slot_affinity_code)
     options = checked(decode_affinity(code))
@@ -196,7 +197,7 @@ def build_cpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> AttrDict:
-    """The affinity of one run on CPU; the options are those of the codes."""
+    """Return the affinity of one run on CPU; the options are those of the codes."""
     if gpu:
         raise ValueError(f"gpu={gpu} in an affinity for CPU: use build_gpu_affinity")
     hto = cpu if hto is None else hto
@@ -218,7 +219,7 @@ def build_gpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> AttrDict:
-    """The affinity of one run on one GPU; runs go to different GPUs first."""
+    """Return the affinity of one run on one GPU; runs are spread over the GPUs first."""
     check_slot(slt, gpu * cxg)
     cpr = divided(cpu, gpu * cxg, "cpu", "number of runs")
     place = slt % gpu * cxg + slt // gpu
@@ -241,7 +242,7 @@ def build_multigpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> list[AttrDict]:
-    """The affinity of each process of a run that optimizes on several GPUs in step."""
+    """Return the affinities of the processes of a run that optimizes on several GPUs in step."""
     check_slot(run_slot, gpu // gpr)
     slots = range(run_slot * gpr, (run_slot + 1) * gpr)
     settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": res}
@@ -264,12 +265,12 @@ def build_async_affinity(
     saf: int = 1,
     cpr: int | None = None,
 ) -> AttrDict:
-    """The affinity of an asynchronous run: its optimizers and its samplers apart.
+    """Return the affinity of an asynchronous run, with separate optimizers and samplers.
 
     Args:
-        run_slot: and the others, but the last: as in the codes. With ``res=0`` the optimizers share
-            the cores of the sampler.
-        cpr: cores per run, where there is no GPU; all by default.
+        run_slot: slot of the run; the options except ``cpr`` are those of the codes. With ``res=0``
+            the optimizers share the cores of the sampler.
+        cpr: number of cores per run, if there is no GPU; None for all.
     """
     machine = Machine(cpu, cpu if hto is None else hto, skt)
     if gpu:
@@ -290,7 +291,7 @@ def build_affinities_gpu_1cpu_drive(
     hto: int | None = None,
     skt: int = 1,
 ) -> Any:
-    """As the affinity on GPUs, with one core per GPU for the master alone."""
+    """Return the affinity of a run on one GPU, with one core per GPU for the master alone."""
     settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": 1, "skt": skt}
     if gpr > 1:
         affinity: Any = build_multigpu_affinity(slt, gpu, cpu, gpr, **settings)
@@ -342,12 +343,12 @@ def _async_affinity(placement: AsyncPlacement, cpw: int, hto: int, alt: int, saf
 
 
 def get_master_cpus(cores: Any, hto: int) -> Cores:
-    """The CPUs of a master on these cores: all of them, with their hyperthreads."""
+    """Return the CPUs of a master on these cores: all of them, with their hyperthreads."""
     return with_hyperthreads(tuple(cores), hto)
 
 
 def get_workers_cpus(cores: Any, cpw: int, hto: int, alt: int) -> tuple[Cores, ...]:
-    """The CPUs of each worker on these cores, see :func:`encode_affinity`."""
+    """Return the CPUs of each worker on these cores, see :func:`encode_affinity`."""
     return worker_groups(tuple(cores), cpw, hto, bool(alt))
 
 
@@ -355,7 +356,7 @@ def get_workers_cpus(cores: Any, cpw: int, hto: int, alt: int) -> tuple[Cores, .
 
 
 def get_n_socket() -> int:
-    """How many CPU sockets this machine has; 1 where the system does not tell."""
+    """Return the number of CPU sockets of this machine; 1 if the system does not report it."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -364,6 +365,6 @@ def get_n_socket() -> int:
 
 
 def get_hyperthread_offset() -> int:
-    """The number of cores if each has two hyperthreads, otherwise 0."""
+    """Return the number of cores if each has two hyperthreads, otherwise 0."""
     logical, physical = psutil.cpu_count() or 1, psutil.cpu_count(logical=False)
     return logical // 2 if physical and logical == 2 * physical else 0

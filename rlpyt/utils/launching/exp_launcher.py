@@ -1,4 +1,4 @@
-"""Starts the runs of a sweep as processes, as many at a time as the machine has slots.
+"""Launcher of the runs of a sweep as processes, as many at a time as the machine has slots.
 
 Every run is ``python script <slot_affinity_code> <log_dir> <run_ID> <args...>``, with its settings
 in ``<log_dir>/variant_config.json`` and its output in ``<log_dir>/launch_<run_ID>.log``. The script
@@ -27,25 +27,25 @@ from rlpyt.utils.launching.variant import save_variant
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.processes.launch import check_cpus
 
-# A run takes minutes to days, so that a slot that is found free this late is of no consequence.
+# Runs take minutes to days, so this delay in finding a free slot does not matter.
 POLL_INTERVAL_S = 0.5
-# What a run gets to write its files after Ctrl-C, before it is killed.
+# Time for a run to write its files after Ctrl-C, before it is killed.
 END_TIMEOUT_S = 10.0
 
 
 class FailedRun(NamedTuple):
-    """A run whose process did not end with exit code 0."""
+    """Run whose process did not end with exit code 0."""
 
     log_dir: str
     run_ID: int
-    exit_code: int  # negative: ended by this signal
+    exit_code: int  # negative for the signal that ended the run
 
 
 class SweepError(RuntimeError):
-    """Some runs of a sweep failed.
+    """Error of a sweep in which runs failed.
 
     Args:
-        failed: which ones.
+        failed: runs that failed.
         total: number of runs of the sweep.
     """
 
@@ -58,12 +58,12 @@ class SweepError(RuntimeError):
 
 
 def log_exps_tree(exp_dir: str, log_dirs: Sequence[str], runs_per_setting: int) -> None:
-    """Write into ``exp_dir/experiments_tree.txt`` which runs the sweep has.
+    """Write the settings of the sweep into ``exp_dir/experiments_tree.txt``.
 
     Args:
-        exp_dir: made if needed.
-        log_dirs: of the settings, below ``exp_dir``.
-        runs_per_setting: runs of each.
+        exp_dir: directory of the sweep, made if needed.
+        log_dirs: directories of the settings, below ``exp_dir``.
+        runs_per_setting: number of runs of each setting.
     """
     os.makedirs(exp_dir, exist_ok=True)
     with open(osp.join(exp_dir, "experiments_tree.txt"), "w", encoding="utf-8") as file:
@@ -76,7 +76,7 @@ def log_exps_tree(exp_dir: str, log_dirs: Sequence[str], runs_per_setting: int) 
 
 
 def log_num_launched(exp_dir: str, n: int, total: int) -> None:
-    """Write into ``exp_dir/num_launched.txt`` how far the sweep is."""
+    """Write the number of launched runs into ``exp_dir/num_launched.txt``."""
     with open(osp.join(exp_dir, "num_launched.txt"), "w", encoding="utf-8") as file:
         file.write(f"Experiments launched so far: {n} out of {total}.\n")
 
@@ -93,26 +93,26 @@ def launch_experiment(
     set_egl_device: bool = False,
     output: Any = None,
 ) -> subprocess.Popen[bytes]:
-    """Start one run, confined to the CPUs of its slot; with ``saf=0`` in the code it is not.
+    """Start one run, confined to the CPUs of its slot unless the code has ``saf=0``.
 
     Args:
-        script: a Python file.
-        run_slot: which part of the machine the run gets.
-        affinity_code: without a slot.
-        log_dir: of the run, and of its variant, which is saved there.
+        script: path of a Python file.
+        run_slot: slot of the run, its part of the machine.
+        affinity_code: affinity code without a slot.
+        log_dir: directory of the log, in which the variant is saved.
         variant: settings of the run.
-        run_ID: distinguishes the runs of one setting.
-        args: further arguments of the script, turned into text.
-        python_executable: this one if not given.
-        set_egl_device: set ``EGL_DEVICE_ID`` to the (first) GPU of the run, for rendering.
-        output: file for what the run prints; this process' own if not given.
+        run_ID: number that distinguishes the runs of one setting.
+        args: further arguments of the script, converted to text.
+        python_executable: path of the interpreter; None for that of this process.
+        set_egl_device: whether to set ``EGL_DEVICE_ID`` to the first GPU of the run, for rendering.
+        output: file for the output of the run; None for that of this process.
 
     Returns:
         The running process.
 
     Raises:
         FileNotFoundError: if there is no such script.
-        ValueError: if the code, or the slot, is not possible.
+        ValueError: if the code or the slot is impossible.
     """
     if not osp.isfile(script):
         raise FileNotFoundError(f"script {str(script)!r} does not exist: give the path of the file")
@@ -127,7 +127,7 @@ def launch_experiment(
         env["EGL_DEVICE_ID"] = str(gpus[0])
     save_variant(variant, log_dir)
     print("\ncall string:\n", " ".join(call_list), flush=True)
-    # A session of its own: Ctrl-C in a terminal reaches only this process, which ends the runs.
+    # In a session of its own, because Ctrl-C must reach only this process, which ends the runs.
     return subprocess.Popen(
         call_list,
         env=env,
@@ -138,7 +138,7 @@ def launch_experiment(
 
 
 def _halves(affinity: Any) -> list[Any]:
-    """The affinities of the processes of a run: one, one per GPU, or optimizers and samplers."""
+    """Return the affinities of a run's processes: one, one per GPU, or optimizers and samplers."""
     if isinstance(affinity, (list, tuple)):
         return [half for one in affinity for half in _halves(one)]
     if "optimizer" not in affinity:
@@ -147,7 +147,7 @@ def _halves(affinity: Any) -> list[Any]:
 
 
 def _cpus_of(affinity: Any) -> list[int]:
-    """The CPUs of a run; none where they are not to be set."""
+    """Return the CPUs of a run; none if they are not to be set."""
     halves = affinity if isinstance(affinity, list) else [affinity]
     if not all(half.get("set_affinity", True) for half in halves):
         return []
@@ -155,18 +155,18 @@ def _cpus_of(affinity: Any) -> list[int]:
 
 
 def _pinning(affinity: Any) -> list[str]:
-    """What goes in front of a call to confine it to its CPUs; nothing where that is impossible."""
+    """Return the beginning of a command that confines it to its CPUs, empty if impossible."""
     cpus = _cpus_of(affinity)
     if not cpus:
         return []
     if shutil.which("taskset") is None:
-        print("No program taskset here: the processes of the run set their affinity themselves.")
+        print("The program taskset is missing: processes of the run set their affinity themselves.")
         return []
     return ["taskset", "-c", ",".join(map(str, cpus))]
 
 
 def _environment() -> dict[str, str]:
-    """That of this process, in which a run finds this very library, also out of a checkout."""
+    """Return this process's environment, extended so that runs import this copy of the library."""
     env = dict(os.environ)
     root = osp.abspath(osp.join(osp.dirname(__file__), "../../.."))
     if "site-packages" not in root:
@@ -176,7 +176,7 @@ def _environment() -> dict[str, str]:
 
 
 def _gpus_of(affinity: Any) -> list[int]:
-    """The GPUs of a run, in order, those of the samplers last."""
+    """Return the GPUs of a run in order, those of the samplers last."""
     gpus = [half.get("cuda_idx") for half in _halves(affinity)]
     return [gpu for gpu in gpus if gpu is not None]
 
@@ -194,29 +194,34 @@ def run_experiments(
 ) -> None:
     """Run every variant ``runs_per_setting`` times, as many at a time as the code has slots.
 
-    A run that fails is reported at once, and in ``failed.txt``; the others go on. Ctrl-C ends all.
+    A run that fails is reported at once, and in ``failed.txt``; the others continue. Ctrl-C ends
+    all.
 
     Args:
-        script: a Python file; see this module.
-        affinity_code: of :func:`~rlpyt.utils.launching.affinity.encode_affinity`.
-        experiment_title: names the directory of the sweep.
-        runs_per_setting: runs of each variant, with ``run_ID`` 0, 1, ...; all variants once first.
-        variants: and ``log_dirs``: of :func:`~rlpyt.utils.launching.variant.make_variants`.
+        script: path of a Python file, called as this module describes.
+        affinity_code: code from :func:`~rlpyt.utils.launching.affinity.encode_affinity`.
+        experiment_title: name of the sweep and of its directory.
+        runs_per_setting: number of runs of each variant, with ``run_ID`` 0, 1, ...; every variant
+            runs once before any runs again.
+        variants: settings from :func:`~rlpyt.utils.launching.variant.make_variants`.
+        log_dirs: directories of the variants, from the same function.
         common_args: arguments of every run.
-        runs_args: for each variant the arguments of its runs, after the common ones.
-        set_egl_device: see :func:`launch_experiment`.
+        runs_args: arguments of the runs of each variant, after the common ones.
+        set_egl_device: whether to set ``EGL_DEVICE_ID``, see :func:`launch_experiment`.
 
     Raises:
-        ValueError: if the sequences differ in length, or the code is not possible here.
-        SweepError: when all is over, if runs failed.
+        ValueError: if the sequences differ in length, or the code does not fit this machine.
+        SweepError: at the end, if runs failed.
     """
     n_settings = len(variants)
     runs_args = [()] * n_settings if runs_args is None else runs_args
     for name, given in (("log_dirs", log_dirs), ("runs_args", runs_args)):
         if len(given) != n_settings:
-            raise ValueError(f"{name} has {len(given)} entries for {n_settings} variants")
+            raise ValueError(
+                f"{name} has {len(given)} entries for {n_settings} variants: give one each"
+            )
     if runs_per_setting < 1:
-        raise ValueError(f"runs_per_setting is {runs_per_setting}: give at least 1")
+        raise ValueError(f"runs_per_setting={runs_per_setting} must be at least 1")
     n_slots = get_n_run_slots(affinity_code)
     for slot in range(n_slots):
         check_cpus(_cpus_of(affinity_from_code(prepend_run_slot(slot, affinity_code))))
@@ -262,10 +267,10 @@ def _log_failed(exp_dir: str, failed: Sequence[FailedRun]) -> None:
 
 
 class _Slots:
-    """The runs at work, one in each slot.
+    """Running processes of a sweep, one in each slot.
 
     Attributes:
-        failed: those that are over and did not succeed.
+        failed: runs that ended without success.
     """
 
     def __init__(self, n: int) -> None:
@@ -293,7 +298,7 @@ class _Slots:
             self._collect()
 
     def end_all(self) -> None:
-        """End the runs that are still at work, gently at first."""
+        """Interrupt the runs that still work, and kill those that do not end in time."""
         at_work = [p for p in self._processes if p is not None and p.poll() is None]
         for process in at_work:
             process.send_signal(signal.SIGINT)
@@ -302,12 +307,12 @@ class _Slots:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # Its workers, too.
+                os.killpg(process.pid, signal.SIGKILL)  # Includes its workers.
                 process.wait()
         self._collect()
 
     def _collect(self) -> None:
-        """Free the slots of runs that are over, and report failures."""
+        """Free the slots of finished runs, and report failures."""
         for slot, process in enumerate(self._processes):
             if process is None or process.poll() is None:
                 continue
@@ -330,9 +335,9 @@ def _end_of(path: str, n_lines: int = 10) -> str:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM end this process by an exception, so that it takes its runs along."""
+    """Let SIGTERM raise an exception in this process, so that it ends its runs too."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # Where no handler can be set.
+        yield  # Only the main thread can set a handler.
         return
     before = signal.signal(signal.SIGTERM, _exit)
     try:

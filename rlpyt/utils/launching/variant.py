@@ -1,4 +1,4 @@
-"""Variants of a configuration: their cross product, their files, and how one changes a default."""
+"""Variants of a configuration: their cross product, their files, and their merge into a default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Config = dict[str, Any]
 
 
 class VariantLevel(NamedTuple):
-    """One dimension of a sweep: settings that change together, and where their runs are logged.
+    """Dimension of a sweep: settings that change together, and directories of their runs.
 
     For example two games, or three pairs of learning rate and batch size::
 
@@ -32,7 +32,7 @@ class VariantLevel(NamedTuple):
 
 
 def make_variants(*variant_levels: VariantLevel) -> tuple[list[Config], list[str]]:
-    """Every combination of the levels; the first one changes slowest.
+    """Return every combination of the levels; the first level changes slowest.
 
     Returns:
         The variants as nested dicts, and the log directory of each.
@@ -54,7 +54,7 @@ def make_variants(*variant_levels: VariantLevel) -> tuple[list[Config], list[str
     repeated = [log_dir for log_dir in log_dirs if log_dirs.count(log_dir) > 1]
     if repeated:
         raise ValueError(
-            f"dir_names: two variants would both log into {repeated[0]!r}; name them differently"
+            f"dir_names: two variants would log into {repeated[0]!r}; give them different names"
         )
     return variants, log_dirs
 
@@ -90,14 +90,14 @@ def load_variant(log_dir: str | os.PathLike[str]) -> Config:
 
 
 def save_variant(variant: Mapping[str, Any], log_dir: str | os.PathLike[str]) -> None:
-    """Write a variant into ``log_dir``, which is made if needed; JSON turns tuples into lists."""
+    """Write a variant into ``log_dir``, made if needed; JSON turns tuples into lists."""
     os.makedirs(log_dir, exist_ok=True)
     with open(osp.join(log_dir, VARIANT), "w", encoding="utf-8") as file:
         json.dump(variant, file)
 
 
 def update_config(default: Mapping[str, Any], variant: Mapping[str, Any]) -> Config:
-    """A copy of ``default`` with the values of ``variant``, level by level.
+    """Return a copy of ``default`` with the values of ``variant``, level by level.
 
     Raises:
         KeyError: if ``default`` lacks a key of ``variant``, which is probably misspelt.
@@ -106,7 +106,7 @@ def update_config(default: Mapping[str, Any], variant: Mapping[str, Any]) -> Con
     config = dict(default)
     for key, value in variant.items():
         if key not in default:
-            raise KeyError(f"{key!r} of the variant is not in the default configuration: {default}")
+            raise KeyError(f"{key!r} of the variant is not in the default configuration {default}")
         old = default[key]
         if isinstance(old, Mapping) != isinstance(value, Mapping):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""The state behind the functions of ``rlpyt.utils.logging.logger``."""
+"""State behind the functions of ``rlpyt.utils.logging.logger``."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SNAPSHOT_MODES = ("all", "last", "gap", "last+gap", "none")
 
 
 def check_snapshot_mode(mode: str) -> str:
-    """``mode``, if there is such a mode.
+    """Return ``mode``.
 
     Raises:
-        ValueError: if not.
+        ValueError: if there is no such mode.
     """
     if mode not in SNAPSHOT_MODES:
         raise ValueError(f"Unknown snapshot mode {mode!r}: use one of {', '.join(SNAPSHOT_MODES)}.")
@@ -40,14 +40,14 @@ def check_snapshot_mode(mode: str) -> str:
 
 @dataclass
 class Snapshots:
-    """Saves parameters of a run, whole or not at all.
+    """Writer of the parameters of a run, each file whole or not at all.
 
     Attributes:
-        directory: where files go; ``None`` saves nothing.
-        mode: ``all``: ``itr_<itr>.pkl`` at every call; ``last``: ``params.pkl``, overwritten;
-            ``gap``: ``itr_<itr>.pkl`` at iteration 0 and at the end of every ``gap`` iterations;
-            ``last+gap``: both; ``none``: nothing.
-        gap: in iterations.
+        directory: directory of the files; ``None`` saves nothing.
+        mode: name of the mode. ``all``: ``itr_<itr>.pkl`` at every call; ``last``: ``params.pkl``,
+            overwritten; ``gap``: ``itr_<itr>.pkl`` at iteration 0 and at the end of every ``gap``
+            iterations; ``last+gap``: both; ``none``: nothing.
+        gap: number of iterations between files.
     """
 
     directory: str | None = None
@@ -55,7 +55,7 @@ class Snapshots:
     gap: int = 1
 
     def file_names(self, itr: int) -> list[str]:
-        """The files to write at iteration ``itr``."""
+        """Return the names of the files to write at iteration ``itr``."""
         is_gap = itr == 0 or (itr + 1) % self.gap == 0
         names = []
         if self.mode == "all" or ("gap" in self.mode and is_gap):
@@ -65,9 +65,9 @@ class Snapshots:
         return names
 
     def save(self, itr: int, params: Any) -> None:
-        """Write ``params`` with ``torch.save`` where mode and gap ask for it.
+        """Write ``params`` with ``torch.save`` if mode and gap ask for it.
 
-        A save that fails raises, and leaves the files of earlier saves as they were.
+        A save that fails raises and leaves the files of earlier saves as they were.
         """
         if self.directory is None:
             return
@@ -78,21 +78,21 @@ class Snapshots:
 
 @dataclass(eq=False)
 class Logger:
-    """Prefixes, the row being recorded, flags, and the sinks that receive it all.
+    """Prefixes, flags and the row being recorded of a log, and the sinks that receive it.
 
     Attributes:
         sinks: receivers, in the order of registration.
         held: open csv files that receive nothing.
-        prefixes: of every line of text.
-        tabular_prefixes: of every recorded key.
-        rows: (key, value) recorded since the last row was written.
-        snapshots: where and when parameters are saved.
-        summary_dir: kept for its readers; nothing here uses it.
-        iteration: the step under which values are recorded.
-        disabled: nothing is logged and nothing recorded.
-        tabular_disabled: rows are shown but not written.
-        tabular_only: no text, and tables on a screen of their own.
-        prefix_disabled: lines have no prefix.
+        prefixes: prefixes of every line of text.
+        tabular_prefixes: prefixes of every recorded key.
+        rows: pairs (key, value) recorded since the last row was written.
+        snapshots: writer of parameters.
+        summary_dir: directory of tensorboard files, stored for callers and not used here.
+        iteration: step under which values are recorded.
+        disabled: whether nothing is logged or recorded.
+        tabular_disabled: whether rows are shown but not written.
+        tabular_only: whether only tables are shown, on a screen of their own.
+        prefix_disabled: whether lines have no prefix.
         inherited: sinks of the logger this one was derived from; they are not closed with it.
     """
 
@@ -113,12 +113,12 @@ class Logger:
 
     @property
     def prefix(self) -> str:
-        """All text prefixes in one."""
+        """Text prefixes, joined."""
         return "".join(self.prefixes)
 
     @property
     def tabular_prefix(self) -> str:
-        """All prefixes of keys in one."""
+        """Prefixes of keys, joined."""
         return "".join(self.tabular_prefixes)
 
     @property
@@ -128,7 +128,7 @@ class Logger:
 
     @property
     def csv_files(self) -> dict[str, CsvSink]:
-        """Csv files by path, without those held."""
+        """Csv files by path, without held ones."""
         return {sink.path: sink for sink in self.sinks if isinstance(sink, CsvSink)}
 
     @property
@@ -138,7 +138,7 @@ class Logger:
 
     @property
     def writer(self) -> Any:
-        """The tensorboard writer, or ``None``."""
+        """Tensorboard writer, or ``None``."""
         writers = [sink.writer for sink in self.sinks if isinstance(sink, TensorboardSink)]
         return writers[0] if writers else None
 
@@ -155,7 +155,7 @@ class Logger:
         with_timestamp: bool = True,
         color: str | None = None,
     ) -> None:
-        """Give one line of text to every sink, unless disabled or tabular-only."""
+        """Write one line of text to every sink, unless disabled or tabular-only."""
         if self.disabled or self.tabular_only:
             return
         line = str(s)
@@ -177,18 +177,18 @@ class Logger:
         self.rows.append((key, value))
 
     def write_rows(self) -> None:
-        """Give what was recorded to every sink as one row; of equal keys the last one counts."""
+        """Write the recorded values to every sink as one row; of equal keys the last one counts."""
         if not self.tabular_disabled:
             self._each(lambda sink: sink.write_row(dict(self.rows), self.iteration))
         self.rows.clear()
 
     def add_text_file(self, path: str | os.PathLike[str]) -> None:
-        """Append all lines to the file ``path`` from now on."""
+        """Append all later lines to the file ``path``."""
         if os.fspath(path) not in self.text_files:
             self.sinks.append(TextFileSink(path))
 
     def add_csv_file(self, path: str | os.PathLike[str], append: bool) -> None:
-        """Write all rows to ``path`` from now on; a held file goes on where it was."""
+        """Write all later rows to ``path``; a held file continues."""
         path = os.fspath(path)
         if path in self.held_csv_files:
             sink = self.held_csv_files[path]
@@ -214,22 +214,22 @@ class Logger:
             self._close(sink)
 
     def add(self, sink: Sink) -> None:
-        """Let ``sink`` receive everything from now on."""
+        """Register ``sink``."""
         if not _among(sink, self.sinks):
             self.sinks.append(sink)
 
     def remove(self, sink: Sink | None) -> None:
-        """Take a sink out; close it, unless it belongs to the logger this one was derived from."""
+        """Remove a sink and close it, unless it belongs to the logger this one was derived from."""
         if sink is not None and _among(sink, self.sinks):
             self.sinks = [other for other in self.sinks if other is not sink]
             self._close(sink)
 
     def derive(self) -> Logger:
-        """A logger for a run inside of this one.
+        """Return a logger for a run inside of this one.
 
-        It shares the sinks and starts with the same settings, but what is set, added, pushed or
-        recorded there is not seen here. If this logger is that of a run itself, its own csv files
-        and tensorboard writer are left out: the rows of two runs are not mixed.
+        It shares the sinks and starts with equal settings, but does not change this logger. If this
+        logger belongs to a run itself, its csv files and tensorboard writer are left out, so that
+        rows of two runs are not mixed.
         """
         is_run = self.inherited is not None
         sinks = [s for s in self.sinks if not (is_run and self._owns(s) and _is_of_one_run(s))]
@@ -253,11 +253,11 @@ class Logger:
         self.held = []
 
     def state_dict(self) -> dict[str, Any]:
-        """The iteration; files are continued by ``add_tabular_output(file_name, append=True)``."""
+        """Return the iteration; ``add_tabular_output(file_name, append=True)`` continues files."""
         return {"iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self.iteration = state["iteration"]
 
     def _owns(self, sink: Sink) -> bool:
@@ -273,7 +273,7 @@ class Logger:
             self._guarded(sink, write)
 
     def _guarded(self, sink: Sink, write: Callable[[Sink], None]) -> None:
-        """A sink that fails must stop neither the run nor the other sinks."""
+        """Write to a sink whose failure must stop neither the run nor the other sinks."""
         try:
             write(sink)
         except Exception:
@@ -282,7 +282,7 @@ class Logger:
                 self._report(sink, traceback.format_exc())
 
     def _report(self, sink: Sink, trace: str) -> None:
-        line = f"{timestamp()} | {sink!r} failed; it is tried again at every write.\n{trace}"
+        line = f"{timestamp()} | {sink!r} failed; every write tries it again.\n{trace}"
         others = [other for other in self.sinks if other is not sink]
         for other in others:
             self._guarded(other, lambda other: other.write_text(line))
@@ -291,12 +291,12 @@ class Logger:
 
 
 def timestamp() -> str:
-    """Now, in local time."""
+    """Return the present local time as text."""
     return datetime.now().strftime("%Y-%m-%d %H:%M:%S.%f %Z")
 
 
 def plain(value: Any) -> Any:
-    """``value`` as the number it is or holds, else as text: what it is now, not what it becomes."""
+    """Return ``value`` as a number or else as text, unaffected by later changes of the object."""
     if isinstance(value, (bool, int, float, np.generic)):
         return value
     if isinstance(value, np.ndarray) and value.size == 1:
@@ -307,7 +307,7 @@ def plain(value: Any) -> Any:
 
 
 def _among(sink: Sink, sinks: list[Sink]) -> bool:
-    """Identity, since sinks of users may define what equality means."""
+    """Return whether ``sink`` itself is in ``sinks``; sinks of users may redefine equality."""
     return any(other is sink for other in sinks)
 
 

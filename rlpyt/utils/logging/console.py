@@ -32,7 +32,7 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
         ValueError: if there is no such colour.
     """
     if color not in color2num:
-        raise ValueError(f"Unknown color {color!r}: use one of {', '.join(color2num)}.")
+        raise ValueError(f"color={color!r} must be one of {', '.join(color2num)}")
     codes = [str(color2num[color] + (10 if highlight else 0))]
     if bold:
         codes.append("1")
@@ -40,7 +40,7 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 
 
 def mkdir_p(path: str | os.PathLike[str]) -> None:
-    """Create a directory and its parents, if they are not there yet."""
+    """Create a directory and its parents, if they do not exist yet."""
     os.makedirs(path, exist_ok=True)
 
 
@@ -60,7 +60,7 @@ MESSAGE_DEPTH = 0
 
 
 class SimpleMessage:
-    """Context that says when it begins; without the time that it took."""
+    """Context that announces its beginning."""
 
     def __init__(self, msg: str, logger: Callable[[str], Any] = log) -> None:
         self.msg = msg
@@ -89,7 +89,7 @@ class Message(SimpleMessage):
 
 
 def prefix_log(prefix: str, logger: Callable[[str], Any] = log) -> Callable[[str], None]:
-    """Return a function that hands its text, after ``prefix``, to ``logger``."""
+    """Return a function that passes its text with ``prefix`` to ``logger``."""
     return lambda s: logger(prefix + s)
 
 

@@ -1,4 +1,4 @@
-"""The files of one run: where they are, and a log that is open for the length of the run."""
+"""Directory of a run, and a log that is open for the length of the run."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging._logger import Logger, timestamp
 from rlpyt.utils.processes.launch import torchrun_ranks
 
-# In a checkout this is its folder ``data``. Installed elsewhere it lies beside the installed
-# packages; give absolute directories then, or set this name.
+# The folder ``data`` of a checkout. For an installed library it lies beside the installed packages:
+# give absolute directories then, or assign this name.
 LOG_DIR = osp.abspath(osp.join(osp.dirname(__file__), "../../../data"))
 
 
 def get_log_dir(experiment_name: str, root_log_dir: str | None = None, date: bool = True) -> str:
-    """``<root_log_dir>/local/<yyyymmdd>/<hhmmss>/<experiment_name>``.
+    """Return ``<root_log_dir>/local/<yyyymmdd>/<hhmmss>/<experiment_name>``.
 
     Args:
-        experiment_name: last part of the path; an absolute one is returned as it is.
-        root_log_dir: ``LOG_DIR`` if not given.
-        date: ignored.
+        experiment_name: last part of the path; an absolute path is returned unchanged.
+        root_log_dir: root of all logs; ``LOG_DIR`` if None.
+        date: ignored argument.
     """
     root = LOG_DIR if root_log_dir is None else root_log_dir
     now = datetime.now()
@@ -46,28 +46,28 @@ def logger_context(
 ) -> Iterator[None]:
     """Log one run into ``<log_dir>/run_<run_ID>``: debug.log, progress.csv, params.json, snapshots.
 
-    In the ``with`` block the functions of ``logger`` work on a logger of this run; at its end, also
-    by an exception, its files are closed and the logger from before is back as it was. An exception
-    leaves its traceback in debug.log. A context inside of another one has its own csv and
-    tensorboard files, while its text goes to both.
+    In the ``with`` block the functions of ``logger`` work on a logger of this run. At its end, also
+    after an exception, the files are closed and the former logger returns unchanged. An exception
+    leaves its traceback in debug.log. A context inside another one has its own csv and tensorboard
+    files, while its text goes to both.
 
-    In a process that ``torchrun`` started with a rank above 0 nothing is logged: rank 0 does.
+    A process that ``torchrun`` started logs only if it is rank 0.
 
     Args:
         log_dir: directory of the experiment.
-        run_ID: distinguishes its runs.
-        name: begins, with ``run_ID``, each line of text.
+        run_ID: number or name that distinguishes the runs of the experiment.
+        name: beginning of each line of text, together with ``run_ID``.
         log_params: parameters, written to params.json with ``name`` and ``run_ID``; a value unknown
             to JSON is written as the name of its type.
-        snapshot_mode: see ``logger.set_snapshot_mode``.
-        override_prefix: use ``log_dir`` as it is; otherwise, unless it lies in ``LOG_DIR``,
-            ``get_log_dir(<log_dir>/run_<run_ID>)``, in which an absolute path stays what it is.
-        use_summary_writer: write recorded numbers to tensorboard too.
-        resume: go on with an existing progress.csv; it is emptied otherwise.
+        snapshot_mode: name of the mode, see ``logger.set_snapshot_mode``.
+        override_prefix: whether to use ``log_dir`` unchanged; otherwise a path outside ``LOG_DIR``
+            becomes ``get_log_dir(<log_dir>/run_<run_ID>)``, which keeps absolute paths.
+        use_summary_writer: whether to write recorded numbers to tensorboard too.
+        resume: whether to continue an existing progress.csv; it is emptied otherwise.
 
     Raises:
         ImportError: if tensorboard is asked for and not installed.
-        ValueError: for an unknown snapshot mode, or a run to resume in a directory not yet there.
+        ValueError: if the snapshot mode is unknown, or the run to resume has no directory.
     """
     place = torchrun_ranks()
     if place is not None and place.rank > 0:
@@ -101,10 +101,10 @@ def add_exp_param(
     """Add a parameter to every params.json in a directory and below.
 
     Args:
-        param_name: key.
-        param_val: value. A dict is merged into an existing dict.
-        exp_dir: the current directory if not given.
-        overwrite: replace what is there (in a dict: under the same keys), which stays otherwise.
+        param_name: key of the parameter.
+        param_val: value of the parameter; a dict is merged into an existing dict.
+        exp_dir: directory to search; the current one if None.
+        overwrite: whether to replace an existing value, in a dict that of each equal key.
     """
     for path in _files_below(exp_dir, "params.json"):
         with open(path, encoding="utf-8") as file:
@@ -118,7 +118,7 @@ def add_exp_param(
 
 
 def check_progress(exp_dir: str | None = None) -> None:
-    """Print how many lines each progress.csv has, in a directory (or the current) and below."""
+    """Print the number of lines of each progress.csv below a directory, by default the current."""
     for path in _files_below(exp_dir, "progress.csv"):
         with open(path, "rb") as file:
             print(f"{sum(1 for _ in file):8d} {path}")
@@ -132,8 +132,8 @@ def _run_dir(log_dir: str, run_ID: int | str, override_prefix: bool, resume: boo
     exp_dir = osp.abspath(get_log_dir(run_dir))
     if resume and not osp.isabs(run_dir):
         raise ValueError(
-            f"resume=True needs the directory of the earlier run, but log_dir {log_dir!r} gives a "
-            "new one, named after the time: pass an absolute path, or override_prefix=True."
+            f"resume=True needs the directory of the earlier run, but log_dir={log_dir!r} gives a "
+            "new one, named after the time: pass an absolute path, or override_prefix=True"
         )
     print(f"log_dir {log_dir!r} is outside of {LOG_DIR!r}: logging to {exp_dir!r}.")
     return exp_dir
@@ -150,7 +150,7 @@ def _summary_writer(directory: str) -> Any:
 
 
 def _keep_traceback(run: Logger, path: str) -> None:
-    """Write the exception to the run's own file; a console shows it anyway."""
+    """Write the exception to the run's text file; a console shows it anyway."""
     sink = run.text_files.get(path)
     if sink is not None:
         sink.write_text(f"{timestamp()} | {run.prefix}{traceback.format_exc().rstrip()}")

@@ -1,4 +1,4 @@
-"""Pictures of learning curves, from the ``progress.csv`` of one or more runs."""
+"""Pictures of learning curves, made from ``progress.csv`` files."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
     """Read columns of a ``progress.csv``.
 
     Args:
-        csv_file: written by the logger.
-        names: of the columns.
+        csv_file: path of a file written by the logger.
+        names: names of the columns.
 
     Returns:
         [len(names), rows] float64, NaN where there is no number.
 
     Raises:
-        ValueError: if there is no row yet, or a column is missing; names the columns there are.
+        ValueError: if there is no row yet, or a column is missing.
     """
     with open(csv_file, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)
         columns = list(reader.fieldnames or ())
     if not rows:
-        raise ValueError(f"{csv_file} has no rows yet")
+        raise ValueError(f"csv_file={str(csv_file)!r} has no rows yet: wait for the first log row")
     missing = [name for name in names if name not in columns]
     if missing:
         raise ValueError(f"{csv_file} has no column {missing[0]!r}, only {', '.join(columns)}")
@@ -46,16 +46,16 @@ def plot_learning_curves(
     x: str = STEPS,
     title: str = "",
 ) -> None:
-    """Draw one curve for each label: every run thin, their mean thick.
+    """Draw the runs of each label as thin curves, and their mean as a thick one.
 
     Args:
         runs: ``progress.csv`` files of each label, typically one for each seed.
-        picture_file: to write; its ending says the format.
+        picture_file: path of the picture; its extension determines the format.
         y: column of the vertical axis.
         x: column of the horizontal axis.
-        title: of the picture.
+        title: title of the picture.
     """
-    import matplotlib  # Only pictures need it, and it comes with the extra ``plot``.
+    import matplotlib  # Installed by the extra ``plot``, needed only here.
 
     matplotlib.use("Agg", force=False)
     from matplotlib import pyplot
@@ -83,7 +83,7 @@ def _number(field: str | None) -> float:
 
 
 def _mean_curve(curves: Sequence[NDArray]) -> tuple[NDArray, NDArray]:
-    """The mean of curves as far as all of them reach, on the points of the first."""
+    """Return the mean of curves where all of them have values, on the points of the first."""
     end = min(curve[0, -1] for curve in curves)
     points = curves[0][0][curves[0][0] <= end]
     ys: list[Any] = [np.interp(points, *curve) for curve in curves]

@@ -1,7 +1,7 @@
-"""The log of a run: text, a table of numbers, and snapshots.
+"""Log of a run: text, tables of numbers, and snapshots.
 
 The functions of this module stand in front of the current ``Logger``; its lines and rows go to a
-list of sinks: the console, text and csv files, tensorboard, and any object registered with
+list of sinks: the console, text and csv files, tensorboard, and objects registered with
 ``add_sink``. Functions may be replaced by assignment (``logger.record_tabular = f``): those that
 build on another one, like ``record_tabular_misc_stat`` on ``record_tabular``, call the replacement.
 """
@@ -104,7 +104,7 @@ def using(logger: Logger) -> Iterator[Logger]:
 
 
 def add_sink(sink: Sink) -> None:
-    """Let ``sink`` receive all text, values and rows, beside the sinks there are.
+    """Let ``sink`` receive all text, values and rows, in addition to the other sinks.
 
     A sink registered inside a ``logger_context`` is closed at the end of that context.
 
@@ -225,7 +225,7 @@ def hold_tabular_output(file_name: str | os.PathLike[str]) -> None:
 def drop_tabular_after(key: str, value: float) -> None:
     """Remove the rows of all csv files in which column ``key`` is above ``value``.
 
-    For a run that continues from a snapshot older than its last row: rows between are made again.
+    A run that continues from a snapshot older than its last row writes the rows between again.
     """
     for sink in _current.csv_files.values():
         if key in sink.columns:
@@ -233,7 +233,7 @@ def drop_tabular_after(key: str, value: float) -> None:
 
 
 def set_snapshot_dir(dir_name: str | os.PathLike[str] | None) -> None:
-    """Save snapshots in this directory, which is made; ``None`` saves none."""
+    """Save snapshots in this directory, made if needed; ``None`` saves none."""
     if dir_name is not None:
         mkdir_p(dir_name)
         dir_name = os.fspath(dir_name)
@@ -266,7 +266,7 @@ def get_snapshot_mode() -> str:
 def set_snapshot_gap(gap: int) -> None:
     """Set the number of iterations from one snapshot to the next, in the modes with a gap."""
     if gap < 1:
-        raise ValueError(f"snapshot gap must be at least 1 iteration, but is {gap}.")
+        raise ValueError(f"gap={gap} must be at least 1 iteration")
     _current.snapshots.gap = int(gap)
 
 
@@ -298,7 +298,7 @@ def get_tf_summary_dir() -> str | None:
 
 
 def set_tf_summary_writer(writer_name: ScalarWriter | None) -> None:
-    """Hand every recorded number to a tensorboard ``SummaryWriter``; ``None`` to none."""
+    """Pass every recorded number to a tensorboard ``SummaryWriter``; ``None`` removes it."""
     _current.writer = writer_name
 
 

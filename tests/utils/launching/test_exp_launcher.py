@@ -191,7 +191,7 @@ def test_lengths_have_to_agree(script):
         run_experiments(script, CODE, "sweep", 1, [{}, {}], ["a"])
     with pytest.raises(ValueError, match="runs_args has 1"):
         run_experiments(script, CODE, "sweep", 1, [{}, {}], ["a", "b"], runs_args=[()])
-    with pytest.raises(ValueError, match="runs_per_setting is 0"):
+    with pytest.raises(ValueError, match="runs_per_setting=0 must"):
         run_experiments(script, CODE, "sweep", 0, [{}], ["a"])
 
 

@@ -41,7 +41,7 @@ def test_variants_do_not_share_dicts():
         (VariantLevel([("a",), ("b",)], [(1,)], ["one"]), "one value for each key"),
         (VariantLevel([("a",)], [1], ["one"]), "must be tuples"),
         (VariantLevel(["a"], [(1,)], ["one"]), "keys must be tuples"),
-        (VariantLevel([("a",)], [(1,), (2,)], ["same", "same"]), "both log into 'same'"),
+        (VariantLevel([("a",)], [(1,), (2,)], ["same", "same"]), "log into 'same'"),
     ],
 )
 def test_mistakes_in_a_level_are_named(level, message):

@@ -71,7 +71,7 @@ configs["serial"] = changed(configs["dqn"], sampler=dict(batch_T=8, batch_B=2))
 configs["cpu"] = changed(configs["dqn"], sampler=dict(batch_T=4, batch_B=4))
 configs["async_big"] = changed(configs["dqn"], sampler=dict(batch_T=4, batch_B=256, eval_n_envs=4))
 
-# To see within minutes whether everything runs.
+# Tests within minutes that everything runs.
 configs["debug"] = changed(
     configs["dqn"],
     algo=dict(min_steps_learn=int(1e4), replay_size=int(1e4), eps_steps=int(2e4)),

@@ -53,7 +53,7 @@ configs["r2d1"] = dict(
 
 
 def evaluated_in(n_envs: int) -> dict[str, int]:
-    """Settings of evaluation for one whole game in each of ``n_envs`` environments."""
+    """Return settings to evaluate one whole game in each of ``n_envs`` environments."""
     return dict(eval_n_envs=n_envs, eval_max_steps=int(28e3 * n_envs))
 
 
@@ -66,7 +66,7 @@ configs["r2d1_long"] = changed(
     sampler=dict(batch_T=40, batch_B=192) | evaluated_in(6),
 )
 
-# Where does the time go?
+# Variants that show what takes the time.
 configs["r2d1_profile"] = changed(
     configs["r2d1_long"],
     algo=dict(min_steps_learn=int(5e4)),
@@ -83,7 +83,7 @@ configs["r2d1_long_4tr"] = changed(
     configs["r2d1_long"], algo=dict(replay_ratio=4), sampler=evaluated_in(12)
 )
 
-# Asynchronous sampling, by the machine it was shaped for.
+# Asynchronous sampling, named after the machine that the shapes are for.
 configs["async_gpu"] = changed(
     configs["r2d1_long"], sampler=dict(batch_T=40, batch_B=256) | evaluated_in(20)
 )

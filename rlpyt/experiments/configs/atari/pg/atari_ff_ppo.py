@@ -24,7 +24,7 @@ configs["0"] = dict(
     sampler=dict(batch_T=64, batch_B=32, max_decorrelation_steps=1000),
 )
 
-# Smaller batches and steps, and normalised advantages: Pong in a few million steps.
+# Smaller batches and steps, and normalized advantages: Pong in a few million steps.
 configs["short"] = changed(
     configs["0"],
     algo=dict(

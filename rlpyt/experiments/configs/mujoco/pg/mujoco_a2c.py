@@ -23,8 +23,8 @@ configs["a2c_1M"] = dict(
     sampler=dict(batch_T=100, batch_B=8, max_decorrelation_steps=1000),
 )
 
-# Short batches, what ``mujoco_ppo`` normalises under the same name, and little noise from
-# the start: with a standard deviation of 0.6 or 1, this many steps do not suffice to reduce it.
+# Short batches, the normalization of ``mujoco_ppo``, and little noise from the start: from a
+# standard deviation of 0.6 or 1 this many steps do not suffice to reduce it.
 configs["a2c_1M_normalized"] = changed(
     configs["a2c_1M"],
     algo={
@@ -38,8 +38,8 @@ configs["a2c_1M_normalized"] = changed(
     sampler={"batch_T": 8, "batch_B": 4},
 )
 
-# More environments and noise, RMSprop, and a learning rate that decays: Walker2d learns by these,
-# and not by those above.
+# More environments and noise, RMSprop, and a decaying learning rate: Walker2d learns with these
+# settings, and not with those above.
 configs["a2c_1M_rmsprop"] = changed(
     configs["a2c_1M_normalized"],
     algo={

@@ -28,8 +28,8 @@ configs["ppo_1M_serial"] = dict(
 configs["ppo_1M_cpu"] = changed(configs["ppo_1M_serial"], sampler=dict(batch_T=256, batch_B=8))
 configs["ppo_32ep_1mb"] = changed(configs["ppo_1M_cpu"], algo=dict(minibatches=1, epochs=32))
 
-# With what Andrychowicz et al. 2021 (arXiv:2006.05990) found to matter: observations and returns
-# normalised, small first actions around an unbounded mean, gradients clipped.
+# Choices that matter according to Andrychowicz et al. 2021 (arXiv:2006.05990): normalized
+# observations and returns, small first actions around an unbounded mean, clipped gradients.
 configs["ppo_1M_normalized"] = changed(
     configs["ppo_1M_serial"],
     algo=dict(clip_grad_norm=0.5, normalize_return=True),
