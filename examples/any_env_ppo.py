@@ -69,8 +69,10 @@ def main() -> None:
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--n_steps", type=float, default=200e3, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
-    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
-    parser.add_argument("--log_dir", default="any_env_ppo", help="of the log, below data/local")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--log_dir", default="any_env_ppo", help="directory of the log, below data/local"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 

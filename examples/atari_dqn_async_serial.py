@@ -61,13 +61,15 @@ def main() -> None:
     )
     parser.add_argument("--game", default="pong", help="Atari game, such as pong or breakout")
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to train on, none for CPU")
+    parser.add_argument(
+        "--cuda_idx", type=int, default=None, help="GPU to train on; CPU by default"
+    )
     parser.add_argument("--n_steps", type=float, default=50e6, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
     parser.add_argument("--replay_size", type=float, default=1e6, help="transitions")
-    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
-        "--log_dir", default="atari_dqn_async_serial", help="of the log, below data/local"
+        "--log_dir", default="atari_dqn_async_serial", help="directory of the log, below data/local"
     )
     build_and_train(**vars(parser.parse_args()))
 

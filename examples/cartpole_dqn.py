@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--n_steps", type=float, default=100e3, help="environment steps, at most")
     parser.add_argument("--stop_at_return", type=float, default=475.0, help="mean, ends the run")
-    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
     build_and_train(**vars(parser.parse_args()))
 
 

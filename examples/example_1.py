@@ -65,12 +65,14 @@ def main() -> None:
     )
     parser.add_argument("--game", default="pong", help="Atari game, such as pong or breakout")
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to use, none for CPU")
+    parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
     parser.add_argument("--n_steps", type=float, default=50e6, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e3, help="between log rows")
     parser.add_argument("--replay_size", type=float, default=1e6, help="transitions")
-    parser.add_argument("--seed", type=int, default=None, help="drawn from the clock if not given")
-    parser.add_argument("--log_dir", default="example_1", help="of the log, below data/local")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--log_dir", default="example_1", help="directory of the log, below data/local"
+    )
     parser.add_argument("--bfloat16", action="store_true", help="faster, in lower precision")
     build_and_train(**vars(parser.parse_args()))
 

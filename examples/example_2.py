@@ -67,12 +67,14 @@ def main() -> None:
     parser.add_argument("--env_id", default="Hopper-v5", help="gymnasium task with real actions")
     parser.add_argument("--algo", default="sac", choices=sorted(ALGOS))
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to use, none for CPU")
+    parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
     parser.add_argument("--n_steps", type=float, default=1e6, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
     parser.add_argument("--min_steps_learn", type=float, default=1e4, help="steps before training")
-    parser.add_argument("--seed", type=int, default=None, help="drawn from the clock if not given")
-    parser.add_argument("--log_dir", default="example_2", help="of the log, below data/local")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--log_dir", default="example_2", help="directory of the log, below data/local"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 

@@ -76,12 +76,14 @@ def main() -> None:
     parser.add_argument("--sampler", default="serial", choices=SAMPLERS)
     parser.add_argument("--n_workers", type=int, default=2, help="processes, unless serial")
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to use, none for CPU")
+    parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
     parser.add_argument("--batch_B", type=int, default=16, help="environments")
-    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
-    parser.add_argument("--log_dir", default="example_3", help="of the log, below data/local")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--log_dir", default="example_3", help="directory of the log, below data/local"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 

@@ -74,8 +74,10 @@ def main() -> None:
     parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
     parser.add_argument("--batch_T", type=int, default=64, help="steps in an iteration")
     parser.add_argument("--batch_B", type=int, default=8, help="environments of each process")
-    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
-    parser.add_argument("--log_dir", default="example_6", help="of the log, below data/local")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--log_dir", default="example_6", help="directory of the log, below data/local"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 

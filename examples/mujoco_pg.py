@@ -3,7 +3,7 @@
     python examples/mujoco_pg.py --env_id HalfCheetah-v5 --algo ppo
 
 Observations are normalised by their running statistics, returns by their deviation. Episodes that
-a time limit cut are valued as if they went on.
+a time limit truncates are valued by a bootstrap value.
 """
 
 import argparse
@@ -77,11 +77,13 @@ def main() -> None:
     parser.add_argument("--env_id", default="HalfCheetah-v5", help="continuous actions")
     parser.add_argument("--algo", default="ppo", choices=SETTINGS)
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--cuda_idx", type=int, default=None, help="gpu to use, none for CPU")
+    parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
     parser.add_argument("--n_steps", type=float, default=1e6, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=2e4, help="between log rows")
-    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
-    parser.add_argument("--log_dir", default="mujoco_pg", help="of the log, below data/local")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--log_dir", default="mujoco_pg", help="directory of the log, below data/local"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 

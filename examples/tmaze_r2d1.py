@@ -76,8 +76,10 @@ def main() -> None:
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--n_steps", type=float, default=40e3, help="environment steps, at most")
     parser.add_argument("--stop_at_return", type=float, default=0.75, help="mean, ends the run")
-    parser.add_argument("--seed", type=int, default=None, help="drawn by chance if not given")
-    parser.add_argument("--log_dir", default="tmaze_r2d1", help="of the log, below data/local")
+    parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--log_dir", default="tmaze_r2d1", help="directory of the log, below data/local"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 
