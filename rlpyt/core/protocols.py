@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from rlpyt.core.records import AgentStep, BatchSpec, EnvSpaces, EnvStep
-from rlpyt.utils.types import Nested
+from rlpyt.utils.types import BoolArray, Nested
 
 
 @runtime_checkable
@@ -42,6 +42,24 @@ class EnvLike(Protocol):
     def close(self) -> None: ...
 
 
+class VectorEnvLike(EnvLike, Protocol):
+    """Several environments of one kind that are stepped by one call; spaces are those of one."""
+
+    num_envs: int
+
+    def step(self, action: Nested) -> Any: ...
+
+    def reset_some(self, which: BoolArray, observation: Nested, seeded: bool = False) -> Nested: ...
+
+    def sample_actions(self, which: BoolArray | None = None) -> Nested: ...
+
+    def seed(self, seed: int) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
 class AgentLike(Protocol):
     """An agent as samplers and runners see it: torch in, torch on CPU out."""
 
@@ -60,7 +78,11 @@ class AgentLike(Protocol):
 
     def async_cpu(self, share_memory: bool = True) -> None: ...
 
+    def sync_shared_memory(self) -> None: ...
+
     def send_shared_memory(self) -> None: ...
+
+    def recv_shared_memory(self) -> None: ...
 
     def initialize(
         self,
@@ -82,6 +104,8 @@ class AgentLike(Protocol):
 
     def reset_one(self, idx: int) -> None: ...
 
+    def toggle_alt(self) -> None: ...
+
     def to_device(self, cuda_idx: int | None = None) -> None: ...
 
     def train_mode(self, itr: int) -> None: ...
@@ -102,18 +126,20 @@ class AgentLike(Protocol):
 class AlgoLike(Protocol):
     """An algorithm as runners see it."""
 
-    opt_info_fields: tuple[str, ...]
     bootstrap_value: bool
     update_counter: int
     min_itr_learn: int
     discount: float
 
     @property
+    def opt_info_fields(self) -> tuple[str, ...]: ...
+
+    @property
     def batch_size(self) -> int: ...
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool,
@@ -143,7 +169,7 @@ class AsyncAlgoLike(AlgoLike, Protocol):
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         sampler_n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool,
@@ -188,7 +214,7 @@ class AsyncSamplerLike(Protocol):
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         bootstrap_value: bool = False,
         traj_info_kwargs: dict[str, Any] | None = None,
         seed: int | None = None,
@@ -206,10 +232,16 @@ class AsyncSamplerLike(Protocol):
 class RunnerLike(Protocol):
     """A runner as callbacks see it."""
 
-    algo: Any
-    agent: Any
-    sampler: Any
     n_itr: int
+
+    @property
+    def algo(self) -> AlgoLike: ...
+
+    @property
+    def agent(self) -> AgentLike: ...
+
+    @property
+    def sampler(self) -> SamplerLike | AsyncSamplerLike: ...
 
     def stop(self) -> None: ...
 

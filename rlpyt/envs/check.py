@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.core.protocols import EnvLike
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.types import NDArray, Nested
 
@@ -51,7 +52,7 @@ def _actions(make_env: Callable[[], Any], seed: int, n_steps: int) -> list[Any]:
     return [space.sample() for _ in range(n_steps)]
 
 
-def _check_spaces(env: Any) -> None:
+def _check_spaces(env: EnvLike) -> None:
     """Check that samples and null values have one signature, and that null values draw nothing."""
     for space in env.spaces:
         if space is env.observation_space and _is_unbounded(space):
@@ -74,7 +75,7 @@ def _is_unbounded(space: Any) -> bool:
     return is_infinite or any(_is_unbounded(part) for part in getattr(space, "spaces", ()))
 
 
-def _play(env: Any, actions: list[Any]) -> list[Nested]:
+def _play(env: EnvLike, actions: list[Any]) -> list[Nested]:
     """Return the results of consecutive episodes, after checking each of them."""
     observation = env.reset()
     looks = _Looks(env)
@@ -94,7 +95,7 @@ def _play(env: Any, actions: list[Any]) -> list[Nested]:
 class _Looks:
     """Signatures of the first observation and info, required of all later ones."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: EnvLike) -> None:
         self._space = env.observation_space
         self._observation: list[Any] | None = None
         self._info: list[Any] | None = None
@@ -153,7 +154,7 @@ def _check_state(make_env: Callable[[], Any], seed: int, n_steps: int) -> None:
     _compare(_continue(other, actions[half:]), expected, "load_state_dict must continue exactly")
 
 
-def _continue(env: Any, actions: list[Any], *start: Nested) -> list[Nested]:
+def _continue(env: EnvLike, actions: list[Any], *start: Nested) -> list[Nested]:
     results = [_copy(observation) for observation in start]
     for action in actions:
         step = env.step(action)

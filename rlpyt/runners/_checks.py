@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+from rlpyt.core.protocols import AsyncSamplerLike, RunnerLike, SamplerLike
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.processes.launch import TorchrunRanks, check_cpus
 
@@ -60,18 +61,18 @@ def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, .
 # --- Roles ----------------------------------------------------------------------------------------
 
 
-def check_sync_roles(runner: Any) -> None:
+def check_sync_roles(runner: RunnerLike) -> None:
     """Raise ``ValueError`` if the sampler of ``runner`` works in a process of its own."""
-    if hasattr(runner.sampler, "async_initialize"):
+    if _is_asynchronous(runner.sampler):
         raise ValueError(
             f"the sampler is {type(runner.sampler).__name__}, which works in a process of its own: "
             f"use AsyncRl, or give {type(runner).__name__} one such as SerialSampler or CpuSampler"
         )
 
 
-def check_async_roles(runner: Any) -> None:
+def check_async_roles(runner: RunnerLike) -> None:
     """Raise ``ValueError`` if sampler or algorithm of ``runner`` cannot work asynchronously."""
-    if not hasattr(runner.sampler, "async_initialize"):
+    if not _is_asynchronous(runner.sampler):
         raise ValueError(
             f"the sampler is {type(runner.sampler).__name__}, which works in the process of the "
             f"runner: give {type(runner).__name__} an asynchronous one, such as AsyncSerialSampler "
@@ -83,6 +84,10 @@ def check_async_roles(runner: Any) -> None:
             f"cannot train while {type(runner).__name__} samples: use MinibatchRl or SyncRl, or an "
             "algorithm such as DQN or SAC"
         )
+
+
+def _is_asynchronous(sampler: SamplerLike | AsyncSamplerLike) -> bool:
+    return hasattr(sampler, "async_initialize")
 
 
 # --- The form of an affinity ----------------------------------------------------------------------

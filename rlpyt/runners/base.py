@@ -64,7 +64,7 @@ class BaseRunner:
 
     def get_traj_info_kwargs(self) -> dict[str, Any]:
         """Return attributes for the trajectory info class."""
-        return {"discount": getattr(self.algo, "discount", 1)}
+        return {"discount": self.algo.discount}
 
     def _set_n_itr(self, n_intervals: int, batch_size: int) -> None:
         """Fix the length of the run, where an iteration takes ``batch_size`` steps."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, TrajInfo
 from rlpyt.samplers._batch_writer import BatchRows, plain, rows_of
 from rlpyt.samplers.buffer import null_inputs
@@ -60,7 +61,7 @@ class StepLoop:
         self._env_ranks = list(range(len(envs)) if env_ranks is None else env_ranks)
         self._observation = rows_of(self.inputs.observation)
         # The statistics that every trajectory has do not look into agent_info.
-        self._reads_info = getattr(TrajInfoCls, "step", None) is not TrajInfo.step
+        self._reads_info = type(traj_infos[0]).step is not TrajInfo.step
 
     def run(
         self,
@@ -205,7 +206,7 @@ class LocalActions:
         done: [B], whether the last step ended an episode of the learner.
     """
 
-    def __init__(self, agent: Any, inputs: AgentInputs, null_action: Nested) -> None:
+    def __init__(self, agent: AgentLike, inputs: AgentInputs, null_action: Nested) -> None:
         self.agent = agent
         self.inputs = inputs
         self.done: BoolArray = np.zeros(len(inputs.prev_reward), dtype=bool)

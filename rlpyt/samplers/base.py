@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
 from rlpyt.samplers.async_.collectors import DoubleBufferCollectorMixin
 from rlpyt.samplers.collectors import LoopCollector
@@ -65,7 +66,7 @@ class BaseSampler:
     # Collectors of the library that work in this sampler, for training and evaluation.
     _fitting_collectors: tuple[Any, Any]
 
-    agent: Any = None
+    agent: AgentLike | None = None
 
     # Subclasses may call this constructor with the positional arguments only, or not at all.
     record_next_observation = False
@@ -139,7 +140,7 @@ class BaseSampler:
             kind, needed = getattr(given, "kind", None), fitting.kind
             # A collect_batch of the user may choose by itself which batch it writes.
             loops = (LoopCollector.collect_batch, DoubleBufferCollectorMixin.collect_batch)
-            if kind == needed and getattr(given, "collect_batch", None) in loops:
+            if name == "CollectorCls" and kind == needed and given.collect_batch in loops:
                 kind, needed = (f"{kind}, {_batches(Cls)}" for Cls in (given, fitting))
             if kind is not None and kind != needed:
                 raise ValueError(
@@ -262,7 +263,7 @@ def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] |
         setattr(TrajInfoCls, "_" + name, value)
 
 
-def check_recurrence(sampler: Any, agent: Any) -> None:
+def check_recurrence(sampler: BaseSampler, agent: AgentLike) -> None:
     """Raise ``TypeError`` if a recurrent agent keeps another number of states than it needs."""
     if not agent.recurrent or agent.alternating == sampler.alternating:
         return

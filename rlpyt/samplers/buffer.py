@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.core.records import (
     AgentInputs,
     AgentSamples,
@@ -17,7 +18,7 @@ from rlpyt.core.records import (
     Samples,
 )
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
-from rlpyt.utils.collections import record_class
+from rlpyt.utils.collections import fields_of, record_class
 from rlpyt.utils.processes.primitives import Semaphore
 from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.types import Nested
@@ -26,8 +27,8 @@ EXAMPLE_TIMEOUT_S = 300.0
 
 
 def build_samples_buffer(
-    agent: Any,
-    env: Any,
+    agent: AgentLike,
+    env: EnvLike,
     batch_spec: BatchSpec,
     bootstrap_value: bool = False,
     agent_shared: bool = True,
@@ -80,7 +81,7 @@ def build_samples_buffer(
     all_reward = allocate("reward", T + 1, env_shared)
     agent_parts = [all_action[1:], all_action[:-1], allocate("agent_info", T, agent_shared)]
     if bootstrap_value:
-        if "value" not in getattr(examples["agent_info"], "_fields", ()):
+        if "value" not in fields_of(examples["agent_info"]):
             raise ValueError(
                 f"the algorithm needs bootstrap values, but agent_info of {type(agent).__name__} "
                 "has no field 'value': use an agent with a value function"
@@ -104,7 +105,7 @@ def build_samples_buffer(
 
 
 def get_example_outputs(
-    agent: Any, env: Any, examples: dict[str, Any], subprocess: bool = False
+    agent: AgentLike, env: EnvLike, examples: dict[str, Any], subprocess: bool = False
 ) -> None:
     """Reset and step ``env`` once, step ``agent`` once, and store what they return.
 
@@ -131,7 +132,7 @@ def get_example_outputs(
     agent.reset()
     inputs = torchify_buffer(AgentInputs(_as_arrays(observation), _as_arrays(action), reward))
     action, agent_info = agent.step(*inputs)
-    if "prev_rnn_state" in getattr(agent_info, "_fields", ()):
+    if "prev_rnn_state" in fields_of(agent_info):
         # The agent's state always has a batch dimension, [B,N,H]; examples have none.
         agent_info = agent_info._replace(prev_rnn_state=agent_info.prev_rnn_state[0])
     examples.update(
@@ -162,10 +163,10 @@ def null_inputs(observation: Nested, B: int, action_space: Any) -> AgentInputs:
     return AgentInputs(buffer_from_example(observation, B), action, reward)
 
 
-def _check_action_fields(action: Nested, env: Any) -> None:
+def _check_action_fields(action: Nested, env: EnvLike) -> None:
     """Raise ``ValueError`` if agent and environment name the parts of an action differently."""
-    fields = getattr(action, "_fields", None)
-    expected = getattr(env.action_space.null_value(), "_fields", None)
+    fields = fields_of(action)
+    expected = fields_of(env.action_space.null_value())
     if fields != expected:
         raise ValueError(
             f"the agent's action has the fields {fields}, the action space of {type(env).__name__} "
@@ -179,7 +180,7 @@ def _as_arrays(value: Nested) -> Nested:
     return value if isinstance(value, tuple) else np.asarray(value)
 
 
-def _in_child(agent: Any, env: Any) -> dict[str, Any]:
+def _in_child(agent: AgentLike, env: EnvLike) -> dict[str, Any]:
     pool = Supervisor("fork")  # Environment and agent need not pickle.
     receiver, sender = pool.context.Pipe(duplex=False)
     deadline = time.monotonic() + EXAMPLE_TIMEOUT_S
@@ -206,7 +207,7 @@ def _in_child(agent: Any, env: Any) -> dict[str, Any]:
     return examples
 
 
-def _send_examples(sender: Any, agent: Any, env: Any, end: Semaphore) -> None:
+def _send_examples(sender: Any, agent: AgentLike, env: EnvLike, end: Semaphore) -> None:
     torch.set_num_threads(1)
     examples: dict[str, Any] = {}
     get_example_outputs(agent, env, examples)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._batch_writer import BatchRows
 from rlpyt.samplers._step_loop import (
@@ -23,6 +24,7 @@ from rlpyt.samplers._step_loop import (
     heartbeat_of,
 )
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
+from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.quick_args import save__init__args
@@ -56,7 +58,7 @@ class BaseCollector:
     samples_np: Nested
     batch_T: int
     TrajInfoCls: Any
-    agent: Any
+    agent: AgentLike | None
     sync: Any
     step_buffer_np: Nested
     global_B: int
@@ -69,7 +71,7 @@ class BaseCollector:
         samples_np: Nested,
         batch_T: int,
         TrajInfoCls: Any,
-        agent: Any = None,
+        agent: AgentLike | None = None,
         sync: Any = None,
         step_buffer_np: Nested = None,
         global_B: int = 1,
@@ -130,8 +132,7 @@ class DecorrelatingStartCollector(BaseCollector):
         Returns:
             The agent's inputs as numpy buffers [B,...], and a list of B trajectory infos.
         """
-        env_samples = getattr(self.samples_np, "env", None)
-        record = None if env_samples is None else env_samples.observation
+        record = self.samples_np.env.observation if "env" in fields_of(self.samples_np) else None
         inputs = first_inputs(self.envs, heartbeat_of(self.sync), self.env_ranks, record)
         traj_infos = [self.TrajInfoCls() for _ in self.envs]
         if max_decorrelation_steps:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._step_loop import (
     LocalActions,
@@ -39,7 +40,7 @@ class BaseEvalCollector:
     envs: Sequence[Any]
     TrajInfoCls: Any
     max_T: int | None
-    agent: Any
+    agent: AgentLike | None
     sync: Any
     step_buffer_np: Nested
     traj_infos_queue: Any
@@ -51,7 +52,7 @@ class BaseEvalCollector:
         TrajInfoCls: Any,
         traj_infos_queue: Any,
         max_T: int | None,
-        agent: Any = None,
+        agent: AgentLike | None = None,
         sync: Any = None,
         step_buffer_np: Nested = None,
     ) -> None:

@@ -152,6 +152,12 @@ def NamedArrayTupleSchema_like(example: Any) -> NamedArrayTupleSchema:
     return NamedArrayTupleSchema(*_name_and_fields(example))
 
 
+def fields_of(value: Any) -> tuple[str, ...]:
+    """Return the field names of a record; none for anything else."""
+    names: tuple[str, ...] = getattr(value, "_fields", ())
+    return names
+
+
 def _name_and_fields(example: Any) -> tuple[str, tuple[str, ...]]:
     if isinstance(example, (NamedTuple, NamedTupleSchema)):
         return example._typename, example._fields

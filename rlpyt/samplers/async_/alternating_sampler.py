@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.samplers.async_.action_server import (
     AsyncAlternatingActionServer,
     AsyncNoOverlapAlternatingActionServer,
@@ -31,7 +32,7 @@ class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
         super().__init__(*args, **kwargs)
         require_even(self)
 
-    def async_initialize(self, agent: Any, *args: Any, **kwargs: Any) -> Any:
+    def async_initialize(self, agent: AgentLike, *args: Any, **kwargs: Any) -> Any:
         """Initialize the agent in shared memory, and make both batches; in the runner's process.
 
         Raises:

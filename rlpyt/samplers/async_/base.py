@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._division import worker_specs
@@ -34,7 +35,7 @@ class AsyncSamplerMixin(BaseSampler):
     start_method: str | None = None
     example_subprocess: bool | None = None
 
-    agent: Any
+    agent: AgentLike
     seed: int
     samples_np: Nested
     double_buffer: tuple[Nested, Nested]
@@ -43,7 +44,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     def async_initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         bootstrap_value: bool = False,
         traj_info_kwargs: dict[str, Any] | None = None,
         seed: int | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._channels import (
@@ -70,7 +71,7 @@ class ParallelSamplerBase(BaseSampler):
     n_worker: int
     workers: list[Any]
     supervisor: Supervisor | None = None
-    agent: Any
+    agent: AgentLike
     seed: int
     rank: int
     ctrl: Any = None
@@ -109,7 +110,7 @@ class ParallelSamplerBase(BaseSampler):
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         affinity: Any,
         seed: int | None,
         bootstrap_value: bool = False,
@@ -213,13 +214,13 @@ class ParallelSamplerBase(BaseSampler):
         return n_envs_of_workers(B, n_worker, self._n_groups)
 
     def _agent_init(
-        self, agent: Any, env: Any, global_B: int = 1, env_ranks: list[int] | None = None
+        self, agent: AgentLike, env: EnvLike, global_B: int = 1, env_ranks: list[int] | None = None
     ) -> None:
         """Initialize the agent, whose model the workers share."""
         agent.initialize(env.spaces, share_memory=True, global_B=global_B, env_ranks=env_ranks)
         self.agent = agent
 
-    def _build_buffers(self, env: Any, bootstrap_value: bool) -> dict[str, Any]:
+    def _build_buffers(self, env: EnvLike, bootstrap_value: bool) -> dict[str, Any]:
         """Make the shared batch; return the examples."""
         forks = self._supervisor.context.get_start_method() == "fork"
         self.samples_pyt, self.samples_np, examples = build_samples_buffer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.samplers._step_loop import LocalActions, StepLoop
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.utils.logging import logger
@@ -31,7 +32,7 @@ class SerialEvalCollector(LoopEvalCollector):
     def __init__(
         self,
         envs: Sequence[Any],
-        agent: Any,
+        agent: AgentLike,
         TrajInfoCls: Any,
         max_T: int | None,
         max_trajectories: int | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers.base import (
     EVAL_SEED_OFFSET as EVAL_SEED_OFFSET,
@@ -27,6 +28,7 @@ class SerialSampler(BaseSampler):
     Args as of :class:`~rlpyt.samplers.base.BaseSampler`.
     """
 
+    agent: AgentLike
     agent_inputs: AgentInputs
     traj_infos: list[Any]
     collector: Any = None
@@ -57,7 +59,7 @@ class SerialSampler(BaseSampler):
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         affinity: Any = None,
         seed: int | None = None,
         bootstrap_value: bool = False,

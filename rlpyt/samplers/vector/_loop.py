@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.core.protocols import VectorEnvLike
 from rlpyt.core.records import AgentInputs, TrajInfo
 from rlpyt.samplers._batch_writer import BatchRows, rows_of
 from rlpyt.samplers._step_loop import LocalActions
@@ -34,7 +35,7 @@ class VectorLoop:
 
     def __init__(
         self,
-        env: Any,
+        env: VectorEnvLike,
         trajectories: Trajectories,
         actions: LocalActions,
         quota: Sequence[int] | None = None,
@@ -117,7 +118,7 @@ class VectorLoop:
         return step
 
 
-def _check_reward(reward: NDArray, env: Any) -> None:
+def _check_reward(reward: NDArray, env: VectorEnvLike) -> None:
     if np.isnan(reward).any():
         b = int(np.flatnonzero(np.isnan(reward))[0])
         raise ValueError(
@@ -126,7 +127,7 @@ def _check_reward(reward: NDArray, env: Any) -> None:
         )
 
 
-def first_vector_inputs(env: Any) -> AgentInputs:
+def first_vector_inputs(env: VectorEnvLike) -> AgentInputs:
     """Reset a vector environment, and return the agent's first inputs as numpy buffers [B,...]."""
     observation = env.reset()
     inputs = null_inputs(observation[0], env.num_envs, env.action_space)
@@ -151,7 +152,7 @@ class Trajectories:
     def __init__(self, TrajInfoCls: Any, B: int) -> None:
         self.TrajInfoCls = TrajInfoCls
         self._infos = [TrajInfoCls() for _ in range(B)]
-        self.reads_info = getattr(TrajInfoCls, "step", None) is not TrajInfo.step
+        self.reads_info = type(self._infos[0]).step is not TrajInfo.step
         if not self.reads_info:
             self._discount: float = self._infos[0]._discount
             self._length: NDArray = np.zeros(B, dtype=np.int64)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._batch_writer import BatchRows
 from rlpyt.samplers._step_loop import LocalActions
@@ -29,6 +30,9 @@ class VectorResetCollector(DecorrelatingStartCollector):
     kind = "steps a vector environment"
     mid_batch_reset = True
 
+    envs: Any  # A vector environment.
+    agent: AgentLike
+
     _loop: VectorLoop | None = None
     _batch: BatchRows | None = None
 
@@ -38,7 +42,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         All are stepped together, so each is reset again, with the same seed, when no more steps are
         to come than it shall take.
         """
-        env: Any = self.envs
+        env: VectorEnvLike = self.envs
         B = env.num_envs
         inputs = first_vector_inputs(env)
         trajectories = Trajectories(self.TrajInfoCls, B)
@@ -59,7 +63,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         self, inputs: AgentInputs, trajectories: Trajectories, runs: BoolArray
     ) -> None:
         """One step: random where the start ``runs`` [B] already, with null actions elsewhere."""
-        env: Any = self.envs
+        env: VectorEnvLike = self.envs
         null_action = env.action_space.null_value()
         action = env.sample_actions(runs)
         step = env.step(action)
@@ -79,7 +83,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         """Fill the batch; return the same two, and the completed trajectory infos."""
         self.agent.sample_mode(itr)
         if self._loop is None:
-            env: Any = self.envs
+            env: VectorEnvLike = self.envs
             actions = LocalActions(self.agent, agent_inputs, env.action_space.null_value())
             self._loop = VectorLoop(env, traj_infos, actions)
             self._batch = BatchRows(self.samples_np)
@@ -102,7 +106,7 @@ class VectorEvalCollector:
     kind = "evaluates in a vector environment"
 
     envs: Any
-    agent: Any
+    agent: AgentLike
     TrajInfoCls: Any
     max_T: int | None
     max_trajectories: int | None
@@ -111,7 +115,7 @@ class VectorEvalCollector:
     def __init__(
         self,
         envs: Any,
-        agent: Any,
+        agent: AgentLike,
         TrajInfoCls: Any,
         max_T: int | None,
         max_trajectories: int | None = None,

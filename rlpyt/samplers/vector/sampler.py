@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlpyt.core.records import AgentInputs
+from rlpyt.core.protocols import AgentLike, VectorEnvLike
+from rlpyt.core.records import AgentInputs, EnvStep
+from rlpyt.envs.base import Env
 from rlpyt.samplers.base import (
     EVAL_SEED_OFFSET,
     BaseSampler,
@@ -17,6 +19,7 @@ from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
 from rlpyt.samplers.vector._loop import Trajectories
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.utils.logging import logger
+from rlpyt.utils.types import Nested
 
 
 class VectorSampler(BaseSampler):
@@ -34,6 +37,7 @@ class VectorSampler(BaseSampler):
         TypeError: if ``env_kwargs`` or ``eval_env_kwargs`` is no mapping.
     """
 
+    agent: AgentLike
     env: Any = None
     eval_env: Any = None
     agent_inputs: AgentInputs
@@ -63,7 +67,7 @@ class VectorSampler(BaseSampler):
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         affinity: Any = None,
         seed: int | None = None,
         bootstrap_value: bool = False,
@@ -210,19 +214,19 @@ class VectorSampler(BaseSampler):
         )
 
 
-class _FirstOf:
+class _FirstOf(Env):
     """The first part of a vector environment, for one example step."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: VectorEnvLike) -> None:
         self._env = env
-        self.action_space = env.action_space
+        self._action_space, self._observation_space = env.action_space, env.observation_space
 
     def reset(self) -> Any:
         return self._env.reset()[0]
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any]:
-        actions = self._env.sample_actions()
+    def step(self, action: Nested) -> EnvStep:
+        actions: Any = self._env.sample_actions()
         actions[0] = action
         step = self._env.step(actions)
         env_info = step.env_info[0] if step.env_info else step.env_info
-        return step.observation[0], step.reward[0], bool(step.done[0]), env_info
+        return EnvStep(step.observation[0], step.reward[0], bool(step.done[0]), env_info)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._batch_writer import plain, rows_of
 from rlpyt.samplers.parallel._channels import TrajInfoQueue
@@ -38,7 +39,7 @@ class Group:
 
     def __init__(
         self,
-        agent: Any,
+        agent: AgentLike,
         obs_ready: Sequence[Any],
         act_ready: Sequence[Any],
         columns: slice,
@@ -165,7 +166,7 @@ class Served(Protocol):
         null_action: previous action at the start of an episode.
     """
 
-    agent: Any
+    agent: AgentLike
     batch_spec: Any
     samples_np: Nested
     sync: Any

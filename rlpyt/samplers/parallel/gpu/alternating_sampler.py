@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers.base import check_recurrence
+from rlpyt.core.protocols import AgentLike
+from rlpyt.samplers.base import BaseSampler, check_recurrence
 from rlpyt.samplers.parallel.gpu.action_server import (
     AlternatingActionServer,
     NoOverlapAlternatingActionServer,
@@ -31,7 +32,7 @@ class AlternatingSamplerBase(GpuSamplerBase):
         super().__init__(*args, **kwargs)
         require_even(self)
 
-    def initialize(self, agent: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def initialize(self, agent: AgentLike, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Initialize the agent, make shared buffers, and start the workers.
 
         Raises:
@@ -57,7 +58,7 @@ class NoOverlapAlternatingSampler(NoOverlapAlternatingActionServer, AlternatingS
     """A half steps only after the other half has finished."""
 
 
-def require_even(sampler: Any) -> None:
+def require_even(sampler: BaseSampler) -> None:
     """Raise ``ValueError`` unless the environments of ``sampler`` divide into halves."""
     for name, number in (("batch_B", sampler.batch_spec.B), ("eval_n_envs", sampler.eval_n_envs)):
         if number % 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers.parallel._division import worker_specs
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
@@ -120,7 +121,7 @@ class GpuSamplerBase(ParallelSamplerBase):
     # --- Hooks of the start -----------------------------------------------------------------------
 
     def _agent_init(
-        self, agent: Any, env: Any, global_B: int = 1, env_ranks: list[int] | None = None
+        self, agent: AgentLike, env: EnvLike, global_B: int = 1, env_ranks: list[int] | None = None
     ) -> None:
         """Initialize the agent, which stays in this process."""
         agent.initialize(env.spaces, share_memory=False, global_B=global_B, env_ranks=env_ranks)
@@ -128,7 +129,7 @@ class GpuSamplerBase(ParallelSamplerBase):
         self.null_action = env.action_space.null_value()
 
     def _build_buffers(
-        self, env: Any, bootstrap_value: bool, *args: Any, **kwargs: Any
+        self, env: EnvLike, bootstrap_value: bool, *args: Any, **kwargs: Any
     ) -> dict[str, Any]:
         """Make the shared batch and step buffers; hand further arguments to the next base class."""
         examples = super()._build_buffers(env, bootstrap_value, *args, **kwargs)
