@@ -55,6 +55,7 @@ class BaseAgent:
 
     recurrent = False
     alternating = False
+    q_kind: str | None = None
 
     model_kwargs: dict[str, Any]
     initial_model_state_dict: Mapping[str, Any] | None
@@ -259,7 +260,10 @@ class BaseAgent:
     def toggle_alt(self) -> None:
         """Turn to the other half of the environments, in alternating sampling."""
 
-    # --- Modes -------------------------------------------------------------------------------
+    # --- Statistics and modes ----------------------------------------------------------------
+
+    def update_obs_rms(self, observation: Nested) -> None:
+        """Add observations [T,B,...] to the running statistics of the model, if it keeps any."""
 
     def train_mode(self, itr: int) -> None:
         """Prepare to train in iteration ``itr``."""

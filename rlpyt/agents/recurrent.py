@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rlpyt.utils.collections import record_class
+from rlpyt.utils.collections import fields_of, record_class
 from rlpyt.utils.types import Nested
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _to_plain(states: Any) -> Any:
     """Replace records by dicts, so that a snapshot holds only arrays and plain values."""
     if states is None or isinstance(states, torch.Tensor):
         return states
-    if hasattr(states, "_fields"):
+    if fields_of(states):
         parts = dict(zip(states._fields, map(_to_plain, states), strict=True))
         return {"record": type(states).__name__, "fields": parts}
     return [_to_plain(part) for part in states]

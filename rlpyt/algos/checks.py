@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
+
+if TYPE_CHECKING:
+    from rlpyt.algos.base import RlAlgorithm
+    from rlpyt.algos.replay import ReplayAlgorithm
 
 # A subclass that overrides one of these may need other outputs of the agent than the loss of ours.
 METHODS_OF_THE_LOSS = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
@@ -33,20 +38,20 @@ def at_least_one(name: str, value: float) -> int:
     return int(value)
 
 
-def check_at_least_one(algo: Any, *names: str) -> None:
+def check_at_least_one(algo: RlAlgorithm, *names: str) -> None:
     """Raise ``ValueError`` if one of these settings of ``algo`` is less than 1."""
     for name in names:
         at_least_one(name, getattr(algo, name))
 
 
-def check_positive(algo: Any, name: str, remedy: str = "make it positive") -> None:
+def check_positive(algo: RlAlgorithm, name: str, remedy: str = "make it positive") -> None:
     """Raise ``ValueError`` if the setting of ``algo`` is not positive; it may be None."""
     value = getattr(algo, name)
     if value is not None and not value > 0:
         raise ValueError(f"{name} is {value}: {remedy}")
 
 
-def check_fraction(algo: Any, *names: str) -> None:
+def check_fraction(algo: RlAlgorithm, *names: str) -> None:
     """Raise ``ValueError`` if one of these settings of ``algo`` is outside [0, 1]."""
     for name in names:
         value = getattr(algo, name)
@@ -54,7 +59,7 @@ def check_fraction(algo: Any, *names: str) -> None:
             raise ValueError(f"{name} is {value}: choose a number in [0, 1]")
 
 
-def check_range_of_returns(algo: Any) -> None:
+def check_range_of_returns(algo: RlAlgorithm) -> None:
     """Raise ``ValueError`` unless ``V_min`` is less than ``V_max``."""
     if not algo.V_min < algo.V_max:
         raise ValueError(f"V_min is {algo.V_min} and V_max is {algo.V_max}: make V_max the greater")
@@ -63,7 +68,7 @@ def check_range_of_returns(algo: Any) -> None:
 # --- Agent and sampler ----------------------------------------------------------------------------
 
 
-def check_agent(algo: Any, AlgoCls: Any, recurrent: bool = False) -> None:
+def check_agent(algo: RlAlgorithm, AlgoCls: Any, recurrent: bool = False) -> None:
     """Raise ``ValueError`` for an agent known not to fit the loss of ``AlgoCls``.
 
     Args:
@@ -84,7 +89,7 @@ def check_agent(algo: Any, AlgoCls: Any, recurrent: bool = False) -> None:
             f"the agent {agent} is recurrent, but {name} trains on single steps: use R2D1, or an "
             "agent such as DqnAgent"
         )
-    kind = getattr(algo.agent, "q_kind", algo.q_kind)
+    kind = algo.agent.q_kind or algo.q_kind
     if kind != algo.q_kind and kind in Q_KINDS:
         (given, AlgoOfKind, _), (expected, _, AgentOfKind) = Q_KINDS[kind], Q_KINDS[algo.q_kind]
         raise ValueError(
@@ -93,7 +98,7 @@ def check_agent(algo: Any, AlgoCls: Any, recurrent: bool = False) -> None:
         )
 
 
-def check_resets_at_once(algo: Any) -> None:
+def check_resets_at_once(algo: RlAlgorithm) -> None:
     """Raise ``ValueError`` if batches hold steps after the end of an episode."""
     if not algo.mid_batch_reset:
         raise ValueError(
@@ -106,7 +111,7 @@ def check_resets_at_once(algo: Any) -> None:
 # --- The store ------------------------------------------------------------------------------------
 
 
-def check_replay_size(algo: Any, n_samplers: int) -> None:
+def check_replay_size(algo: ReplayAlgorithm, n_samplers: int) -> None:
     """Raise ``ValueError`` if a batch of the sampler, or one to train on, exceeds the storage.
 
     Args:
@@ -133,7 +138,7 @@ def check_replay_size(algo: Any, n_samplers: int) -> None:
 # --- Sequences ------------------------------------------------------------------------------------
 
 
-def check_sequences(algo: Any) -> None:
+def check_sequences(algo: ReplayAlgorithm) -> None:
     """Raise ``ValueError`` if sequences have an impossible length or exceed the storage.
 
     Warns of steps that no sequence trains on.
@@ -159,7 +164,7 @@ def check_sequences(algo: Any) -> None:
         )
 
 
-def check_first_sequences(algo: Any) -> None:
+def check_first_sequences(algo: ReplayAlgorithm) -> None:
     """Raise ``ValueError`` if training would start before there is a sequence to train on."""
     interval = max(1, algo.store_rnn_state_interval)
     first = math.ceil(getattr(algo.replay_buffer, "off_forward", 1) / interval) * interval
@@ -176,9 +181,9 @@ def check_first_sequences(algo: Any) -> None:
         )
 
 
-def check_agent_info(algo: Any, agent_info: Nested, needed: set[str]) -> None:
+def check_agent_info(algo: RlAlgorithm, agent_info: Nested, needed: set[str]) -> None:
     """Raise ``ValueError`` if ``agent_info`` lacks fields that are stored or give priorities."""
-    missing = sorted(needed - set(getattr(agent_info, "_fields", ())))
+    missing = sorted(needed - set(fields_of(agent_info)))
     if missing:
         raise ValueError(
             f"agent_info of {type(algo.agent).__name__} has no {missing}: let its step() return "

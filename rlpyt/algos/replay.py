@@ -18,6 +18,7 @@ from rlpyt.algos.checks import (
 )
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
+from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
@@ -289,7 +290,7 @@ class ReplayAlgorithm(RlAlgorithm):
         if timeout is None:
             raise ValueError(
                 "bootstrap_timelimit is True, but the environment gives no env_info.timeout, only "
-                f"{getattr(env_info, '_fields', env_info)}: make the environment with "
+                f"{fields_of(env_info)}: make the environment with "
                 "rlpyt.envs.gym, let it set timeout where a time limit ends an episode, or leave "
                 "bootstrap_timelimit False"
             )

@@ -7,7 +7,7 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -26,6 +26,20 @@ from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import Nested
 
 
+class GymLike(Protocol):
+    """An environment of gymnasium or gym: the methods that both have, in their own forms."""
+
+    @property
+    def action_space(self) -> Any: ...
+
+    @property
+    def observation_space(self) -> Any: ...
+
+    def reset(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def step(self, action: Any) -> Any: ...
+
+
 class Wrapper:
     """Wrapper around ``env``, which answers for every attribute that the wrapper lacks.
 
@@ -33,8 +47,8 @@ class Wrapper:
         env: environment of gymnasium or gym, or another wrapper.
     """
 
-    def __init__(self, env: Any) -> None:
-        self.env = env
+    def __init__(self, env: GymLike) -> None:
+        self.env: Any = env
 
     def __getattr__(self, name: str) -> Any:
         if name == "env" or name.startswith("__"):  # Not there yet, while unpickling.
@@ -73,7 +87,7 @@ class GymEnvWrapper(Wrapper):
 
     def __init__(
         self,
-        env: Any,
+        env: GymLike,
         act_null_value: Any = 0,
         obs_null_value: Any = 0,
         force_float32: bool = True,
@@ -220,7 +234,7 @@ class EnvInfoWrapper(Wrapper):
         info_example: entries that are not in every info, in their final shapes and types.
     """
 
-    def __init__(self, env: Any, info_example: Mapping[Any, Any]) -> None:
+    def __init__(self, env: GymLike, info_example: Mapping[Any, Any]) -> None:
         super().__init__(env)
         self.info_example = info_example
 
@@ -270,11 +284,12 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
         ) from error
 
 
-def _layers(env: Any) -> Iterator[Any]:
+def _layers(env: GymLike) -> Iterator[Any]:
     """Yield ``env`` and all environments inside it."""
-    while env is not None:
-        yield env
-        env = attributes(env).get("env")
+    layer: Any = env
+    while layer is not None:
+        yield layer
+        layer = attributes(layer).get("env")
 
 
 def _known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
@@ -286,9 +301,10 @@ def _known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
     return known
 
 
-def _takes_seed(env: Any) -> bool:
+def _takes_seed(env: GymLike) -> bool:
     """Return whether ``reset`` takes a seed; in gym 0.21 ``seed`` is a method."""
-    innermost = getattr(env, "unwrapped", env)  # The class need not be one of gym's.
+    # The class need not be one of gym's.
+    innermost: Any = getattr(env, "unwrapped", env)
     parameters = inspect.signature(innermost.reset).parameters.values()
     return any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
 

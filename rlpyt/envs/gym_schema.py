@@ -21,7 +21,7 @@ class GymEnvWrapper(gym.GymEnvWrapper):
 
     def __init__(
         self,
-        env: Any,
+        env: gym.GymLike,
         act_null_value: Any = 0,
         obs_null_value: Any = 0,
         force_float32: bool = True,

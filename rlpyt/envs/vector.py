@@ -73,7 +73,7 @@ class VectorEnvWrapper(Wrapper):
 
     def __init__(
         self,
-        env: Any,
+        env: gym.vector.VectorEnv[Any, Any, Any],
         act_null_value: Any = 0,
         obs_null_value: Any = 0,
         force_float32: bool = True,
@@ -316,7 +316,7 @@ def make(
     return VectorEnvWrapper(env, info_example=info_example)
 
 
-def _mode_of(env: Any, given: Any) -> str:
+def _mode_of(env: gym.vector.VectorEnv[Any, Any, Any], given: Any) -> str:
     mode = env.metadata.get("autoreset_mode") if given is None else given
     name = getattr(mode, "name", str(mode)).lower().replace("-", "_")
     known = {name.replace("_", ""): name for name in (SAME_STEP, NEXT_STEP, DISABLED)}

@@ -39,7 +39,8 @@ def unroll(
     inputs: tuple[Nested, ...],
     init_rnn_state: Nested,
     reset: torch.Tensor | None,
-    takes_reset: bool,
+    instance: Any,
+    method: str = "forward",
 ) -> tuple[torch.Tensor, Nested]:
     """Run a recurrent network whose state is zero before some of the steps.
 
@@ -52,14 +53,15 @@ def unroll(
         inputs: arrays [T,B,...].
         init_rnn_state: state [N,B,H] before the first step, or None for zeros.
         reset: mask [T,B] of steps before which the state is zeroed, or None.
-        takes_reset: whether the network takes ``reset``.
+        instance: object that ``network`` calls.
+        method: name of its method that may take ``reset``.
 
     Returns:
         Outputs [T,B,...], and the state [N,B,H] after the last step.
     """
     if reset is None or not reset.any():
         return network(*inputs, init_rnn_state)
-    if takes_reset:
+    if takes(instance, method, "reset"):
         return network(*inputs, init_rnn_state, reset=reset)
     T = len(reset)
     starts = sorted({0, *reset.any(1).nonzero().squeeze(1).tolist()})

@@ -48,7 +48,7 @@ def test_state_is_zero_where_an_episode_begins(
     reset: Any, first: list[float], second: list[float], calls: list[int]
 ) -> None:
     network = Sum()
-    outputs, state = unroll(network, (X,), None, reset, takes_reset=False)
+    outputs, state = unroll(network, (X,), None, reset, network)
     assert outputs[..., 0].T.tolist() == [first, second]
     assert state.a.flatten().tolist() == [first[-1], second[-1]]
     assert network.calls == calls
@@ -56,20 +56,22 @@ def test_state_is_zero_where_an_episode_begins(
 
 def test_state_before_the_first_step() -> None:
     state = Pair(torch.tensor([[[100.0], [1000.0]]]), torch.zeros(1, 2, 1))
-    outputs, _ = unroll(Sum(), (X,), state, reset_at((0, 1), (3, 0)), takes_reset=False)
+    outputs, _ = unroll(Sum(), (X,), state, reset_at((0, 1), (3, 0)), Sum())
     assert outputs[..., 0].T.tolist() == [[101, 103, 106, 4], [10, 30, 60, 100]]
     assert state.a.flatten().tolist() == [100, 1000], "what was given is not changed"
 
 
-def test_network_which_takes_the_argument_is_called_once() -> None:
+def test_network_that_takes_the_argument_is_called_once() -> None:
     given = []
 
-    def network(x: Any, state: Any, reset: Any = None) -> Any:
-        given.append(reset)
-        return x, state
+    class Network:
+        def forward(self, x: Any, state: Any, reset: Any = None) -> Any:
+            given.append(reset)
+            return x, state
 
-    unroll(network, (X,), None, reset_at(), takes_reset=True)
-    unroll(network, (X,), None, reset_at((1, 1)), takes_reset=True)
+    network = Network()
+    unroll(network.forward, (X,), None, reset_at(), network)
+    unroll(network.forward, (X,), None, reset_at((1, 1)), network)
     assert given[0] is None
     assert torch.equal(given[1], reset_at((1, 1)))
 
@@ -78,7 +80,7 @@ def test_inputs_may_be_records() -> None:
     def network(pair: Any, state: Any) -> Any:
         return pair.a + pair.b, torch.zeros(1, 2, 1)
 
-    outputs, _ = unroll(network, (Pair(X, X),), None, reset_at((1, 0)), takes_reset=False)
+    outputs, _ = unroll(network, (Pair(X, X),), None, reset_at((1, 0)), network)
     assert torch.equal(outputs, 2 * X)
 
 
@@ -112,7 +114,7 @@ def test_states_of_any_shape() -> None:
         return x, state
 
     ones = Pair(torch.ones(1, 2, 3, 2, 2), torch.ones(1, 2))
-    _, state = unroll(network, (X,), ones, reset_at((2, 1)), False)
+    _, state = unroll(network, (X,), ones, reset_at((2, 1)), network)
     assert state.a[0, 0].eq(1).all()
     assert state.a[0, 1].eq(0).all()
     assert state.b.tolist() == [[1, 0]]

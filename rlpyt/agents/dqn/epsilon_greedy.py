@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import multiprocessing as mp
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 
 Epsilon = Union[float, torch.Tensor]
+
+EPS_INIT, EPS_FINAL, EPS_EVAL = 1, 0.01, 0.001
 
 
 class EpsilonGreedyAgentMixin(BaseAgent):
@@ -54,12 +55,12 @@ class EpsilonGreedyAgentMixin(BaseAgent):
 
     def __init__(
         self,
-        eps_init: float = 1,
-        eps_final: float = 0.01,
+        eps_init: float = EPS_INIT,
+        eps_final: float = EPS_FINAL,
         eps_final_min: float | None = None,
         eps_itr_min: int = 50,
         eps_itr_max: int = 1000,
-        eps_eval: float = 0.001,
+        eps_eval: float = EPS_EVAL,
         *args: Any,
         **kwargs: Any,
     ) -> None:
@@ -92,12 +93,11 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         Values of ``eps_init``, ``eps_final`` and ``eps_eval`` that differ from their defaults stay,
         and so does ``eps_final`` if ``eps_final_min`` is given.
         """
-        defaults = inspect.signature(EpsilonGreedyAgentMixin.__init__).parameters
-        if self._eps_init_scalar == defaults["eps_init"].default:
+        if self._eps_init_scalar == EPS_INIT:
             self._eps_init_scalar = 0.0
-        if self.eps_final_min is None and self._eps_final_scalar == defaults["eps_final"].default:
+        if self.eps_final_min is None and self._eps_final_scalar == EPS_FINAL:
             self._eps_final_scalar = 0.0
-        if self.eps_eval == defaults["eps_eval"].default:
+        if self.eps_eval == EPS_EVAL:
             self.eps_eval = 0.0
         self.eps_init, self.eps_final = self._eps_init_scalar, self._eps_final_scalar
         logger.log(

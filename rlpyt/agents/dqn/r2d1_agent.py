@@ -17,7 +17,7 @@ from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
-from rlpyt.utils.unroll import takes, unroll
+from rlpyt.utils.unroll import unroll
 
 AgentInfo = namedarraytuple("AgentInfo", ["q", "prev_rnn_state"])
 
@@ -96,12 +96,8 @@ class R2d1AgentBase(DqnAgent):
     ) -> Any:
         observation, prev_action, prev_reward = inputs
         inputs = observation, self.distribution.to_onehot(prev_action), prev_reward
-        if reset is None or not reset.any():
-            q, rnn_state = self.run_model(model, *inputs, init_rnn_state)
-        else:
-            takes_reset = takes(without_ddp(model), "forward", "reset")
-            network = partial(self.run_model, model)
-            q, rnn_state = unroll(network, inputs, init_rnn_state, reset, takes_reset)
+        network = partial(self.run_model, model)
+        q, rnn_state = unroll(network, inputs, init_rnn_state, reset, without_ddp(model))
         return q.cpu(), rnn_state
 
     @torch.no_grad()

@@ -34,7 +34,7 @@ from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import NDArray, Nested
-from rlpyt.utils.unroll import masked_rows, takes, unroll
+from rlpyt.utils.unroll import masked_rows, unroll
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
 SamplesToBufferRnn = extended(SamplesToBuffer, ("prev_rnn_state",), "Rnn")
@@ -393,13 +393,9 @@ class R2D1(DQN):
         steps: slice,
     ) -> tuple[torch.Tensor, Nested]:
         """Run a network of the agent over some steps; one that takes no ``reset`` in pieces."""
-        network = getattr(self.agent, method)
         rows = tuple(part[steps] for part in inputs)
-        if reset is None:
-            return network(*rows, rnn_state)  # type: ignore[no-any-return]
-        if takes(self.agent, method, "reset"):
-            return network(*rows, rnn_state, reset=reset[steps])  # type: ignore[no-any-return]
-        return unroll(network, rows, rnn_state, reset[steps], takes_reset=False)
+        reset = None if reset is None else reset[steps]
+        return unroll(getattr(self.agent, method), rows, rnn_state, reset, self.agent, method)
 
     def scaled_target(
         self,

@@ -5,11 +5,10 @@ A batch of a sampler lies in CPU memory, where numpy looks at masks without wait
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, extended
 from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
 from rlpyt.utils.types import Nested
@@ -31,7 +30,7 @@ def episode_starts(samples: Nested) -> torch.Tensor:
     return starts
 
 
-def inputs_when_acting(agent: Any, samples: Nested) -> Nested:
+def inputs_when_acting(agent: AgentLike, samples: Nested) -> Nested:
     """Return ``AgentInputs`` [T,B,...] as the agent saw them, on its device.
 
     In a batch the previous action and reward are always those of the step before; where an episode
@@ -55,13 +54,14 @@ def _replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
     return batch._make(_replaced(part, mask, value) for part, value in zip(batch, entry))
 
 
-def with_resets(agent: Any, samples: Nested) -> Nested:
+def with_resets(agent: AgentLike, samples: Nested) -> Nested:
     """Return ``samples`` with ``env.reset`` [T,B], where the recurrent state is zeroed.
 
     Unchanged if the agent or its model does not take ``reset``: such agents are trained on the
     steps of each environment up to the first end of an episode.
     """
-    if not (takes(agent, "__call__", "reset") and takes(agent.acting_model, "forward", "reset")):
+    called = (agent, "__call__"), (agent.acting_model, "forward")
+    if not all(takes(instance, method, "reset") for instance, method in called):
         return samples
     EnvSamplesCls = extended(type(samples.env), ("reset",), "Reset")
     return samples._replace(env=EnvSamplesCls(*samples.env, episode_starts(samples)))
@@ -69,7 +69,7 @@ def with_resets(agent: Any, samples: Nested) -> Nested:
 
 def resets(samples: Nested) -> torch.Tensor | None:
     """Return the mask [T,B] that :func:`with_resets` added, or None."""
-    return getattr(samples.env, "reset", None)
+    return samples.env.reset if "reset" in samples.env._fields else None
 
 
 # --- Where time limits truncate episodes ----------------------------------------------------------
@@ -77,7 +77,7 @@ def resets(samples: Nested) -> torch.Tensor | None:
 
 @torch.no_grad()
 def values_at_truncation(
-    agent: Any, samples: Nested, timeout: torch.Tensor, all_processes: bool
+    agent: AgentLike, samples: Nested, timeout: torch.Tensor, all_processes: bool
 ) -> torch.Tensor:
     """Return the values of the true last observations, recorded as ``next_observation``.
 

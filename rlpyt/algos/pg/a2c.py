@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
-from rlpyt.algos.pg._episode_ends import inputs_when_acting
+from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import value_statistics
 from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.utils.quick_args import save__init__args
@@ -98,7 +98,7 @@ class A2C(PolicyGradientAlgo):
         agent_info = samples.agent.agent_info
         init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
         agent_inputs = inputs_when_acting(self.agent, samples)
-        reset = getattr(samples.env, "reset", None)
+        reset = resets(samples)
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
         logli = self.agent.distribution.log_likelihood(samples.agent.action, dist_info)
         pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)

@@ -18,6 +18,7 @@ from rlpyt.algos.pg._episode_ends import (
     with_resets,
 )
 from rlpyt.algos.pg._minibatches import RunningStd, normalize
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.returns.advantages import (
     discount_return,
@@ -26,7 +27,7 @@ from rlpyt.returns.advantages import (
     generalized_advantage_estimation_tl,
 )
 from rlpyt.returns.valid import valid_from_done
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
@@ -87,7 +88,7 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool = False,
@@ -138,7 +139,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         def is_ours(method: str) -> bool:
             return getattr(type(self), method, None) is getattr(OwnCls, method, None)
 
-        names = getattr(examples["agent_info"], "_fields", ())
+        names = fields_of(examples["agent_info"])
         lacking = [
             name
             for name, readers in READERS.items()
@@ -312,11 +313,10 @@ class PolicyGradientAlgo(RlAlgorithm):
     def _finish_iteration(self, itr: int, samples: Nested, opt_info: Any) -> Any:
         """Update the agent's statistics and the schedule; return ``opt_info`` as numbers."""
         opt_info = self.fetch_opt_info(opt_info)
-        if hasattr(self.agent, "update_obs_rms"):
-            observation = samples.env.observation
-            if not self.mid_batch_reset:  # Blank after the end of an episode.
-                observation = observation[indexes_of(valid_from_done(samples.env.done))]
-            self.agent.update_obs_rms(observation)
+        observation = samples.env.observation
+        if not self.mid_batch_reset:  # Blank after the end of an episode.
+            observation = observation[indexes_of(valid_from_done(samples.env.done))]
+        self.agent.update_obs_rms(observation)
         self.update_itr_hyperparams(itr)
         return opt_info
 

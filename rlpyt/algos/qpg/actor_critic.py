@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from rlpyt.algos._optim import load_optimizer_state, optimized_parameters
 from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
@@ -246,7 +247,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         return prior.log_prob(action).sum(-1).to("cpu")
 
 
-def range_of_actions(agent: Any) -> tuple[NDArray, NDArray]:
+def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:
     """Return middle and half range [A] of the actions; of [-1, 1] if the agent does not say."""
     bounds = getattr(agent, "action_bounds", None)
     if bounds is not None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs, EnvStep
-from rlpyt.envs.base import Env
 from rlpyt.samplers.base import (
     EVAL_SEED_OFFSET,
     BaseSampler,
@@ -214,12 +213,14 @@ class VectorSampler(BaseSampler):
         )
 
 
-class _FirstOf(Env):
+class _FirstOf:
     """The first part of a vector environment, for one example step."""
 
     def __init__(self, env: VectorEnvLike) -> None:
         self._env = env
-        self._action_space, self._observation_space = env.action_space, env.observation_space
+        self.spaces = env.spaces
+        self.observation_space, self.action_space = env.spaces
+        self.close = env.close
 
     def reset(self) -> Any:
         return self._env.reset()[0]
