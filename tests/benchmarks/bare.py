@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ import ale_py
 import gymnasium
 import numpy as np
 import torch
+
+from rlpyt.utils.logging import logger
 
 FRAME_SKIP, IMAGE, N_OBSERVED, N_ACTIONS = 4, (4, 104, 80), 17, 6
 
@@ -129,3 +132,22 @@ def _repeat(
         work()
         n += 1
     queue.put((time.perf_counter() - start) / n)
+
+
+def trained(runner: Any, results: list[dict[str, float]]) -> dict[str, Any]:
+    """Train, without a log, until the callback that measures stops the run; the medians.
+
+    Args:
+        runner: with a callback that appends to ``results``.
+        results: seconds of each part, of the floor and of one iteration, in each round.
+    """
+    logger.disable()
+    runner.train()
+    logger.enable()
+    medians = {name: statistics.median(r[name] for r in results) for name in results[0]}
+    ratios = [r["floor"] / r["iteration"] for r in results]
+    return {
+        "seconds": medians,
+        "floor_share": statistics.median(ratios),
+        "floor_share_min_max": [min(ratios), max(ratios)],
+    }

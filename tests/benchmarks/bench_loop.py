@@ -14,12 +14,11 @@ import argparse
 import copy
 import json
 import platform
-import statistics
 import time
 
 import numpy as np
 import torch
-from bare import IMAGE, BarePong, seconds_per_call
+from bare import IMAGE, BarePong, seconds_per_call, trained
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
@@ -29,7 +28,6 @@ from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.logging import logger
 
 BATCH_T, BATCH_B, BATCH_SIZE = 4, 1, 32
 
@@ -122,18 +120,11 @@ def run(rounds: int, itrs_per_round: int, threads: int, bfloat16: bool) -> dict[
         affinity={"master_torch_threads": threads},
         callbacks=[alternate],
     )
-    logger.disable()
-    runner.train()
-    logger.enable()
-    names = alternate.results[0]
-    medians = {n: statistics.median(r[n] for r in alternate.results) for n in names}
-    ratios = [r["floor"] / r["iteration"] for r in alternate.results]
+    result = trained(runner, alternate.results)
     return {
-        "seconds": medians,
-        "floor_share": statistics.median(ratios),
-        "floor_share_min_max": [min(ratios), max(ratios)],
-        "updates_per_second": 1 / medians["iteration"],
-        "steps_per_second": BATCH_T * BATCH_B / medians["iteration"],
+        **result,
+        "updates_per_second": 1 / result["seconds"]["iteration"],
+        "steps_per_second": BATCH_T * BATCH_B / result["seconds"]["iteration"],
         "threads": threads,
         "precision": "bfloat16" if bfloat16 else "float32",
         "machine": f"{platform.processor() or platform.machine()}, torch {torch.__version__}",

@@ -23,7 +23,6 @@ import copy
 import json
 import math
 import platform
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from typing import Any
 
 import bench_samplers
 import torch
-from bare import Actor, BareCheetah, BarePong, seconds_per_call
+from bare import Actor, BareCheetah, BarePong, seconds_per_call, trained
 
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
@@ -42,7 +41,6 @@ from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
-from rlpyt.utils.logging import logger
 
 PONG = {"EnvCls": AtariEnv, "env_kwargs": {"game": "pong"}, "TrajInfoCls": AtariTrajInfo}
 CHEETAH = {"EnvCls": gym.make, "env_kwargs": {"id": "HalfCheetah-v5"}}
@@ -203,18 +201,11 @@ def run(name: str, sampler: str, rounds: int, threads: int) -> dict[str, Any]:
         affinity=affinity,
         callbacks=[alternate],
     )
-    logger.disable()
-    runner.train()
-    logger.enable()
-    names = alternate.results[0]
-    medians = {n: statistics.median(r[n] for r in alternate.results) for n in names}
-    ratios = [r["floor"] / r["iteration"] for r in alternate.results]
+    result = trained(runner, alternate.results)
     return {
-        "seconds": medians,
-        "floor_share": statistics.median(ratios),
-        "floor_share_min_max": [min(ratios), max(ratios)],
-        "updates_per_second": workload.n_updates / medians["iteration"],
-        "steps_per_second": workload.T * workload.B / medians["iteration"],
+        **result,
+        "updates_per_second": workload.n_updates / result["seconds"]["iteration"],
+        "steps_per_second": workload.T * workload.B / result["seconds"]["iteration"],
     }
 
 

@@ -16,30 +16,22 @@ import copy
 import importlib
 import json
 import platform
-import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
+from bare import seconds_per_call, trained
 
 from rlpyt.envs import gym
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.logging import logger
 
 ENV_ID = "HalfCheetah-v5"
 MIN_STEPS_LEARN = 1e3
-
-
-def seconds_per_call(function: Callable[[], object], n: int) -> float:
-    start = time.perf_counter()
-    for _ in range(n):
-        function()
-    return (time.perf_counter() - start) / n
 
 
 class Floor:
@@ -237,17 +229,10 @@ def run(name: str, rounds: int, itrs_per_round: int, threads: int) -> dict[str, 
         affinity={"master_torch_threads": threads},
         callbacks=[alternate],
     )
-    logger.disable()
-    runner.train()
-    logger.enable()
-    names = alternate.results[0]
-    medians = {n: statistics.median(r[n] for r in alternate.results) for n in names}
-    ratios = [r["floor"] / r["iteration"] for r in alternate.results]
+    result = trained(runner, alternate.results)
     return {
-        "seconds": medians,
-        "floor_share": statistics.median(ratios),
-        "floor_share_min_max": [min(ratios), max(ratios)],
-        "updates_per_second": 1 / medians["iteration"],
+        **result,
+        "updates_per_second": 1 / result["seconds"]["iteration"],
         "threads": threads,
         "machine": f"{platform.processor() or platform.machine()}, torch {torch.__version__}",
     }

@@ -10,20 +10,9 @@ import psutil
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import (
-    MlpCatDqnAgent,
     MlpDqnAgent,
-    MlpR2d1Agent,
-    MlpR2d1AlternatingAgent,
 )
-from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
-from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.agents.qpg.td3_agent import Td3Agent
-from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRl
@@ -47,7 +36,6 @@ SAMPLERS = {
 }
 WORKERS = {"workers_cpus": [None, None], "set_affinity": False}
 SETTINGS = {"min_steps_learn": 64, "replay_size": 1000, "replay_ratio": 2}
-SEQUENCES = {"batch_T": 4, "batch_B": 4, "warmup_T": 0, "store_rnn_state_interval": 4}
 SMALL = {"model_kwargs": {"hidden_sizes": [8]}}
 ACTOR_CRITIC = {**SMALL, "q_model_kwargs": {"hidden_sizes": [8]}}
 LSTM = {"model_kwargs": {"hidden_sizes": [8], "lstm_size": 8}}
@@ -57,30 +45,6 @@ def make_aiming():
     return GymEnvWrapper(Aiming())
 
 
-# Name: algorithm, agent, environment.
-ALGOS = {
-    "dqn": (lambda: DQN(batch_size=16, **SETTINGS), lambda: MlpDqnAgent(**SMALL), TMaze),
-    "catdqn": (
-        lambda: CategoricalDQN(batch_size=16, prioritized_replay=True, **SETTINGS),
-        lambda: MlpCatDqnAgent(**SMALL),
-        TMaze,
-    ),
-    "r2d1": (lambda: R2D1(**SEQUENCES, **SETTINGS), lambda: MlpR2d1Agent(**LSTM), TMaze),
-    "r2d1_alternating": (
-        lambda: R2D1(**SEQUENCES, **SETTINGS),
-        lambda: MlpR2d1AlternatingAgent(**LSTM),
-        TMaze,
-    ),
-    "ddpg": (
-        lambda: DDPG(batch_size=16, **SETTINGS),
-        lambda: DdpgAgent(**ACTOR_CRITIC),
-        make_aiming,
-    ),
-    "td3": (lambda: TD3(batch_size=16, **SETTINGS), lambda: Td3Agent(**ACTOR_CRITIC), make_aiming),
-    "sac": (lambda: SAC(batch_size=16, **SETTINGS), lambda: SacAgent(**ACTOR_CRITIC), make_aiming),
-}
-
-
 def make_sampler(kind="serial", EnvCls=TMaze, batch_T=4, batch_B=4, **kwargs):
     kwargs = {"max_decorrelation_steps": 0, "env_kwargs": {}, **kwargs}
     return SAMPLERS[kind](EnvCls=EnvCls, batch_T=batch_T, batch_B=batch_B, **kwargs)
@@ -88,7 +52,7 @@ def make_sampler(kind="serial", EnvCls=TMaze, batch_T=4, batch_B=4, **kwargs):
 
 def make_runner(
     kind="serial",
-    algo="dqn",
+    algo=None,
     RunnerCls=AsyncRl,
     n_optimizers=1,
     sampler_affinity=None,
@@ -96,17 +60,19 @@ def make_runner(
     **kwargs,
 ):
     """Batches of 4 x 4 = 16 steps: 20 of them, of which the first 4 are not trained on."""
-    if isinstance(algo, str):
-        make_algo, make_agent, EnvCls = ALGOS[algo]
-        algo, agent = make_algo(), make_agent()
-    else:
-        agent, EnvCls = MlpDqnAgent(**SMALL), TMaze
+    algo = algo or DQN(batch_size=16, **SETTINGS)
     affinity = {
         "optimizer": [{"torch_threads": 1} for _ in range(n_optimizers)],
         "sampler": WORKERS if sampler_affinity is None else sampler_affinity,
     }
-    kwargs = {"agent": agent, "n_steps": 320, "log_interval_steps": 80, "seed": 3, **kwargs}
-    sampler = make_sampler(kind, **{"EnvCls": EnvCls, **(sampler_kwargs or {})})
+    kwargs = {
+        "agent": MlpDqnAgent(**SMALL),
+        "n_steps": 320,
+        "log_interval_steps": 80,
+        "seed": 3,
+        **kwargs,
+    }
+    sampler = make_sampler(kind, **(sampler_kwargs or {}))
     return RunnerCls(algo=algo, sampler=sampler, affinity=affinity, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Asynchronous runs: all algorithms and samplers, the throttle, the log, several optimizers."""
+"""Asynchronous runs: evaluation, data, the throttle, the log, several optimizers."""
 
 import itertools
 import math
@@ -40,20 +40,15 @@ def _discount_of_one_afterwards():
     torch.set_num_threads(threads)
 
 
-# --- Everything trains ----------------------------------------------------------------------------
+# --- Whole runs; every algorithm with every sampler is run in tests/contracts ---------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["dqn", "catdqn", "r2d1", "ddpg", "td3", "sac"])
-def test_every_algorithm_trains_with_every_sampler(name, kind, tmp_path):
-    if name == "r2d1" and kind in ("alternating", "no_overlap"):
-        name = "r2d1_alternating"
-    runner = make_runner(kind, name)
+def test_updates_and_snapshot(tmp_path):
+    runner = make_runner()
     rows = train(runner, tmp_path)
     assert values(rows, "CumSteps")[-1] == 320
     # 320 steps, of which the first 64 are not trained on, each 2 times.
-    assert runner.algo.update_counter * runner.algo.batch_size == pytest.approx(512, abs=32)
-    assert all(torch.isfinite(p).all() for p in runner.agent.parameters())
+    assert runner.algo.update_counter * runner.algo.batch_size == 512
     state = torch.load(tmp_path / "run_0" / "params.pkl")
     assert (state["sampler_itr"], state["cum_steps"]) == (20, 320)
     assert state["cum_updates"] == runner.algo.update_counter

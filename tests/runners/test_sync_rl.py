@@ -28,8 +28,8 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.processes.supervisor import WorkerError
-from tests.determinism import test_ddpg, test_dqn, test_pg, test_r2d1, test_sac
-from tests.determinism.test_dqn import assert_equal_snapshots, run
+from tests.determinism import dqn, pg, sac
+from tests.determinism.test_runs import assert_equal_snapshots, run
 from tests.runners.async_parts import no_process_is_left, shared_memory_of
 from tests.runners.parts import CountingAlgo, make_runner
 from tests.runners.sync_parts import ColumnsSampler, FailingAlgo, ParallelQuietAgent, Telling
@@ -145,12 +145,12 @@ class TellingDqn(Telling, DQN):
 def telling_dqn(directory, **settings):
     def make(RunnerCls, **kwargs):
         algo = TellingDqn(
-            **{**test_dqn.SETTINGS, "min_steps_learn": 32, "target_update_interval": 1000},
+            **{**dqn.SETTINGS, "min_steps_learn": 32, "target_update_interval": 1000},
             **settings,
         )
         algo.directory = directory
         agent = MlpDqnAgent(eps_final=0.1, eps_final_min=0.01)
-        sampler = SerialSampler(**CARTPOLE, **test_dqn.BATCH, eval_n_envs=1, eval_max_steps=20)
+        sampler = SerialSampler(**CARTPOLE, **dqn.BATCH, eval_n_envs=1, eval_max_steps=20)
         return RunnerCls(algo=algo, agent=agent, sampler=sampler, **kwargs)
 
     return make
@@ -242,37 +242,13 @@ def test_stop_ends_all_processes(event, itr, last, tmp_path):
 
 
 def test_list_of_one_is_a_run_of_one_process(tmp_path):
-    one = run(test_pg.cartpole, ranks(SyncRl, n=1), tmp_path / "one")
-    assert_equal_snapshots(one, run(test_pg.cartpole, MinibatchRl, tmp_path / "plain"))
+    one = run(pg.cartpole, ranks(SyncRl, n=1), tmp_path / "one")
+    assert_equal_snapshots(one, run(pg.cartpole, MinibatchRl, tmp_path / "plain"))
 
 
-# --- Every family of algorithms, samplers, start methods ---------------------------------------
+# --- What the matrix in tests/contracts does not run: other families, start methods -------------
 
-
-def c51(RunnerCls, **kwargs):
-    runner = test_dqn.catch(RunnerCls, **kwargs)
-    runner.algo.min_steps_learn = 80
-    return runner
-
-
-def r2d1(RunnerCls, **kwargs):
-    runner = test_r2d1.maze(test_r2d1.CpuWaitResetCollector)(RunnerCls, **kwargs)
-    runner.algo.min_steps_learn = 120
-    return runner
-
-
-FAMILIES = {
-    "a2c lstm": (test_pg.maze_a2c, SyncRlEval),
-    "ppo lstm": (test_pg.maze_ppo, SyncRl),
-    "ppo normalized": (test_pg.pendulum, SyncRlEval),
-    "dqn": (test_dqn.cartpole, SyncRl),
-    "c51": (c51, SyncRlEval),
-    "r2d1": (r2d1, SyncRlEval),
-    "ddpg": (test_ddpg.pendulum("ddpg"), SyncRl),
-    "td3": (test_ddpg.pendulum("td3"), SyncRlEval),
-    "sac": (test_sac.learned, SyncRlEval),
-    "sac_v": (test_sac.sac_v, SyncRl),
-}
+FAMILIES = {"ppo normalized": (pg.pendulum, SyncRlEval), "sac_v": (sac.sac_v, SyncRl)}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -282,35 +258,11 @@ def test_families_train(name, tmp_path):
     assert snapshot["cum_steps"] >= 240
 
 
-def with_workers(make, RunnerCls, tmp_path):
-    def on_cpu_sampler(**kwargs):
-        serial = kwargs["sampler"]
-        kwargs["sampler"] = CpuSampler(
-            serial.EnvCls,
-            serial.env_kwargs,
-            batch_T=serial.batch_spec.T,
-            batch_B=serial.batch_spec.B,
-            max_decorrelation_steps=0,
-            eval_n_envs=2,
-            eval_max_steps=40,
-        )
-        affinity = [{"workers_cpus": 2, "set_affinity": False}] * 2
-        return RunnerCls(affinity=affinity, **STARTS_A_PROCESS_OFTEN, **kwargs)
-
-    return run(make, on_cpu_sampler, tmp_path, n_steps=240)
-
-
-@pytest.mark.parametrize("name", ["ppo lstm", "r2d1", "sac"])
-def test_samplers_with_workers(name, tmp_path):
-    make, RunnerCls = FAMILIES[name]
-    assert with_workers(make, RunnerCls, tmp_path)["cum_steps"] >= 240
-
-
 @pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
 def test_start_methods(start_method, tmp_path):
-    forked = run(test_pg.cartpole, ranks(SyncRl), tmp_path / "fork", n_steps=160)
+    forked = run(pg.cartpole, ranks(SyncRl), tmp_path / "fork", n_steps=160)
     make = ranks(SyncRl, start_method=start_method)
-    started = run(test_pg.cartpole, make, tmp_path / "other", n_steps=160)
+    started = run(pg.cartpole, make, tmp_path / "other", n_steps=160)
     assert_equal_snapshots(forked, started)
 
 
@@ -321,12 +273,12 @@ class OwnSharedObjects(SyncRl):
 
 def test_shared_objects_of_research_code(tmp_path):
     # The time limit was missing among them, and the master waited for a worker which had died.
-    ours = run(test_pg.cartpole, ranks(SyncRl), tmp_path / "ours", n_steps=160)
-    theirs = run(test_pg.cartpole, ranks(OwnSharedObjects), tmp_path / "theirs", n_steps=160)
+    ours = run(pg.cartpole, ranks(SyncRl), tmp_path / "ours", n_steps=160)
+    theirs = run(pg.cartpole, ranks(OwnSharedObjects), tmp_path / "theirs", n_steps=160)
     assert_equal_snapshots(ours, theirs)
 
 
-@pytest.mark.parametrize(("make", "itr"), [(test_pg.maze_ppo, 5), (test_sac.learned, 9)])
+@pytest.mark.parametrize(("make", "itr"), [(pg.maze_ppo, 5), (sac.learned, 9)])
 def test_resumed_run_ends_with_the_parameters_of_the_whole_run(make, itr, tmp_path):
     two = ranks(SyncRl)
     whole = run(make, two, tmp_path / "whole")
@@ -337,10 +289,10 @@ def test_resumed_run_ends_with_the_parameters_of_the_whole_run(make, itr, tmp_pa
 
 
 def test_states_of_another_number_of_processes_are_refused(tmp_path):
-    run(test_pg.cartpole, ranks(SyncRl), tmp_path, n_steps=160, callbacks=[SaveState()])
+    run(pg.cartpole, ranks(SyncRl), tmp_path, n_steps=160, callbacks=[SaveState()])
     state = load_run_state(tmp_path / "run_0" / "run_state.pkl")
     with pytest.raises(ValueError, match="run of 2 processes, and this one has 3"):
-        test_pg.cartpole(ranks(SyncRl, n=3), n_steps=160).load_state_dict(state)
+        pg.cartpole(ranks(SyncRl, n=3), n_steps=160).load_state_dict(state)
 
 
 # --- Failures -----------------------------------------------------------------------------------

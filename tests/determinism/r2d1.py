@@ -1,15 +1,9 @@
-"""Equal seeds give equal runs of R2D1, and a stopped one goes on as if it had not been."""
-
-import pytest
+"""Runs of R2D1."""
 
 from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.toy import TMaze
-from rlpyt.runners.callbacks import SaveState
-from rlpyt.runners.minibatch_rl import MinibatchRlEval
-from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
-from tests.determinism.test_dqn import assert_equal_snapshots, run
 
 
 def maze(CollectorCls):
@@ -42,14 +36,3 @@ def maze(CollectorCls):
         return RunnerCls(algo=algo, agent=agent, sampler=sampler, **kwargs)
 
     return make
-
-
-@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
-def test_equal_and_resumed_runs(CollectorCls, tmp_path):
-    make = maze(CollectorCls)
-    whole = run(make, MinibatchRlEval, tmp_path / "whole")
-    assert_equal_snapshots(whole, run(make, MinibatchRlEval, tmp_path / "again"))
-    run(make, MinibatchRlEval, tmp_path / "first", n_steps=160, callbacks=[SaveState()])
-    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
-    second = run(make, MinibatchRlEval, tmp_path / "second", seed=77, resume_from=state_file)
-    assert_equal_snapshots(whole, second)

@@ -1,6 +1,4 @@
-"""Equal seeds give equal runs, and a run which was stopped goes on as if it had not been."""
-
-import pytest
+"""Runs of A2C and PPO."""
 
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
@@ -8,20 +6,8 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs import gym
 from rlpyt.envs.toy import TMaze
-from rlpyt.runners.callbacks import Callback, SaveState
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
-from tests.determinism.test_dqn import assert_equal_snapshots, run
-
-
-class StopAfterTwoLogs(Callback):
-    """Before the end of the schedule, which is that of the whole run."""
-
-    def on_log(self, runner, itr, traj_infos):
-        if itr == 7:
-            runner.stop()
-
 
 BATCH = {"batch_T": 5, "batch_B": 4, "max_decorrelation_steps": 5}
 EVALUATION = {"eval_n_envs": 2, "eval_max_steps": 40}
@@ -64,30 +50,3 @@ def cartpole(RunnerCls, **kwargs):
         sampler=SerialSampler(gym.make, {"id": "CartPole-v1"}, **BATCH, **EVALUATION),
         **kwargs,
     )
-
-
-CASES = [
-    (maze_a2c, MinibatchRlEval),
-    (maze_ppo, MinibatchRl),
-    (pendulum, MinibatchRlEval),
-    (cartpole, MinibatchRl),
-]
-
-
-@pytest.mark.parametrize(("make", "RunnerCls"), CASES)
-def test_equal_seeds_equal_parameters(make, RunnerCls, tmp_path):
-    first = run(make, RunnerCls, tmp_path / "first")
-    assert_equal_snapshots(first, run(make, RunnerCls, tmp_path / "second"))
-    other = run(make, RunnerCls, tmp_path / "other", seed=6)
-    with pytest.raises(AssertionError):
-        assert_equal_snapshots(first, other)
-
-
-@pytest.mark.parametrize(("make", "RunnerCls"), CASES)
-def test_resumed_run_ends_with_the_parameters_of_the_whole_run(make, RunnerCls, tmp_path):
-    whole = run(make, RunnerCls, tmp_path / "whole")
-    save = [SaveState(), StopAfterTwoLogs()]
-    run(make, RunnerCls, tmp_path / "first", callbacks=save)
-    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
-    second = run(make, RunnerCls, tmp_path / "second", seed=77, resume_from=state_file)
-    assert_equal_snapshots(whole, second)

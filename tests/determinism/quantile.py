@@ -1,6 +1,4 @@
-"""Rainbow, QR-DQN and IQN repeat themselves by their seed, also where a run was stopped."""
-
-import pytest
+"""Runs of Rainbow, QR-DQN and IQN."""
 
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
@@ -9,10 +7,8 @@ from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
-from rlpyt.runners.callbacks import SaveState
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
-from tests.determinism.test_dqn import BATCH, SETTINGS, assert_equal_snapshots, run
+from tests.determinism.dqn import BATCH, SETTINGS
 
 EVALUATION = {"eval_n_envs": 2, "eval_max_steps": 40}
 
@@ -46,19 +42,3 @@ iqn = cartpole(
     lambda: IQN(n_tau=3, n_target_tau=4, **SETTINGS),
     lambda: MlpIqnAgent(n_tau=5, model_kwargs={"noisy": True}),
 )
-
-
-CASES = [(rainbow, MinibatchRlEval), (qr_dqn, MinibatchRl), (iqn, MinibatchRlEval)]
-
-
-@pytest.mark.parametrize(("make", "RunnerCls"), CASES, ids=["rainbow", "qr_dqn", "iqn"])
-def test_resumed_run_ends_with_the_parameters_of_the_whole_run(make, RunnerCls, tmp_path):
-    whole = run(make, RunnerCls, tmp_path / "whole")
-    save = [SaveState()]
-    run(make, RunnerCls, tmp_path / "first", n_steps=160, callbacks=save)
-    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
-    second = run(make, RunnerCls, tmp_path / "second", seed=77, resume_from=state_file)
-    assert_equal_snapshots(whole, second)
-    other = run(make, RunnerCls, tmp_path / "other", seed=6)
-    with pytest.raises(AssertionError):
-        assert_equal_snapshots(whole, other)

@@ -1,0 +1,44 @@
+"""Runs of DQN and C51."""
+
+from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs import gym
+from rlpyt.envs.toy import Catch
+from rlpyt.samplers.serial.sampler import SerialSampler
+
+BATCH = {"batch_T": 2, "batch_B": 4, "max_decorrelation_steps": 5}
+SETTINGS = {
+    "batch_size": 16,
+    "min_steps_learn": 24,
+    "replay_size": 120,  # Wraps within the run.
+    "eps_steps": 200,
+    "target_update_interval": 3,
+    "n_step_return": 2,
+    "prioritized_replay": True,
+    "pri_beta_steps": 300,
+}
+
+
+def cartpole(RunnerCls, **kwargs):
+    env = {"EnvCls": gym.make, "env_kwargs": {"id": "CartPole-v1"}}
+    evaluation = {"eval_n_envs": 2, "eval_max_steps": 40}
+    return RunnerCls(
+        algo=DQN(**SETTINGS),
+        agent=MlpDqnAgent(eps_final=0.1),
+        sampler=SerialSampler(**env, **BATCH, **evaluation),
+        **kwargs,
+    )
+
+
+def catch(RunnerCls, **kwargs):
+    env = {"EnvCls": Catch, "env_kwargs": {"img_shape": (20, 10), "num_img_obs": 3}}
+    evaluation = {"eval_n_envs": 2, "eval_max_steps": 40}
+    convolution = {"channels": [4], "kernel_sizes": [4], "strides": [2], "paddings": [0]}
+    return RunnerCls(
+        algo=CategoricalDQN(V_min=-1, V_max=1, **SETTINGS),
+        agent=AtariCatDqnAgent(model_kwargs={**convolution, "fc_sizes": 16}, n_atoms=7),
+        sampler=SerialSampler(**env, **BATCH, **evaluation),
+        **kwargs,
+    )
