@@ -16,33 +16,6 @@ KERNEL_CHOICES = ("fused", "foreach", "capturable", "differentiable")
 IMPLEMENTATIONS = {"fused", "foreach", "differentiable"}
 
 
-def fused_kwargs(
-    OptimCls: Any,
-    parameters: Iterable[torch.Tensor],
-    optim_kwargs: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return ``optim_kwargs``, with ``fused=True`` if torch can update all parameters in one pass.
-
-    Only Adam and AdamW themselves are fused: the other fused optimizers refuse sparse gradients,
-    and a subclass may have its own step.
-
-    Args:
-        OptimCls: class or factory of the optimizer.
-        parameters: list of the parameters to optimize.
-        optim_kwargs: keywords of ``OptimCls``; a choice of implementation among them stays.
-    """
-    kwargs = dict(optim_kwargs or {})
-    # Torch has a fused kernel on the CPU since 2.4.
-    major, minor = map(int, torch.__version__.split(".")[:2])
-    devices = {"cuda", "cpu"} if (major, minor) >= (2, 4) else {"cuda"}
-    can_fuse = OptimCls in (torch.optim.Adam, torch.optim.AdamW) and all(
-        p.is_floating_point() and p.device.type in devices for p in parameters
-    )
-    if can_fuse and not IMPLEMENTATIONS & kwargs.keys():
-        kwargs["fused"] = True
-    return kwargs
-
-
 def with_defaults(
     OptimCls: Any, optim_kwargs: Mapping[str, Any] | None, **defaults: Any
 ) -> dict[str, Any]:
@@ -66,7 +39,10 @@ def make_optimizer(
         optim_kwargs: further arguments; not changed.
     """
     parameters = list(parameters)
-    kwargs = fused_kwargs(OptimCls, parameters, optim_kwargs)
+    kwargs = dict(optim_kwargs or {})
+    # Other fused optimizers refuse sparse gradients, and a subclass may have its own step.
+    if OptimCls in (torch.optim.Adam, torch.optim.AdamW) and not IMPLEMENTATIONS & kwargs.keys():
+        kwargs["fused"] = all(p.is_floating_point() for p in parameters)
     return OptimCls(parameters, lr=learning_rate, **kwargs)
 
 

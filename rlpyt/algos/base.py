@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.algos._optim import load_optimizer_state, make_optimizer, optimized_parameters
@@ -228,23 +229,26 @@ class RlAlgorithm:
         Returns:
             The loss and the norm of the gradients before clipping, both without gradient.
         """
-        optimizer.zero_grad(set_to_none=True)
+        optimized = optimized_parameters(optimizer)
+        for parameter in optimized:
+            parameter.grad = None
         loss.backward()
-        clipped = optimized_parameters(optimizer) if parameters is None else list(parameters)
-        norm = torch.as_tensor(self.clip_gradients(clipped))
-        loss = loss.detach()
+        norm = self.clip_gradients(optimized if parameters is None else list(parameters))
+        loss, norm = loss.detach(), torch.as_tensor(norm)
         self.step_if_finite(optimizer, loss + norm.to(loss.device))
         return loss, norm
 
     def step_if_finite(self, optimizer: Any, number: torch.Tensor) -> None:
         """Step ``optimizer``, unless the scalar ``number`` is not finite."""
-        skipped = (~torch.isfinite(number)).to(torch.float32)
-        self._n_skipped = self._n_skipped + skipped
-        if all(group.get("fused") for group in optimizer.param_groups):
-            optimizer.found_inf = skipped  # The kernel skips the step by itself.
+        is_fused = all(group.get("fused") for group in optimizer.param_groups)
+        if number.is_cuda and is_fused:  # The kernel skips the step: nobody waits for the number.
+            optimizer.found_inf = (~torch.isfinite(number)).float()
+            self._n_skipped = self._n_skipped + optimizer.found_inf
             optimizer.step()
-        elif not skipped:  # Other kernels have to be told, which waits for the number.
+        elif np.isfinite(number.cpu().numpy()):
             optimizer.step()
+        else:
+            self._n_skipped = self._n_skipped + 1
 
     def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
         """Scale gradients down to the norm ``clip_grad_norm``; None leaves them as they are.
@@ -256,8 +260,12 @@ class RlAlgorithm:
             The norm of the gradients before.
         """
         gradients = [p.grad for p in parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        if self.clip_grad_norm is not None:
+        if not gradients:
+            return torch.zeros(())
+        norm = torch.linalg.vector_norm(torch.stack([*map(torch.linalg.vector_norm, gradients)]))
+        if self.clip_grad_norm is None:
+            return norm
+        if norm.is_cuda or norm.numpy() > self.clip_grad_norm:
             # A number divided by a tensor would be multiplied by the rounded reciprocal.
             scale = (torch.full_like(norm, self.clip_grad_norm) / norm).clamp(max=1)
             for gradient in gradients:
@@ -342,12 +350,18 @@ class RlAlgorithm:
 
 
 def _numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:
-    """Return the elements of each tensor, by one transfer from each device."""
+    """Return the elements of each tensor, by one transfer from each device and rank."""
     numbers: list[list[float]] = [[] for _ in tensors]
-    flat = [tensor.detach().reshape(-1) for tensor in tensors]
-    for device in {tensor.device for tensor in flat}:
-        places = [i for i, tensor in enumerate(flat) if tensor.device == device]
-        fetched = iter(torch.cat([flat[i].double() for i in places]).tolist())
-        for i in places:
-            numbers[i] = [next(fetched) for _ in range(len(flat[i]))]
+    kinds = [(tensor.device, tensor.dim()) for tensor in tensors]
+    for kind in set(kinds):
+        places = [i for i, other in enumerate(kinds) if other == kind]
+        alike = [tensors[i] for i in places]
+        if kind[1] == 0:
+            fetched = torch.stack(alike).tolist()
+            for i, number in zip(places, fetched):
+                numbers[i] = [number]
+        else:
+            fetched = iter(torch.cat(alike).tolist())
+            for i in places:
+                numbers[i] = [next(fetched) for _ in range(len(tensors[i]))]
     return numbers

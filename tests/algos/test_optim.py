@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.algos._optim import fused_kwargs, load_optimizer_state
+from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.algos.base import RlAlgorithm
 
 
@@ -112,68 +112,32 @@ def test_continues_from_a_loaded_state(is_fused: bool) -> None:
 
 # --- Choice of the fused optimizers ---------------------------------------------------------------
 
-cpu_fused = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 4),
-    reason="fused on CPU came with torch 2.4",
-)
-
 
 class OwnStep(torch.optim.Adam):
     """A subclass, which may have its own step."""
 
 
-def parameters(dtype: torch.dtype = torch.float32, device: str = "cpu") -> list[torch.Tensor]:
+def parameters(dtype: torch.dtype = torch.float32, device: str = "cpu") -> list[Any]:
     return [torch.nn.Parameter(torch.ones(3, dtype=dtype, device=device)) for _ in range(2)]
 
 
-@cpu_fused
-def test_fused_takes_the_same_steps() -> None:
-    finals = []
-    for kwargs in ({}, fused_kwargs(torch.optim.Adam, parameters(), {"eps": 1e-5})):
-        x = parameters()
-        optimizer = torch.optim.Adam(x, lr=0.1, **{"eps": 1e-5, **kwargs})
-        for i in range(10):
-            for p in x:
-                p.grad = torch.sin(i * p.detach() + torch.arange(3))
-            optimizer.step()
-        finals.append(x)
-    for a, b in zip(*finals, strict=True):
-        torch.testing.assert_close(a, b)
+def kernel(OptimCls: Any, parameters: list[Any], **kwargs: Any) -> Any:
+    return make_optimizer(OptimCls, parameters, 0.1, kwargs).defaults.get("fused")
 
 
-@cpu_fused
-@pytest.mark.parametrize("name", ["Adam", "AdamW"])
-def test_fused_is_added_to_the_given_arguments(name: str) -> None:
-    OptimCls = getattr(torch.optim, name)
-    assert fused_kwargs(OptimCls, parameters()) == {"fused": True}
-    assert fused_kwargs(OptimCls, parameters(), {"eps": 1}) == {"eps": 1, "fused": True}
+@pytest.mark.parametrize("OptimCls", [torch.optim.Adam, torch.optim.AdamW])
+def test_adam_is_fused_unless_the_user_chose(OptimCls: Any) -> None:
+    assert kernel(OptimCls, parameters()) is True
+    assert kernel(OptimCls, parameters(), fused=False) is False
+    assert not kernel(OptimCls, parameters(), foreach=True)
+    assert not kernel(OptimCls, parameters(torch.complex64))
 
 
-@pytest.mark.parametrize("chosen", [{"fused": False}, {"foreach": True}, {"differentiable": True}])
-def test_the_choice_of_the_user_prevails(chosen: dict[str, Any]) -> None:
-    assert fused_kwargs(torch.optim.Adam, parameters(), chosen) == chosen
-
-
-def test_not_where_it_is_not_supported() -> None:
-    for OptimCls in (torch.optim.RMSprop, torch.optim.SGD, torch.optim.Adagrad, OwnStep):
-        assert fused_kwargs(OptimCls, parameters()) == {}
-    assert fused_kwargs(lambda params, lr: torch.optim.Adam(params, lr), parameters()) == {}
-    assert fused_kwargs(torch.optim.Adam, parameters(torch.complex64)) == {}
-    assert fused_kwargs(torch.optim.Adam, [*parameters(), *parameters(device="meta")]) == {}
-
-
-def test_sparse_gradients_of_sgd() -> None:
-    """The fused SGD, which was chosen, refuses them."""
-    table = torch.nn.Embedding(4, 2, sparse=True)
-    optimizer = torch.optim.SGD(
-        table.parameters(), lr=1.0, **fused_kwargs(torch.optim.SGD, list(table.parameters()))
-    )
-    before = table.weight.detach().clone()
-    table(torch.tensor([1])).sum().backward()
-    optimizer.step()
-    assert (before - table.weight).tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
+def test_other_optimizers_are_left_as_they_are() -> None:
+    for OptimCls in (torch.optim.SGD, torch.optim.Adagrad, OwnStep):
+        assert not kernel(OptimCls, parameters())
 
 
 @pytest.mark.gpu
 def test_fused_on_a_gpu() -> None:
-    assert fused_kwargs(torch.optim.Adam, parameters(device="cuda")) == {"fused": True}
+    assert kernel(torch.optim.Adam, parameters(device="cuda")) is True
