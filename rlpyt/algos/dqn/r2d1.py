@@ -394,8 +394,10 @@ class R2D1(DQN):
     ) -> tuple[torch.Tensor, Nested]:
         """Run a network of the agent over some steps; one that takes no ``reset`` in pieces."""
         rows = tuple(part[steps] for part in inputs)
-        reset = None if reset is None else reset[steps]
-        return unroll(getattr(self.agent, method), rows, rnn_state, reset, self.agent, method)
+        network = getattr(self.agent, method)
+        if reset is None:
+            return network(*rows, rnn_state)  # type: ignore[no-any-return]
+        return unroll(network, rows, rnn_state, reset[steps], self.agent, method)
 
     def scaled_target(
         self,

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import torch.distributed
 
-from rlpyt.utils.collections import fields_of
 from rlpyt.utils.types import NDArray, Nested
 
 MIN_STD = 1e-6  # Keeps quotients finite where all entries are equal.
@@ -130,7 +129,7 @@ def value_statistics(
         return_: [...] R.
         valid: [...] nonzero where the entry counts; None: all count.
     """
-    value: Any = agent_info.value if "value" in fields_of(agent_info) else None
+    value: Any = getattr(agent_info, "value", None)
     tensors = isinstance(value, torch.Tensor) and isinstance(return_, torch.Tensor)
     if not tensors or value.shape != return_.shape:
         return {}

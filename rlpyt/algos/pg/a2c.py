@@ -98,7 +98,7 @@ class A2C(PolicyGradientAlgo):
         agent_info = samples.agent.agent_info
         init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
         agent_inputs = inputs_when_acting(self.agent, samples)
-        reset = resets(samples)
+        reset = resets(samples) if self.agent.recurrent else None
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
         logli = self.agent.distribution.log_likelihood(samples.agent.action, dist_info)
         pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)

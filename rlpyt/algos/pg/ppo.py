@@ -26,7 +26,7 @@ from rlpyt.core.records import (
     extended,
 )
 from rlpyt.utils.buffer import buffer_method as buffer_method, buffer_to as buffer_to
-from rlpyt.utils.collections import fields_of, namedarraytuple
+from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
@@ -52,7 +52,7 @@ def takes_record(loss: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(loss)
     def adapted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if args and "old_dist_info" in fields_of(args[0]):
+        if args and "old_dist_info" in getattr(args[0], "_fields", ()):
             args, further = as_arguments(*args, **kwargs)  # type: ignore[assignment]
             kwargs = {name: further.get(name) for name in ("old_value", "reset")}
         return loss(self, *args, **kwargs)
@@ -209,7 +209,8 @@ class PPO(PolicyGradientAlgo):
         is_recurrent, (T, B) = self.agent.recurrent, self.batch_spec
         if is_recurrent and takes(self, "loss", "reset"):
             samples = self.with_resets(samples)
-        agent_info, reset = samples.agent.agent_info, resets(samples)
+        agent_info = samples.agent.agent_info
+        reset = resets(samples) if is_recurrent else None
         unit = self._return_std.std if self.recompute_returns else None
         loss_inputs = self.loss_input_from_samples(samples)
         valid = loss_inputs.valid
