@@ -357,11 +357,11 @@ def _numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:
         places = [i for i, other in enumerate(kinds) if other == kind]
         alike = [tensors[i] for i in places]
         if kind[1] == 0:
-            fetched = torch.stack(alike).tolist()
-            for i, number in zip(places, fetched):
+            scalars = torch.stack(alike).tolist()
+            for i, number in zip(places, scalars):
                 numbers[i] = [number]
         else:
-            fetched = iter(torch.cat(alike).tolist())
+            values = iter(torch.cat(alike).tolist())
             for i in places:
-                numbers[i] = [next(fetched) for _ in range(len(tensors[i]))]
+                numbers[i] = [next(values) for _ in range(len(tensors[i]))]
     return numbers
