@@ -1,6 +1,6 @@
 """Distributions of actions: sampling, likelihoods, entropy and divergence.
 
-Where to look for what:
+Modules:
 
 * ``base``: the interface, :class:`~rlpyt.distributions.base.Distribution`.
 * Discrete actions: ``discrete`` (one-hot vectors), ``categorical`` (by probabilities),

@@ -14,7 +14,7 @@ class Distribution:
     """A family of probability distributions over actions, without parameters of its own.
 
     The parameters of one distribution per datum come in as ``dist_info``, a record of tensors
-    ``[..., dim]`` which a policy network made. Methods keep the leading dimensions and reduce the
+    ``[..., dim]`` made by a policy network. Methods keep the leading dimensions and reduce the
     last one; the ``mean_`` methods reduce to a scalar.
     """
 
@@ -27,7 +27,7 @@ class Distribution:
         """Draw one action per datum.
 
         Args:
-            dist_info: [...,dim] Parameters.
+            dist_info: parameters [...,dim].
 
         Returns:
             [...] int64 actions of a discrete, [...,dim] of a continuous distribution.
@@ -35,7 +35,7 @@ class Distribution:
         raise NotImplementedError
 
     def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
-        """Kullback-Leibler divergence ``KL(old || new)`` of each datum, [...]."""
+        """Return the Kullback-Leibler divergence ``KL(old || new)`` of each datum, [...]."""
         raise NotImplementedError
 
     def mean_kl(
@@ -44,17 +44,17 @@ class Distribution:
         new_dist_info: Nested,
         valid: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Mean of :meth:`kl` over the data where ``valid`` is 1 (everywhere, if None)."""
+        """Return the mean of :meth:`kl` over the data with ``valid`` 1 (over all, if None)."""
         return valid_mean(self.kl(old_dist_info, new_dist_info), valid)
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
-        """Logarithm of the probability (density) of the actions ``x``, [...]."""
+        """Return the logarithm of the probability (density) of the actions ``x``, [...]."""
         raise NotImplementedError
 
     def likelihood_ratio(
         self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
     ) -> torch.Tensor:
-        """Compute the probability (density) of ``x`` in the new distribution divided by the old.
+        """Return the ratio of the new to the old probability (density) of the actions ``x``.
 
             exp(log pi_new(x) - log pi_old(x))
 
@@ -70,17 +70,17 @@ class Distribution:
         return torch.exp(self.log_likelihood(x, new_dist_info) - old)
 
     def entropy(self, dist_info: Nested) -> torch.Tensor:
-        """Entropy of each datum in nats, [...]."""
+        """Return the entropy of each datum in nats, [...]."""
         raise NotImplementedError
 
     def perplexity(self, dist_info: Nested) -> torch.Tensor:
-        """``exp(entropy)``: the number of equally likely actions with the same entropy, [...]."""
+        """Return ``exp(entropy)``, [...]: the number of equally likely actions of that entropy."""
         return torch.exp(self.entropy(dist_info))
 
     def mean_entropy(self, dist_info: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Mean of :meth:`entropy` over the data where ``valid`` is 1 (everywhere, if None)."""
+        """Return the mean of :meth:`entropy` over the data with ``valid`` 1 (over all, if None)."""
         return valid_mean(self.entropy(dist_info), valid)
 
     def mean_perplexity(self, dist_info: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Mean of :meth:`perplexity` over the data where ``valid`` is 1 (everywhere, if None)."""
+        """Return the mean of :meth:`perplexity` where ``valid`` is 1 (everywhere, if None)."""
         return valid_mean(self.perplexity(dist_info), valid)

@@ -17,13 +17,13 @@ from rlpyt.utils.types import NDArray, Nested
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
-_FAR = -30.0  # Below, the complementary error function comes near to the smallest double.
+_FAR = -30.0  # Below, the complementary error function comes close to the smallest double.
 
 Terms = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class ClippedLogLikelihood(torch.autograd.Function):
-    """Sum over the last dimension of the log-density inside bounds, log-probability at them.
+    """Sum over the last dimension of the log density inside the bounds or log probability at them.
 
     With z = (x - m)/s, and u = -z at the upper and u = z at the lower bound::
 
@@ -43,7 +43,7 @@ class ClippedLogLikelihood(torch.autograd.Function):
         low: torch.Tensor,
         high: torch.Tensor,
     ) -> torch.Tensor:
-        """Compute [...] of x, mean and log_std [...,dim] and the bounds [dim]."""
+        """Return the sum [...] for x, mean and log_std [...,dim] and the bounds [dim]."""
         inputs = x, mean, log_std, low, high
         terms = compiled_terms if _can_be_compiled(*inputs) else torch_terms
         log_likelihood, slope_mean, slope_log_std = terms(*inputs)
@@ -53,7 +53,7 @@ class ClippedLogLikelihood(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Gradients of x (inside the bounds), mean and log_std."""
+        """Return the gradients of x (inside the bounds), mean and log_std."""
         x, low, high, slope_mean, slope_log_std = ctx.saved_tensors
         grad_output = grad_output.unsqueeze(-1)
         grad_mean, grad_log_std = grad_output * slope_mean, grad_output * slope_log_std
@@ -72,7 +72,7 @@ def torch_terms(
     low: torch.Tensor,
     high: torch.Tensor,
 ) -> Terms:
-    """The log-likelihood [...], and its slopes [...,dim] by mean and log_std; on any device."""
+    """Return the log-likelihood [...] and its slopes [...,dim] in mean and log_std; any device."""
     inverse_std = torch.exp(-log_std)
     z = (x - mean) * inverse_std
     is_low = x <= low
@@ -103,7 +103,7 @@ def compiled_terms(
     low: torch.Tensor,
     high: torch.Tensor,
 ) -> Terms:
-    """The same as :func:`torch_terms`, on the CPU, for x, mean and log_std of one shape."""
+    """Return the terms of :func:`torch_terms` on the CPU, for x, mean and log_std of one shape."""
     dim = mean.shape[-1]
     log_likelihood = torch.empty(mean.shape[:-1], dtype=mean.dtype)
     slopes = torch.empty((2, *mean.shape), dtype=mean.dtype)
@@ -130,7 +130,7 @@ def _fill_terms(
     log_likelihood: NDArray,
     slopes: NDArray,
 ) -> None:
-    """Fill ``log_likelihood`` [n] and ``slopes`` [2,n,dim] by mean and log_std."""
+    """Fill ``log_likelihood`` [n] and its ``slopes`` [2,n,dim] in mean and log_std."""
     n, dim = x.shape
     for i in range(n):
         total = 0.0
@@ -155,7 +155,7 @@ def _fill_terms(
 
 @jit
 def _log_phi_integral(u: float) -> float:
-    """``log Phi(u)``; far out by its asymptotic series (Abramowitz and Stegun 1964, 26.2.12)."""
+    """Return ``log Phi(u)``; far out by a series (Abramowitz and Stegun 1964, 26.2.12)."""
     if u > _FAR:
         return math.log(0.5 * math.erfc(-u * _SQRT_HALF))
     q = 1 / (u * u)
@@ -167,7 +167,7 @@ class BoxGaussian(Gaussian):
     """Diagonal Gaussian over arrays of any shape with a bound of its own for each entry.
 
     Parameters are flat, ``[...,dim]`` with dim the number of entries, and in the units of the
-    action; :meth:`scaled` makes them of a network's outputs, for which every box is [-1, 1].
+    action; :meth:`scaled` makes them from a network's outputs, for which every box is [-1, 1].
 
     With ``clip_to_box`` an action is ``clamp(x, low, high)`` of the normal x, and likelihoods are
     those of the clipped action: at a bound they are the probability of all that was cut off there
@@ -177,16 +177,16 @@ class BoxGaussian(Gaussian):
                           log Phi((low_i - m_i)/s_i)  where a_i = low_i
                           log Phi((m_i - high_i)/s_i) where a_i = high_i
 
-    Gradients of it are unbiased for the environment which sees the clipped action, and of lower
+    Its gradients are unbiased for the environment, which sees the clipped action, and have lower
     variance than those of the density of x. Entropy and KL divergence are those of x.
 
     Args:
         low: lower bounds, an array of the shape of an action; -inf for none.
-        high: upper bounds, of the same shape; inf for none.
-        scale_to_box: whether :meth:`scaled` and :meth:`unscaled` follow the bounds, or leave
-            everything as it is.
+        high: upper bounds, an array of that shape; inf for none.
+        scale_to_box: whether :meth:`scaled` and :meth:`unscaled` follow the bounds; False makes
+            both the identity.
         clip_to_box: whether actions are clipped to the bounds.
-        **kwargs: ``std``, ``noise_clip``, ``min_std`` and ``max_std`` of
+        **kwargs: arguments ``std``, ``noise_clip``, ``min_std`` and ``max_std`` of
             :class:`~rlpyt.distributions.gaussian.Gaussian`.
 
     Raises:
@@ -221,14 +221,14 @@ class BoxGaussian(Gaussian):
         self._log_half = torch.as_tensor(np.log(half)).float()
 
     def scaled(self, mean: torch.Tensor, log_std: torch.Tensor) -> DistInfoStd:
-        """Parameters in the units of the action, of those in units of half a box.
+        """Convert parameters from units of half a box to the units of the action.
 
             mean' = (low + high)/2 + mean (high - low)/2
             log_std' = log_std + log((high - low)/2)
 
         Args:
-            mean: [...,dim] outputs of a network.
-            log_std: [...,dim]
+            mean: means [...,dim] from a network.
+            log_std: logarithms of standard deviations [...,dim].
         """
         if not self._is_scaled:
             return DistInfoStd(mean=mean, log_std=log_std)
@@ -236,7 +236,7 @@ class BoxGaussian(Gaussian):
         return DistInfoStd(mean=center + half * mean, log_std=log_std + log_half)
 
     def unscaled(self, action: torch.Tensor) -> torch.Tensor:
-        """Actions [...,*shape] in units of half a box, flat: [...,dim]; undoes :meth:`scaled`."""
+        """Return actions [...,*shape] in units of half a box [...,dim]; undoes :meth:`scaled`."""
         action = self._flat(action).float()
         if not self._is_scaled:
             return action
@@ -247,7 +247,7 @@ class BoxGaussian(Gaussian):
         return self._to_action(super().sample(dist_info))
 
     def mode(self, dist_info: Nested) -> torch.Tensor:
-        """The most likely x as an action [...,*shape], clipped if configured."""
+        """Return the most likely x as an action [...,*shape], clipped if configured."""
         return self._to_action(dist_info.mean)
 
     def sample_loglikelihood(
@@ -256,22 +256,22 @@ class BoxGaussian(Gaussian):
         """Draw an action [...,*shape] and return it with its log-likelihood [...].
 
         Args:
-            dist_info: [...,dim] parameters.
-            reparameterize: let gradients flow through the action.
+            dist_info: parameters [...,dim].
+            reparameterize: whether gradients flow through the action.
         """
         action = self.sample(dist_info)
         action = action if reparameterize else action.detach()
         return action, self.log_likelihood(action, dist_info)
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
-        """Logarithm of the density, and of probability at the bounds, of each datum.
+        """Return the logarithm of the density, or at a bound of the probability, of each datum.
 
         Args:
-            x: [...,*shape] actions.
-            dist_info: [...,dim] parameters.
+            x: actions [...,*shape].
+            dist_info: parameters [...,dim].
 
         Returns:
-            [...] log-likelihoods.
+            Log-likelihoods [...].
         """
         x = self._flat(x)
         if not self._is_clipped:

@@ -1,4 +1,4 @@
-"""The distribution over discrete actions which is given by their probabilities."""
+"""The distribution over discrete actions that is given by their probabilities."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class Categorical(DiscreteMixin, Distribution):
         return actions.reshape(prob.shape[:-1]).type(self.dtype)
 
     def kl(self, old_dist_info: DistInfo, new_dist_info: DistInfo) -> torch.Tensor:
-        """``KL = sum_a p_a (log(p_a + EPS) - log(q_a + EPS))``, p the old and q the new, [...]."""
+        """Return ``KL = sum_a p_a (log(p_a + EPS) - log(q_a + EPS))``, p old and q new, [...]."""
         p, q = old_dist_info.prob, new_dist_info.prob
         return torch.sum(p * (torch.log(p + EPS) - torch.log(q + EPS)), dim=-1)
 
     def entropy(self, dist_info: DistInfo) -> torch.Tensor:
-        """``H = -sum_a p_a log(p_a + EPS)``, [...]."""
+        """Return ``H = -sum_a p_a log(p_a + EPS)``, [...]."""
         p = dist_info.prob
         return -torch.sum(p * torch.log(p + EPS), dim=-1)
 
     def log_likelihood(self, indexes: torch.Tensor, dist_info: DistInfo) -> torch.Tensor:
-        """``log(p_a + EPS)`` of the actions a = ``indexes`` [...], [...]."""
+        """Return ``log(p_a + EPS)`` of the actions a = ``indexes`` [...], [...]."""
         return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
 
     def likelihood_ratio(
         self, indexes: torch.Tensor, old_dist_info: DistInfo, new_dist_info: DistInfo
     ) -> torch.Tensor:
-        """Compute ``(q_a + EPS) / (p_a + EPS)`` of actions a, p the old and q the new, [...]."""
+        """Return ``(q_a + EPS) / (p_a + EPS)`` of actions a, p the old and q the new, [...]."""
         return super().likelihood_ratio(indexes, old_dist_info, new_dist_info)

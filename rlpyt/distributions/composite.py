@@ -15,12 +15,12 @@ class CompositeDistribution(Distribution):
     """Independent distributions, one for each field of a record.
 
     Actions and parameters are records with a field for each part. ``log pi``, entropy and KL
-    divergence are sums over the parts, which for continuous and discrete ones are sums of
-    logarithms of densities and of probabilities.
+    divergence are sums over the parts: of logarithms of densities for continuous parts, of
+    probabilities for discrete ones.
 
     Args:
-        names: of the fields.
-        distributions: of the fields, in the same order; may be composite themselves.
+        names: names of the fields.
+        distributions: distributions of the fields, in the order of ``names``; may be composite.
 
     Raises:
         ValueError: if there are not as many names as distributions.
@@ -47,15 +47,15 @@ class CompositeDistribution(Distribution):
         return record_class("Action", self.names)(*draws)
 
     def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
-        """Sum of the divergences of the parts, [...]."""
+        """Return the sum of the divergences of the parts, [...]."""
         return self._sum(lambda part, *infos: part.kl(*infos), old_dist_info, new_dist_info)
 
     def entropy(self, dist_info: Nested) -> torch.Tensor:
-        """Sum of the entropies of the parts, [...]."""
+        """Return the sum of the entropies of the parts, [...]."""
         return self._sum(lambda part, info: part.entropy(info), dist_info)
 
     def log_likelihood(self, x: Nested, dist_info: Nested) -> torch.Tensor:
-        """Sum of the log-likelihoods of the parts, [...]."""
+        """Return the sum of the log-likelihoods of the parts, [...]."""
         return self._sum(lambda part, x, info: part.log_likelihood(x, info), x, dist_info)
 
     def _sum(self, term: Callable[..., torch.Tensor], *records: Nested) -> torch.Tensor:

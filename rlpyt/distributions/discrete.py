@@ -8,12 +8,12 @@ from rlpyt.utils.tensor import from_onehot, to_onehot
 
 
 class DiscreteMixin:
-    """Gives a distribution its number of actions and the conversion to and from one-hot.
+    """Mixin of discrete distributions: the number of actions, conversion to and from one-hot.
 
     Args:
-        dim: Number of actions A.
-        dtype: Type of action indexes.
-        onehot_dtype: Type of one-hot vectors.
+        dim: number of actions A.
+        dtype: type of action indexes.
+        onehot_dtype: type of one-hot vectors.
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class DiscreteMixin:
         return self._dim
 
     def to_onehot(self, indexes: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """One-hot vectors [...,A] of the actions ``indexes`` [...], by default ``onehot_dtype``."""
+        """Return one-hot vectors [...,A] of ``indexes`` [...], of ``onehot_dtype`` by default."""
         return to_onehot(indexes, self.dim, dtype=dtype or self.onehot_dtype)
 
     def from_onehot(self, onehot: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Actions [...] of the one-hot vectors ``onehot`` [...,A], by default of type ``dtype``."""
+        """Return the actions [...] of one-hot vectors [...,A], of the type ``dtype`` by default."""
         return from_onehot(onehot, dtype=dtype or self.dtype)

@@ -15,13 +15,13 @@ Epsilon = Union[float, Array]
 
 
 class EpsilonGreedy(DiscreteMixin, Distribution):
-    """With probability epsilon an action drawn uniformly from all, else the one of highest value.
+    """Uniformly random action with probability epsilon, else the action of highest value.
 
-    The greedy action may be drawn at random, too: its probability is ``1 - epsilon + epsilon/A``.
+    A random draw may hit the greedy action as well: its probability is ``1 - epsilon + epsilon/A``.
 
     Args:
-        epsilon: Scalar in [0,1], or a vector [B] with one value for each environment.
-        **kwargs: ``dim`` and more of :class:`~rlpyt.distributions.discrete.DiscreteMixin`.
+        epsilon: probability of a random action, a scalar in [0,1] or one per environment [B].
+        **kwargs: arguments of :class:`~rlpyt.distributions.discrete.DiscreteMixin`.
 
     Source: Mnih et al. 2015 (Nature 518), Methods; a vector: Horgan et al. 2018, arXiv:1803.00933.
     """
@@ -43,14 +43,14 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         """Choose an action for each datum.
 
         Args:
-            q: [A], [B,A] or [T,B,A] values of the actions. With one leading dimension or more, a
-                vector epsilon belongs to the last of them; a single datum takes its first element.
+            q: values of the actions [A], [B,A] or [T,B,A]. With leading dimensions, a vector
+                epsilon belongs to the last of them; a single datum takes its first element.
 
         Returns:
-            [], [B] or [T,B] actions on the device of ``q``.
+            Actions [], [B] or [T,B] on the device of ``q``.
 
         Raises:
-            ValueError: If a vector epsilon is not as long as the batch.
+            ValueError: if a vector epsilon is not as long as the batch.
         """
         greedy = torch.argmax(q, dim=-1).type(self.dtype)
         epsilon = self._epsilon_for(greedy)
@@ -78,8 +78,8 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
     """Epsilon-greedy in the expectation of a distribution over values: ``q_a = sum_i p_ai z_i``.
 
     Args:
-        z: [P] The values (atoms) whose probabilities are estimated; may be set or given later.
-        **kwargs: As for :class:`EpsilonGreedy`.
+        z: values of the atoms [P]; may be set or given later.
+        **kwargs: arguments of :class:`EpsilonGreedy`.
 
     Source: Bellemare, Dabney and Munos 2017, arXiv:1707.06887, algorithm 1.
     """
@@ -96,14 +96,14 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         """Choose an action for each datum.
 
         Args:
-            p: [...,A,P] Probability of each atom, for each action.
-            z: [P] Values of the atoms; by default those which were set.
+            p: probability of each atom, for each action [...,A,P].
+            z: values of the atoms [P]; by default those set before.
 
         Returns:
-            [...] Actions.
+            Actions [...].
 
         Raises:
-            ValueError: If there are no atoms.
+            ValueError: if there are no atoms.
         """
         z = self.z if z is None else z
         if z is None:

@@ -45,20 +45,20 @@ class Gaussian(Distribution):
     the standard deviation. Clipping is no part of the density: likelihoods are those of x.
 
     Args:
-        dim: Number of dimensions of an action.
-        std: Fixed standard deviation, a scalar or [dim]; overrides ``dist_info.log_std``.
-        clip: Bound of the action, a scalar or [dim], or [2,dim] for low and high; excludes
+        dim: number of dimensions of an action.
+        std: fixed standard deviation, a scalar or [dim]; overrides ``dist_info.log_std``.
+        clip: bound of the action, a scalar or [dim], or [2,dim] for low and high; excludes
             ``squash``.
-        noise_clip: Bound of the noise, a scalar or [dim].
-        min_std: Lower limit of the standard deviation that the policy gives.
-        max_std: Upper limit of the same.
-        squash: Bound of the action by tanh, in the same forms; excludes ``clip``. Then
-            :meth:`log_likelihood` takes x, the action *before* it was squashed, and
+        noise_clip: bound of the noise, a scalar or [dim].
+        min_std: lower limit of the standard deviation that the policy gives.
+        max_std: upper limit of that standard deviation.
+        squash: bound of the action by tanh, in the forms of ``clip``; excludes ``clip``. Then
+            :meth:`log_likelihood` takes x, the action *before* squashing, and
             :meth:`entropy` and :meth:`kl` are not implemented.
 
     Raises:
-        ValueError: If both ``clip`` and ``squash`` are given, an array has another shape, or a low
-            bound of ``squash`` is not below the high one.
+        ValueError: if both ``clip`` and ``squash`` are given, an array has none of these shapes, or
+            a low bound of ``squash`` is not below the high one.
 
     Source: squashing with the change of variables: Haarnoja et al. 2018, arXiv:1812.05905,
     appendix C; clipped noise: Fujimoto et al. 2018, arXiv:1802.09477, eq. 14.
@@ -121,14 +121,14 @@ class Gaussian(Distribution):
         """Draw an action and return it with its log-likelihood.
 
         Args:
-            dist_info: [...,dim] Parameters.
-            reparameterize: Let gradients flow through the action, and to the likelihood also on
-                that way. False takes the action as a constant, as the score function
-                ``grad log pi(a)`` has it.
+            dist_info: parameters [...,dim].
+            reparameterize: whether gradients flow through the action, and through it to the
+                likelihood. False takes the action as a constant, as in the score function
+                ``grad log pi(a)``.
 
         Returns:
-            [...,dim] actions, squashed if configured, and [...] their log-likelihoods, which are
-            exact also where the tanh is saturated.
+            Actions [...,dim], squashed if configured, and their log-likelihoods [...], which are
+            exact even where the tanh is saturated.
         """
         if not reparameterize:
             x = self._draw(dist_info).detach()
@@ -142,7 +142,7 @@ class Gaussian(Distribution):
         return self._squashed(x), self._log_density(x, z, log_std)
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
-        """Logarithm of the density of each datum.
+        """Return the logarithm of the density of each datum.
 
         ::
 
@@ -151,14 +151,14 @@ class Gaussian(Distribution):
         With squash the density is that of ``squash * tanh(x)``, which subtracts
         ``sum_i log(squash (1 - tanh^2 x_i))``. The derivative's logarithm is computed in the form
         ``2 (log 2 - x - softplus(-2 x))``: equal for small x, and still exact where ``1 - tanh^2``
-        underflows (the usual floor of EPS inside the logarithm ends all gradient beyond +-9).
+        underflows (with EPS inside the logarithm, as is usual, gradients vanish beyond +-9).
 
         Args:
-            x: [...,dim] Actions; *before* they were squashed.
-            dist_info: [...,dim] Parameters.
+            x: actions [...,dim], *before* squashing.
+            dist_info: parameters [...,dim].
 
         Returns:
-            [...] Log-likelihoods; infinite where s is 0.
+            Log-likelihoods [...]; infinite where s is 0.
         """
         log_std = self._log_std(dist_info)
         z = (x - dist_info.mean) / (torch.exp(log_std) + EPS)
@@ -175,10 +175,10 @@ class Gaussian(Distribution):
         return -constant - torch.sum(terms, dim=-1)
 
     def entropy(self, dist_info: Nested) -> torch.Tensor:
-        """``H = sum_i (log s_i + log sqrt(2 pi e))``, [...]; clipping is not considered.
+        """Return ``H = sum_i (log s_i + log sqrt(2 pi e))``, [...]; clipping is not considered.
 
         Raises:
-            NotImplementedError: With squash, for which there is no closed form.
+            NotImplementedError: with squash, for which there is no closed form.
         """
         self._require_no_squash("entropy")
         log_std = self._log_std(dist_info)
@@ -187,7 +187,7 @@ class Gaussian(Distribution):
         return torch.sum(log_std + 0.5 * math.log(2 * math.pi * math.e), dim=-1)
 
     def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
-        """Divergence ``KL(old || new)`` of each datum.
+        """Return the divergence ``KL(old || new)`` of each datum.
 
         ::
 
@@ -196,10 +196,10 @@ class Gaussian(Distribution):
         and with a fixed standard deviation ``sum_i (m_o - m_n)^2 / (2 s^2 + EPS)``.
 
         Returns:
-            [...] Divergences.
+            Divergences [...].
 
         Raises:
-            NotImplementedError: With squash.
+            NotImplementedError: with squash.
         """
         self._require_no_squash("kl")
         distance = (old_dist_info.mean - new_dist_info.mean) ** 2
@@ -229,7 +229,7 @@ class Gaussian(Distribution):
         return y if _is_one(self.squash) else _like(self.squash, x) * y
 
     def _log_half_ranges(self) -> float:
-        """The sum over dimensions of ``log((high - low) / 2)``, for ``squash``; 0 without."""
+        """Return the sum over dimensions of ``log((high - low) / 2)`` of ``squash``; 0 without."""
         if self.squash is None:
             return 0.0
         bound = torch.as_tensor(self.squash, dtype=torch.float64)

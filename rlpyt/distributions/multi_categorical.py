@@ -1,4 +1,4 @@
-"""The distribution over arrays of discrete actions, each with a number of choices of its own."""
+"""The distribution over arrays of discrete actions, each with its own number of choices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class MultiCategorical(Distribution):
     """Independent :class:`~rlpyt.distributions.categorical.Categorical` parts, in an array.
 
     An action ``a`` has the shape of ``nvec``, and ``0 <= a_k < nvec_k`` for each entry k. With N
-    the largest of ``nvec``, probabilities are ``[...,*shape,N]``: zero where there is no such
+    the largest of ``nvec``, probabilities are ``[...,*shape,N]``, zero where there is no such
     choice, so that one operation serves all entries at once. ``log pi``, entropy and KL divergence
     are sums over the entries.
 
@@ -32,7 +32,7 @@ class MultiCategorical(Distribution):
                 f"nvec is {self.nvec}: give at least one entry, each of them at least 1"
             )
         self._each = Categorical(dim=int(self.nvec.max()))
-        # Dimensions of one action, which sums are over.
+        # Dimensions of one action, over which to sum.
         self._dims = tuple(range(-self.nvec.ndim, 0))
 
     @property
@@ -41,11 +41,11 @@ class MultiCategorical(Distribution):
         return int(self.nvec.size)
 
     def to_onehot(self, indexes: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """One-hot vectors [...,*shape,N] of the actions ``indexes`` [...,*shape]."""
+        """Return one-hot vectors [...,*shape,N] of the actions ``indexes`` [...,*shape]."""
         return self._each.to_onehot(indexes, dtype)
 
     def from_onehot(self, onehot: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Actions [...,*shape] of the one-hot vectors ``onehot`` [...,*shape,N]."""
+        """Return the actions [...,*shape] of the one-hot vectors ``onehot`` [...,*shape,N]."""
         return self._each.from_onehot(onehot, dtype)
 
     def sample(self, dist_info: DistInfo) -> torch.Tensor:
@@ -53,15 +53,15 @@ class MultiCategorical(Distribution):
         return self._each.sample(dist_info)
 
     def kl(self, old_dist_info: DistInfo, new_dist_info: DistInfo) -> torch.Tensor:
-        """Sum of the divergences of the entries, [...]."""
+        """Return the sum of the divergences of the entries, [...]."""
         return self._sum(self._each.kl(old_dist_info, new_dist_info))
 
     def entropy(self, dist_info: DistInfo) -> torch.Tensor:
-        """Sum of the entropies of the entries, [...]."""
+        """Return the sum of the entropies of the entries, [...]."""
         return self._sum(self._each.entropy(dist_info))
 
     def log_likelihood(self, indexes: torch.Tensor, dist_info: DistInfo) -> torch.Tensor:
-        """Sum of the log-likelihoods of the entries of ``indexes`` [...,*shape], [...]."""
+        """Return the sum of the log-likelihoods of the entries ``indexes`` [...,*shape], [...]."""
         return self._sum(self._each.log_likelihood(indexes, dist_info))
 
     def _sum(self, parts: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Networks: parts to build them from, and the models of the library's agents.
 
 A model is any torch module that takes inputs with the leading dimensions [], [B] or [T,B] (see
-:func:`rlpyt.utils.tensor.fold_leading_dims`). Where to look for what:
+:func:`rlpyt.utils.tensor.fold_leading_dims`). Modules:
 
 * Parts: ``mlp`` (perceptron, and the fast way through layers), ``conv2d`` (convolutions, with the
   layers of the Atari models), ``rnn`` (LSTM with resets), ``noisy`` (exploring linear layers),

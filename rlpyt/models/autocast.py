@@ -1,4 +1,4 @@
-"""Models which compute in lower precision."""
+"""Models that compute in lower precision."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rlpyt.utils.types import Nested
 
 @dataclass(frozen=True)
 class Autocast:
-    """A model class which computes in lower precision in training mode.
+    """A model class that computes in lower precision in training mode.
 
-    Matrix products and convolutions of the forward and backward pass take and give ``dtype``;
-    parameters, their gradients and the outputs stay float32, and so does what the optimizer does.
-    Acting, in evaluation mode, stays as it was: converting the parameters costs more than a small
-    batch saves. It is an option because it changes numbers: bfloat16 has 8 significant bits.
-    Processors with units for it are then up to twice as fast; on others it is slower. Use it in
-    place of the class of the model::
+    Matrix products and convolutions of the forward and backward pass take and return ``dtype``;
+    parameters, their gradients, the outputs and the optimizer's steps stay float32. Acting, in
+    evaluation mode, stays float32 too: converting the parameters costs more than a small batch
+    saves. It is an option because it changes numbers: bfloat16 has 8 significant bits.
+    Training is up to twice as fast on processors with units for it, and slower on others. Use it
+    in place of the class of the model::
 
         agent = AtariDqnAgent(ModelCls=Autocast(AtariDqnModel))
 
     Args:
-        ModelCls: Class of the model.
-        dtype: To compute in; bfloat16 needs no scaling of the loss.
+        ModelCls: class of the model.
+        dtype: type to compute in; bfloat16 needs no scaling of the loss.
 
     Source: Micikevicius et al. 2018, arXiv:1710.03740, section 3.
     """
@@ -42,7 +42,7 @@ class Autocast:
 
 
 class _AutocastForward(torch.nn.Module):
-    """Goes before the model's class in the order of bases."""
+    """Base class before the class of the model: its forward pass under autocast."""
 
     ModelCls: Any
     autocast_dtype: torch.dtype
@@ -56,7 +56,7 @@ class _AutocastForward(torch.nn.Module):
         return buffer_func(output, _full_precision)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # The class has no name to be found by, in another process for example.
+        # Pickle cannot find the class by name, since it is made at run time.
         return _empty_model, (self.ModelCls, self.autocast_dtype), self.__dict__
 
 

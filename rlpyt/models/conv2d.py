@@ -1,4 +1,4 @@
-"""Stacks of two-dimensional convolutions, alone and with a perceptron behind."""
+"""Stacks of two-dimensional convolutions, alone or followed by a perceptron."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ConvLayers(NamedTuple):
     def override(
         self, channels: Sizes, kernel_sizes: Sizes, strides: Sizes, paddings: Sizes
     ) -> dict[str, Any]:
-        """Keyword arguments with these settings in place of arguments that are None."""
+        """Return keyword arguments, with these settings in place of arguments that are None."""
         given = (channels, kernel_sizes, strides, paddings)
         return {
             name: default if value is None else value
@@ -30,9 +30,9 @@ class ConvLayers(NamedTuple):
         }
 
 
-# Mnih et al. 2015 (Nature 518), with paddings which fit images of 104 x 80 pixels.
+# Mnih et al. 2015 (Nature 518), with paddings that fit images of 104 x 80 pixels.
 DQN_CONV = ConvLayers([32, 64, 64], [8, 4, 3], [4, 2, 1], [0, 1, 1])
-# Mnih et al. 2016, arXiv:1602.01783, section 5.1, with the same change.
+# Mnih et al. 2016, arXiv:1602.01783, section 5.1, with paddings that fit such images.
 PG_CONV = ConvLayers([16, 32], [8, 4], [4, 2], [0, 1])
 
 
@@ -40,18 +40,18 @@ class Conv2dModel(torch.nn.Module):
     """Convolutions, each followed by a nonlinearity.
 
     Args:
-        in_channels: Channels of the images.
-        channels: Output channels of each convolution.
-        kernel_sizes: Kernel of each convolution.
-        strides: Stride of each convolution.
-        paddings: Zero padding of each convolution, by default 0.
-        nonlinearity: Class of the modules behind the convolutions.
-        use_maxpool: Whether striding is by max-pooling: convolutions have stride 1, and where
-            the stride is more than 1 a max-pooling of that size follows the nonlinearity.
-        head_sizes: Not used; a perceptron behind is :class:`Conv2dHeadModel`.
+        in_channels: number of channels of the images.
+        channels: number of output channels of each convolution.
+        kernel_sizes: kernel size of each convolution.
+        strides: stride of each convolution.
+        paddings: zero padding of each convolution, by default 0.
+        nonlinearity: class of the modules after the convolutions.
+        use_maxpool: whether to stride by max-pooling: convolutions have stride 1, and where the
+            stride is more than 1 a max-pooling of that size follows the nonlinearity.
+        head_sizes: not used; :class:`Conv2dHeadModel` adds a perceptron.
 
     Raises:
-        ValueError: If the lists differ in length.
+        ValueError: if the lists differ in length.
     """
 
     def __init__(
@@ -101,21 +101,21 @@ class Conv2dModel(torch.nn.Module):
         if not layers:
             return input
         input = run_layers(layers[:-1], input, is_own=is_bytes)
-        # What follows flattens the maps. Laid out for that before the last nonlinearity, they meet
-        # gradients of the same layout, which saves 3% of a training step (batch 32, CPU).
+        # The maps are flattened next. Laid out for that before the last nonlinearity, they have the
+        # layout of their gradients, which saves 3% of a training step (batch 32, CPU).
         output: torch.Tensor = layers[-1](input.contiguous())
         return output
 
     def conv_out_size(self, h: int, w: int, c: int | None = None) -> int:
-        """Number of features, C' H' W', that an image of ``h`` x ``w`` pixels becomes.
+        """Return the number of features, C' H' W', of an image of ``h`` x ``w`` pixels.
 
         Args:
-            h: Height of the image.
-            w: Width of the image.
-            c: Channels of the image, only needed when there is no convolution.
+            h: height of the image.
+            w: width of the image.
+            c: number of channels of the image, only needed without convolutions.
 
         Raises:
-            ValueError: If a layer leaves nothing of the image.
+            ValueError: if the image is too small for a layer.
         """
         size = (h, w)
         for layer in self.conv:
@@ -123,7 +123,7 @@ class Conv2dModel(torch.nn.Module):
                 c = layer.out_channels
             elif not isinstance(layer, torch.nn.MaxPool2d):
                 continue
-            padding = cast("Size", layer.padding)  # May be a word in torch, but not here.
+            padding = cast("Size", layer.padding)  # May be a string in torch, but not here.
             out = conv2d_output_shape(*size, layer.kernel_size, layer.stride, padding)
             if min(out) < 1:
                 raise ValueError(
@@ -134,7 +134,7 @@ class Conv2dModel(torch.nn.Module):
             size = out
         if c is None:
             raise ValueError(
-                "c is None: without convolutions the channels of the image are needed."
+                "c is None: without convolutions, give the number of channels of the image."
             )
         return size[0] * size[1] * c
 
@@ -143,16 +143,16 @@ class Conv2dHeadModel(torch.nn.Module):
     """Convolutions, then a perceptron on their flattened output.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        channels: As for :class:`Conv2dModel`, which also explains ``kernel_sizes``, ``strides``,
-            ``paddings`` and ``use_maxpool``.
-        hidden_sizes: Widths of the hidden layers behind the convolutions, or None.
-        output_size: Width of the last linear layer, or None. With neither of the two, the output
-            is the flattened output of the convolutions.
-        nonlinearity: Class of the modules behind convolutions and hidden layers.
+        image_shape: shape (C, H, W) of an image.
+        channels: number of output channels of each convolution; for ``kernel_sizes``,
+            ``strides``, ``paddings`` and ``use_maxpool`` see :class:`Conv2dModel`.
+        hidden_sizes: widths of the hidden layers after the convolutions, or None.
+        output_size: width of the last linear layer, or None. With neither, the output is that of
+            the convolutions, flattened.
+        nonlinearity: class of the modules after convolutions and hidden layers.
 
     Raises:
-        ValueError: If the lists differ in length, or convolutions leave nothing of the image.
+        ValueError: if the lists differ in length, or the image is too small for them.
     """
 
     def __init__(
@@ -193,10 +193,10 @@ class Conv2dHeadModel(torch.nn.Module):
 
 
 def read_image_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
-    """The three numbers (C, H, W) of ``image_shape``, or a ValueError."""
+    """Return (C, H, W) from ``image_shape``; raise ValueError if it is not an image shape."""
     if len(image_shape) != 3 or min(image_shape) < 1:
         raise ValueError(
-            f"image_shape={tuple(image_shape)} is no image: give (channels, height, width)."
+            f"image_shape={tuple(image_shape)} must be (channels, height, width), all positive."
         )
     c, h, w = image_shape
     return c, h, w
@@ -206,7 +206,7 @@ def _with_channels_last(images: torch.Tensor) -> torch.Tensor:
     """Lay out images [B,C,H,W] with the channels adjacent: a faster backward pass on the CPU."""
     if images.dtype != torch.uint8 or images.shape[1] > 12:
         return images.contiguous(memory_format=torch.channels_last)
-    # Bytes in few channels: more than twice as fast as torch's way, which moves one at a time.
+    # Bytes in few channels: more than twice as fast as torch's own copy, which moves one at a time.
     return torch.stack(images.unbind(1), dim=-1).permute(0, 3, 1, 2)
 
 
@@ -216,7 +216,7 @@ def _is_plain(layer: torch.nn.Module) -> bool:
 
 
 def _convolve_bytes(convolution: Any, images: torch.Tensor) -> torch.Tensor:
-    """``convolution(images / 255)``; the weights are scaled, which are fewer than the pixels."""
+    """Return ``convolution(images / 255)``; scales the weights, which are fewer than the pixels."""
     weight = convolution.weight * (1 / 255)
     settings = convolution.stride, convolution.padding, convolution.dilation, convolution.groups
     return torch.nn.functional.conv2d(images, weight, convolution.bias, *settings)

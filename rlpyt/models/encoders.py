@@ -1,8 +1,8 @@
-"""Encoders of observations, made for the space of an environment.
+"""Encoders of observations, built for the space of an environment.
 
 An encoder turns an observation into features: images by convolutions, choices by one-hot vectors,
-other arrays as they are or normalised, and records by one branch for each field, whose features are
-joined.
+other arrays as they are or normalised, and records by one branch for each field, with
+the features joined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ChoiceEncoder(torch.nn.Module):
     """One-hot vectors of the entries of an array of choices.
 
     Args:
-        nvec: numbers of choices.
+        nvec: number of choices of each entry.
     """
 
     def __init__(self, nvec: NDArray) -> None:
@@ -37,13 +37,13 @@ class ChoiceEncoder(torch.nn.Module):
         self.output_size = int(nvec.size) * self._n
 
     def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Features [T*B,output_size], and the leading dimensions."""
+        """Return features [T*B,output_size] and the leading dimensions."""
         folded, lead = fold_leading_dims(observation, self._ndim)
         onehot = to_onehot(folded, self._n, dtype=torch.float)
         return onehot.reshape(lead.T * lead.B, -1), lead
 
     def update_obs_rms(self, observation: torch.Tensor) -> None:
-        """Choices have no statistics."""
+        """Do nothing: choices have no statistics."""
 
 
 class VectorEncoder(NormalizedObservationModel):
@@ -52,7 +52,7 @@ class VectorEncoder(NormalizedObservationModel):
     Integers between finite bounds are scaled to [0, 1], unless they are normalised.
 
     Args:
-        box: bounds and shape.
+        box: bounds and shape of the array.
         normalize_observation: whether to normalise by running mean and variance.
         norm_obs_clip: bound of normalised values.
         norm_obs_var_clip: lower limit of the variance.
@@ -78,21 +78,22 @@ class VectorEncoder(NormalizedObservationModel):
             self.register_buffer("_size", torch.as_tensor(size).float(), persistent=False)
 
     def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Features [T*B,output_size], and the leading dimensions."""
+        """Return features [T*B,output_size] and the leading dimensions."""
         if self._is_scaled:
             observation = (observation.float() - self._low) / self._size
         return self.fold_observation(observation)
 
 
 class ImageEncoder(torch.nn.Module):
-    """Convolutions and hidden layers.
+    """Convolutions and hidden layers that encode an image.
 
     Args:
-        shape: (C, H, W) or (H, W, C): the smaller of the outer two is the number of channels.
-        fc_sizes: widths of the layers behind the convolutions.
-        **conv_settings: ``channels``, ``kernel_sizes``, ``strides`` and ``paddings``, for those of
-            :class:`~rlpyt.models.conv2d.Conv2dHeadModel` which shall not be the default for this
-            size of images.
+        shape: shape (C, H, W) or (H, W, C) of an image; the smaller of the outer two is
+            the number of channels.
+        fc_sizes: widths of the layers after the convolutions.
+        **conv_settings: arguments ``channels``, ``kernel_sizes``, ``strides`` and ``paddings`` of
+            :class:`~rlpyt.models.conv2d.Conv2dHeadModel`, in place of the defaults for this size
+            of images.
     """
 
     def __init__(self, shape: Sequence[int], fc_sizes: Any = 256, **conv_settings: Any) -> None:
@@ -105,39 +106,39 @@ class ImageEncoder(torch.nn.Module):
         self.output_size = self.conv.output_size
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Features [T*B,output_size], and the leading dimensions."""
+        """Return features [T*B,output_size] and the leading dimensions."""
         if self._channels_last:
             image = image.movedim(-1, -3)
         images, lead = fold_leading_dims(image, 3)
         return self.conv(images), lead
 
     def update_obs_rms(self, observation: torch.Tensor) -> None:
-        """Images are not normalised by statistics."""
+        """Do nothing: images are not normalised by statistics."""
 
 
 class RecordEncoder(torch.nn.Module):
     """One branch for each field of a record; their features are joined.
 
     Args:
-        names: of the fields.
-        encoders: of the fields, in the same order.
+        names: names of the fields.
+        encoders: encoders of the fields, in the order of ``names``.
     """
 
     def __init__(self, names: Sequence[str], encoders: Sequence[Any]) -> None:
         super().__init__()
-        # A prefix, since a module may not be named as a method, such as "keys".
+        # A prefix, since a module may not have the name of a method, such as "keys".
         pairs = {f"obs_{name}": encoder for name, encoder in zip(names, encoders)}
         self.branches = torch.nn.ModuleDict(pairs)
         self.output_size = sum(encoder.output_size for encoder in encoders)
 
     def forward(self, observation: Nested) -> tuple[torch.Tensor, LeadingDims]:
-        """Features [T*B,output_size], and the leading dimensions."""
+        """Return features [T*B,output_size] and the leading dimensions."""
         outputs = [branch(part) for branch, part in zip(self.branches.values(), observation)]
         features, leads = zip(*outputs)
         return torch.cat(features, dim=-1), leads[0]
 
     def update_obs_rms(self, observation: Nested) -> None:
-        """Take observations into the statistics of the branches."""
+        """Update the statistics of the branches with observations."""
         for branch, part in zip(self.branches.values(), observation):
             branch.update_obs_rms(part)  # type: ignore[operator]
 
@@ -156,9 +157,9 @@ def make_encoder(
     outer dimensions has the 1, 3 or 4 channels of an image.
 
     Args:
-        space: of observations.
-        image_kwargs: of :class:`ImageEncoder`.
-        **normalization: of :class:`VectorEncoder`.
+        space: observation space.
+        image_kwargs: arguments of :class:`ImageEncoder`.
+        **normalization: arguments of :class:`VectorEncoder`.
 
     Raises:
         ValueError: if the space is of an unknown kind.

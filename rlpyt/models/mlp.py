@@ -1,4 +1,4 @@
-"""The multi-layer perceptron, and the reading of sizes of layers."""
+"""The multi-layer perceptron, and functions for layers and their sizes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Sizes = Union[int, Sequence[int], None]
 
 
 def as_list(sizes: int | Sequence[Any] | None) -> list[Any]:
-    """A new list of ``sizes``, which may be one number, any sequence, or None for none."""
+    """Return a new list of ``sizes``: one number, any sequence, or None for an empty list."""
     if sizes is None:
         return []
     return [int(sizes)] if isinstance(sizes, (int, np.integer)) else list(sizes)
 
 
 # On a CPU, the product of so many weights with so few inputs is 1.5 to 2 times as fast if the
-# weights, which need no transposing then, are its left factor.
+# weights, which then need no transposing, are its left factor.
 WIDE, FEW = 2**20, range(8, 129)
 
-# Their gradients follow from what they gave, so they need not keep what they got.
+# Their gradients follow from their outputs, so the inputs may be overwritten.
 IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
     torch.nn.ReLU: torch.relu_,
     torch.nn.Tanh: torch.tanh_,
@@ -31,7 +31,7 @@ IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """``x weight^T + bias`` [...,H] for x [...,F], weight [H,F], and bias [H] or None."""
+    """Return ``x weight^T + bias`` [...,H] for x [...,F], weight [H,F], and bias [H] or None."""
     is_wide = weight.numel() >= WIDE and x.dim() == 2 and len(x) in FEW
     if is_wide and bias is not None and x.device.type == "cpu":
         return torch.addmm(bias.unsqueeze(1), weight, x.t()).t().contiguous()
@@ -39,7 +39,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> 
 
 
 def has_hooks(module: torch.nn.Module) -> bool:
-    """Whether a call of ``module`` does more than its ``forward``; hooks of all modules aside."""
+    """Return whether hooks of ``module`` itself make a call do more than its ``forward``."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -49,15 +49,15 @@ def has_hooks(module: torch.nn.Module) -> bool:
 
 
 def run_layers(layers: Iterable[Any], x: torch.Tensor, is_own: bool = False) -> torch.Tensor:
-    """What ``torch.nn.Sequential`` of ``layers`` makes of ``x``, at less cost.
+    """Return the output of ``torch.nn.Sequential(*layers)`` for ``x``, at less cost.
 
-    For small batches, calling modules costs as much as what they compute. The plain linear layers
-    and nonlinearities among them are computed here; the nonlinearities overwrite what a linear
-    layer or a convolution gave, which neither of them needs for its gradient.
+    For small batches, calling modules costs as much as their computation. The plain linear layers
+    and nonlinearities among them are computed here; the nonlinearities overwrite the output of
+    a linear layer or a convolution, which neither of them needs for its gradient.
 
     Args:
-        layers: in order.
-        x: of the first.
+        layers: modules, in order.
+        x: input of the first layer.
         is_own: whether ``x`` itself may be overwritten.
     """
     for layer in layers:
@@ -80,14 +80,14 @@ class MlpModel(torch.nn.Module):
     """Linear layers, each hidden one followed by a nonlinearity.
 
     Without ``output_size`` the output is the last hidden layer, after its nonlinearity; without
-    hidden layers too, the input itself.
+    hidden layers as well, the input itself.
 
     Args:
-        input_size: Number of input features.
-        hidden_sizes: Width of each hidden layer; a number is one layer, None is no layer.
-        output_size: Width of a last linear layer, without nonlinearity; None leaves it out.
-        nonlinearity: Class of the modules between the layers.
-        LinearCls: Class of the layers, such as :class:`~rlpyt.models.noisy.NoisyLinear`.
+        input_size: number of input features.
+        hidden_sizes: width of each hidden layer; a number is one layer, None is no layer.
+        output_size: width of a last linear layer, without nonlinearity; None leaves it out.
+        nonlinearity: class of the modules between the layers.
+        LinearCls: class of the layers, such as :class:`~rlpyt.models.noisy.NoisyLinear`.
     """
 
     def __init__(

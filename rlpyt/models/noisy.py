@@ -1,4 +1,4 @@
-"""Linear layers which explore by noise in their weights."""
+"""Linear layers that explore by noise in their weights."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ class NoisyLinear(torch.nn.Linear):
         f(e) = sign(e) sqrt(|e|)
 
     In training mode (``train()``) every call draws its own noise, one for the whole batch. In
-    evaluation mode (``eval()``) noise is what :meth:`draw_noise` drew last, and there is none
-    before that or after :meth:`remove_noise`: the layer is then the linear layer of its means.
+    evaluation mode (``eval()``) the noise is the last of :meth:`draw_noise`; before it, and after
+    :meth:`remove_noise`, there is none: the layer is then the linear layer of its means.
 
-    The noise is no parameter or buffer: it is not in snapshots, and processes which share the
-    parameters draw their own. ``weight`` and ``bias`` are W and b, as in ``torch.nn.Linear``.
+    The noise is neither a parameter nor a buffer: it is not in snapshots, and processes that
+    share the parameters draw their own. ``weight`` and ``bias`` are W and b, as in
+    ``torch.nn.Linear``.
 
     Args:
-        in_features: Number of inputs.
-        out_features: Number of outputs.
-        bias: Whether there is b.
-        sigma_init: Standard deviations start as this, divided by the root of ``in_features``.
+        in_features: number of inputs.
+        out_features: number of outputs.
+        bias: whether to add b.
+        sigma_init: initial standard deviation, times the square root of ``in_features``.
 
     Raises:
-        ValueError: If ``sigma_init`` is negative.
+        ValueError: if ``sigma_init`` is negative.
 
     Source: Fortunato et al. 2018, arXiv:1706.10295, eq. 9 to 11 and section 3.2 (factorised
     Gaussian noise).
@@ -62,7 +63,7 @@ class NoisyLinear(torch.nn.Linear):
             return linear(input, weight, self._noisy_bias(noise_out))
         if self._noise is None:
             return super().forward(input)
-        # The same without the noisy weights, which cost more than the product with a few inputs.
+        # Without forming the noisy weights, which costs more than the product with a few inputs.
         noise_out, noise_in = self._noise
         noisy = linear(input * noise_in, self.weight_sigma, self.bias_sigma)
         return torch.addcmul(super().forward(input), noisy, noise_out)
@@ -76,7 +77,7 @@ class NoisyLinear(torch.nn.Linear):
         self._noise = None
 
     def _new_noise(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """f(e_out) [out_features] and f(e_in) [in_features]."""
+        """Return f(e_out) [out_features] and f(e_in) [in_features]."""
         e = torch.randn(
             self.out_features + self.in_features,
             device=self.weight.device,
@@ -102,22 +103,22 @@ class NoisyLinear(torch.nn.Linear):
 
 
 def linear_layer(noisy: bool) -> type[torch.nn.Linear]:
-    """The class of linear layers, :class:`NoisyLinear` or the usual one."""
+    """Return the class of linear layers, :class:`NoisyLinear` or the usual one."""
     return NoisyLinear if noisy else torch.nn.Linear
 
 
 def noisy_layers(model: torch.nn.Module) -> Iterator[NoisyLinear]:
-    """All noisy layers of ``model``."""
+    """Return an iterator over the noisy layers of ``model``."""
     return (layer for layer in model.modules() if isinstance(layer, NoisyLinear))
 
 
 def is_noisy(model: torch.nn.Module) -> bool:
-    """Whether ``model`` has noisy layers."""
+    """Return whether ``model`` has noisy layers."""
     return next(noisy_layers(model), None) is not None
 
 
 def draw_noise(model: torch.nn.Module) -> None:
-    """Draw the noise of ``model`` in evaluation mode, see :class:`NoisyLinear`."""
+    """Draw the noise of ``model`` in evaluation mode; see :class:`NoisyLinear`."""
     for layer in noisy_layers(model):
         layer.draw_noise()
 

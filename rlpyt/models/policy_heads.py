@@ -1,4 +1,4 @@
-"""Policy heads, made for the action space of an environment.
+"""Policy heads, built for the action space of an environment.
 
 A policy head turns features into the parameters of a distribution over actions, as a tuple of
 tensors; for records, a tuple of such tuples.
@@ -19,11 +19,11 @@ from rlpyt.utils.types import NDArray, Nested
 
 
 class ChoiceHead(torch.nn.Module):
-    """Probabilities of choices, ``[N,*shape,n]``; zero for choices which an entry does not have.
+    """Probabilities of choices, ``[N,*shape,n]``; zero for choices that an entry does not have.
 
     Args:
         input_size: number of features.
-        nvec: numbers of choices; n is the largest.
+        nvec: number of choices of each entry; n is the largest.
     """
 
     missing: torch.Tensor | None
@@ -38,7 +38,7 @@ class ChoiceHead(torch.nn.Module):
         self.register_buffer("missing", missing if missing.any() else None, persistent=False)
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor]:
-        """The probabilities, of features [N,input_size]."""
+        """Map features [N,input_size] to the probabilities."""
         logits = self.linear(features).reshape(-1, *self._shape)
         if self.missing is not None:
             logits = logits.masked_fill(self.missing, -float("inf"))
@@ -52,8 +52,8 @@ class GaussianHead(torch.nn.Module):
 
     Args:
         input_size: number of features.
-        box: bounds and shape; A is its number of entries.
-        init_log_std: first value of the log standard deviation.
+        box: bounds and shape of an action; A is its number of entries.
+        init_log_std: initial value of the log standard deviation.
     """
 
     bounded: torch.Tensor
@@ -67,10 +67,10 @@ class GaussianHead(torch.nn.Module):
         self.register_buffer("bounded", bounded, persistent=False)
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and log standard deviation, of features [N,input_size]."""
+        """Map features [N,input_size] to the mean and the log standard deviation."""
         mean = self.linear(features)
         mean = torch.where(self.bounded, torch.tanh(mean), mean)
-        # No view: one made without gradients would still count as needing them.
+        # Not a view: one made without gradients would still count as requiring them.
         return mean, self.log_std.repeat(len(mean), 1)
 
 
@@ -78,7 +78,7 @@ class RecordHead(torch.nn.Module):
     """One head for each field of a record.
 
     Args:
-        heads: of the fields, in order.
+        heads: heads of the fields, in order.
     """
 
     def __init__(self, heads: Sequence[Any]) -> None:
@@ -87,7 +87,7 @@ class RecordHead(torch.nn.Module):
         self.encoding_size = sum(head.encoding_size for head in heads)
 
     def forward(self, features: torch.Tensor) -> tuple[Nested, ...]:
-        """The outputs of all heads."""
+        """Return the outputs of all heads."""
         return tuple(head(features) for head in self.heads)
 
 
@@ -95,14 +95,14 @@ PolicyHead = Union[ChoiceHead, GaussianHead, RecordHead]
 
 
 def make_policy_head(space: Any, input_size: int, init_log_std: float) -> PolicyHead:
-    """Make the head for an action space.
+    """Return the policy head for an action space.
 
-    Outputs begin near zero, which is an almost uniform choice, or the middle of a box.
+    Initial outputs are near zero: an almost uniform choice, or the middle of a box.
 
     Args:
-        space: of actions.
+        space: action space.
         input_size: number of features.
-        init_log_std: first value of the log standard deviation of continuous actions.
+        init_log_std: initial value of the log standard deviation of continuous actions.
 
     Raises:
         ValueError: if the space is of an unknown kind.
@@ -129,12 +129,12 @@ def _small_linear(input_size: int, output_size: int) -> torch.nn.Linear:
 
 
 def restore_all(outputs: Nested, lead: LeadingDims) -> Nested:
-    """Give nested outputs [T*B,...] of a network the leading dimensions of its input."""
+    """Restore the leading dimensions of the input in nested outputs [T*B,...]."""
     return map_buffer(lead.restore, outputs)
 
 
 def join_encoded_action(action: Nested, lead: LeadingDims) -> torch.Tensor:
-    """Join the parts of an encoded action, [...,*] each, to vectors [T*B,encoding_size]."""
+    """Join the parts of an encoded action, [...,*] each, into vectors [T*B,encoding_size]."""
     parts: list[torch.Tensor] = []
     map_buffer(lambda part: parts.append(part.reshape(lead.T * lead.B, -1)), action)
     return torch.cat(parts, dim=-1)

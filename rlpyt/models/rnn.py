@@ -21,7 +21,7 @@ class RnnState(NamedTuple):
 
 
 def lstm_input_size(feature_size: int, action_size: int) -> int:
-    """Number of inputs of an LSTM that :func:`run_lstm` feeds."""
+    """Return the number of inputs of an LSTM that :func:`run_lstm` feeds."""
     return feature_size + action_size + 1
 
 
@@ -37,16 +37,16 @@ def run_lstm(
     """Run the LSTM over T steps of the features, the previous action and the previous reward.
 
     Args:
-        lstm: Time-major LSTM of :func:`lstm_input_size` inputs.
-        features: [T*B,F] What the layers before made of the observation.
-        prev_action: [T*B*A elements] One-hot, or continuous.
-        prev_reward: [T*B elements]
-        init_rnn_state: (h, c), [N,B,H] each; None is zeros.
-        lead: T and B.
-        reset: [T,B] True where the state before the step is zero; None is nowhere.
+        lstm: time-major LSTM with :func:`lstm_input_size` inputs.
+        features: features [T*B,F] of the observations.
+        prev_action: previous actions, T*B*A elements, one-hot or continuous.
+        prev_reward: previous rewards, T*B elements.
+        init_rnn_state: state (h, c) before the first step, [N,B,H] each; None for zeros.
+        lead: leading dimensions T and B.
+        reset: mask [T,B], True where the state before the step is zero; None for no such step.
 
     Returns:
-        [T*B,H] outputs, and the state [N,B,H] after the last step.
+        Outputs [T*B,H], and the state [N,B,H] after the last step.
 
     Source: prev_action and prev_reward as inputs: Wang et al. 2016, arXiv:1611.05763.
     """
@@ -57,7 +57,7 @@ def run_lstm(
         return output.flatten(0, 1), RnnState(h=h, c=c)
     if init_rnn_state is not None:
         h, c = init_rnn_state
-        init_rnn_state = (h.contiguous(), c.contiguous())  # As cudnn demands.
+        init_rnn_state = (h.contiguous(), c.contiguous())  # cuDNN demands it.
     output, (h, c) = lstm(lstm_input, init_rnn_state)
     return output.reshape(lead.T * lead.B, -1), RnnState(h=h, c=c)
 
@@ -66,9 +66,9 @@ class _Pieces(NamedTuple):
     """[T,B] sequences cut before every reset into K pieces, the longest first."""
 
     rows: torch.Tensor  # [T*B] index t * B + b of every step, in the order of a PackedSequence
-    batch_sizes: torch.Tensor  # [length of the longest] number of pieces which have such a step
+    batch_sizes: torch.Tensor  # [length of the longest] number of pieces that have such a step
     b: torch.Tensor  # [K] the sequence of every piece
-    is_first: torch.Tensor  # [K] whether a piece goes on from the state before the sequences
+    is_first: torch.Tensor  # [K] whether a piece continues from the initial state
     last: torch.Tensor  # [B] the last piece of every sequence
 
 
@@ -78,16 +78,16 @@ def run_lstm_with_resets(
     """Run a time-major LSTM whose state is zero before some of the steps.
 
     Sequences are cut into pieces without resets, which the LSTM processes side by side: nothing is
-    padded, and it takes as many steps in turn as the longest piece has.
+    padded, and the number of consecutive steps is the length of the longest piece.
 
     Args:
-        lstm: The LSTM.
-        lstm_input: [T,B,F]
-        init_rnn_state: (h, c), [N,B,H] each; None is zeros.
-        reset: [T,B] True where the state before the step is zero, best on the CPU.
+        lstm: time-major LSTM.
+        lstm_input: inputs [T,B,F].
+        init_rnn_state: state (h, c) before the first step, [N,B,H] each; None for zeros.
+        reset: mask [T,B], True where the state before the step is zero; best on the CPU.
 
     Returns:
-        [T,B,H] outputs, and the state (h, c), [N,B,H] each, after the last step.
+        Outputs [T,B,H], and the state (h, c), [N,B,H] each, after the last step.
     """
     T, B, _ = lstm_input.shape
     pieces = _cut(reset.cpu())

@@ -1,4 +1,4 @@
-"""Running mean and variance of a stream of batches, and models that normalize by them."""
+"""Running mean and variance of a stream of batches, and models that normalise by them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RunningMeanStdModel(torch.nn.Module):
     at 2^24. Before the first batch they are 0, 1 and 0.
 
     Args:
-        shape: Shape of one datum.
+        shape: shape of one datum.
 
     Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm, eq. 2.1.
     """
@@ -37,21 +37,21 @@ class RunningMeanStdModel(torch.nn.Module):
 
     @torch.no_grad()
     def update(self, x: torch.Tensor) -> None:
-        """Take a batch into account; with torch.distributed, the batches of all processes.
+        """Update the statistics with a batch; with torch.distributed, the batches of all processes.
 
         With mean m, variance v of c data before, and m', v' of the c' new ones::
 
             w = c' / (c + c'),      m <- m + w (m' - m)
             v <- (1 - w) v + w v' + w (1 - w) (m' - m)^2
 
-        Processes are merged by the same rule, so that the result is that of one process which
+        Processes are merged by the same rule, so that the result is that of one process that
         saw all data (merging only their variances would lose the differences of their means).
 
         Args:
-            x: [...,*shape] Data with any leading dimensions.
+            x: data [...,*shape] with any leading dimensions.
 
         Raises:
-            ValueError: If the last dimensions of ``x`` are not ``shape``.
+            ValueError: if the last dimensions of ``x`` are not ``shape``.
         """
         n_lead = x.dim() - len(self.shape)
         if n_lead < 0 or x.shape[n_lead:] != self.shape:
@@ -70,7 +70,7 @@ class RunningMeanStdModel(torch.nn.Module):
 
 
 def _moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Count, mean and biased variance of the data [N,...] of all processes together."""
+    """Return count, mean and biased variance of the data [N,...] of all processes together."""
     x = x.double()
     count = torch.tensor(len(x), device=x.device)
     mean = x.mean(dim=0)
@@ -86,18 +86,18 @@ def _moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class NormalizedObservationModel(torch.nn.Module):
-    """Base of models which may normalise observations by their running mean and variance.
+    """Base class of models that may normalise observations by their running mean and variance.
 
     ::
 
         o' = clamp((o - mean) / sqrt(max(var, norm_obs_var_clip)), -norm_obs_clip, norm_obs_clip)
 
     Args:
-        observation_shape: Shape of one observation.
-        normalize_observation: Whether to normalise; then the statistics are buffers of the model
+        observation_shape: shape of one observation.
+        normalize_observation: whether to normalise; then the statistics are buffers of the model
             (``obs_rms``), which change only in :meth:`update_obs_rms`.
-        norm_obs_clip: Bound of normalised values.
-        norm_obs_var_clip: Lower limit of the variance.
+        norm_obs_clip: bound of normalised values.
+        norm_obs_var_clip: lower limit of the variance.
     """
 
     obs_rms: RunningMeanStdModel
@@ -119,12 +119,12 @@ class NormalizedObservationModel(torch.nn.Module):
             self.obs_rms = RunningMeanStdModel(observation_shape)
 
     def update_obs_rms(self, observation: torch.Tensor) -> None:
-        """Take observations with any leading dimensions into the statistics, if there are any."""
+        """Update the statistics, if there are any, with observations of any leading dimensions."""
         if self.normalize_observation:
             self.obs_rms.update(observation)
 
     def fold_observation(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Normalised flat observations [T*B,size], and the leading dimensions."""
+        """Return normalised flat observations [T*B,size], and the leading dimensions."""
         if self.normalize_observation:
             std = self.obs_rms.var.clamp(min=self.norm_obs_var_clip).sqrt()
             observation = (observation - self.obs_rms.mean) / std

@@ -1,7 +1,7 @@
-"""What a network has to know of a space, whose class may be any.
+"""Kinds of spaces for which networks are built.
 
-Spaces of this library and wrapped ones of gym are read by their attributes into three kinds of
-arrays, and records of them.
+Spaces of this library and wrapped spaces of gym are read by their attributes, not by their class,
+into arrays of choices, arrays of numbers, and records of them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from rlpyt.utils.types import NDArray
 
-# Bounds beyond it say that there is none, such as the largest float32.
+# Bounds beyond it, such as the largest float32, mean that there is none.
 NO_BOUND = 1e6
 
 
 class Choices(NamedTuple):
-    """An array of choices, each a number from 0 to that of ``nvec`` less one."""
+    """An array of choices, each a number from 0 to its entry of ``nvec`` minus 1."""
 
     nvec: NDArray  # shape of an element; [] for a single choice
 
@@ -26,7 +26,7 @@ class Box(NamedTuple):
     """An array of numbers."""
 
     low: NDArray  # shape of an element, float64; -inf where there is no bound
-    high: NDArray  # the same; inf where there is no bound
+    high: NDArray  # shape of an element, float64; inf where there is no bound
     is_integer: bool
 
 
@@ -41,10 +41,10 @@ Kind = Union[Choices, Box, Fields]
 
 
 def observation_kind(space: Any) -> Kind:
-    """Read a space of observations; arrays of integers are boxes.
+    """Return the kind of an observation space; arrays of integers are boxes.
 
     Raises:
-        ValueError: if it is none of the known ones.
+        ValueError: if the space is of an unknown kind.
     """
     if _is_record(space):
         return _fields(space, observation_kind)
@@ -55,16 +55,16 @@ def observation_kind(space: Any) -> Kind:
     gym_space = _inner(space)
     if hasattr(gym_space, "nvec"):
         return Choices(np.asarray(gym_space.nvec))
-    if n_choices is not None and not hasattr(space, "low"):  # Of gym: binary.
+    if n_choices is not None and not hasattr(space, "low"):  # A binary space of gym.
         return Box(np.zeros(space.shape), np.ones(space.shape), is_integer=True)
     return _box(space)
 
 
 def action_kind(space: Any) -> Kind:
-    """Read a space of actions; arrays of integers are choices.
+    """Return the kind of an action space; arrays of integers are choices.
 
     Raises:
-        ValueError: if it is none of the known ones, or counts from another number than 0.
+        ValueError: if the space is of an unknown kind, or its integers do not start at 0.
     """
     if _is_record(space):
         return _fields(space, action_kind)
@@ -80,7 +80,7 @@ def action_kind(space: Any) -> Kind:
 
 
 def _inner(space: Any) -> Any:
-    """What a wrapper of gym spaces holds, or the space itself."""
+    """Return the space inside a wrapper of gym spaces, or ``space`` itself."""
     return getattr(space, "space", space)
 
 
@@ -103,7 +103,7 @@ def _box(space: Any) -> Box:
         raise ValueError(
             f"cannot read the space {space!r}: it needs n, or low, high, shape and dtype, or be a "
             "Composite of such spaces; convert it in a wrapper of the environment, or pass a "
-            "ModelCls which takes it"
+            "ModelCls that takes it"
         )
     low, high = (np.asarray(bound, dtype=np.float64) for bound in (space.low, space.high))
     is_integer = np.issubdtype(space.dtype, np.integer) or space.dtype == np.bool_
@@ -121,11 +121,11 @@ def check_one_choice(agent_name: str, space: Any) -> None:
     """Raise an error unless an action is one number from 0 to ``space.n - 1``.
 
     Args:
-        agent_name: class of the agent, for the error.
-        space: action space; without ``shape`` or ``low`` it is taken to be as it should.
+        agent_name: class of the agent, for the error message.
+        space: action space; if it lacks ``shape`` or ``low``, these are taken to be right.
 
     Raises:
-        ValueError: if the space is another one.
+        ValueError: if the space is any other.
     """
     is_single = getattr(space, "shape", ()) in ((), None)
     is_one = hasattr(space, "n") and is_single and getattr(space, "low", 0) == 0
@@ -141,7 +141,7 @@ def array_shape(agent_name: str, space: Any) -> tuple[int, ...]:
     """Return the shape of an observation that is one array.
 
     Args:
-        agent_name: class of the agent, for the error.
+        agent_name: class of the agent, for the error message.
         space: observation space.
 
     Raises:

@@ -20,7 +20,7 @@ def conv2d_output_shape(
     padding: Size = 0,
     dilation: Size = 1,
 ) -> tuple[int, int]:
-    """Height and width of what a convolution or pooling makes of an image ``h`` x ``w``.
+    """Return the height and width after a convolution or pooling of an image ``h`` x ``w``.
 
     ::
 
@@ -40,7 +40,7 @@ def _pair(size: Size) -> tuple[int, ...]:
 
 
 class ScaleGrad(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a constant."""
+    """Identity with its gradient multiplied by a constant."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, scale: float) -> torch.Tensor:
@@ -54,7 +54,7 @@ class ScaleGrad(torch.autograd.Function):
         return grad_output * ctx.scale, None
 
 
-#: ``scale_grad(tensor, scale)`` is ``tensor`` itself, whose gradient is multiplied by ``scale``.
+#: ``scale_grad(tensor, scale)`` is ``tensor`` itself, with its gradient multiplied by ``scale``.
 scale_grad: Callable[[torch.Tensor, float], torch.Tensor] = ScaleGrad.apply
 
 
@@ -68,22 +68,22 @@ def update_state_dict(
 
         theta <- tau theta_new + (1 - tau) theta
 
-    Floating point entries move; integer entries (such as counts) have no middle and are copied.
+    Floating point entries move; integer entries (such as counts) cannot be averaged and are copied.
 
     Args:
-        model: The (target) network which is changed.
-        state_dict: Of a network with the same layout.
-        tau: In [0, 1]; 1 copies everything, 0 changes nothing.
-        strip_ddp: Whether ``state_dict`` may be of a network within DistributedDataParallel;
+        model: network to change, such as a target network.
+        state_dict: state of a network of the same layout.
+        tau: weight of the new state in [0, 1]; 1 copies everything, 0 changes nothing.
+        strip_ddp: whether ``state_dict`` may come from a network in DistributedDataParallel;
             False saves a comparison of the names.
 
     Raises:
-        ValueError: If ``tau`` is out of range or the layouts differ.
+        ValueError: if ``tau`` is out of range or the layouts differ.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1.
     """
     if not 0 <= tau <= 1:
-        raise ValueError(f"tau={tau} is no weight: give a number from 0 (keep) to 1 (copy).")
+        raise ValueError(f"tau={tau} is not a weight: give a number from 0 (keep) to 1 (copy).")
     new = fitting_state_dict(model, state_dict) if strip_ddp else state_dict
     if tau == 1:
         model.load_state_dict(new)
@@ -103,24 +103,24 @@ def _move_towards(own: StateDict, new: StateDict, tau: float) -> None:
 def _require_same_names(own: StateDict, new: StateDict) -> None:
     if own.keys() != new.keys():
         raise ValueError(
-            "state_dict has other entries than the model, give one of the same model: "
+            "state_dict has other entries than the model: give one of the same model; "
             f"{sorted(own.keys() ^ new.keys())} are in only one of them."
         )
 
 
 class TargetNetwork:
-    """A network which follows another one of the same layout, in many steps.
+    """A network that follows another one of the same layout, in many steps.
 
-    It moves as by :func:`update_state_dict`, but its parameters and buffers are looked for once.
-    They may be replaced afterwards, as when a network changes its device, but not the modules which
+    It moves as by :func:`update_state_dict`, but looks up its parameters and buffers only once.
+    They may be replaced afterwards, as when a network changes its device, but not the modules that
     hold them.
 
     Args:
-        target: The network which is changed.
-        model: The one which it follows, on the same device.
+        target: network to change.
+        model: network to follow, on the device of ``target``.
 
     Raises:
-        ValueError: If the layouts differ.
+        ValueError: if the layouts differ.
     """
 
     def __init__(self, target: torch.nn.Module, model: torch.nn.Module) -> None:
@@ -137,10 +137,10 @@ class TargetNetwork:
         """Take one step.
 
         Args:
-            tau: In [0, 1]; 1 copies everything, 0 changes nothing.
+            tau: weight of the new state in [0, 1]; 1 copies everything, 0 changes nothing.
 
         Raises:
-            ValueError: If ``tau`` is out of range.
+            ValueError: if ``tau`` is out of range.
         """
         if not 0 < tau < 1:
             update_state_dict(self.target, self.model.state_dict(), tau, strip_ddp=False)
@@ -152,7 +152,7 @@ class TargetNetwork:
 
 
 def _places(network: torch.nn.Module, names: Iterable[str]) -> list[tuple[torch.nn.Module, str]]:
-    """The module and attribute of each of ``names``, which are those of a state."""
+    """Return the module and attribute of each of ``names`` in a state dict."""
     paths = (name.rpartition(".") for name in names)
     return [(network.get_submodule(path), attribute) for path, _, attribute in paths]
 
@@ -162,9 +162,9 @@ def _tensors_at(places: Iterable[tuple[torch.nn.Module, str]]) -> list[torch.Ten
 
 
 def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDict:
-    """``state_dict`` if it has the names of ``model``, else without the prefix of wrapped networks.
+    """Return ``state_dict``, without the prefix of wrapped networks unless its names fit ``model``.
 
-    A network may have a part called "module", whose names have the same prefix.
+    A network may have a part called "module"; its names begin with that prefix, too.
     """
     if state_dict.keys() == model.state_dict().keys():
         return state_dict
@@ -172,8 +172,8 @@ def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDi
 
 
 def strip_ddp_state_dict(state_dict: StateDict) -> OrderedDict[str, Any]:
-    """The same entries under the names they have without DistributedDataParallel.
+    """Return the state dict without the prefix "module." of DistributedDataParallel.
 
-    It wraps a network, which puts "module." in front of every name.
+    The wrapper puts it in front of every name.
     """
     return OrderedDict((name.removeprefix("module."), value) for name, value in state_dict.items())

@@ -16,15 +16,16 @@ class IntBox(Space):
     """Arrays of integers v with ``low <= v < high``.
 
     Args:
-        low: the smallest value.
-        high: one more than the largest value.
-        shape: of one element; ``()`` if not given.
-        dtype: an integer type that holds ``low`` and ``high - 1``.
-        null_value: between ``low`` and ``high - 1``; ``low`` if not given.
+        low: smallest value.
+        high: largest value plus one.
+        shape: shape of one element; ``()`` if not given.
+        dtype: integer type that holds ``low`` and ``high - 1``.
+        null_value: value from ``low`` to ``high - 1`` that stands for no data; ``low`` if not
+            given.
 
     Raises:
         ValueError: if the interval is empty, does not fit ``dtype``, or lacks ``null_value``.
-        TypeError: if ``dtype`` is no integer type.
+        TypeError: if ``dtype`` is not an integer type.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class IntBox(Space):
         self.shape: tuple[int, ...] = np.empty(() if shape is None else shape, dtype=bool).shape
         self.dtype = np.dtype(dtype)
         if not np.issubdtype(self.dtype, np.integer):
-            raise TypeError(f"dtype={self.dtype} must be an integer type; FloatBox is for reals")
+            raise TypeError(f"dtype={self.dtype} must be an integer type; use FloatBox for reals")
         limits = np.iinfo(self.dtype)
         if not limits.min <= self.low < self.high <= limits.max + 1:
             raise ValueError(

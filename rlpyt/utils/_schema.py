@@ -1,4 +1,4 @@
-"""Schema-style records, kept for programs written against rlpyt 0.1.2: the library makes none.
+"""Schema-style records, for programs written against rlpyt 0.1.2; the library uses none.
 
 A record's type is an object instead of a class, and pickles like any other.
 
@@ -18,7 +18,7 @@ _TUPLE_METHODS = ("index", "count")
 
 
 def tuple_itemgetter(i: int) -> Callable[[tuple[Any, ...]], Any]:
-    """Return a function for the raw ``i``-th element, whatever square brackets mean."""
+    """Return a function that reads element ``i`` of the tuple itself, past ``__getitem__``."""
     return lambda record: tuple.__getitem__(record, i)
 
 
@@ -26,12 +26,12 @@ class NamedTuple(tuple[Any, ...]):
     """A named tuple that carries its type name and field names itself.
 
     Args:
-        typename: Name of the type.
-        fields: Names of the fields.
-        values: Values, one for each field.
+        typename: name of the type.
+        fields: names of the fields.
+        values: values of the fields, in order.
 
     Raises:
-        ValueError: If the numbers of fields and values differ.
+        ValueError: if the numbers of fields and values differ.
     """
 
     _typename: str
@@ -55,18 +55,18 @@ class NamedTuple(tuple[Any, ...]):
         raise AttributeError(f"cannot set {name!r}: {self._typename} is immutable, use _replace")
 
     def _make(self, iterable: Iterable[Any]) -> NamedTuple:
-        """A record of the same type with values from ``iterable``."""
+        """Return a record of the same type with values from ``iterable``."""
         return type(self)(self._typename, self._fields, iterable)
 
     def _replace(self, **kwargs: Any) -> NamedTuple:
-        """A record of the same type with new values for the named fields."""
+        """Return a record of the same type with new values for the named fields."""
         unknown = [name for name in kwargs if name not in self._fields]
         if unknown:
             raise ValueError(f"{self._typename} has no fields {unknown}: {self._fields}")
         return self._make([kwargs.get(name, old) for name, old in zip(self._fields, self)])
 
     def _asdict(self) -> OrderedDict[str, Any]:
-        """The fields by name, in order."""
+        """Return the fields by name, in order."""
         return OrderedDict(zip(self._fields, self))
 
     def __getnewargs__(self) -> tuple[str, tuple[str, ...], tuple[Any, ...]]:
@@ -84,15 +84,15 @@ class NamedArrayTuple(ArrayFields, NamedTuple):
 
 
 class NamedTupleSchema:
-    """Maker of :class:`NamedTuple` records, as a class made by ``namedtuple`` is of its own.
+    """Factory of :class:`NamedTuple` records, with the interface of a ``namedtuple`` class.
 
     Args:
-        typename: Name of the type.
-        fields: Names, or one string with either spaces or commas between them.
+        typename: name of the type.
+        fields: names of the fields, or one string of names with either spaces or commas between.
 
     Raises:
-        TypeError: If ``typename`` is no string.
-        ValueError: If a field name is not allowed or occurs twice.
+        TypeError: if ``typename`` is not a string.
+        ValueError: if a field name is not allowed or occurs twice.
     """
 
     _instance_cls: type[NamedTuple] = NamedTuple
@@ -118,7 +118,7 @@ class NamedTupleSchema:
         self.__dict__.update(state)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make a record; arguments are bound to the fields as a constructor would."""
+        """Make a record; arguments are bound to the fields as those of a constructor."""
         return self._make(self._signature.bind(*args, **kwargs).args)
 
     def _make(self, iterable: Iterable[Any]) -> Any:
@@ -133,7 +133,7 @@ class NamedTupleSchema:
 
 
 class NamedArrayTupleSchema(NamedTupleSchema):
-    """Maker of :class:`NamedArrayTuple` records; forbids the fields get and items."""
+    """Factory of :class:`NamedArrayTuple` records; forbids fields named get or items."""
 
     _instance_cls = NamedArrayTuple
     _forbidden = (*_TUPLE_METHODS, *RESERVED_NAMES)

@@ -1,4 +1,4 @@
-"""Torch: selection, one-hot vectors, masked means, leading dimensions."""
+"""Functions of torch tensors: selection, one-hot vectors, masked means, leading dimensions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
     """Pick one entry along the dimension that follows those of ``indexes``.
 
     Args:
-        indexes: [...] integers from 0 to n - 1, e.g. actions [T,B]; may have no dimension.
-        tensor: [..., n, *shape] to pick from.
+        indexes: integers [...] from 0 to n - 1, e.g. actions [T,B]; may have no dimension.
+        tensor: entries [..., n, *shape] to pick from.
 
     Returns:
-        [..., *shape] with ``tensor[i, indexes[i]]`` at every position i.
+        Entries [..., *shape], ``tensor[i, indexes[i]]`` at every position i.
 
     Raises:
-        ValueError: If the leading dimensions of ``tensor`` are not those of ``indexes``.
+        ValueError: if the leading dimensions of ``tensor`` are not those of ``indexes``.
     """
     n_dim = indexes.dim()
     if tensor.shape[:n_dim] != indexes.shape or tensor.dim() == n_dim:
@@ -36,12 +36,12 @@ def to_onehot(indexes: torch.Tensor, num: int, dtype: torch.dtype | None = None)
     """Return one-hot vectors, on the device of ``indexes``.
 
     Args:
-        indexes: [...] integers from 0 to num - 1.
-        num: Length of the vectors.
-        dtype: Type of the result; by default that of ``indexes``.
+        indexes: integers [...] from 0 to num - 1.
+        num: length of the vectors.
+        dtype: type of the result; by default that of ``indexes``.
 
     Returns:
-        [..., num]
+        One-hot vectors [..., num].
     """
     onehot = torch.zeros(
         indexes.shape + (num,), dtype=dtype or indexes.dtype, device=indexes.device
@@ -67,9 +67,9 @@ def valid_mean(
         sum(tensor * valid) / sum(valid)
 
     Args:
-        tensor: [...] numbers.
-        valid: [...] 1 where the entry counts, 0 elsewhere; None: all count.
-        dim: Dimension or dimensions to reduce; None: all.
+        tensor: numbers [...].
+        valid: mask [...], 1 where the entry counts, 0 elsewhere; None to count all.
+        dim: dimension or dimensions to reduce; None for all.
 
     Returns:
         The mean; NaN where no entry is valid.
@@ -83,17 +83,17 @@ def valid_mean(
 
 
 def infer_leading_dims(tensor: torch.Tensor, dim: int) -> tuple[int, int, int, torch.Size]:
-    """Tell the leading dimensions [], [B] or [T,B] of a tensor from those of its data.
+    """Return the leading dimensions [], [B] or [T,B] of a tensor, and the shape of its data.
 
     Args:
-        tensor: [...], [B,...] or [T,B,...]
-        dim: Number of dimensions of one datum.
+        tensor: data [...], [B,...] or [T,B,...].
+        dim: number of dimensions of one datum.
 
     Returns:
         Number of leading dimensions, T, B (1 where missing), shape of one datum.
 
     Raises:
-        ValueError: If there are not 0, 1 or 2 leading dimensions.
+        ValueError: if there are not 0, 1 or 2 leading dimensions.
     """
     shape = tensor.shape
     lead_dim = len(shape) - dim
@@ -109,19 +109,19 @@ def infer_leading_dims(tensor: torch.Tensor, dim: int) -> tuple[int, int, int, t
 
 
 def restore_leading_dims(tensors: Any, lead_dim: int, T: int = 1, B: int = 1) -> Any:
-    """Give the outputs of a network, made as one batch [T*B], the leading dimensions of its input.
+    """Restore the leading dimensions of the input in outputs computed as one batch [T*B].
 
     Args:
-        tensors: [T*B, ...], or a tuple or list of such tensors.
-        lead_dim: Number of leading dimensions from :func:`infer_leading_dims`.
-        T: Time steps.
-        B: Environments.
+        tensors: tensor [T*B, ...], or a tuple or list of such tensors.
+        lead_dim: number of leading dimensions from :func:`infer_leading_dims`.
+        T: number of time steps.
+        B: number of environments.
 
     Returns:
-        [...], [B,...] or [T,B,...]; a tuple if several were given.
+        Tensor [...], [B,...] or [T,B,...]; a tuple of them if several were given.
 
     Raises:
-        ValueError: If there is to be no leading dimension, but more than one datum.
+        ValueError: if ``lead_dim`` is 0 but there is more than one datum.
     """
     if isinstance(tensors, (tuple, list)):
         return tuple(restore_leading_dims(tensor, lead_dim, T, B) for tensor in tensors)
@@ -130,7 +130,7 @@ def restore_leading_dims(tensors: Any, lead_dim: int, T: int = 1, B: int = 1) ->
     if lead_dim == 1:
         return tensors
     if B != 1:
-        raise ValueError(f"lead_dim {lead_dim} means one datum without batch, but B is {B}")
+        raise ValueError(f"lead_dim={lead_dim} means one datum without batch, but B is {B}")
     return tensors.squeeze(0)
 
 
@@ -142,12 +142,12 @@ class LeadingDims(NamedTuple):
     B: int  # 1 where absent
 
     def restore(self, output: torch.Tensor) -> torch.Tensor:
-        """Give an output [T*B,...] of a network the leading dimensions [T,B,...] of its input."""
+        """Restore the leading dimensions [T,B,...] of the input in an output [T*B,...]."""
         restored: torch.Tensor = restore_leading_dims(output, self.n, self.T, self.B)
         return restored
 
     def restore_each(self, *outputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Give several outputs [T*B,...] the leading dimensions of the input."""
+        """Restore the leading dimensions of the input in several outputs [T*B,...]."""
         return tuple(map(self.restore, outputs))
 
 

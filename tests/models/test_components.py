@@ -228,8 +228,8 @@ class TestConv2dHead:
         [
             ((4, 7, 80), r"height 7 and width 80 is too small: 7 x 80 pixels.*Conv2d\(4, 16"),
             ((4, 9, 11), r"height 9 and width 11 is too small: 1 x 1 pixels.*Conv2d\(16, 32"),
-            ((104, 80), r"image_shape=\(104, 80\) is no image"),
-            ((4, 0, 80), r"image_shape=\(4, 0, 80\) is no image"),
+            ((104, 80), r"image_shape=\(104, 80\) must be \(channels"),
+            ((4, 0, 80), r"image_shape=\(4, 0, 80\) must be \(channels"),
         ],
     )
     def test_image_too_small(self, image_shape, message: str) -> None:

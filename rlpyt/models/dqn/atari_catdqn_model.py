@@ -17,25 +17,25 @@ from rlpyt.utils.types import Nested
 
 
 class AtariCatDqnModel(AtariConvTrunk):
-    """Convolutions and a head give a distribution over returns for each action.
+    """Categorical Q-network for images: a distribution over returns for each action.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        output_size: Number of actions A.
-        n_atoms: Number of atoms P.
-        fc_sizes: Widths of the hidden layers behind the convolutions.
-        dueling: Whether the head is a
+        image_shape: shape (C, H, W) of an image.
+        output_size: number of actions A.
+        n_atoms: number of atoms P.
+        fc_sizes: widths of the hidden layers after the convolutions.
+        dueling: whether the head is a
             :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
-        use_maxpool: Whether striding is by max-pooling.
-        channels: Channels of each convolution, by default [32, 64, 64].
-        kernel_sizes: By default [8, 4, 3].
-        strides: By default [4, 2, 1].
-        paddings: By default [0, 1, 1].
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+        use_maxpool: whether to stride by max-pooling.
+        channels: channels of each convolution, by default [32, 64, 64].
+        kernel_sizes: kernel size of each convolution, by default [8, 4, 3].
+        strides: stride of each convolution, by default [4, 2, 1].
+        paddings: zero padding of each convolution, by default [0, 1, 1].
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
 
     Raises:
-        ValueError: If the settings of the convolutions do not fit each other or the image.
+        ValueError: if the settings of the convolutions do not fit each other or the image.
 
     Source: Bellemare, Dabney and Munos 2017, arXiv:1707.06887, section 4.
     """
@@ -66,12 +66,12 @@ class AtariCatDqnModel(AtariConvTrunk):
         """Estimate the distribution of the return of each action.
 
         Args:
-            observation: [C,H,W], [B,C,H,W] or [T,B,C,H,W] images; uint8 is scaled by 1/255.
-            prev_action: Not used.
-            prev_reward: Not used.
+            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [A,P], [B,A,P] or [T,B,A,P] probabilities of the atoms.
+            Probabilities of the atoms [A,P], [B,A,P] or [T,B,A,P].
         """
         images, lead = fold_leading_dims(observation, 3)
         features = self.conv(images).flatten(1)

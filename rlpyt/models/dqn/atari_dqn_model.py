@@ -17,15 +17,15 @@ class AtariConvTrunk(torch.nn.Module):
     """Base class of feed-forward Q-networks for images: the convolutions, without a head.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        use_maxpool: Whether striding is by max-pooling.
-        channels: Channels of each convolution, by default [32, 64, 64].
-        kernel_sizes: By default [8, 4, 3].
-        strides: By default [4, 2, 1].
-        paddings: By default [0, 1, 1].
+        image_shape: shape (C, H, W) of an image.
+        use_maxpool: whether to stride by max-pooling.
+        channels: channels of each convolution, by default [32, 64, 64].
+        kernel_sizes: kernel size of each convolution, by default [8, 4, 3].
+        strides: stride of each convolution, by default [4, 2, 1].
+        paddings: zero padding of each convolution, by default [0, 1, 1].
 
     Raises:
-        ValueError: If the settings do not fit each other or the image.
+        ValueError: if the settings do not fit each other or the image.
     """
 
     def __init__(
@@ -48,24 +48,24 @@ class AtariConvTrunk(torch.nn.Module):
 
 
 class AtariDqnModel(AtariConvTrunk):
-    """Convolutions and a perceptron (or two streams) give the value of each action.
+    """Q-network for images: convolutions, then a perceptron or two dueling streams.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        output_size: Number of actions A.
-        fc_sizes: Widths of the hidden layers behind the convolutions.
-        dueling: Whether the head is a
+        image_shape: shape (C, H, W) of an image.
+        output_size: number of actions A.
+        fc_sizes: widths of the hidden layers after the convolutions.
+        dueling: whether the head is a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
-        use_maxpool: Whether striding is by max-pooling.
-        channels: Channels of each convolution, by default [32, 64, 64].
-        kernel_sizes: By default [8, 4, 3].
-        strides: By default [4, 2, 1].
-        paddings: By default [0, 1, 1].
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+        use_maxpool: whether to stride by max-pooling.
+        channels: channels of each convolution, by default [32, 64, 64].
+        kernel_sizes: kernel size of each convolution, by default [8, 4, 3].
+        strides: stride of each convolution, by default [4, 2, 1].
+        paddings: zero padding of each convolution, by default [0, 1, 1].
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
 
     Raises:
-        ValueError: If the settings of the convolutions do not fit each other or the image.
+        ValueError: if the settings of the convolutions do not fit each other or the image.
 
     Source: Mnih et al. 2015 (Nature 518); dueling: Wang et al. 2016, arXiv:1511.06581.
     """
@@ -93,12 +93,12 @@ class AtariDqnModel(AtariConvTrunk):
         """Estimate the value of each action.
 
         Args:
-            observation: [C,H,W], [B,C,H,W] or [T,B,C,H,W] images; uint8 is scaled by 1/255.
-            prev_action: Not used.
-            prev_reward: Not used.
+            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [A], [B,A] or [T,B,A] action values.
+            Action values [A], [B,A] or [T,B,A].
         """
         images, lead = fold_leading_dims(observation, 3)
         features = self.conv(images).flatten(1)

@@ -15,22 +15,22 @@ from rlpyt.utils.types import Nested
 
 
 class AtariQrDqnModel(AtariConvTrunk):
-    """Convolutions and a head give quantiles of the return of each action.
+    """Quantile regression network for images: quantiles of the return of each action.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        output_size: Number of actions A.
-        n_quantiles: Number of quantiles N.
-        fc_sizes: Widths of the hidden layers behind the convolutions.
-        dueling: Whether the head is a
+        image_shape: shape (C, H, W) of an image.
+        output_size: number of actions A.
+        n_quantiles: number of quantiles N.
+        fc_sizes: widths of the hidden layers after the convolutions.
+        dueling: whether the head is a
             :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
-        **convolutions: ``use_maxpool``, ``channels``, ``kernel_sizes``, ``strides`` and
-            ``paddings``, as of :class:`~rlpyt.models.dqn.atari_dqn_model.AtariDqnModel`.
+        **convolutions: settings ``use_maxpool``, ``channels``, ``kernel_sizes``, ``strides`` and
+            ``paddings``: see :class:`~rlpyt.models.dqn.atari_dqn_model.AtariDqnModel`.
 
     Raises:
-        ValueError: If the settings of the convolutions do not fit each other or the image.
+        ValueError: if the settings of the convolutions do not fit each other or the image.
 
     Source: Dabney et al. 2018, arXiv:1710.10044, section "Quantile Regression DQN".
     """
@@ -57,12 +57,12 @@ class AtariQrDqnModel(AtariConvTrunk):
         """Estimate quantiles of the return of each action.
 
         Args:
-            observation: [C,H,W], [B,C,H,W] or [T,B,C,H,W] images; uint8 is scaled by 1/255.
-            prev_action: Not used.
-            prev_reward: Not used.
+            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [A,N], [B,A,N] or [T,B,A,N] quantiles, of the fractions (i - 1/2) / N for i = 1, ..., N.
+            Quantiles [A,N], [B,A,N] or [T,B,A,N] at the fractions (i - 1/2) / N, i = 1, ..., N.
         """
         images, lead = fold_leading_dims(observation, 3)
         features = self.conv(images).flatten(1)

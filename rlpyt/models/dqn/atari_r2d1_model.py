@@ -15,24 +15,24 @@ from rlpyt.utils.types import Nested
 
 
 class AtariR2d1Model(torch.nn.Module):
-    """Convolutions, an LSTM and a perceptron (or two streams) give the value of each action.
+    """Recurrent Q-network for images: convolutions, LSTM, perceptron or dueling streams.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        output_size: Number of actions A.
-        fc_size: Width of the hidden layer(s) between the convolutions and the LSTM.
-        lstm_size: Hidden size H of the LSTM.
-        head_size: Width of the hidden layer(s) behind the LSTM.
-        dueling: Whether the head is a
+        image_shape: shape (C, H, W) of an image.
+        output_size: number of actions A.
+        fc_size: width of the hidden layer(s) between the convolutions and the LSTM.
+        lstm_size: hidden size H of the LSTM.
+        head_size: width of the hidden layer(s) after the LSTM.
+        dueling: whether the head is a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
-        use_maxpool: Whether striding is by max-pooling.
-        channels: Channels of each convolution, by default [32, 64, 64].
-        kernel_sizes: By default [8, 4, 3].
-        strides: By default [4, 2, 1].
-        paddings: By default [0, 1, 1].
+        use_maxpool: whether to stride by max-pooling.
+        channels: channels of each convolution, by default [32, 64, 64].
+        kernel_sizes: kernel size of each convolution, by default [8, 4, 3].
+        strides: stride of each convolution, by default [4, 2, 1].
+        paddings: zero padding of each convolution, by default [0, 1, 1].
 
     Raises:
-        ValueError: If the settings of the convolutions do not fit each other or the image.
+        ValueError: if the settings of the convolutions do not fit each other or the image.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """
@@ -73,15 +73,15 @@ class AtariR2d1Model(torch.nn.Module):
         """Estimate the value of each action.
 
         Args:
-            observation: [C,H,W], [B,C,H,W] or [T,B,C,H,W] images; uint8 is scaled by 1/255.
-            prev_action: [...,A] one-hot.
-            prev_reward: [...]
-            init_rnn_state: (h, c), [1,B,H] each; None is zeros.
-            reset: [T,B] True where an episode begins: the state before that step is zero; None is
-                nowhere.
+            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
+            prev_action: previous actions [...,A], one-hot.
+            prev_reward: previous rewards [...].
+            init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
+            reset: mask [T,B], True where an episode begins: the state before that step is zero;
+                None for no such step.
 
         Returns:
-            [A], [B,A] or [T,B,A] action values, and the state [1,B,H] after the last step.
+            Action values [A], [B,A] or [T,B,A], and the state [1,B,H] after the last step.
         """
         images, lead = fold_leading_dims(observation, 3)
         lstm_out, rnn_state = run_lstm(

@@ -1,4 +1,4 @@
-"""Heads of Q-networks which estimate the value of a state apart from the advantages of actions."""
+"""Heads of Q-networks that estimate state values and advantages of actions separately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlpyt.models.utils import scale_grad
 
 
 class DuelingHeadModel(torch.nn.Module):
-    """Action values from two streams, which share their input.
+    """Dueling head: action values from two streams that share their input.
 
     ::
 
@@ -20,11 +20,11 @@ class DuelingHeadModel(torch.nn.Module):
     bias.
 
     Args:
-        input_size: Number of features.
-        hidden_sizes: Widths of the hidden layers of each stream.
-        output_size: Number of actions A.
-        grad_scale: Factor of the gradient into the input.
-        noisy: Whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
+        input_size: number of features.
+        hidden_sizes: widths of the hidden layers of each stream.
+        output_size: number of actions A.
+        grad_scale: factor of the gradient into the input.
+        noisy: whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
 
     Source: Wang et al. 2016, arXiv:1511.06581, eq. 9; the factor: section 4.2.
     """
@@ -53,21 +53,21 @@ class DuelingHeadModel(torch.nn.Module):
         return q
 
     def advantage(self, input: torch.Tensor) -> torch.Tensor:
-        """Advantages [B,A] from features [B,input_size], not yet centred."""
+        """Return advantages [B,A] from features [B,input_size], not yet centred."""
         advantage: torch.Tensor = self.advantage_out(self.advantage_hidden(input))
         return advantage + self.advantage_bias
 
 
 class DistributionalDuelingHeadModel(torch.nn.Module):
-    """As :class:`DuelingHeadModel`, for each atom of a distribution over returns.
+    """Dueling head with one output for each action and atom of a distribution over returns.
 
     Args:
-        input_size: Number of features.
-        hidden_sizes: Widths of the hidden layers of each stream.
-        output_size: Number of actions A.
-        n_atoms: Number of atoms P.
-        grad_scale: Factor of the gradient into the input.
-        noisy: Whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
+        input_size: number of features.
+        hidden_sizes: widths of the hidden layers of each stream.
+        output_size: number of actions A.
+        n_atoms: number of atoms P.
+        grad_scale: factor of the gradient into the input.
+        noisy: whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
 
     Source: Hessel et al. 2017, arXiv:1710.02298, section "Network architecture".
     """
@@ -102,6 +102,6 @@ class DistributionalDuelingHeadModel(torch.nn.Module):
         return logits
 
     def advantage(self, input: torch.Tensor) -> torch.Tensor:
-        """Advantages [B,A,P] from features [B,input_size], not yet centred."""
+        """Return advantages [B,A,P] from features [B,input_size], not yet centred."""
         advantage: torch.Tensor = self.advantage_out(self.advantage_hidden(input))
         return advantage.reshape(-1, self._output_size, self._n_atoms) + self.advantage_bias

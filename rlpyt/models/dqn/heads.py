@@ -12,14 +12,14 @@ from rlpyt.models.noisy import linear_layer
 
 
 class DistributionalHeadModel(torch.nn.Module):
-    """A perceptron with one output for each action and atom.
+    """Perceptron with one output for each action and atom.
 
     Args:
-        input_size: Number of features.
-        layer_sizes: Widths of the hidden layers.
-        output_size: Number of actions A.
-        n_atoms: Number of atoms P.
-        noisy: Whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
+        input_size: number of features.
+        layer_sizes: widths of the hidden layers.
+        output_size: number of actions A.
+        n_atoms: number of atoms P.
+        noisy: whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class ImplicitQuantileHeadModel(torch.nn.Module):
         Z_tau      = head(features * phi(tau))
 
     Args:
-        input_size: Number of features F.
-        hidden_sizes: Widths of the hidden layers of the head.
-        output_size: Number of actions A.
-        n_cosines: Number of cosines.
-        dueling: Whether the head is a :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`.
+        input_size: number of features F.
+        hidden_sizes: widths of the hidden layers of the head.
+        output_size: number of actions A.
+        n_cosines: number of cosines.
+        dueling: whether the head is a :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`.
 
     Raises:
-        ValueError: If there are no cosines.
+        ValueError: if there are no cosines.
 
     Source: Dabney et al. 2018, arXiv:1806.06923, eq. 4.
     """
@@ -93,7 +93,7 @@ class ImplicitQuantileHeadModel(torch.nn.Module):
 def q_head(
     input_size: int, hidden_sizes: Sizes, output_size: int, dueling: bool, noisy: bool = False
 ) -> torch.nn.Module:
-    """A head from features [B,input_size] to action values [B,A]."""
+    """Return a head that maps features [B,input_size] to action values [B,A]."""
     if dueling:
         return DuelingHeadModel(input_size, hidden_sizes, output_size, noisy=noisy)
     return MlpModel(input_size, hidden_sizes, output_size, LinearCls=linear_layer(noisy))
@@ -107,6 +107,6 @@ def distributional_head(
     dueling: bool,
     noisy: bool = False,
 ) -> torch.nn.Module:
-    """A head from features [B,input_size] to logits of the atoms, or quantiles, [B,A,P]."""
+    """Return a head that maps features [B,input_size] to logits or quantiles [B,A,P]."""
     HeadCls = DistributionalDuelingHeadModel if dueling else DistributionalHeadModel
     return HeadCls(input_size, hidden_sizes, output_size, n_atoms, noisy=noisy)

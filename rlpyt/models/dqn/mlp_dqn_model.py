@@ -17,7 +17,7 @@ from rlpyt.utils.types import Nested
 class MlpTrunk(torch.nn.Module):
     """Base class of Q-networks for vectors: all hidden layers but the last.
 
-    The last (or ``n_in_head`` of them) belongs to the head, since dueling streams have their own.
+    The last layer (or ``n_in_head`` of them) belongs to the head: dueling streams have their own.
     """
 
     def __init__(
@@ -38,19 +38,19 @@ class MlpTrunk(torch.nn.Module):
 
 
 class MlpDqnModel(MlpTrunk):
-    """A perceptron gives the value of each action.
+    """Q-network for vectors: a perceptron with one output for each action.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        output_size: Number of actions A.
-        hidden_sizes: Widths of the hidden layers.
-        dueling: Whether the last hidden layer and the output are the two streams of a
+        observation_shape: shape of one observation, which is flattened.
+        output_size: number of actions A.
+        hidden_sizes: widths of the hidden layers.
+        dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
 
     Raises:
-        ValueError: If observations are not one array.
+        ValueError: if observations are not one array.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class MlpDqnModel(MlpTrunk):
         """Estimate the value of each action.
 
         Args:
-            observation: [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: Not used.
-            prev_reward: Not used.
+            observation: observations [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [...,A] action values.
+            Action values [...,A].
         """
         flat, lead = fold_vectors(observation, self._obs_ndim)
         features = self.body(flat)
@@ -84,20 +84,20 @@ class MlpDqnModel(MlpTrunk):
 
 
 class MlpCatDqnModel(MlpTrunk):
-    """A perceptron gives a distribution over returns for each action.
+    """Categorical Q-network for vectors: a distribution over returns for each action.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        output_size: Number of actions A.
-        hidden_sizes: Widths of the hidden layers.
-        dueling: Whether the last hidden layer and the output are the two streams of a
+        observation_shape: shape of one observation, which is flattened.
+        output_size: number of actions A.
+        hidden_sizes: widths of the hidden layers.
+        dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
-        n_atoms: Number of atoms P.
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+        n_atoms: number of atoms P.
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
 
     Raises:
-        ValueError: If observations are not one array.
+        ValueError: if observations are not one array.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class MlpCatDqnModel(MlpTrunk):
         """Estimate the distribution of the return of each action.
 
         Args:
-            observation: [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: Not used.
-            prev_reward: Not used.
+            observation: observations [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [...,A,P] probabilities of the atoms.
+            Probabilities of the atoms [...,A,P].
         """
         flat, lead = fold_vectors(observation, self._obs_ndim)
         features = self.body(flat)

@@ -1,4 +1,4 @@
-"""Q-networks of quantiles for vector observations, such as those of classic control."""
+"""Quantile Q-networks for vector observations, such as those of classic control."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rlpyt.utils.types import Nested
 
 
 class MlpQrDqnModel(MlpTrunk):
-    """A perceptron gives quantiles of the return of each action.
+    """Quantile regression network for vectors: quantiles of the return of each action.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        output_size: Number of actions A.
-        hidden_sizes: Widths of the hidden layers.
-        dueling: Whether the last hidden layer and the output are the two streams of a
+        observation_shape: shape of one observation, which is flattened.
+        output_size: number of actions A.
+        hidden_sizes: widths of the hidden layers.
+        dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DistributionalDuelingHeadModel`.
-        n_quantiles: Number of quantiles N.
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+        n_quantiles: number of quantiles N.
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
 
     Raises:
-        ValueError: If observations are not one array.
+        ValueError: if observations are not one array.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class MlpQrDqnModel(MlpTrunk):
         """Estimate quantiles of the return of each action.
 
         Args:
-            observation: [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: Not used.
-            prev_reward: Not used.
+            observation: observations [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [...,A,N] quantiles, of the fractions (i - 1/2) / N for i = 1, ..., N.
+            Quantiles [...,A,N] at the fractions (i - 1/2) / N for i = 1, ..., N.
         """
         flat, lead = fold_vectors(observation, self._obs_ndim)
         features = self.body(flat)
@@ -64,21 +64,21 @@ class MlpQrDqnModel(MlpTrunk):
 
 
 class MlpIqnModel(MlpTrunk):
-    """A perceptron gives any quantile of the return of each action.
+    """Implicit quantile network for vectors: any quantile of the return of each action.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        output_size: Number of actions A.
-        hidden_sizes: Widths of the hidden layers, at least one; fractions join before the last of
-            them, or behind the only one.
-        dueling: Whether the last hidden layer and the output are the two streams of a
+        observation_shape: shape of one observation, which is flattened.
+        output_size: number of actions A.
+        hidden_sizes: widths of the hidden layers, at least one; fractions join before the last of
+            them, or after the only one.
+        dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
-        n_cosines: Number of cosines in which fractions are embedded.
-        noisy: Whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
+        n_cosines: number of cosines in which fractions are embedded.
+        noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
 
     Raises:
-        ValueError: If observations are not one array, or there is no hidden layer.
+        ValueError: if observations are not one array, or there is no hidden layer.
     """
 
     def __init__(
@@ -112,13 +112,13 @@ class MlpIqnModel(MlpTrunk):
         """Estimate quantiles of the return of each action.
 
         Args:
-            observation: [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: Not used.
-            prev_reward: Not used.
-            tau: [...,N] fractions in [0, 1], for each observation its own.
+            observation: observations [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: not used.
+            prev_reward: not used.
+            tau: fractions [...,N] in [0, 1], for each observation its own.
 
         Returns:
-            [...,A,N] quantiles.
+            Quantiles [...,A,N].
         """
         flat, lead = fold_vectors(observation, self._obs_ndim)
         features = self.body(flat)

@@ -15,18 +15,18 @@ from rlpyt.utils.types import Nested
 
 
 class MlpR2d1Model(MlpTrunk):
-    """A perceptron with an LSTM before its last hidden layer gives the value of each action.
+    """Recurrent Q-network for vectors: a perceptron with an LSTM before its last hidden layer.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        output_size: Number of actions A.
-        hidden_sizes: Widths of the hidden layers, of which the last is behind the LSTM.
-        lstm_size: Hidden size H of the LSTM.
-        dueling: Whether the last hidden layer and the output are the two streams of a
+        observation_shape: shape of one observation, which is flattened.
+        output_size: number of actions A.
+        hidden_sizes: widths of the hidden layers, the last of them after the LSTM.
+        lstm_size: hidden size H of the LSTM.
+        dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
 
     Raises:
-        ValueError: If observations are not one array.
+        ValueError: if observations are not one array.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """
@@ -55,15 +55,15 @@ class MlpR2d1Model(MlpTrunk):
         """Estimate the value of each action.
 
         Args:
-            observation: [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: [...,A] one-hot.
-            prev_reward: [...]
-            init_rnn_state: (h, c), [1,B,H] each; None is zeros.
-            reset: [T,B] True where an episode begins: the state before that step is zero; None is
-                nowhere.
+            observation: observations [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: previous actions [...,A], one-hot.
+            prev_reward: previous rewards [...].
+            init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
+            reset: mask [T,B], True where an episode begins: the state before that step is zero;
+                None for no such step.
 
         Returns:
-            [...,A] action values, and the state [1,B,H] after the last step.
+            Action values [...,A], and the state [1,B,H] after the last step.
         """
         flat, lead = fold_vectors(observation, self._obs_ndim)
         features = self.body(flat)

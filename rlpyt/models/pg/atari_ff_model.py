@@ -13,20 +13,20 @@ from rlpyt.utils.types import Nested
 
 
 class AtariFfModel(torch.nn.Module):
-    """Convolutions and hidden layers, which the policy and the value share.
+    """Actor-critic for images: the policy and the value share convolutions and hidden layers.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        output_size: Number of actions A.
-        fc_sizes: Widths of the hidden layers behind the convolutions.
-        use_maxpool: Whether striding is by max-pooling.
-        channels: Channels of each convolution, by default [16, 32].
-        kernel_sizes: By default [8, 4].
-        strides: By default [4, 2].
-        paddings: By default [0, 1].
+        image_shape: shape (C, H, W) of an image.
+        output_size: number of actions A.
+        fc_sizes: widths of the hidden layers after the convolutions.
+        use_maxpool: whether to stride by max-pooling.
+        channels: channels of each convolution, by default [16, 32].
+        kernel_sizes: kernel size of each convolution, by default [8, 4].
+        strides: stride of each convolution, by default [4, 2].
+        paddings: zero padding of each convolution, by default [0, 1].
 
     Raises:
-        ValueError: If the settings of the convolutions do not fit each other or the image.
+        ValueError: if the settings of the convolutions do not fit each other or the image.
 
     Source: Mnih et al. 2016, arXiv:1602.01783.
     """
@@ -58,12 +58,12 @@ class AtariFfModel(torch.nn.Module):
         """Compute the policy and the value.
 
         Args:
-            image: [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
-            prev_action: Not used.
-            prev_reward: Not used.
+            image: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [...,A] probabilities of the actions, and [...] values of the states.
+            Probabilities of the actions [...,A] and values of the states [...].
         """
         images, lead = fold_leading_dims(image, 3)
         features = self.conv(images)

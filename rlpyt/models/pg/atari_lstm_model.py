@@ -14,21 +14,21 @@ from rlpyt.utils.types import Nested
 
 
 class AtariLstmModel(torch.nn.Module):
-    """Convolutions, hidden layers and an LSTM, which the policy and the value share.
+    """Recurrent actor-critic for images: the policy and the value share all but the last layer.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        output_size: Number of actions A.
-        fc_sizes: Widths of the hidden layers between the convolutions and the LSTM.
-        lstm_size: Hidden size H of the LSTM.
-        use_maxpool: Whether striding is by max-pooling.
-        channels: Channels of each convolution, by default [16, 32].
-        kernel_sizes: By default [8, 4].
-        strides: By default [4, 2].
-        paddings: By default [0, 1].
+        image_shape: shape (C, H, W) of an image.
+        output_size: number of actions A.
+        fc_sizes: widths of the hidden layers between the convolutions and the LSTM.
+        lstm_size: hidden size H of the LSTM.
+        use_maxpool: whether to stride by max-pooling.
+        channels: channels of each convolution, by default [16, 32].
+        kernel_sizes: kernel size of each convolution, by default [8, 4].
+        strides: stride of each convolution, by default [4, 2].
+        paddings: zero padding of each convolution, by default [0, 1].
 
     Raises:
-        ValueError: If the settings of the convolutions do not fit each other or the image.
+        ValueError: if the settings of the convolutions do not fit each other or the image.
 
     Source: Mnih et al. 2016, arXiv:1602.01783.
     """
@@ -67,16 +67,16 @@ class AtariLstmModel(torch.nn.Module):
         """Compute the policy and the value.
 
         Args:
-            image: [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
-            prev_action: [...,A] one-hot.
-            prev_reward: [...]
-            init_rnn_state: (h, c), [1,B,H] each; None is zeros.
-            reset: [T,B] True where an episode begins: the state before that step is zero; None is
-                nowhere.
+            image: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
+            prev_action: previous actions [...,A], one-hot.
+            prev_reward: previous rewards [...].
+            init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
+            reset: mask [T,B], True where an episode begins: the state before that step is zero;
+                None for no such step.
 
         Returns:
-            [...,A] probabilities of the actions, [...] values of the states, and the state
-            [1,B,H] after the last step.
+            Probabilities of the actions [...,A], values of the states [...], and the recurrent
+            state [1,B,H] after the last step.
         """
         images, lead = fold_leading_dims(image, 3)
         lstm_out, rnn_state = run_lstm(

@@ -1,4 +1,4 @@
-"""Actor-critics which are made from the spaces of an environment."""
+"""Actor-critics built from the spaces of an environment."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ Nonlinearity = Callable[[], torch.nn.Module]
 
 
 class _EncodingModel(torch.nn.Module):
-    """Base: the encoder of observations."""
+    """Base class of models with an encoder of observations."""
 
     def __init__(self, observation_space: Any, **settings: Any) -> None:
         super().__init__()
         self.encoder = make_encoder(observation_space, **settings)
 
     def update_obs_rms(self, observation: Nested) -> None:
-        """Take observations into the running statistics, if observations are normalised."""
+        """Update the running statistics with observations, if observations are normalised."""
         self.encoder.update_obs_rms(observation)
 
 
 class GenericFfModel(_EncodingModel):
-    """An encoder, and two separate perceptrons on its features: for the policy and for the value.
+    """Actor-critic: an encoder, then separate perceptrons for the policy and the value.
 
-    Vectors reach both perceptrons as they are; convolutions of images are shared.
+    Vectors reach both perceptrons unchanged; the convolutions of images are shared.
 
     Args:
-        observation_space: of the environment: arrays, choices, or a record of such.
-        action_space: of the environment: choices, real numbers, or a record of such.
+        observation_space: observation space: arrays, choices, or a record of such.
+        action_space: action space: choices, real numbers, or a record of such.
         hidden_sizes: widths of the hidden layers of each perceptron.
         nonlinearity: class of the modules between these layers.
-        init_log_std: first value of the log standard deviation of continuous actions, in units of
+        init_log_std: initial value of the log standard deviation of continuous actions, in units of
             half their range.
-        normalize_observation: whether arrays which are no images are normalised by their running
+        normalize_observation: whether arrays other than images are normalised by their running
             mean and variance, which are buffers and change only in :meth:`update_obs_rms`.
         norm_obs_clip: bound of normalised values.
         norm_obs_var_clip: lower limit of the variance.
-        image_kwargs: of :class:`~rlpyt.models.encoders.ImageEncoder`.
+        image_kwargs: arguments of :class:`~rlpyt.models.encoders.ImageEncoder`.
 
     Raises:
         ValueError: if a space is of an unknown kind.
@@ -80,12 +80,12 @@ class GenericFfModel(_EncodingModel):
         """Compute the policy and the value.
 
         Args:
-            observation: [...] in every field, with zero to two leading dimensions.
+            observation: observations, [...] in every field, with zero to two leading dimensions.
             prev_action: not used.
             prev_reward: not used.
 
         Returns:
-            The outputs of the policy head, then [...] values: ``(pi, v)`` for choices,
+            The outputs of the policy head, then values [...]: ``(pi, v)`` for choices,
             ``(mu, log_std, v)`` for real numbers, and a tuple for each field, then v, for records.
         """
         features, lead = self.encoder(observation)
@@ -94,19 +94,20 @@ class GenericFfModel(_EncodingModel):
 
 
 class GenericLstmModel(_EncodingModel):
-    """An encoder, a perceptron and an LSTM, which the policy and the value share.
+    """Recurrent actor-critic: the policy and the value share encoder, perceptron and LSTM.
 
     Args:
-        observation_space: of the environment: arrays, choices, or a record of such.
-        action_space: of the environment: choices, real numbers, or a record of such.
+        observation_space: observation space: arrays, choices, or a record of such.
+        action_space: action space: choices, real numbers, or a record of such.
         hidden_sizes: widths of the hidden layers before the LSTM.
         lstm_size: hidden size H of the LSTM.
-        nonlinearity: class of the modules behind the hidden layers.
-        init_log_std: as of :class:`GenericFfModel`, like all that follow.
-        normalize_observation: whether arrays which are no images are normalised.
+        nonlinearity: class of the modules after the hidden layers.
+        init_log_std: initial value of the log standard deviation of continuous actions, in units of
+            half their range.
+        normalize_observation: whether arrays other than images are normalised.
         norm_obs_clip: bound of normalised values.
         norm_obs_var_clip: lower limit of the variance.
-        image_kwargs: of :class:`~rlpyt.models.encoders.ImageEncoder`.
+        image_kwargs: arguments of :class:`~rlpyt.models.encoders.ImageEncoder`.
 
     Raises:
         ValueError: if a space is of an unknown kind.
@@ -149,12 +150,12 @@ class GenericLstmModel(_EncodingModel):
         """Compute the policy and the value.
 
         Args:
-            observation: [...] in every field, with zero to two leading dimensions.
-            prev_action: [...] in every field, one-hot or real numbers.
-            prev_reward: [...]
-            init_rnn_state: (h, c), [1,B,H] each; None is zeros.
-            reset: [T,B] True where an episode begins: the state before that step is zero; None is
-                nowhere.
+            observation: observations, [...] in every field, with zero to two leading dimensions.
+            prev_action: previous actions, [...] in every field, one-hot or real numbers.
+            prev_reward: previous rewards [...].
+            init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
+            reset: mask [T,B], True where an episode begins: the state before that step is zero;
+                None for no such step.
 
         Returns:
             The outputs of :class:`GenericFfModel`, and the state [1,B,H] after the last step.

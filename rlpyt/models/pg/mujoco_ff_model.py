@@ -14,19 +14,19 @@ Nonlinearity = Callable[[], torch.nn.Module]
 
 
 class MujocoFfModel(NormalizedObservationModel):
-    """Two separate perceptrons for the mean action and the value; the deviation is a parameter.
+    """Actor-critic with separate perceptrons for the mean action and the value.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        action_size: Number of dimensions A of an action.
-        hidden_sizes: Widths of the hidden layers of each perceptron, by default [64, 64].
-        hidden_nonlinearity: Class of the modules between the layers.
-        mu_nonlinearity: Class of the module behind the mean; None for none.
-        init_log_std: First value of the logarithm of the standard deviation, which depends on no
+        observation_shape: shape of one observation, which is flattened.
+        action_size: number of dimensions A of an action.
+        hidden_sizes: widths of the hidden layers of each perceptron, by default [64, 64].
+        hidden_nonlinearity: class of the modules between the layers.
+        mu_nonlinearity: class of the module after the mean; None to leave it out.
+        init_log_std: initial value of the log standard deviation, a parameter that depends on no
             observation.
-        normalize_observation: Whether to normalise observations by their running statistics.
-        norm_obs_clip: Bound of normalised observations.
-        norm_obs_var_clip: Lower limit of their variance.
+        normalize_observation: whether to normalise observations by their running statistics.
+        norm_obs_clip: bound of normalised observations.
+        norm_obs_var_clip: lower limit of the variance of observations.
 
     Source: Schulman et al. 2017, arXiv:1707.06347, section 6.1.
     """
@@ -56,12 +56,12 @@ class MujocoFfModel(NormalizedObservationModel):
         """Compute the policy and the value.
 
         Args:
-            observation: [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: Not used.
-            prev_reward: Not used.
+            observation: observations [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: not used.
+            prev_reward: not used.
 
         Returns:
-            [...,A] means and [...,A] log standard deviations of the actions, and [...] values.
+            Means [...,A] and log standard deviations [...,A] of the actions, and values [...].
         """
         flat, lead = self.fold_observation(observation)
         mu = self.mu(flat)

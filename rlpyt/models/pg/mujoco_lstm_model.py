@@ -13,17 +13,17 @@ from rlpyt.utils.types import Nested
 
 
 class MujocoLstmModel(NormalizedObservationModel):
-    """A perceptron and an LSTM give the mean and deviation of actions and the value.
+    """Recurrent actor-critic: a perceptron, then an LSTM that policy and value share.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        action_size: Number of dimensions A of an action.
-        hidden_sizes: Widths of the hidden layers before the LSTM, by default [256, 256].
-        lstm_size: Hidden size H of the LSTM.
-        nonlinearity: Class of the modules behind the hidden layers.
-        normalize_observation: Whether to normalise observations by their running statistics.
-        norm_obs_clip: Bound of normalised observations.
-        norm_obs_var_clip: Lower limit of their variance.
+        observation_shape: shape of one observation, which is flattened.
+        action_size: number of dimensions A of an action.
+        hidden_sizes: widths of the hidden layers before the LSTM, by default [256, 256].
+        lstm_size: hidden size H of the LSTM.
+        nonlinearity: class of the modules after the hidden layers.
+        normalize_observation: whether to normalise observations by their running statistics.
+        norm_obs_clip: bound of normalised observations.
+        norm_obs_var_clip: lower limit of the variance of observations.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class MujocoLstmModel(NormalizedObservationModel):
         """Compute the policy and the value.
 
         Args:
-            observation: [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: [...,A]
-            prev_reward: [...]
-            init_rnn_state: (h, c), [1,B,H] each; None is zeros.
-            reset: [T,B] True where an episode begins: the state before that step is zero; None is
-                nowhere.
+            observation: observations [...,*observation_shape] with zero to two leading dimensions.
+            prev_action: previous actions [...,A].
+            prev_reward: previous rewards [...].
+            init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
+            reset: mask [T,B], True where an episode begins: the state before that step is zero;
+                None for no such step.
 
         Returns:
-            [...,A] means and [...,A] log standard deviations of the actions, [...] values, and
+            Means [...,A] and log standard deviations [...,A] of the actions, values [...], and
             the state [1,B,H] after the last step.
         """
         flat, lead = self.fold_observation(observation)

@@ -15,7 +15,7 @@ from rlpyt.utils.types import NDArray, Nested
 
 
 class _ObservationMlp(torch.nn.Module):
-    """Base: one perceptron on the flat observation, with ``extra_size`` more inputs."""
+    """Base class: one perceptron on the flat observation and ``extra_size`` more inputs."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class MuMlpModel(_ObservationMlp):
     """A deterministic policy: ``mu(s) = output_max * tanh(mlp(s))``.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        hidden_sizes: Widths of the hidden layers.
-        action_size: Number of dimensions A of an action.
-        output_max: Bound of the action, a scalar or [A]; :meth:`set_output_bounds` replaces it.
+        observation_shape: shape of one observation, which is flattened.
+        hidden_sizes: widths of the hidden layers.
+        action_size: number of dimensions A of an action.
+        output_max: bound of the action, a scalar or [A]; :meth:`set_output_bounds` replaces it.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971.
     """
@@ -53,7 +53,7 @@ class MuMlpModel(_ObservationMlp):
         output_max: Any = 1,
     ) -> None:
         super().__init__(observation_shape, hidden_sizes, action_size)
-        # They follow from the environment, and are no part of the state.
+        # Not persistent: they follow from the environment.
         self.register_buffer("_output_mid", None, persistent=False)
         self.register_buffer("_output_half_range", None, persistent=False)
         if np.ndim(output_max) or output_max != 1:
@@ -61,14 +61,14 @@ class MuMlpModel(_ObservationMlp):
             self.set_output_bounds(-bound, bound)
 
     def set_output_bounds(self, low: NDArray, high: NDArray) -> None:
-        """Let actions range from ``low`` to ``high``, [A] each, with tanh 0 half way."""
+        """Let actions range from ``low`` to ``high``, [A] each, with the middle at tanh 0."""
         self._output_mid = torch.tensor((low + high) / 2, dtype=torch.float)
         self._output_half_range = torch.tensor((high - low) / 2, dtype=torch.float)
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Actions [...,A] for observations [...,*observation_shape]; the rest is not used."""
+        """Map observations [...,*observation_shape] to actions [...,A]; the rest is not used."""
         flat, lead = fold_vectors(observation, self._obs_ndim)
         mu = torch.tanh(self.mlp(flat))
         if self._output_mid is not None and self._output_half_range is not None:
@@ -80,9 +80,9 @@ class PiMlpModel(_ObservationMlp):
     """A stochastic policy: the mean and log standard deviation of a Gaussian.
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        hidden_sizes: Widths of the hidden layers.
-        action_size: Number of dimensions A of an action.
+        observation_shape: shape of one observation, which is flattened.
+        hidden_sizes: widths of the hidden layers.
+        action_size: number of dimensions A of an action.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905.
     """
@@ -95,14 +95,14 @@ class PiMlpModel(_ObservationMlp):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Means [...,A] and log deviations [...,A] for observations; the rest is not used."""
+        """Map observations to means and log standard deviations [...,A]; the rest is not used."""
         flat, lead = fold_vectors(observation, self._obs_ndim)
         mu, log_std = lead.restore(self.mlp(flat)).chunk(2, dim=-1)
         return mu, log_std
 
 
 class _CriticMlp(_ObservationMlp):
-    """Base: one perceptron on the flat observation and the action."""
+    """Base class of critics: one perceptron on the flat observation and the action."""
 
     def __init__(
         self,
@@ -125,9 +125,9 @@ class QofMuMlpModel(_CriticMlp):
     """The value of an action in a state, Q(s, a).
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        hidden_sizes: Widths of the hidden layers.
-        action_size: Number of dimensions A of an action.
+        observation_shape: shape of one observation, which is flattened.
+        hidden_sizes: widths of the hidden layers.
+        action_size: number of dimensions A of an action.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class QofMuMlpModel(_CriticMlp):
         prev_reward: Nested,
         action: torch.Tensor,
     ) -> torch.Tensor:
-        """Values [...] of the actions [...,A]; previous action and reward are not used."""
+        """Return values [...] of actions [...,A]; previous actions and rewards are not used."""
         q, lead = self._outputs(observation, action)
         return lead.restore(q.squeeze(-1))
 
@@ -151,10 +151,10 @@ class CatQofMuMlpModel(_CriticMlp):
     """The distribution over returns of an action in a state, Z(s, a).
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        hidden_sizes: Widths of the hidden layers.
-        action_size: Number of dimensions A of an action.
-        n_atoms: Number of atoms P.
+        observation_shape: shape of one observation, which is flattened.
+        hidden_sizes: widths of the hidden layers.
+        action_size: number of dimensions A of an action.
+        n_atoms: number of atoms P.
 
     Source: Barth-Maron et al. 2018, arXiv:1804.08617.
     """
@@ -175,7 +175,7 @@ class CatQofMuMlpModel(_CriticMlp):
         prev_reward: Nested,
         action: torch.Tensor,
     ) -> torch.Tensor:
-        """Probabilities [...,P] of the atoms, for the actions [...,A]; the rest is not used."""
+        """Return probabilities [...,P] of the atoms for actions [...,A]; the rest is not used."""
         logits, lead = self._outputs(observation, action)
         return lead.restore(torch.softmax(logits, dim=-1))
 
@@ -184,9 +184,9 @@ class VMlpModel(_ObservationMlp):
     """The value of a state, V(s).
 
     Args:
-        observation_shape: Shape of one observation, which is flattened.
-        hidden_sizes: Widths of the hidden layers.
-        action_size: Not used; all models of the family are made with the same arguments.
+        observation_shape: shape of one observation, which is flattened.
+        hidden_sizes: widths of the hidden layers.
+        action_size: not used; all models of the family take the same arguments.
     """
 
     def __init__(
@@ -200,6 +200,6 @@ class VMlpModel(_ObservationMlp):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Values [...] of observations [...,*observation_shape]; the rest is not used."""
+        """Map observations [...,*observation_shape] to values [...]; the rest is not used."""
         flat, lead = fold_vectors(observation, self._obs_ndim)
         return lead.restore(self.mlp(flat).squeeze(-1))
