@@ -361,7 +361,8 @@ def _numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:
             for i, number in zip(places, scalars):
                 numbers[i] = [number]
         else:
-            values = iter(torch.cat(alike).tolist())
+            values, start = torch.cat(alike).tolist(), 0
             for i in places:
-                numbers[i] = [next(values) for _ in range(len(tensors[i]))]
+                numbers[i] = values[start : start + len(tensors[i])]
+                start += len(tensors[i])
     return numbers
