@@ -201,7 +201,7 @@ class RlAlgorithm:
 
         Args:
             itr: iteration of the process that trains.
-            samples: [T,B] batch of the sampler, whose memory the sampler uses again; None in
+            samples: batch [T,B] of the sampler, whose memory the sampler uses again; None in
                 asynchronous mode.
             sampler_itr: iteration of the sampler, in asynchronous mode.
 

@@ -320,7 +320,7 @@ def squared_value_loss(value: torch.Tensor, return_: torch.Tensor) -> torch.Tens
 
     Args:
         value: [...] V, with gradient.
-        return_: [...] R.
+        return_: returns R [...].
 
     Returns:
         [...] losses.
@@ -338,7 +338,7 @@ def clipped_value_loss(
 
     Args:
         value: [...] V, with gradient.
-        return_: [...] R.
+        return_: returns R [...].
         old_value: [...] V_old, by the network that acted.
         value_clip: half-width c of the interval, at least 0, in units of the return.
 

@@ -103,7 +103,7 @@ class Window:
         self.t = end % self.T
 
     def state_dict(self) -> dict[str, Any]:
-        """Shape and cursor."""
+        """Return shape and cursor."""
         return {"T": self.T, "B": self.B, "t": self.t, "full": self.full}
 
     def check_state(self, state: dict[str, Any]) -> None:

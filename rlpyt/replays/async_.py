@@ -95,7 +95,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
 
 
 def _copied(state: Any) -> Any:
-    """``state`` with its arrays copied."""
+    """Return ``state`` with its arrays copied."""
     if isinstance(state, dict):
         return {name: _copied(value) for name, value in state.items()}
     return np.array(state) if isinstance(state, np.ndarray) else state

@@ -223,7 +223,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
     def _broadcast(
         self, name: str, source: NDArray, n_rows: int, entry: tuple[int, ...]
     ) -> NDArray:
-        """``source`` [T',B,...], or a scalar, as an array [T',B,*entry]."""
+        """Return ``source`` [T',B,...], or a scalar, as an array [T',B,*entry]."""
         lead = (n_rows, self.B)
         inner = source.shape[2:]
         while len(inner) > len(entry) and inner[-1] == 1:

@@ -60,7 +60,7 @@ class RateLimiter:
         self._allow()
 
     def is_due(self) -> bool:
-        """Whether there are enough batches for the next iteration."""
+        """Return whether there are enough batches for the next iteration."""
         return self.n_copied >= self.itr
 
     def wait_for_batch(self, block: bool, timeout: float | None) -> bool:
@@ -177,7 +177,7 @@ class AsyncRlBase(AsyncRun):
         return self.rate_limiter.wait_for_batch(block, THROTTLE_WAIT) or self._is_over()
 
     def _is_over(self) -> bool:
-        """Whether no iteration shall follow, though one may be due."""
+        """Return whether the run is over, even if an iteration is due."""
         if self._stopping:
             return True
         if not self.ctrl.quit.value:

@@ -51,7 +51,7 @@ class Callback:
 
 
 def mean_return(traj_infos: Sequence[Any], field: str = "Return") -> float:
-    """Mean of ``field`` over trajectories; -inf if there are none."""
+    """Return the mean of ``field`` over trajectories; -inf if there are none."""
     return float(np.mean([info[field] for info in traj_infos])) if traj_infos else -math.inf
 
 

@@ -6,7 +6,7 @@ A sampler has a collector, which steps environments in one loop. Where to look f
 * ``buffer``: the batch, allocated by example, in shared memory if there are workers;
   ``collections``: its records, under their public path.
 * ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation.
-* ``_step_loop``: the loop itself, who acts in it, and what follows the end of an episode;
+* ``_step_loop``: the loop itself, its two sources of actions, and the handling of episode ends;
   ``_batch_writer``: fast copies into the rows of a batch.
 * ``serial``: one process, the sampler to debug with; ``vector``: one process, and an environment
   that steps all its parts by one call.

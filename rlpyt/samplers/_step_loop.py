@@ -1,7 +1,7 @@
 """The loop that steps environments, for every collector, and the two choices collectors make.
 
-actions    who acts: the agent in this process, or a server over shared memory
-on_done    what follows the end of an episode: a reset at once, or a wait until the batch ends
+actions    source of actions: the agent in this process, or a server over shared memory
+on_done    response to the end of an episode: a reset at once, or a wait until the batch ends
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class BaseSampler:
         for name, fitting in zip(("CollectorCls", "eval_CollectorCls"), self._fitting_collectors):
             given = getattr(self, name)
             kind, needed = getattr(given, "kind", None), fitting.kind
-            # A collect_batch of the user may choose by itself which batch it writes.
+            # A collect_batch by the user may choose its batch to write.
             loops = (LoopCollector.collect_batch, DoubleBufferCollectorMixin.collect_batch)
             if name == "CollectorCls" and kind == needed and given.collect_batch in loops:
                 kind, needed = (f"{kind}, {_batches(Cls)}" for Cls in (given, fitting))

@@ -63,7 +63,7 @@ class ArrayFields(tuple[Any, ...]):
             raise _field_error(self, fields, f"write [{loc!r}]", error) from error
 
     def __contains__(self, key: object) -> bool:
-        """Whether ``key`` is the name of a field."""
+        """Return whether ``key`` is the name of a field."""
         return key in self._fields
 
     def get(self, index: SupportsIndex) -> Any:
@@ -85,14 +85,14 @@ def _write_none(field: Any, loc: Any) -> None:
 def _field_error(
     record: ArrayFields, fields: Iterator[Any], attempt: str, error: Exception
 ) -> Exception:
-    """The error for the field at which the iterator ``fields`` of ``record`` stopped."""
+    """Return the error for the field at which the iterator ``fields`` of ``record`` stopped."""
     name = record._fields[len(record) - length_hint(fields) - 1]
     typename = getattr(record, "_typename", type(record).__name__)
     return Exception(f"{typename}: cannot {attempt} of field {name!r}: {error}")
 
 
 def is_namedtuple_class(obj: Any) -> bool:
-    """Whether ``obj`` is a class made by ``namedtuple``, and not a subclass of one."""
+    """Return whether ``obj`` is a class made by ``namedtuple``, and not a subclass of one."""
     return (
         type(obj) is type
         and len(obj.__mro__) == 3
@@ -102,7 +102,7 @@ def is_namedtuple_class(obj: Any) -> bool:
 
 
 def is_namedarraytuple_class(obj: Any) -> bool:
-    """Whether ``obj`` is a class made by ``namedarraytuple``, and not a subclass of one."""
+    """Return whether ``obj`` is a class made by ``namedarraytuple``, and not a subclass of one."""
     return (
         type(obj) is type
         and len(obj.__mro__) == 4
@@ -128,7 +128,7 @@ class _ClassByName:
 
 
 def _find_class(module: str, qualname: str, fields: tuple[str, ...]) -> Any:
-    """The class at ``module.qualname`` if it has these fields, else by :func:`record_class`."""
+    """Return the class ``module.qualname`` if it has these fields, else a :func:`record_class`."""
     try:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
     except ImportError:

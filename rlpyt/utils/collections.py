@@ -108,12 +108,12 @@ def _class_names(typename: str, classname_suffix: bool) -> tuple[str, str]:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether ``obj`` is an instance of a class made by ``namedtuple``."""
+    """Return whether ``obj`` is an instance of a class made by ``namedtuple``."""
     return is_namedtuple_class(type(obj))
 
 
 def is_namedarraytuple(obj: Any) -> bool:
-    """Whether ``obj`` is an instance of a class made by ``namedarraytuple``."""
+    """Return whether ``obj`` is an instance of a class made by ``namedarraytuple``."""
     return is_namedarraytuple_class(type(obj))
 
 

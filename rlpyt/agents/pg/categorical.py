@@ -54,7 +54,7 @@ def _categorical_policy(
     agent: PolicyAgent, AgentCls: type[PolicyAgent], env_spaces: EnvSpaces
 ) -> Policy:
     cls, space = type(agent), env_spaces.action
-    # A subclass with its own methods may go on from here to other actions.
+    # A subclass with its own methods may continue from here with other actions.
     if cls.initialize is AgentCls.initialize and cls.step is AgentCls.step:
         check_one_choice(cls.__name__, space)
     return ChoicePolicy(Categorical(dim=space.n))

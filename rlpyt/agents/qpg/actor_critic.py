@@ -71,7 +71,7 @@ def check_vector_action(agent_name: str, space: Any) -> None:
         space: action space, with ``shape``, ``low`` and ``high``.
 
     Raises:
-        ValueError: if the space is another one.
+        ValueError: if the space is any other.
     """
     shape = getattr(space, "shape", None)
     is_real = np.issubdtype(getattr(space, "dtype", np.float32), np.floating)
@@ -90,7 +90,7 @@ def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
         space: action space, with ``shape``, ``low`` and ``high``.
 
     Raises:
-        ValueError: if the space is another one, or a range is infinite or empty.
+        ValueError: if the space is any other, or a range is infinite or empty.
     """
     check_vector_action(agent_name, space)
     low, high = (
@@ -235,7 +235,7 @@ class ActorCriticAgent(BaseAgent):
             target = tau * model + (1 - tau) * target
 
         Args:
-            tau: in (0, 1]; 1 copies.
+            tau: weight of the new parameters in (0, 1]; 1 copies.
         """
         for name in self.target_names:
             self._target_network(name).move(tau)

@@ -260,7 +260,7 @@ class R2D1(DQN):
         with n at most T - 1. A batch of one step gets the default priority.
 
         Args:
-            samples: [T,B] batch of the sampler.
+            samples: batch [T,B] of the sampler.
 
         Returns:
             [B] float32, one for all steps of an environment:

@@ -86,7 +86,7 @@ def values_at_truncation(
 
     Args:
         agent: agent, called as for training.
-        samples: [T,B] batch with ``env.next_observation``.
+        samples: batch [T,B] with ``env.next_observation``.
         timeout: [T,B] bool, where episodes were truncated.
         all_processes: whether to run the agent even if no episode was truncated, because other
             processes may wait for it.

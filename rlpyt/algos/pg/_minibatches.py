@@ -28,7 +28,7 @@ def shuffled_parts(
     """Shuffle ``rows`` and divide them into parts whose sizes differ by one at most.
 
     Args:
-        rows: [n] indexes. If they are fewer than the parts, some come several times.
+        rows: indexes [n]; if fewer than the parts, some come several times.
         n_parts: number of parts, at least 1.
         rng: generator of the order.
 
@@ -79,8 +79,8 @@ def moments(
     """Return count, mean and sum of squared deviations, of the batches of all processes together.
 
     Args:
-        x: [...] numbers.
-        valid: [...] nonzero where the entry counts; None: all count.
+        x: numbers [...].
+        valid: mask [...], nonzero where the entry counts; None to count all.
         device: device on which processes exchange, where the backend does not reach the CPU.
 
     Returns:
@@ -103,8 +103,8 @@ def normalize(
         (x - mean) / max(std, 1e-6),      std with n - 1 degrees of freedom
 
     Args:
-        x: [...] numbers.
-        valid: [...] nonzero where the entry counts; None: all count.
+        x: numbers [...].
+        valid: mask [...], nonzero where the entry counts; None to count all.
         device: device of the exchange, see :func:`moments`.
 
     Returns:
@@ -125,9 +125,9 @@ def value_statistics(
     At most 1; 0 for constant values, not finite for constant returns; of this process alone.
 
     Args:
-        agent_info: [...] record; without a field ``value`` of the returns' shape nothing is known.
-        return_: [...] R.
-        valid: [...] nonzero where the entry counts; None: all count.
+        agent_info: record [...]; without a field ``value`` of the returns' shape nothing is known.
+        return_: returns R [...].
+        valid: mask [...], nonzero where the entry counts; None to count all.
     """
     value: Any = getattr(agent_info, "value", None)
     tensors = isinstance(value, torch.Tensor) and isinstance(return_, torch.Tensor)

@@ -87,7 +87,7 @@ class A2C(PolicyGradientAlgo):
         """Compute the loss of one batch of the sampler.
 
         Args:
-            samples: [T,B] batch.
+            samples: batch [T,B].
 
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.

@@ -171,7 +171,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Compute the targets of policy and values.
 
         Args:
-            samples: [T,B] batch of the sampler, with ``agent_info.value`` and ``bootstrap_value``.
+            samples: batch [T,B] of the sampler, with ``agent_info.value`` and ``bootstrap_value``.
 
         Returns:
             return_ [T,B], advantage [T,B], and valid [T,B] or None. Where a batch continues after
@@ -195,8 +195,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Compute returns and advantages [T,B], in units of the reward.
 
         Args:
-            samples: [T,B] batch, as for :meth:`process_returns`.
-            done: [T,B] numbers.
+            samples: batch [T,B], as for :meth:`process_returns`.
+            done: numbers [T,B], nonzero where an episode ends.
         """
         reward, value = samples.env.reward, samples.agent.agent_info.value
         bootstrap_value = samples.agent.bootstrap_value
@@ -250,9 +250,9 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Return the agent's ``dist_info`` and ``value``, with gradients.
 
         Args:
-            agent_inputs: [T,B,...] or [B,...].
-            init_rnn_state: [B,N,H] as recorded, before the first step; None for agents without.
-            reset: [T,B] where the recurrent state is zero before a step; None is nowhere.
+            agent_inputs: inputs of the agent, [T,B,...] or [B,...].
+            init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
+            reset: mask [T,B] of steps before which the recurrent state is zero; None for none.
         """
         if init_rnn_state is None:
             return self.agent(*agent_inputs)[:2]
@@ -288,8 +288,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         Args:
             pi_loss: scalar.
             value_loss: scalar.
-            dist_info: [...] parameters of the policy, with gradient.
-            valid: [...] 1 where an entry counts; None: all count.
+            dist_info: parameters [...] of the policy, with gradient.
+            valid: mask [...], 1 where an entry counts; None to count all.
 
         Returns:
             The loss, the mean entropy and the mean perplexity; the latter without gradient.

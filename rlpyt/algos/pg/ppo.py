@@ -244,7 +244,7 @@ class PPO(PolicyGradientAlgo):
         :meth:`loss` by keyword.
 
         Args:
-            samples: [T,B] batch.
+            samples: batch [T,B].
 
         Returns:
             ``LossInputs`` [T,B,...].
@@ -264,8 +264,8 @@ class PPO(PolicyGradientAlgo):
         """Return ``loss_inputs`` with returns and advantages that follow from the present values.
 
         Args:
-            loss_inputs: [T,B,...] record.
-            samples: [T,B] batch.
+            loss_inputs: record [T,B,...].
+            samples: batch [T,B].
             unit: unit of the recorded values, if returns are normalized.
         """
         agent = samples.agent
@@ -306,16 +306,16 @@ class PPO(PolicyGradientAlgo):
         ends of episodes only if ``loss`` takes ``reset``, or ``**kwargs`` that it hands on.
 
         Args:
-            agent_inputs: [B,...] on the device of the agent; for recurrent agents this and all
-                others [T,B,...].
-            action: [B,...].
-            return_: [B].
-            advantage: [B].
-            valid: [B] 1 where an entry counts; None: all count.
-            old_dist_info: [B,...] parameters of the policy that acted.
-            init_rnn_state: [B,N,H] as recorded, before the first step; None for agents without.
-            old_value: [B] values by the network that acted, where values are clipped.
-            reset: [T,B] where the recurrent state is zero before a step; None is nowhere.
+            agent_inputs: inputs [B,...] on the device of the agent; for recurrent agents these and
+                all others [T,B,...].
+            action: actions [B,...].
+            return_: returns [B].
+            advantage: advantages [B].
+            valid: mask [B], 1 where an entry counts; None to count all.
+            old_dist_info: parameters [B,...] of the policy that acted.
+            init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
+            old_value: values [B] by the network that acted, where values are clipped.
+            reset: mask [T,B] of steps before which the recurrent state is zero; None for none.
 
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.

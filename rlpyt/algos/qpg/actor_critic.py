@@ -221,7 +221,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
 
         Args:
             inputs: model inputs [B,...] of the agent.
-            action: [B,A] actions from the policy, with gradient.
+            action: actions [B,A] from the policy, with gradient.
         """
         optimizers = (self.q1_optimizer, self.q2_optimizer, self.pi_optimizer)
         q1_parameters, q2_parameters, pi_parameters = map(optimized_parameters, optimizers)
@@ -234,7 +234,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         """Return the log prior density of actions, up to a constant.
 
         Args:
-            action: [B,A] actions from the policy.
+            action: actions [B,A] from the policy.
 
         Returns:
             0 for the uniform prior. [B] for the Gaussian one, whose standard deviation is half the

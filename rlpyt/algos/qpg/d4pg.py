@@ -111,7 +111,7 @@ class D4PG(DDPG):
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
                 Kullback-Leibler divergence is the priority.
-            valid: [B] 1 for samples to train on, 0 for others; None: all count.
+            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
         """
         p = self.agent.p(*samples.agent_inputs, samples.action)
         losses, kl_div = categorical_td_loss(p, self.target_p(samples))

@@ -117,7 +117,7 @@ class DDPG(ActorCriticAlgorithm):
 
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized.
-            valid: [B] 1 for samples to train on, 0 for others; None: all count.
+            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
         """
         q = self.agent.q(*samples.agent_inputs, samples.action)
         td_errors = self.q_target(samples) - q
@@ -166,7 +166,7 @@ class DDPG(ActorCriticAlgorithm):
 
         Args:
             samples: ``SamplesFromReplay`` [B,...].
-            valid: [B] 1 for samples to train on, 0 for others.
+            valid: mask [B], 1 for samples to train on, 0 for others.
         """
         with frozen(self.agent.q_parameters(), but=self.agent.mu_parameters()):
             return -masked_mean(self.agent.q_at_mu(*samples.agent_inputs), valid)

@@ -208,9 +208,9 @@ class SAC(SoftActorCriticAlgorithm):
 
         Args:
             inputs: model inputs [B,...] of the agent.
-            action: [B,A] actions from the policy, with gradient.
-            log_pi: [B] log-likelihoods of the actions, with gradient.
-            weights: [B] weights of the mean.
+            action: actions [B,A] from the policy, with gradient.
+            log_pi: log-likelihoods [B] of the actions, with gradient.
+            weights: weights [B] of the mean.
         """
         prior = self.get_action_prior(action)
         losses = self._alpha * log_pi - self.min_q(inputs, action) - prior

@@ -76,7 +76,7 @@ class TD3(DDPG):
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
                 mean of both absolute TD errors is the priority.
-            valid: [B] 1 for samples to train on, 0 for others; None: all count.
+            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
         """
         q1, q2 = self.agent.q(*samples.agent_inputs, samples.action)
         y = self.q_target(samples)

@@ -38,7 +38,7 @@ def rom_path(game: str) -> str:
         close = difflib.get_close_matches(name, games, n=3, cutoff=0.5) or sorted(games)[:3]
         raise UnknownGameError(f"game={game!r} is unknown; the closest are {', '.join(close)}")
     path = roms.get_rom_path(name)
-    # The emulator ends the whole process when it loads a ROM which it does not support.
+    # The emulator ends the whole process when it loads a ROM that it does not support.
     if path is None or not ALEInterface.isSupportedROM(path):
         raise UnknownGameError(f"game={game!r}: the emulator cannot play this ROM alone: {path}")
     return str(path)

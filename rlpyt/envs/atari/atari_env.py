@@ -55,7 +55,7 @@ class AtariTrajInfo(TrajInfo):
 
 
 class AtariEnv(Env):
-    """An Atari game: stacks of small gray images, and the actions which the game knows.
+    """An Atari game: stacks of small gray images, and the actions that the game knows.
 
     One step repeats the action for ``frame_skip`` frames. An image is the maximum of the last two
     frames, which removes the flicker of sprites, shrunk by taking means of areas. The observation
@@ -66,7 +66,7 @@ class AtariEnv(Env):
         frame_skip: emulator frames per step, at least 1.
         num_img_obs: images in an observation, at least 1.
         clip_reward: reward is the sign of the points, -1, 0 or 1.
-        episodic_lives: the loss of a life gives ``done``, though the game goes on (``traj_done``
+        episodic_lives: the loss of a life gives ``done``, though the game continues (``traj_done``
             stays False); images before the loss are blackened.
         fire_on_reset: press FIRE, then UP, after a reset, where the game knows them.
         max_start_noops: a game begins with 0 to this many frames without action, drawn uniformly.
@@ -75,7 +75,7 @@ class AtariEnv(Env):
         img_shape: height and width of an image. (104, 80) leaves out the first and the last row
             of the screen and takes means of 2 x 2 pixels; any other shape, as (84, 84), takes
             means over the areas of the whole screen.
-        full_action_space: all 18 actions instead of those which the game knows.
+        full_action_space: all 18 actions instead of those that the game knows.
 
     Raises:
         UnknownGameError: (an IOError and a ValueError) if there is no such game.
@@ -258,7 +258,7 @@ class AtariEnv(Env):
         """Show the newest image, or all images side by side, in a window of OpenCV.
 
         Args:
-            wait: milliseconds which the window gets to draw.
+            wait: time for the window to draw, in milliseconds.
             show_full_obs: show all images of the observation.
         """
         import cv2  # Only needed here.
@@ -288,7 +288,7 @@ class AtariEnv(Env):
         self._raw_frame_2[...] = 0
 
     def _check_life(self) -> bool:
-        """Return whether a life was lost and the game goes on; then leave the lost-life state."""
+        """Return whether a life was lost and the game continues; then leave the lost-life state."""
         lives = self.ale.lives()
         lost_life = 0 < lives < self._lives
         if lost_life:
@@ -389,14 +389,14 @@ class AtariEnv(Env):
 
 
 def _at_least(limit: int, name: str, value: Any) -> int:
-    """``value`` as an integer; scripts write 27e3 as well."""
+    """Return ``value`` as an integer; scripts write 27e3 as well."""
     if not value >= limit or not float(value).is_integer():
         raise ValueError(f"{name}={value} must be an integer, at least {limit}")
     return int(value)
 
 
 def _image_shape(img_shape: Any, screen_shape: tuple[int, int]) -> tuple[int, int]:
-    """``img_shape`` as two integers, which must not be above those of the screen."""
+    """Return ``img_shape`` as two integers, which must not exceed those of the screen."""
     shape = tuple(img_shape)
     if len(shape) != 2 or not all(1 <= s <= limit for s, limit in zip(shape, screen_shape)):
         raise ValueError(f"img_shape={img_shape} must be two sizes, at most {screen_shape}")

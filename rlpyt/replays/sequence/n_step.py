@@ -157,7 +157,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         return n_rows, rows
 
     def _check_states(self, samples: Any) -> list[NDArray]:
-        """The arrays [T',B,...] of the recurrent states of ``samples``."""
+        """Return the arrays [T',B,...] of the recurrent states of ``samples``."""
         has_states = "prev_rnn_state" in samples._fields
         states = numpy_leaves(samples.prev_rnn_state if has_states else None)
         given = [source.shape for source in states]

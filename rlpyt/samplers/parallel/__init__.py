@@ -4,6 +4,6 @@
 * ``worker``: the process of a worker.
 * ``cpu``: workers in which the agent acts.
 * ``gpu``: workers that only step; ``action_server`` chooses the actions for all of them.
-* ``_division``: which worker steps which environments, on which CPUs.
+* ``_division``: the share of each worker in environments and CPUs.
 * ``_channels``: control, trajectory infos and states between sampler and workers.
 """

@@ -174,7 +174,7 @@ def pop_tabular_prefix() -> None:
 
 @contextmanager
 def prefix(key: str) -> Iterator[None]:
-    """``push_prefix`` for the length of a ``with`` block."""
+    """Call ``push_prefix`` for the length of a ``with`` block."""
     push_prefix(key)
     try:
         yield
@@ -184,7 +184,7 @@ def prefix(key: str) -> Iterator[None]:
 
 @contextmanager
 def tabular_prefix(key: str) -> Iterator[None]:
-    """``push_tabular_prefix`` for the length of a ``with`` block."""
+    """Call ``push_tabular_prefix`` for the length of a ``with`` block."""
     push_tabular_prefix(key)
     try:
         yield

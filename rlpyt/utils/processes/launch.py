@@ -1,4 +1,4 @@
-"""How processes start: start method, shared memory, OpenMP threads, CPU affinity, ``torchrun``."""
+"""Start of processes: start method, shared memory, OpenMP threads, CPU affinity, ``torchrun``."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def check_cuda_after_fork(start_method: str) -> None:
     """Raise ``ValueError`` if processes started by ``start_method`` could not use CUDA any more."""
     if torch.cuda.is_initialized() and start_method == "fork":
         raise ValueError(
-            "CUDA was used in this process already, so that those which fork from it cannot "
+            "CUDA was used in this process already, so processes that fork from it cannot "
             "use it: pass start_method='spawn' to the runner"
         )
 

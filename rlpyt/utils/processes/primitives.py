@@ -105,7 +105,7 @@ class Barrier:
 
 
 class CountedQueue:
-    """Queue of many writers and one reader, who knows how many items are on their way.
+    """Queue of many writers and one reader, which knows how many items are on their way.
 
     An item is counted before it is sent, so one that was put before a :class:`Barrier` is never
     missed after it: ``get(block=False)`` waits for it.
