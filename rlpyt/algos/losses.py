@@ -54,11 +54,11 @@ def n_step_target(
         y_t = R_t + (1 - done_n_t) * discount^n * V_{t+n}
 
     Args:
-        return_: [B,...] R_t, discounted sum of the n rewards from t on.
-        done_n: [B,...] nonzero where the episode ends within them.
-        next_value: [B,...] V_{t+n}.
-        discount: per step.
-        n_step: n.
+        return_: returns R_t [B,...], discounted sum of the n rewards from t on.
+        done_n: mask [B,...], nonzero where the episode ends within them.
+        next_value: values V_{t+n} [B,...].
+        discount: discount factor of one step.
+        n_step: number n of steps.
 
     Returns:
         [B,...] y_t.
@@ -79,8 +79,8 @@ def huber_td_loss(
                 delta_clip * (|delta| - delta_clip / 2)    elsewhere
 
     Args:
-        value: [...] values, with gradient.
-        target: [...] targets.
+        value: values [...], with gradient.
+        target: targets [...].
         delta_clip: bound of the quadratic part, positive; None for the square everywhere.
 
     Returns:
@@ -110,12 +110,12 @@ def categorical_projection(
         target_i = sum_j clip(1 - |y_j - z_i| / dz, 0, 1) * next_p_j,      dz = z_1 - z_0
 
     Args:
-        return_: [B] R, discounted sum of n rewards.
-        done_n: [B] nonzero where the episode ends within them.
-        next_p: [B,P] probabilities of the atoms after n steps, for the action chosen there.
-        z: [P] atoms, evenly spaced and increasing.
-        discount: per step.
-        n_step: n.
+        return_: returns R [B], discounted sum of n rewards.
+        done_n: mask [B], nonzero where the episode ends within them.
+        next_p: probabilities [B,P] of the atoms after n steps, for the action chosen there.
+        z: atoms [P], evenly spaced and increasing.
+        discount: discount factor of one step.
+        n_step: number n of steps.
 
     Returns:
         [B,P] probabilities.
@@ -141,8 +141,8 @@ def categorical_td_loss(
     with probabilities clipped to [EPS, 1], save the factor ``target_i`` of the loss.
 
     Args:
-        p: [B,P] probabilities, with gradient.
-        target_p: [B,P] target probabilities.
+        p: probabilities [B,P], with gradient.
+        target_p: target probabilities [B,P].
 
     Returns:
         The loss [B], and KL [B] without gradient, in [EPS, 1 / EPS].
@@ -180,9 +180,9 @@ def quantile_huber_loss(
         loss = sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
 
     Args:
-        quantiles: [B,N] quantiles, with gradient.
-        tau: [N] or [B,N] fractions in (0, 1) of the quantiles.
-        target: [B,M] samples of the return, or quantiles of it.
+        quantiles: quantiles [B,N], with gradient.
+        tau: fractions [N] or [B,N] in (0, 1) of the quantiles.
+        target: samples [B,M] of the return, or quantiles of it.
         kappa: bound of the quadratic part, positive.
 
     Returns:
@@ -216,7 +216,7 @@ def value_scale(x: torch.Tensor, eps: float) -> torch.Tensor:
         h(x) = sign(x) * (sqrt(|x| + 1) - 1) + eps * x
 
     Args:
-        x: [...] values.
+        x: values [...].
         eps: slope that remains for large values, at least 0; makes the inverse Lipschitz.
 
     Returns:
@@ -233,7 +233,7 @@ def inv_value_scale(z: torch.Tensor, eps: float) -> torch.Tensor:
         h^-1(z) = sign(z) * (((sqrt(1 + 4 eps (|z| + 1 + eps)) - 1) / (2 eps))^2 - 1)
 
     Args:
-        z: [...] squashed values.
+        z: squashed values [...].
         eps: slope of :func:`value_scale`.
 
     Returns:
@@ -255,8 +255,8 @@ def sequence_priorities(
         p = eta * max_t |delta_t| + (1 - eta) * mean_t |delta_t|
 
     Args:
-        td_abs_errors: [T,B] |delta_t|.
-        valid: [T,B] 1 for steps that count, 0 for the others.
+        td_abs_errors: absolute TD errors |delta_t| [T,B].
+        valid: mask [T,B], 1 for steps that count, 0 for the others.
         eta: weight of the largest error, in [0, 1].
 
     Returns:
@@ -279,11 +279,11 @@ def policy_gradient_loss(logli: torch.Tensor, advantage: torch.Tensor) -> torch.
         loss = -log pi(a|s) * A
 
     Args:
-        logli: [...] log pi(a|s), with gradient.
-        advantage: [...] A.
+        logli: log-likelihoods [...], log pi(a|s), with gradient.
+        advantage: advantages A [...].
 
     Returns:
-        [...] losses.
+        Losses [...].
 
     Source: Mnih et al. 2016, arXiv:1602.01783, algorithm S3.
     """
@@ -299,12 +299,12 @@ def clipped_surrogate_loss(
         loss = -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A)
 
     Args:
-        ratio: [...] pi(a|s) / pi_old(a|s), with gradient.
-        advantage: [...] A.
+        ratio: likelihood ratios [...], pi(a|s) / pi_old(a|s), with gradient.
+        advantage: advantages A [...].
         ratio_clip: half-width c of the interval, at least 0.
 
     Returns:
-        [...] losses.
+        Losses [...].
 
     Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7.
     """
@@ -319,11 +319,11 @@ def squared_value_loss(value: torch.Tensor, return_: torch.Tensor) -> torch.Tens
         loss = (V - R)^2 / 2
 
     Args:
-        value: [...] V, with gradient.
+        value: values V [...], with gradient.
         return_: returns R [...].
 
     Returns:
-        [...] losses.
+        Losses [...].
     """
     check_shapes(value=value, return_=return_)
     return 0.5 * (value - return_) ** 2
@@ -337,13 +337,13 @@ def clipped_value_loss(
         loss = max((V - R)^2, (V_old + clip(V - V_old, -c, c) - R)^2) / 2
 
     Args:
-        value: [...] V, with gradient.
+        value: values V [...], with gradient.
         return_: returns R [...].
-        old_value: [...] V_old, by the network that acted.
+        old_value: values V_old [...] by the network that acted.
         value_clip: half-width c of the interval, at least 0, in units of the return.
 
     Returns:
-        [...] losses.
+        Losses [...].
 
     Source: Andrychowicz et al. 2021, arXiv:2006.05990, appendix B.2.
     """

@@ -84,7 +84,7 @@ class LeafTree:
 
     Attributes:
         nodes: float64 [2^L - 1] (float32 cannot hold the sum of a million weights).
-        leaves: [n_leaves] view of the weights.
+        leaves: view [n_leaves] of the weights.
         low: node of the first leaf, 2^(L-1) - 1.
     """
 

@@ -24,7 +24,7 @@ class BaseReplayBuffer:
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
-        samples: [T,B,...] stored records.
+        samples: stored records [T,B,...].
         rng: source of all random choices.
         stored_rows: name to array [T,...] of everything that is saved; a subclass that allocates
             arrays of its own registers them here.

@@ -33,8 +33,8 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
 
     Attributes:
         n_frames: number C of frames in an observation.
-        samples_frames: [T+C-1,B,...] frames.
-        samples_new_frames: [T,B,...] view, the newest frame of every row.
+        samples_frames: frames [T+C-1,B,...].
+        samples_new_frames: view [T,B,...] of the newest frame of every row.
         overlap_is_known: stacks were seen that continue each other beyond doubt.
     """
 
@@ -80,8 +80,8 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         Done for every batch until one shows it beyond doubt, which images of one colour do not.
 
         Args:
-            observation: [T',B,C,...] to be written next.
-            done: [T',B], after which a stack begins anew on zeros.
+            observation: observations [T',B,C,...] to be written next.
+            done: flags [T',B], after which a stack begins anew on zeros.
         """
         t, C = self.window.t, self.n_frames
         # The first stacks of all look back at rows that nothing was written to.

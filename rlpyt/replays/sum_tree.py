@@ -37,7 +37,7 @@ class SumTree:
 
     Attributes:
         tree: float64 nodes; the root ``tree[0]`` is the sum of all priorities.
-        priorities: [T,B] view of the leaves; to be read only.
+        priorities: read-only view [T,B] of the leaves.
 
     Source: Schaul et al. 2016, arXiv:1511.05952, appendix B.2.1.
     """
@@ -118,7 +118,7 @@ class SumTree:
 
         Args:
             T: number of rows, at most those of the tree; 0 does nothing.
-            priorities: [T,B], [B] or a scalar, for these rows shifted to earlier ones by
+            priorities: priorities [T,B], [B] or a scalar, for these rows shifted to earlier ones by
                 ``input_priority_shift``. They count from the moment their row is switched on.
 
         Raises:
@@ -231,7 +231,7 @@ class SumTree:
         priority counts. Zero means: not to be drawn again.
 
         Args:
-            priorities: [n], or one for all.
+            priorities: priorities [n], or one for all.
 
         Raises:
             ValueError: if nothing was sampled yet, the number differs, or a value is negative,

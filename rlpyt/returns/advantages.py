@@ -58,11 +58,11 @@ def discount_return(
         R_t = r_t + discount * (1 - d_t) * R_{t+1},      R_T = V_T
 
     Args:
-        reward: [T,B,...] r_t, received for the action at t.
-        done: [T,B,...] d_t, nonzero where the episode ends at t.
-        bootstrap_value: [B,...] V_T of the observation after the last step; also [1,B,...].
+        reward: rewards r_t [T,B,...], received for the action at t.
+        done: flags d_t [T,B,...], nonzero where the episode ends at t.
+        bootstrap_value: values V_T [B,...] of the observation after the last step; also [1,B,...].
         discount: discount factor of one step.
-        return_dest: [T,B,...] to write into, optional.
+        return_dest: array [T,B,...] to write into, optional.
 
     Returns:
         [T,B,...] R_t, numpy or torch as ``reward``.
@@ -93,13 +93,13 @@ def discount_return_tl(
     Differs from :func:`discount_return` in that R_t = V_t where a time limit truncated the episode.
 
     Args:
-        reward: [T,B,...] r_t.
-        done: [T,B,...] d_t.
-        bootstrap_value: [B,...] V_T; also [1,B,...].
+        reward: rewards r_t [T,B,...].
+        done: flags d_t [T,B,...].
+        bootstrap_value: values V_T [B,...]; also [1,B,...].
         discount: discount factor of one step.
-        timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
-        value: [T,B,...] V_t.
-        return_dest: [T,B,...] to write into, optional.
+        timeout: flags [T,B,...], nonzero where ``done`` comes from a time limit.
+        value: values V_t [T,B,...].
+        return_dest: array [T,B,...] to write into, optional.
 
     Returns:
         [T,B,...] R_t.
@@ -133,14 +133,14 @@ def generalized_advantage_estimation(
         return_t = A_t + V_t
 
     Args:
-        reward: [T,B,...] r_t, received for the action at t.
-        value: [T,B,...] V_t, by the network that acted.
-        done: [T,B,...] d_t, nonzero where the episode ends at t; a time limit counts as an end.
-        bootstrap_value: [B,...] V_T of the observation after the last step; also [1,B,...].
+        reward: rewards r_t [T,B,...], received for the action at t.
+        value: values V_t [T,B,...], by the network that acted.
+        done: flags d_t [T,B,...], nonzero where the episode ends at t, time limits included.
+        bootstrap_value: values V_T [B,...] of the observation after the last step; also [1,B,...].
         discount: discount factor of one step.
         gae_lambda: weight; 0 for one-step advantages, 1 for discounted returns minus values.
-        advantage_dest: [T,B,...] to write into, optional.
-        return_dest: [T,B,...] to write into, optional.
+        advantage_dest: array [T,B,...] to write into, optional.
+        return_dest: array [T,B,...] to write into, optional.
 
     Returns:
         The pair of [T,B,...] A_t and [T,B,...] return_t, numpy or torch as ``reward``.
@@ -181,15 +181,15 @@ def generalized_advantage_estimation_tl(
     where a time limit truncated the episode.
 
     Args:
-        reward: [T,B,...] r_t.
-        value: [T,B,...] V_t.
-        done: [T,B,...] d_t.
-        bootstrap_value: [B,...] V_T; also [1,B,...].
+        reward: rewards r_t [T,B,...].
+        value: values V_t [T,B,...].
+        done: flags d_t [T,B,...].
+        bootstrap_value: values V_T [B,...]; also [1,B,...].
         discount: discount factor of one step.
         gae_lambda: weight in [0, 1].
-        timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
-        advantage_dest: [T,B,...] to write into, optional.
-        return_dest: [T,B,...] to write into, optional.
+        timeout: flags [T,B,...], nonzero where ``done`` comes from a time limit.
+        advantage_dest: array [T,B,...] to write into, optional.
+        return_dest: array [T,B,...] to write into, optional.
 
     Returns:
         The pair of [T,B,...] A_t and [T,B,...] return_t.
@@ -272,7 +272,7 @@ def like(result: NDArray, shape: tuple[int, ...], example: Any, dest: Array | No
     """Give ``result`` the shape and kind (numpy; torch and device) of ``example``, and its dtype.
 
     Args:
-        result: [T,N] flags or numbers; numbers stay float where the example has integers.
+        result: flags or numbers [T,N]; numbers stay float where the example has integers.
         shape: shape of the returned array.
         example: argument that has the kind the caller expects back.
         dest: array to write the result into and return, optional.

@@ -70,12 +70,12 @@ def discount_return_n_step(
         done_n_t = any of d_t, ..., d_{t+n-1}
 
     Args:
-        reward: [T,B,...] r_t.
-        done: [T,B,...] d_t.
+        reward: rewards r_t [T,B,...].
+        done: flags d_t [T,B,...].
         n_step: number n of rewards, from 1 to T.
         discount: discount factor of one step.
-        return_dest: [T',B,...] to write into, optional.
-        done_n_dest: [T',B,...] to write into, optional.
+        return_dest: array [T',B,...] to write into, optional.
+        done_n_dest: array [T',B,...] to write into, optional.
         do_truncated: return the shorter sums at the end too, where fewer than n steps remain.
 
     Returns:
@@ -110,10 +110,10 @@ def timeout_n_step(
         timeout_n_t = timeout at the first i in [t, t+n-1] with d_i, or False if there is none
 
     Args:
-        done: [T,B,...] d_t.
-        timeout: [T,B,...] nonzero where ``done`` comes from a time limit.
+        done: flags d_t [T,B,...].
+        timeout: flags [T,B,...], nonzero where ``done`` comes from a time limit.
         n_step: number n of steps, from 1 to T.
-        timeout_n_dest: [T-n+1,B,...] to write into, optional.
+        timeout_n_dest: array [T-n+1,B,...] to write into, optional.
 
     Returns:
         [T-n+1,B,...], dtype of ``timeout``.

@@ -16,7 +16,7 @@ def valid_from_done(done: Array) -> Any:
         valid_0 = 1,      valid_t = 1 - min(1, sum_{j<t} d_j)
 
     Args:
-        done: [T,B,...] d_t, any numeric or bool dtype.
+        done: flags d_t [T,B,...], any numeric or bool dtype.
 
     Returns:
         [T,B,...] float32, numpy or torch as ``done`` (and on its device).

@@ -159,7 +159,7 @@ def memory_copier(
     """Copy one of the two batches to the replay buffer, whenever it is filled.
 
     Args:
-        sample_buffer: [T,B,...] batch, of numpy arrays.
+        sample_buffer: batch [T,B,...] of numpy arrays.
         samples_to_buffer: method of the algorithm that selects the entries to append.
         replay_buffer: replay buffer in shared memory.
         ctrl: result of :func:`make_control`.

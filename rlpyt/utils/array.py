@@ -16,14 +16,14 @@ def select_at_indexes(indexes: Any, array: NDArray) -> NDArray:
     """Pick one entry along the dimension that follows those of ``indexes``.
 
     Args:
-        indexes: [...] integers, e.g. actions [T,B]; may have no dimension.
-        array: [..., n, *shape] to pick from.
+        indexes: integers [...], e.g. actions [T,B]; may have no dimension.
+        array: entries [..., n, *shape] to pick from.
 
     Returns:
-        [..., *shape] with ``array[i, indexes[i]]`` at every position i.
+        Entries [..., *shape], ``array[i, indexes[i]]`` at every position i.
 
     Raises:
-        ValueError: If the leading dimensions of ``array`` are not those of ``indexes``.
+        ValueError: if the leading dimensions of ``array`` are not those of ``indexes``.
     """
     indexes = np.asarray(indexes)
     n_dim = indexes.ndim
@@ -40,12 +40,12 @@ def to_onehot(indexes: Any, dim: int, dtype: Any = None) -> NDArray:
     """Return one-hot vectors.
 
     Args:
-        indexes: [...] integers from 0 to dim - 1.
-        dim: Length of the vectors.
-        dtype: Type of the result; by default that of ``indexes``.
+        indexes: integers [...] from 0 to dim - 1.
+        dim: length of the vectors.
+        dtype: type of the result; by default that of ``indexes``.
 
     Returns:
-        [..., dim]
+        One-hot vectors [..., dim].
     """
     indexes = np.asarray(indexes)
     onehot = np.zeros((indexes.size, dim), dtype=indexes.dtype if dtype is None else dtype)
@@ -64,9 +64,9 @@ def valid_mean(array: NDArray, valid: NDArray | None = None, axis: Any = None) -
         sum(array * valid) / sum(valid)
 
     Args:
-        array: [...] numbers.
-        valid: [...] 1 where the entry counts, 0 elsewhere; None: all count.
-        axis: Axis or axes to reduce; None: all.
+        array: numbers [...].
+        valid: mask [...], 1 where the entry counts, 0 elsewhere; None to count all.
+        axis: axis or axes to reduce; None for all.
 
     Returns:
         The mean; NaN where no entry is valid.
@@ -79,17 +79,17 @@ def valid_mean(array: NDArray, valid: NDArray | None = None, axis: Any = None) -
 
 
 def infer_leading_dims(array: NDArray, dim: int) -> tuple[int, int, tuple[int, ...], bool, bool]:
-    """Tell the leading dimensions [], [B] or [T,B] of an array from those of its data.
+    """Return the leading dimensions [], [B] or [T,B] of an array, and the shape of its data.
 
     Args:
-        array: [...], [B,...] or [T,B,...]
-        dim: Number of dimensions of one datum.
+        array: data [...], [B,...] or [T,B,...].
+        dim: number of dimensions of one datum.
 
     Returns:
         T, B (1 where missing), shape of one datum, has_T, has_B.
 
     Raises:
-        ValueError: If there are not 0, 1 or 2 leading dimensions.
+        ValueError: if there are not 0, 1 or 2 leading dimensions.
     """
     lead_dim = array.ndim - dim
     if lead_dim not in (0, 1, 2):

@@ -28,7 +28,7 @@ def iterate_mb_idxs(
         A slice of the data in order or, shuffled, an array [minibatch_size] of indexes.
 
     Raises:
-        ValueError: If ``minibatch_size`` is not positive.
+        ValueError: if ``minibatch_size`` is not positive.
     """
     if minibatch_size < 1:
         raise ValueError(f"minibatch_size must be at least 1, but is {minibatch_size}")
@@ -58,18 +58,17 @@ def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) ->
     """Copy runs of ``T`` time steps out of a ring buffer.
 
     Args:
-        array_or_tensor: [T_ring, B, ...] whose time dimension is a ring: after the last row comes
-            the first.
-        T_idxs: [n] time of the first step of each run, from -T_ring to T_ring - 1; negative ones
+        array_or_tensor: ring [T_ring,B,...] in time: after the last row comes the first.
+        T_idxs: times [n] of the first steps of the runs, from -T_ring to T_ring - 1; negative ones
             count from the end.
-        B_idxs: [n] column of each run, from -B to B - 1.
-        T: Length of the runs.
+        B_idxs: columns [n] of the runs, from -B to B - 1.
+        T: length of the runs.
 
     Returns:
         [T, n, ...] of the same type.
 
     Raises:
-        ValueError: If an index is out of range, or there are not as many of both.
+        ValueError: if an index is out of range, or there are not as many of both.
     """
     ring_T, ring_B = array_or_tensor.shape[:2]
     starts = _checked_indexes("T_idxs", T_idxs, ring_T)

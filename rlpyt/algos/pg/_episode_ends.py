@@ -87,7 +87,7 @@ def values_at_truncation(
     Args:
         agent: agent, called as for training.
         samples: batch [T,B] with ``env.next_observation``.
-        timeout: [T,B] bool, where episodes were truncated.
+        timeout: flags [T,B], True where episodes were truncated.
         all_processes: whether to run the agent even if no episode was truncated, because other
             processes may wait for it.
 
