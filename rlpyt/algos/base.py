@@ -309,10 +309,10 @@ class RlAlgorithm:
         tensors += [x for values in opt_info for x in values if isinstance(x, torch.Tensor)]
         numbers = iter(_numbers_of(tensors))
         (n_skipped,) = next(numbers)
-        fetched = opt_info._make(
-            [y for x in values for y in (next(numbers) if isinstance(x, torch.Tensor) else (x,))]
-            for values in opt_info
-        )
+        fetched = opt_info._make([] for _ in opt_info)
+        for values, new in zip(opt_info, fetched):
+            for x in values:
+                new.extend(next(numbers) if isinstance(x, torch.Tensor) else (x,))
         if n_skipped:
             self._raise_not_finite(fetched)
         return fetched

@@ -90,9 +90,10 @@ def test_training_sees_what_acting_saw(AgentCls: Any) -> None:
     assert torch.allclose(q, torch.stack(qs), atol=1e-6)
     assert torch.allclose(after.h, state.h, atol=1e-6)
     target_q, target_after = agent.target(observation, action, reward, None)
-    assert torch.equal(target_q, q)
+    # Without gradients torch may choose another kernel of the LSTM.
+    assert torch.allclose(target_q, q, atol=1e-6)
     assert not target_q.requires_grad
-    assert torch.equal(target_after.c, after.c)
+    assert torch.allclose(target_after.c, after.c, atol=1e-6)
 
 
 def test_halves_of_alternating_sampling_have_their_own_state() -> None:
