@@ -68,15 +68,15 @@ def not_timed_out(samples: Nested) -> torch.Tensor:
 class ReplayAlgorithm(RlAlgorithm):
     """Base class of algorithms that store what is sampled and train on batches from the store.
 
-    :meth:`optimize_agent` only calls small methods, each of which a subclass may replace: what is
+    Set-up and :meth:`optimize_agent` consist of small methods that a subclass may replace: what is
     stored (:meth:`examples_to_buffer`, :meth:`samples_to_buffer`) and where
     (:meth:`initialize_replay_buffer`), what is minimized and logged (:meth:`_get_loss_values`), how
     gradients are clipped (:meth:`clip_gradients`), and what one update is
     (:meth:`_apply_optimization`).
 
     With ``bootstrap_timelimit``, ``env_info.timeout`` is stored, and transitions whose return was
-    truncated by a time limit are not trained on: the bootstrap value is of an observation that the
-    environment did not give, and 0 would be wrong.
+    truncated by a time limit are not trained on: the observation to bootstrap from is not stored
+    (the next row begins an episode), and a bootstrap value of 0 would be wrong.
 
     Attributes:
         sampler_bs: number of environment steps in one batch of the sampler in this process.
@@ -85,7 +85,7 @@ class ReplayAlgorithm(RlAlgorithm):
     """
 
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
-    # Rule that makes the number of updates in one iteration whole.
+    # How the number of updates in one iteration is rounded.
     _whole_updates: Callable[[float], int] = staticmethod(round)
 
     sampler_bs: int
@@ -327,7 +327,7 @@ class ReplayAlgorithm(RlAlgorithm):
         try:
             self.update_priorities(values)
         except ValueError:
-            self.fetch_opt_info(opt_info)  # Names the loss, if that was not finite.
+            self.fetch_opt_info(opt_info)  # Raises the clearer error if the loss is not finite.
             raise
         self.update_target()
 
@@ -351,7 +351,7 @@ class ReplayAlgorithm(RlAlgorithm):
         """Give the samples of the last batch their new priorities; by default there are none.
 
         Args:
-            values: result of :meth:`_get_loss_values`.
+            values: result of :meth:`_get_loss_values`, with the gradient norm.
         """
 
     def update_target(self) -> None:

@@ -5,7 +5,8 @@ A sampler has a collector, which steps environments in one loop. Where to look f
 * ``base``: the arguments of every sampler, their checks, and what the runner calls.
 * ``buffer``: the batch, allocated by example, in shared memory if there are workers;
   ``collections``: its records, under their public path.
-* ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation.
+* ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation,
+  whose limits are arguments of ``base``.
 * ``_step_loop``: the loop itself, its two sources of actions, and the handling of episode ends;
   ``_batch_writer``: fast copies into the rows of a batch.
 * ``serial``: one process, the sampler to debug with; ``vector``: one process, and an environment

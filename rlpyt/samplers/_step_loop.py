@@ -60,7 +60,7 @@ class StepLoop:
         self._heartbeat = heartbeat
         self._env_ranks = list(range(len(envs)) if env_ranks is None else env_ranks)
         self._observation = rows_of(self.inputs.observation)
-        # The statistics that every trajectory has do not look into agent_info.
+        # TrajInfo.step ignores agent_info: it is converted only for subclasses that may not.
         self._reads_info = type(traj_infos[0]).step is not TrajInfo.step
 
     def run(
@@ -234,7 +234,7 @@ class LocalActions:
             self.agent.reset_one(b)
 
     def finish(self, bootstrap_value: Nested = None) -> None:
-        """Write the agent's value of the inputs after the last step, [1,B], where that is asked."""
+        """Write the agent's value [1,B] of the inputs after the last step, if it is asked for."""
         if bootstrap_value is not None:
             bootstrap_value[:] = numpify_buffer(self.agent.value(*self._inputs_pyt))
 
@@ -281,7 +281,7 @@ class ServedActions:
         """Leave the inputs as they are: the server writes them."""
 
     def finish(self, bootstrap_value: Nested = None) -> None:
-        """Let the server read the inputs after the last step, of which it writes the value."""
+        """Let the server read the final inputs and write their value."""
         self._sync.obs_ready.release()
 
 
@@ -315,7 +315,7 @@ class ResetNow:
         self.need_reset: BoolArray = np.zeros(len(envs), dtype=bool)
 
     def begin_batch(self) -> None:
-        """Let environments continue that waited for the next batch."""
+        """Release the environments that waited for this batch."""
 
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
         """Return what the agent sees after the last ``observation`` of an episode."""

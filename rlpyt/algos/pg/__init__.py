@@ -1,1 +1,8 @@
-"""Policy gradient algorithms."""
+"""Policy gradient algorithms: trained on each batch of the sampler, which is then forgotten.
+
+* ``base``: returns and advantages, the parts of the loss, the schedule of the learning rate.
+* ``a2c``, ``ppo``: the loss and the update of each.
+* ``_episode_ends``: episodes that end within a batch: resets, time limits.
+* ``_minibatches``: division into minibatches; normalization, and the statistics that are logged
+  (``explainedVariance``, ``approxKL``, ``clipFraction``).
+"""

@@ -61,7 +61,7 @@ def takes_record(loss: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class PPO(PolicyGradientAlgo):
-    """Proximal policy optimization: improves the policy while it stays near the one that acted.
+    """Proximal policy optimization: improves the policy while keeping it near the one that acted.
 
         ratio = pi(a|s) / pi_old(a|s)
         loss  = mean of -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A)
@@ -94,7 +94,8 @@ class PPO(PolicyGradientAlgo):
             continued; False takes it for ended, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
-        value_clip: largest change of a value that pays, in units of the values; None for no limit.
+        value_clip: change of a value beyond which the loss gains nothing, in units of the return;
+            None for no limit.
         recompute_returns: whether to compute returns and advantages again before each epoch but the
             first, with the present values; that of the observation after the batch stays as
             recorded.

@@ -6,4 +6,6 @@
 * ``gpu``: workers that only step; ``action_server`` chooses the actions for all of them.
 * ``_division``: the share of each worker in environments and CPUs.
 * ``_channels``: control, trajectory infos and states between sampler and workers.
+
+Workers that die or hang are noticed by ``rlpyt.utils.processes.supervisor``.
 """

@@ -27,7 +27,7 @@ from rlpyt.utils.processes.launch import get_context, start_process
 
 POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
 QUIT_S = 10.0  # Seconds that processes get to end by themselves, once their work is done.
-# Grace periods before the main thread is interrupted, and before the program is ended.
+# Grace periods: for this process to notice a failure, and before the program is ended by force.
 _GRACE_S, _FORCE_S = 1.0, 4.0
 
 T = TypeVar("T")
@@ -36,10 +36,10 @@ T = TypeVar("T")
 class Supervisor:
     """Starts processes, watches them whenever this process waits for them, and ends them.
 
-    If a process raises, crashes, is killed or sends no heartbeat within the time limit, the next
-    wait of this process ends the others and raises :class:`WorkerError` with its traceback.
-    :meth:`watch` does so from a thread, for a process that is busy in a loop of its own. Ctrl-C
-    interrupts this process only. Whichever way this process ends, so do the others.
+    If a process raises, crashes, is killed or sends no heartbeat within the time limit, a wait of
+    this process that lasts longer than ``POLL_S`` ends the others and raises :class:`WorkerError`
+    with its traceback. :meth:`watch` does so from a thread, for a process that is busy in a loop of
+    its own. Ctrl-C interrupts this process only. However this process ends, the others end with it.
 
     Pickled into another process, a supervisor is a placeholder whose waits watch nothing.
 
@@ -178,7 +178,10 @@ class Supervisor:
             stalls: detector of stalled processes; None to look only for those that have ended.
         """
         if self.is_over:
-            raise WorkerError("the processes have been shut down: initialize the sampler again")
+            raise WorkerError(
+                "the processes have been shut down: start them again, for example by initializing "
+                "the sampler again"
+            )
         failure = self._cause or self._find_failure(stalls)
         if failure is not None:
             self.terminate()
@@ -261,7 +264,7 @@ class Supervisor:
         """End all processes after ``error`` in this one, and return its cause in one of them.
 
         Returns:
-            None if ``error`` is no consequence of another process's failure, or says so itself.
+            None if no other process caused ``error``, or if it already is a ``WorkerError``.
         """
         self.stop_watching()
         if self._cause is None and is_connection_error(error):
@@ -296,7 +299,7 @@ class Supervisor:
         self.terminate()
 
     def terminate(self) -> None:
-        """End all processes: let them clean up, then kill them."""
+        """Ask all processes to end, and kill those that do not."""
         self.is_over = True
         self._stop_thread.set()
         _end(self.children, self._pid)
