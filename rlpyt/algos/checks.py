@@ -89,7 +89,8 @@ def check_agent(algo: RlAlgorithm, AlgoCls: Any, recurrent: bool = False) -> Non
             f"the agent {agent} is recurrent, but {name} trains on single steps: use R2D1, or an "
             "agent such as DqnAgent"
         )
-    kind = algo.agent.q_kind or algo.q_kind
+    # Agents that do not derive from BaseAgent need not say it.
+    kind = getattr(algo.agent, "q_kind", None) or algo.q_kind
     if kind != algo.q_kind and kind in Q_KINDS:
         (given, AlgoOfKind, _), (expected, _, AgentOfKind) = Q_KINDS[kind], Q_KINDS[algo.q_kind]
         raise ValueError(

@@ -313,10 +313,11 @@ class PolicyGradientAlgo(RlAlgorithm):
     def _finish_iteration(self, itr: int, samples: Nested, opt_info: Any) -> Any:
         """Update the agent's statistics and the schedule; return ``opt_info`` as numbers."""
         opt_info = self.fetch_opt_info(opt_info)
-        observation = samples.env.observation
-        if not self.mid_batch_reset:  # Blank after the end of an episode.
-            observation = observation[indexes_of(valid_from_done(samples.env.done))]
-        self.agent.update_obs_rms(observation)
+        if hasattr(self.agent, "update_obs_rms"):  # An agent need not derive from BaseAgent.
+            observation = samples.env.observation
+            if not self.mid_batch_reset:  # Blank after the end of an episode.
+                observation = observation[indexes_of(valid_from_done(samples.env.done))]
+            self.agent.update_obs_rms(observation)
         self.update_itr_hyperparams(itr)
         return opt_info
 
