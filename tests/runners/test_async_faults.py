@@ -208,9 +208,9 @@ def test_hanging_process_ends_the_run(AlgoCls, EnvCls, n_optimizers, label, plac
         log_interval_steps=80,
         callbacks=[callback],
         sampler_kwargs={"EnvCls": EnvCls},
-        process_timeout_s=3.0,
+        process_timeout_s=7.0,  # Making an agent data-parallel takes some seconds, too.
     )
-    match = f"{label}, process .* sent no heartbeat for 3 s.*larger process_timeout_s"
+    match = f"{label}, process .* sent no heartbeat for 7 s.*larger process_timeout_s"
     caught = fails(runner, callback, tmp_path, WorkerError, match)
     assert place in str(caught.value)
 
