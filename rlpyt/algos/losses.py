@@ -54,9 +54,9 @@ def n_step_target(
         y_t = R_t + (1 - done_n_t) * discount^n * V_{t+n}
 
     Args:
-        return_: returns R_t [B,...], discounted sum of the n rewards from t on.
-        done_n: mask [B,...], nonzero where the episode ends within them.
-        next_value: values V_{t+n} [B,...].
+        return_: [B,...] returns R_t, discounted sums of the n rewards from t on.
+        done_n: [B,...] mask, nonzero where the episode ends within them.
+        next_value: [B,...] values V_{t+n}.
         discount: discount factor of one step.
         n_step: number n of steps.
 

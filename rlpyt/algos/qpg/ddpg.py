@@ -30,7 +30,7 @@ class DDPG(ActorCriticAlgorithm):
     the policy on the same batch, by the new critic; then the target networks follow.
 
     If the replay buffer draws by priority (``ReplayBufferCls``), the losses of the critic are
-    weighted, and the absolute TD error |y - Q(s, a)| is the new priority.
+    weighted, and the absolute TD error ``|y - Q(s, a)|`` is the new priority.
 
     Args:
         discount: discount factor per step, in [0, 1].
