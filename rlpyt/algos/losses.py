@@ -56,7 +56,7 @@ def n_step_target(
     Args:
         return_: [B,...] returns R_t, discounted sums of the n rewards from t on.
         done_n: [B,...] mask, nonzero where the episode ends within them.
-        next_value: [B,...] values V_{t+n}.
+        next_value: [B,...] values at the n-th step from t.
         discount: discount factor of one step.
         n_step: number n of steps.
 
