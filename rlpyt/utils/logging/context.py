@@ -15,9 +15,8 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging._logger import Logger, timestamp
 from rlpyt.utils.processes.launch import torchrun_ranks
 
-# The folder ``data`` of a checkout. For an installed library it lies beside the installed packages:
-# give absolute directories then, or assign this name.
-LOG_DIR = osp.abspath(osp.join(osp.dirname(__file__), "../../../data"))
+# Assign this name, or set the environment variable, to log elsewhere.
+LOG_DIR = osp.abspath(os.environ.get("RLPYT_LOG_DIR", "data"))
 
 
 def get_log_dir(experiment_name: str, root_log_dir: str | None = None, date: bool = True) -> str:

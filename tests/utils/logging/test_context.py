@@ -19,7 +19,6 @@ from rlpyt.utils.logging.context import (
 )
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(rlpyt.__file__)))
-DEFAULT_LOG_DIR = context.LOG_DIR
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +29,24 @@ def log_dir(tmp_path, monkeypatch):
     return str(tmp_path / "data" / "exp")
 
 
-def test_default_log_dir_is_beside_the_package():
-    assert os.path.join(ROOT, "data") == DEFAULT_LOG_DIR
+@pytest.mark.parametrize(
+    ("variable", "expected"), [({}, "data"), ({"RLPYT_LOG_DIR": "x/y"}, "x/y")]
+)
+def test_logs_are_below_the_current_directory_or_that_of_the_environment(
+    variable, expected, tmp_path
+):
+    # An installed library logged into site-packages.
+    environment = {k: v for k, v in os.environ.items() if k != "RLPYT_LOG_DIR"}
+    program = "from rlpyt.utils.logging.context import LOG_DIR; print(LOG_DIR)"
+    printed = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": ROOT, **variable},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert printed.strip() == str(tmp_path / expected)
 
 
 def test_get_log_dir(tmp_path):
