@@ -209,6 +209,8 @@ class SamplerLike(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
+    def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]: ...
+
 
 class AsyncSamplerLike(Protocol):
     """A sampler that fills two batches in turn, in a process of its own."""

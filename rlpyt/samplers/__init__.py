@@ -8,7 +8,8 @@ A sampler has a collector, which steps environments in one loop. Where to look f
 * ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation,
   whose limits are arguments of ``base``.
 * ``_step_loop``: the loop itself, its two sources of actions, and the handling of episode ends;
-  ``_batch_writer``: fast copies into the rows of a batch.
+  ``_batch_writer``: fast copies into the rows of a batch; ``_env_states``: states of environments,
+  which some do not have.
 * ``serial``: one process, the sampler to debug with; ``vector``: one process, and an environment
   that steps all its parts by one call.
 * ``parallel``: environments in worker processes; ``async_``: samplers in a process of their own.

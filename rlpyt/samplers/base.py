@@ -228,6 +228,17 @@ class BaseSampler:
         """Continue from ``state``, after ``initialize``."""
         raise NotImplementedError(f"{type(self).__name__} has no load_state_dict()")
 
+    def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
+        """Return the environments that begin a new episode when ``state`` is loaded.
+
+        Args:
+            state: result of :meth:`state_dict`.
+
+        Returns:
+            By its column in the batch, the reason that an environment has no state in ``state``.
+        """
+        return {}
+
     @property
     def batch_size(self) -> int:
         """Environment steps in one batch, T * B."""

@@ -6,6 +6,7 @@ A collector of your own overrides :meth:`BaseCollector.collect_batch`, usually o
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,6 +115,13 @@ class BaseCollector:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
+
+    def release(self, columns: Sequence[int]) -> None:
+        """Let environments continue that are not in the state that was loaded.
+
+        Args:
+            columns: indexes among the environments of this collector.
+        """
 
 
 class DecorrelatingStartCollector(BaseCollector):
@@ -228,7 +236,15 @@ class LoopCollector(DecorrelatingStartCollector):
         return self._put_off if self._loop is None else self._loop.on_done.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self._loop is not None:
+            self._loop.on_done.begin_batch()
         self._loop, self._put_off = None, state
+
+    def release(self, columns: Sequence[int]) -> None:
+        self._put_off = copy.deepcopy(self._put_off)
+        for name in ("waiting", "need_reset"):
+            if name in self._put_off:
+                self._put_off[name][columns] = False
 
     def _make_loop(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
         """Make the loop over these objects; its views of them serve every batch."""

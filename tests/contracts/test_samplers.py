@@ -18,6 +18,7 @@ from tests.samplers.parallel_parts import (
     PARALLEL,
     AlternatingRule,
     CoinAgent,
+    DiceEnv,
     RecurrentRule,
     RuleAgent,
     as_dict,
@@ -283,6 +284,65 @@ def test_goes_on_from_its_state(SamplerCls, n_workers, collector, AgentCls):
     other.shutdown()
     for a, b in zip(actual, expected):
         assert_same_batch(a, b)
+
+
+class ForgetfulEnv(DiceEnv):
+    """Has a state, or says that it has none."""
+
+    def __init__(self, has_state=True, **kwargs):
+        super().__init__(**kwargs)
+        self.has_state = has_state
+
+    def state_dict(self):
+        if not self.has_state:
+            raise NotImplementedError("this one forgets")
+        return super().state_dict()
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "n_workers", "collector"),
+    with_collectors([pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH]),
+)
+def test_environments_without_a_state_begin_anew_and_the_others_go_on(
+    SamplerCls, n_workers, collector
+):
+    def begin(seed):
+        return start(
+            SamplerCls,
+            n_workers,
+            make_agent(SamplerCls, is_recurrent=True),
+            seed=seed,
+            CollectorCls=collector,
+            EnvCls=ForgetfulEnv,
+            env_kwargs=[{"offset": 100 * b, "has_state": b not in (1, 2)} for b in range(4)],
+        )
+
+    sampler, agent = begin(seed=3)
+    batch(sampler, 0)
+    agent.train_mode(0)
+    state = copy.deepcopy(sampler.state_dict())
+    agent.sample_mode(1)
+    continued, _ = batch(sampler, 1)
+    sampler.shutdown()
+    # A vector environment is saved as a whole, or not at all.
+    lost = [0, 1, 2, 3] if SamplerCls is VectorSampler else [1, 2]
+    assert sampler.envs_without_state(state) == dict.fromkeys(lost, "this one forgets")
+
+    fresh, agent = begin(seed=4)
+    agent.sample_mode(1)
+    begun, _ = batch(fresh, 1)
+    fresh.shutdown()
+
+    other, agent = begin(seed=4)
+    other.load_state_dict(state)
+    agent.sample_mode(1)
+    actual, infos = batch(other, 1)
+    other.shutdown()
+    assert len(infos) == actual[".env.env_info.traj_done"].sum()
+    for name, array in actual.items():
+        for b in range(4):
+            expected = begun if b in lost else continued
+            np.testing.assert_array_equal(array[:, b], expected[name][:, b], err_msg=name)
 
 
 def test_a_state_of_other_sizes_is_refused():

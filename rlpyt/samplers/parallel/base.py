@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlpyt.core.protocols import AgentLike, EnvLike
+from rlpyt.samplers._env_states import envs_without_state
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._channels import (
@@ -413,3 +414,6 @@ class ParallelSamplerBase(BaseSampler):
         """
         self._check_started()
         self._states.distribute(self.ctrl, state.get("workers", ()))
+
+    def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
+        return envs_without_state(env for worker in state["workers"] for env in worker["envs"])

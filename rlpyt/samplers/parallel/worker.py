@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.samplers._env_states import env_state, envs_without_state, load_sampling_state
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
@@ -210,8 +211,8 @@ class SamplingWorker:
         """Return the state of environments, trajectories, collector, agent and generators."""
         agent = self.common.agent
         return {
-            "envs": [env.state_dict() for env in self.envs],
-            "eval_envs": [env.state_dict() for env in self.eval_envs],
+            "envs": [env_state(env) for env in self.envs],
+            "eval_envs": [env_state(env) for env in self.eval_envs],
             "inputs": self._inputs()._asdict(),
             "traj_infos": [dict(traj_info) for traj_info in self.traj_infos],
             "collector": self.collector.state_dict(),
@@ -221,17 +222,18 @@ class SamplingWorker:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``."""
-        for envs, states in ((self.envs, state["envs"]), (self.eval_envs, state["eval_envs"])):
-            for env, env_state in zip(envs, states):
-                env.load_state_dict(env_state)
-        for buffer, saved in zip(self._inputs(), state["inputs"].values()):
-            if buffer is not None:
-                buffer[:] = saved
-        for traj_info, saved in zip(self.traj_infos, state["traj_infos"]):
-            traj_info.clear()
-            traj_info.update(saved)
-        self.collector.load_state_dict(state["collector"])
+        load_sampling_state(
+            state,
+            self.envs,
+            self.eval_envs,
+            self._inputs(),
+            state["inputs"].values(),
+            self.traj_infos,
+            self.collector,
+        )
         agent = self.common.agent
         if agent is not None:
             agent.load_sample_state_dict(state["agent"])
+            for b in envs_without_state(state["envs"]):
+                agent.reset_one(b)
         set_rng_state(state["rng"])

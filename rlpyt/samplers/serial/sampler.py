@@ -7,6 +7,7 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.samplers._env_states import env_state, envs_without_state, load_sampling_state
 from rlpyt.samplers.base import (
     EVAL_SEED_OFFSET as EVAL_SEED_OFFSET,
     BaseSampler,
@@ -169,8 +170,8 @@ class SerialSampler(BaseSampler):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector and acting agent."""
         return {
-            "envs": [env.state_dict() for env in self.envs],
-            "eval_envs": [env.state_dict() for env in self.eval_envs],
+            "envs": [env_state(env) for env in self.envs],
+            "eval_envs": [env_state(env) for env in self.eval_envs],
             "agent_inputs": self.agent_inputs._asdict(),
             "traj_infos": [dict(traj_info) for traj_info in self.traj_infos],
             "collector": self.collector.state_dict(),
@@ -189,15 +190,21 @@ class SerialSampler(BaseSampler):
                     f"the saved sampler had {len(state[name])} {name}, this one has {len(envs)}: "
                     "resume with the same batch_B and eval_n_envs"
                 )
-            for env, env_state in zip(envs, state[name]):
-                env.load_state_dict(env_state)
-        for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
-            buffer[:] = saved
-        for traj_info, saved in zip(self.traj_infos, state["traj_infos"]):
-            traj_info.clear()
-            traj_info.update(saved)
-        self.collector.load_state_dict(state["collector"])
+        load_sampling_state(
+            state,
+            self.envs,
+            self.eval_envs,
+            self.agent_inputs,
+            state["agent_inputs"].values(),
+            self.traj_infos,
+            self.collector,
+        )
         self.agent.load_sample_state_dict(state["agent"])
+        for b in self.envs_without_state(state):
+            self.agent.reset_one(b)
+
+    def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
+        return envs_without_state(state["envs"])
 
     def _make_evaluation(self, seed: int | None, rank: int) -> None:
         n = self.eval_n_envs

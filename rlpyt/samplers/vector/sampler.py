@@ -7,6 +7,12 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs, EnvStep
+from rlpyt.samplers._env_states import (
+    env_state,
+    envs_without_state,
+    load_env_states,
+    load_rows,
+)
 from rlpyt.samplers.base import (
     EVAL_SEED_OFFSET,
     BaseSampler,
@@ -159,8 +165,8 @@ class VectorSampler(BaseSampler):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories and acting agent."""
         return {
-            "env": self.env.state_dict(),
-            "eval_env": None if self.eval_env is None else self.eval_env.state_dict(),
+            "env": env_state(self.env),
+            "eval_env": None if self.eval_env is None else env_state(self.eval_env),
             "agent_inputs": self.agent_inputs._asdict(),
             "trajectories": self.trajectories.state_dict(),
             "agent": self.agent.sample_state_dict(),
@@ -173,13 +179,24 @@ class VectorSampler(BaseSampler):
                 f"eval_n_envs is {self.eval_n_envs}, and the saved sampler had "
                 f"{'none' if state['eval_env'] is None else 'some'}: resume with the same number"
             )
-        self.env.load_state_dict(state["env"])
+        load_env_states([self.env], [state["env"]])
         if self.eval_env is not None:
-            self.eval_env.load_state_dict(state["eval_env"])
-        for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
-            buffer[:] = saved
-        self.trajectories.load_state_dict(state["trajectories"])
+            load_env_states([self.eval_env], [state["eval_env"]])
+        lost = self.envs_without_state(state)
+        if not lost:
+            for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
+                load_rows(buffer, saved, lost)
+            self.trajectories.load_state_dict(state["trajectories"])
         self.agent.load_sample_state_dict(state["agent"])
+        for b in lost:
+            self.agent.reset_one(b)
+
+    def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
+        return {
+            b: reason
+            for reason in envs_without_state([state["env"]]).values()
+            for b in range(self.batch_spec.B)
+        }
 
     def _make_env(self, env_kwargs: EnvKwargs, n: int) -> Any:
         assert isinstance(env_kwargs, Mapping), "checked by the constructor"

@@ -9,7 +9,7 @@ are; without, it waits until the other group has stepped.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -89,6 +89,12 @@ class Group:
             value = self.agent.value(*self.agent_inputs)
             agent_samples.bootstrap_value[0, self.columns] = value
         self._is_stepping = True
+
+    def reset_agent(self, columns: Iterable[int]) -> None:
+        """Reset the agent's state of those environments of the batch that are in this group."""
+        for column in columns:
+            if self.columns.start <= column < self.columns.stop:
+                self.agent.reset_one(column - self.columns.start)
 
     def require_drained(self) -> None:
         """Raise ``RuntimeError`` if a semaphore is left raised while the workers rest."""

@@ -117,6 +117,13 @@ class GpuSamplerBase(ParallelSamplerBase):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.agent.load_sample_state_dict(state["agent"])
+        lost = self.envs_without_state(state)
+        if lost:
+            self.agent.sample_mode(0)
+        for group in self.groups:
+            group.reset_agent(lost)
+            if len(self.groups) > 1:
+                self.agent.toggle_alt()
 
     # --- Hooks of the start -----------------------------------------------------------------------
 
