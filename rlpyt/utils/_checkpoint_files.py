@@ -1,0 +1,469 @@
+"""Files of a checkpoint: arrays cut into pieces, a thread that writes them, and reading them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import queue
+import re
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save as to_safetensors
+
+import rlpyt
+from rlpyt.utils._state_tree import as_stored, describe, from_stored
+from rlpyt.utils.jit import jit
+from rlpyt.utils.types import Array, NDArray
+
+FORMAT, SCHEMA = "rlpyt checkpoint", 1
+MANIFEST = "manifest.json"
+UNFINISHED = ".tmp"
+
+_LARGEST_FILE = 64 << 20
+_N_SEGMENTS, _SMALLEST_SEGMENT = 256, 256 << 10
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is refused: damaged, foreign, too new, or of another configuration."""
+
+
+class Rows(np.ndarray[Any, Any]):
+    """View of the first rows of an array that fills up; saved in segments and loaded in place.
+
+    In a loaded state, a :class:`SavedRows` stands for it.
+
+    Attributes:
+        capacity: number of rows of the whole array.
+    """
+
+    capacity: int
+
+    @classmethod
+    def of(cls, array: NDArray, n_rows: int) -> Rows:
+        """Return the first ``n_rows`` of ``array`` [capacity,...]."""
+        rows = array[:n_rows].view(cls)
+        rows.capacity = len(array)
+        return rows
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.capacity = getattr(source, "capacity", 0)
+
+
+class SavedRows:
+    """Rows in a checkpoint, read when they are asked for.
+
+    Attributes:
+        shape: shape [n_rows,...] of all rows.
+        dtype: dtype of the rows.
+    """
+
+    def __init__(self, directory: Path, entry: Mapping[str, Any]) -> None:
+        self.shape: tuple[int, ...] = tuple(entry["shape"])
+        self.dtype: np.dtype[Any] = np.dtype(entry["dtype"])
+        self._directory = directory
+        self._entry = entry
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def read_into(self, array: NDArray) -> None:
+        """Fill the first rows of ``array``, one segment at a time."""
+        for start, segment in _pieces(self._directory, self._entry):
+            array[start : start + len(segment)] = segment
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        array: NDArray = np.empty(self.shape, self.dtype)
+        self.read_into(array)
+        return array if dtype is None else array.astype(dtype)
+
+
+# --- Division into files ------------------------------------------------------------------------
+
+
+def divided(
+    arrays: Mapping[str, Array], entries: dict[str, Any], before: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Array] | str]]:
+    """Yield for every file its name and its arrays, or the name of the same file in ``before``.
+
+    Args:
+        arrays: arrays by name, not copied.
+        entries: entries of the manifest, filled in here: description and pieces of every array.
+        before: entries of the checkpoint before.
+    """
+    known = dict(_segments(before))
+    pack: dict[str, Array] = {}
+    n_packs, n_bytes = 0, 0
+    for i, (name, array) in enumerate(arrays.items()):
+        is_rows = isinstance(array, Rows)
+        pieces: list[dict[str, Any]] = []
+        entries[name] = {**describe(array), "is_rows": is_rows, "pieces": pieces}
+        slug = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[-80:]
+        for start, stop in _cuts(array):
+            piece = array if stop is None else array[start:stop]
+            key = name if stop is None else f"{name}[{start}:{stop}]"
+            if isinstance(piece, Rows):
+                file, digest = f"rows{i:03d}-{slug}-{start:09d}.safetensors", fingerprint(piece)
+                pieces.append({"file": file, "key": key, "start": start, "fingerprint": digest})
+                same = known.get((name, piece.dtype.str, piece.shape, start, digest))
+                yield file, same or {key: piece}
+                continue
+            if pack and n_bytes + _n_bytes(piece) > _LARGEST_FILE:
+                yield _pack_name(n_packs), pack
+                pack, n_packs, n_bytes = {}, n_packs + 1, 0
+            pack[key] = piece
+            n_bytes += _n_bytes(piece)
+            pieces.append({"file": _pack_name(n_packs), "key": key, "start": start})
+    if pack:
+        yield _pack_name(n_packs), pack
+
+
+def _pack_name(number: int) -> str:
+    return f"arrays-{number:03d}.safetensors"
+
+
+def _n_bytes(array: Array) -> int:
+    return int(array.nbytes)
+
+
+def _cuts(array: Array) -> Iterator[tuple[int, int | None]]:
+    """Yield first row and stop of every piece of ``array``; stop is None for all of it."""
+    is_rows = isinstance(array, Rows)
+    if not is_rows and _n_bytes(array) <= _LARGEST_FILE:
+        yield 0, None
+        return
+    row_bytes = max(1, _n_bytes(array) // max(1, len(array)))
+    if isinstance(array, Rows):
+        # By the capacity: segments are where they were while the array fills up.
+        length = max(-(-_SMALLEST_SEGMENT // row_bytes), -(-array.capacity // _N_SEGMENTS))
+    else:
+        length = max(1, _LARGEST_FILE // row_bytes)
+    for start in range(0, len(array), length):
+        yield start, min(start + length, len(array))
+
+
+def _segments(entries: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield what tells a segment of rows from all others, and its file."""
+    for name, entry in entries.items():
+        pieces = entry["pieces"] if entry["is_rows"] else []
+        stops = [*(piece["start"] for piece in pieces[1:]), *entry["shape"][:1]]
+        for piece, stop in zip(pieces, stops):
+            shape = (stop - piece["start"], *entry["shape"][1:])
+            yield (name, entry["dtype"], shape, piece["start"], piece["fingerprint"]), piece["file"]
+
+
+def fingerprint(array: NDArray) -> str:
+    """Return 64 hexadecimal digits that tell the content of ``array`` from any other.
+
+    As fast as copying it. A change within 8 bytes is always seen, others but for chance (2^-64).
+    """
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    n_whole = len(content) // 32 * 32
+    rest = np.zeros(32, np.uint8)
+    rest[: len(content) - n_whole] = content[n_whole:]
+    lanes = np.array([1, 2, 3, 4], np.uint64)
+    _mix(np.asarray(content[:n_whole].view(np.uint64)), lanes)
+    _mix(rest.view(np.uint64), lanes)
+    return lanes.tobytes().hex()
+
+
+@jit
+def _mix(words: NDArray, lanes: NDArray) -> None:
+    """Mix ``words`` [4n] into four numbers, each by steps of which every one can be undone."""
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    shift = np.uint64(31)
+    a, b, c, d = lanes[0], lanes[1], lanes[2], lanes[3]
+    for i in range(0, len(words), 4):
+        a = (a ^ words[i]) * factor
+        b = (b ^ words[i + 1]) * factor
+        c = (c ^ words[i + 2]) * factor
+        d = (d ^ words[i + 3]) * factor
+        a ^= a >> shift
+        b ^= b >> shift
+        c ^= c >> shift
+        d ^= d >> shift
+    lanes[0], lanes[1], lanes[2], lanes[3] = a, b, c, d
+
+
+# --- Writing ------------------------------------------------------------------------------------
+
+
+class Writing:
+    """One checkpoint, which a thread writes from copies as they are made.
+
+    Args:
+        path: path that the checkpoint gets when it is complete.
+        manifest: manifest, whose ``files`` are filled in here.
+        source: checkpoint that files are taken over from, or None.
+        source_files: files of its manifest.
+        max_copy_bytes: most memory for copies that are not written yet.
+        outdated: checkpoints to remove once this one is complete.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: dict[str, Any],
+        source: Path | None,
+        source_files: Mapping[str, Any],
+        max_copy_bytes: int,
+        outdated: list[Path],
+    ) -> None:
+        self.path = path
+        self._manifest = manifest
+        self._source = source
+        self._source_files = source_files
+        self._max_copy_bytes = max_copy_bytes
+        self._outdated = outdated
+        self._error: BaseException | None = None
+        self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._n_bytes = 0
+        self._progress = threading.Condition()
+        # Not a daemon: a program that ends completes its last checkpoint.
+        self._thread = threading.Thread(target=self._run, name=f"writes {path.name}")
+        self._thread.start()
+
+    def put(self, file: str, pieces: dict[str, Array] | str) -> None:
+        """Copy ``pieces`` to be written to ``file``; a name is that of the same file in the source.
+
+        Waits for the writer if the copies would take more memory than they may.
+        """
+        if isinstance(pieces, str):
+            self._work.put((file, pieces, 0))
+            return
+        n_bytes = sum(map(_n_bytes, pieces.values()))
+        with self._progress:
+            self._progress.wait_for(
+                lambda: (
+                    not self._n_bytes
+                    or self._n_bytes + n_bytes <= self._max_copy_bytes
+                    or self._error is not None
+                )
+            )
+            if self._error is not None:
+                return
+            self._n_bytes += n_bytes
+        self._work.put((file, {key: as_stored(piece) for key, piece in pieces.items()}, n_bytes))
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Let the thread complete the checkpoint; with an error, give it up."""
+        self._work.put(error)
+
+    def join(self) -> BaseException | None:
+        """Wait until the thread is done; return the error that the checkpoint is missing for."""
+        self._thread.join()
+        return self._error
+
+    def _run(self) -> None:
+        temporary = self.path.with_name(self.path.name + UNFINISHED)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.mkdir()
+            with _locked(temporary):
+                while isinstance(item := self._work.get(), tuple):
+                    self._write(temporary, *item)
+                    del item  # Or it would stay in memory while the next one is waited for.
+                if item is not None:
+                    raise item
+                _write_file(temporary / MANIFEST, manifest_text(self._manifest))
+                _sync(temporary)
+                os.rename(temporary, self.path)
+            _sync(self.path.parent)
+        except BaseException as error:  # noqa: BLE001
+            with self._progress:
+                self._error = error
+                self._progress.notify_all()
+            shutil.rmtree(temporary, ignore_errors=True)
+            return
+        for path in self._outdated:
+            remove(path)
+
+    def _write(self, directory: Path, file: str, content: Any, n_bytes: int) -> None:
+        if isinstance(content, str):
+            assert self._source is not None
+            _link(self._source / content, directory / file)
+            self._manifest["files"][file] = self._source_files[content]
+            return
+        data = to_safetensors(content)
+        _write_file(directory / file, data)
+        digest = hashlib.sha256(data).hexdigest()
+        self._manifest["files"][file] = {"size": len(data), "sha256": digest}
+        with self._progress:
+            self._n_bytes -= n_bytes
+            self._progress.notify_all()
+
+
+def manifest_text(manifest: Mapping[str, Any]) -> bytes:
+    """Return the JSON text of ``manifest``, an entry in each line, with its own sha256 last."""
+    lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in manifest.items()]
+    lines.append(f'"sha256": "{hashlib.sha256(",".join(lines).encode()).hexdigest()}"')
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _link(source: Path, path: Path) -> None:
+    """Make ``path`` another name of the file ``source``, or a copy where that is impossible."""
+    try:
+        os.link(source, path)
+    except OSError:
+        _write_file(path, source.read_bytes())
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold a lock on ``directory``, which ends with this process at the latest."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # Not every file system has locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what killed processes left unfinished, and nothing that one is writing now."""
+    for path in directory.glob(f"checkpoint_*{UNFINISHED}"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except OSError:  # Its writer holds the lock.
+            continue
+        finally:
+            os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint, which is under another name before it is incomplete."""
+    renamed = path.with_name(f"{path.name}.old{UNFINISHED}")
+    with suppress(OSError):
+        os.rename(path, renamed)
+        shutil.rmtree(renamed, ignore_errors=True)
+
+
+# --- Reading ------------------------------------------------------------------------------------
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return the manifest of the checkpoint ``path``, not verified.
+
+    Raises:
+        CheckpointError: if there is none, or it is not that of a checkpoint.
+    """
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} is no complete checkpoint: its {MANIFEST} cannot be read ({error}). Give a "
+            "directory checkpoint_..., or load the latest"
+        ) from error
+    except ValueError as error:
+        raise damaged(path, f"{MANIFEST} is no JSON ({error})") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} was not written by this library: its {MANIFEST} does not say {FORMAT!r}. Give "
+            "a directory that Checkpoints wrote"
+        )
+    return manifest
+
+
+def verify(path: Path, manifest: dict[str, Any]) -> None:
+    """Compare all files of the checkpoint ``path`` with its manifest.
+
+    Raises:
+        CheckpointError: if they differ, or a newer library wrote them.
+    """
+    if not isinstance(manifest.get("schema"), int) or manifest["schema"] > SCHEMA:
+        raise CheckpointError(
+            f"{path} has schema {manifest.get('schema')}, of rlpyt "
+            f"{manifest.get('library_version')}; this is rlpyt {rlpyt.__version__}, which reads "
+            f"schemas up to {SCHEMA}: update rlpyt to load it"
+        )
+    content = {name: value for name, value in manifest.items() if name != "sha256"}
+    if json.loads(manifest_text(content))["sha256"] != manifest.get("sha256"):
+        raise damaged(path, f"{MANIFEST} differs from its own sha256")
+    for file, expected in manifest["files"].items():
+        if Path(file).name != file:
+            raise damaged(path, f"{MANIFEST} names {file!r}, which is not in the directory")
+        try:
+            size, digest = _size_and_digest(path / file)
+        except OSError as error:
+            raise damaged(path, f"{file} cannot be read ({error})") from error
+        if size != expected["size"]:
+            raise damaged(path, f"{file} has {size} bytes instead of {expected['size']}")
+        if digest != expected["sha256"]:
+            raise damaged(path, f"{file} has the sha256 {digest}, not {expected['sha256']}")
+
+
+def _size_and_digest(path: Path) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+            size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def damaged(path: Path, reason: str) -> CheckpointError:
+    """Make the error for a checkpoint with other content than was written."""
+    return CheckpointError(
+        f"{path} is damaged: {reason}. Remove this directory to continue from the checkpoint "
+        "before it"
+    )
+
+
+def read_array(path: Path, entry: Mapping[str, Any]) -> Any:
+    """Return the array of an entry of the manifest; :class:`SavedRows` if it was rows."""
+    if entry["is_rows"]:
+        return SavedRows(path, entry)
+    pieces = _pieces(path, entry)
+    _, array = next(pieces)
+    if len(entry["pieces"]) == 1:
+        return array
+    whole: Any
+    if isinstance(array, torch.Tensor):
+        whole = torch.empty(entry["shape"], dtype=array.dtype)
+    else:
+        whole = np.empty(entry["shape"], array.dtype)
+    whole[: len(array)] = array
+    for start, array in pieces:
+        whole[start : start + len(array)] = array
+    return whole
+
+
+def _pieces(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the pieces of an array, each with its first row."""
+    shape = entry["shape"]
+    starts = [piece["start"] for piece in entry["pieces"]]
+    for piece, start, stop in zip(entry["pieces"], starts, [*starts[1:], *shape[:1]] or [None]):
+        with safe_open(path / piece["file"], framework="pt") as file:
+            stored = file.get_tensor(piece["key"]).clone()
+        rows = [] if stop is None else [stop - start]
+        yield start, from_stored(stored, {**entry, "shape": [*rows, *shape[1:]]})

@@ -1,0 +1,223 @@
+"""Checkpoints of a run: directories of plain files, written in the background.
+
+checkpoints = Checkpoints("log/checkpoints", keep=2)
+checkpoints.save(runner.state_dict(), step=120_000)
+runner.load_state_dict(checkpoints.load())
+
+A checkpoint has a ``manifest.json`` (versions, step, configuration, the state with references to
+its arrays, size and sha256 of every file) and safetensors files with the arrays. Nothing in it is
+a pickle: loading runs no code. It is written beside, brought to disk, and then renamed, so a
+directory of its name is complete; and it needs no other one, so it can be copied, moved or deleted
+alone.
+
+Large arrays of which few rows change, such as those of replay buffers, are marked as :class:`Rows`.
+They are written in segments, and a segment that is as in the checkpoint before is a hard link to
+its file there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+from safetensors import SafetensorError
+
+import rlpyt
+from rlpyt.utils._checkpoint_files import (
+    FORMAT,
+    SCHEMA,
+    CheckpointError as CheckpointError,
+    Rows as Rows,
+    SavedRows as SavedRows,
+    Writing,
+    damaged,
+    divided,
+    read_array,
+    read_manifest,
+    remove_leftovers,
+    verify,
+)
+from rlpyt.utils._state_tree import put_together, take_apart
+from rlpyt.utils.logging import logger
+
+_NAME = re.compile(r"checkpoint_\d+(-\d+)?")
+
+
+class Checkpoints:
+    """Checkpoints of one run in a directory, of which the newest are kept.
+
+    Training waits while :meth:`save` copies what changed; a thread writes the copy. An error there
+    (a full disk) is reported by the next call, and does not end the run: that checkpoint is
+    missing, and those before it are as they were.
+
+    Args:
+        directory: directory of the checkpoints, made when the first one is saved.
+        keep: number of checkpoints to keep.
+        configuration: settings that a run must share with a checkpoint to load it, as plain
+            values; None to load any.
+        max_copy_bytes: most memory for copies; where more changed, :meth:`save` waits for the
+            writer. By default half of what is available.
+
+    Raises:
+        ValueError: if ``keep`` is less than 1.
+        TypeError: if ``configuration`` holds something else than plain values.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        keep: int = 2,
+        configuration: Any = None,
+        max_copy_bytes: int | None = None,
+    ) -> None:
+        if keep < 1:
+            raise ValueError(f"keep is {keep}: keep at least 1 checkpoint")
+        self.directory = Path(directory)
+        self.keep = keep
+        self.configuration, arrays = take_apart(configuration)
+        if arrays:
+            raise TypeError(
+                f"configuration has arrays or numpy scalars at {sorted(arrays)}: give plain values"
+            )
+        self.max_copy_bytes = max_copy_bytes
+        self._writing: Writing | None = None
+        self._is_reported = False
+        remove_leftovers(self.directory)
+
+    def save(self, state: Any, step: int) -> None:
+        """Copy what changed in ``state``, and write it in the background.
+
+        Args:
+            state: nested dictionaries, lists and tuples of plain values, numpy arrays and tensors;
+                the arrays may be the live ones.
+            step: number to name the checkpoint by, usually environment steps so far.
+
+        Raises:
+            TypeError: if a value cannot be saved; the message names its path in ``state``.
+        """
+        tree, arrays = take_apart(state)
+        self.wait()
+        complete = self._complete()
+        source = complete[-1] if complete else None
+        before: dict[str, Any] = {"serial": 0, "arrays": {}, "files": {}}
+        if source is not None:
+            before = read_manifest(source)
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "library_version": rlpyt.__version__,
+            "step": int(step),
+            "serial": before["serial"] + 1,
+            "configuration": self.configuration,
+            "state": tree,
+            "arrays": {},
+            "files": {},
+        }
+        limit = self.max_copy_bytes
+        if limit is None:
+            limit = psutil.virtual_memory().available // 2
+        outdated = complete[: max(0, len(complete) - self.keep + 1)]
+        path = self._free_path(int(step))
+        writing = Writing(path, manifest, source, before["files"], limit, outdated)
+        self._writing, self._is_reported = writing, False
+        try:
+            for file, pieces in divided(arrays, manifest["arrays"], before["arrays"]):
+                writing.put(file, pieces)
+        except BaseException as error:
+            writing.end(error)
+            raise
+        writing.end()
+
+    def wait(self) -> bool:
+        """Wait until the last checkpoint is written; return whether it is on disk.
+
+        An error while it was written is logged, once.
+        """
+        error = None if self._writing is None else self._writing.join()
+        if self._writing is not None and error is not None and not self._is_reported:
+            self._is_reported = True
+            logger.log(
+                f"WARNING: {self._writing.path} was not written ({type(error).__name__}: {error}). "
+                "The run goes on, and earlier checkpoints are as they were. Look at the free space "
+                "and the permissions of the directory."
+            )
+        return error is None
+
+    def latest(self) -> Path | None:
+        """Return the path of the newest complete checkpoint, or None."""
+        complete = self._complete()
+        return complete[-1] if complete else None
+
+    def load(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Return the state of a checkpoint, after its files were verified.
+
+        Arrays and tensors are new ones in memory of the CPU. In the place of :class:`Rows` are
+        :class:`SavedRows`, for which the checkpoint must be there until they were read.
+
+        Args:
+            path: path of a checkpoint; by default the latest.
+
+        Raises:
+            CheckpointError: if there is none, or it is damaged, foreign, written by a newer
+                library, or of another configuration.
+        """
+        found = self.latest() if path is None else Path(path)
+        if found is None:
+            raise CheckpointError(
+                f"there is no complete checkpoint in {self.directory}: give the directory in which "
+                "the directories checkpoint_... are, or start a new run"
+            )
+        manifest = read_manifest(found)
+        verify(found, manifest)
+        self._check_configuration(found, manifest["configuration"])
+        entries = manifest["arrays"]
+        try:
+            return put_together(manifest["state"], lambda name: read_array(found, entries[name]))
+        except (SafetensorError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise damaged(found, f"its content does not fit together ({error!r})") from error
+
+    def _complete(self) -> list[Path]:
+        """Return the complete checkpoints, the newest last."""
+        found = []
+        for path in self.directory.glob("checkpoint_*"):
+            if _NAME.fullmatch(path.name):
+                try:
+                    found.append((int(read_manifest(path)["serial"]), path))
+                except (LookupError, TypeError, ValueError):
+                    continue  # Not complete, or not one of ours.
+        return [path for _, path in sorted(found)]
+
+    def _free_path(self, step: int) -> Path:
+        """Return a path for a checkpoint of ``step``; the run may have been there before."""
+        path, n = self.directory / f"checkpoint_{step:09d}", 1
+        while path.exists():
+            n += 1
+            path = self.directory / f"checkpoint_{step:09d}-{n}"
+        return path
+
+    def _check_configuration(self, path: Path, saved: Any) -> None:
+        if self.configuration is None or saved is None:
+            return
+        differences = list(_differences(saved, self.configuration, "configuration"))
+        if differences:
+            raise CheckpointError(
+                f"{path} is of a run with another configuration: {'; '.join(differences)}. Use the "
+                "settings of the checkpoint, or another directory for this run"
+            )
+
+
+def _differences(saved: Any, given: Any, path: str) -> Iterator[str]:
+    """Yield a text for every place where two encoded configurations differ."""
+    both = (saved, given)
+    if all(isinstance(each, dict) and isinstance(each.get("dict"), dict) for each in both):
+        missing = "not there"
+        for key in {**saved["dict"], **given["dict"]}:
+            one, other = (each["dict"].get(key, missing) for each in both)
+            yield from _differences(one, other, f"{path}.{key}")
+    elif saved != given or type(saved) is not type(given):
+        values = [put_together(each, str) for each in both]
+        yield f"{path} is {values[0]!r} in the checkpoint and {values[1]!r} here"

@@ -1,0 +1,304 @@
+"""Checkpoints hold every state exactly, in files that can be killed, damaged and moved."""
+
+import hashlib
+import json
+import math
+import pickle
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.utils._checkpoint_files import manifest_text
+from rlpyt.utils.checkpoints import CheckpointError, Checkpoints
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.logging import logger
+
+Record = namedarraytuple("Record", ["image", "joints"])
+Plain = namedtuple("Plain", ["x", "y"])
+
+VALUES = {
+    "none": None,
+    "flags": [True, False],
+    "ints": [0, -1, 2**63, -(2**63), 2**200, -(3**100)],
+    "floats": [0.1, -0.0, 1e-320, math.inf, -math.inf, math.nan],
+    "complex": [1 - 2j, complex(math.nan, math.inf)],
+    "text": ["", '\u00e4 \ud800 \0 "quoted"', "dict", "array"],
+    "bytes": [b"", bytes(range(256))],
+    "tuples": ((), (1, (2, [3, (4,)])), [()]),
+    "dicts": {1: {2.5: "x", None: "y", True: "z"}, ("a", (1, b"k")): {}, "dict": {"array": "x"}},
+    "ordered": OrderedDict(b=1, a=OrderedDict({2: 3})),
+    "records": [Record(np.ones(3), None), Plain(1, (2, 3))],
+    "scalars": [
+        np.float32(0.1),
+        np.int8(-3),
+        np.bool_(True),
+        np.float64("nan"),
+        np.uint64(2**64 - 1),
+    ],
+    "arrays": [
+        *(
+            np.arange(6).astype(kind).reshape(2, 3)
+            for kind in ["?", "b", "B", "h", "H", "i", "I", "l", "L", "e", "f", "d", "F", "D"]
+        ),
+        *(np.array(7, kind) for kind in ["?", "i8", "f4", ">f8", "c16"]),
+        *(np.zeros(shape, kind) for shape in ((0,), (2, 0, 3)) for kind in ("f4", ">i2", "c8")),
+        np.arange(24).reshape(2, 3, 4)[:, ::-1, ::2],
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.array([["a", "bcd"]]),
+        np.array([b"a\0b", b""]),
+        np.array(["2020-01-01", "NaT"], "M8[s]"),
+        np.arange(3, dtype=">u4"),
+        np.array([np.nan, -0.0, np.inf]),
+    ],
+    "tensors": [
+        *(
+            torch.arange(4).to(dtype)
+            for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16)
+        ),
+        *(torch.arange(4).to(dtype) for dtype in (torch.int32, torch.int64, torch.uint16)),
+        *(torch.arange(4.0).to(dtype) for dtype in (torch.float16, torch.bfloat16, torch.float32)),
+        *(torch.tensor(2.5, dtype=dtype) for dtype in (torch.float64, torch.bfloat16)),
+        *(torch.tensor([1 - 2j], dtype=dtype) for dtype in (torch.complex64, torch.complex128)),
+        torch.arange(4.0).to(torch.float8_e5m2),
+        torch.zeros(0, 3),
+        torch.arange(12).reshape(3, 4).t()[::2],
+    ],
+}
+
+
+def assert_equal(one, other):
+    assert type(one) is type(other) or (type(one).__name__, one._fields) == (
+        type(other).__name__,
+        other._fields,
+    )
+    if isinstance(one, dict):
+        assert list(map(repr, one)) == list(map(repr, other))
+        for x, y in zip(one.values(), other.values(), strict=True):
+            assert_equal(x, y)
+    elif isinstance(one, (list, tuple)):
+        for x, y in zip(iter(one), iter(other), strict=True):
+            assert_equal(x, y)
+    elif isinstance(one, (np.ndarray, np.generic)):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes()
+    elif isinstance(one, torch.Tensor):
+        assert (one.dtype, one.shape, one.tolist()) == (other.dtype, other.shape, other.tolist())
+    else:
+        assert repr(one) == repr(other)
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """What is logged."""
+    logged = []
+    monkeypatch.setattr(logger, "log", logged.append)
+    return logged
+
+
+def saved(directory, state, step=1, **kwargs):
+    checkpoints = Checkpoints(directory, **kwargs)
+    checkpoints.save(state, step)
+    assert checkpoints.wait()
+    return checkpoints
+
+
+# --- Values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_survive_with_their_types(tmp_path, kind):
+    assert_equal(saved(tmp_path, {kind: VALUES[kind]}).load(), {kind: VALUES[kind]})
+
+
+def test_paths_that_look_the_same_are_kept_apart(tmp_path):
+    state = {"a.b": np.zeros(2), "a": {"b": np.ones(2), ("b",): np.full(2, 2), "keys": {}}}
+    assert_equal(saved(tmp_path, state).load(), state)
+
+
+def test_loaded_arrays_can_be_written_to_and_outlive_the_checkpoint(tmp_path):
+    checkpoints = saved(tmp_path, {"x": np.zeros(3), "y": torch.zeros(3)})
+    loaded = checkpoints.load()
+    for file in checkpoints.latest().iterdir():
+        file.write_bytes(b"")
+    loaded["x"][0] = loaded["y"][0] = 1
+    assert loaded["x"].tolist() == loaded["y"].tolist() == [1, 0, 0]
+
+
+def test_states_of_optimizers_and_generators_continue(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    rng = np.random.default_rng(1)
+    state = {"optimizer": optimizer.state_dict(), "rng": rng.bit_generator.state}
+    loaded = saved(tmp_path, {**state, "model": model.state_dict()}).load()
+    assert_equal(loaded["optimizer"], state["optimizer"])
+    other = torch.nn.Linear(3, 2)
+    other.load_state_dict(loaded["model"])
+    torch.optim.Adam(other.parameters()).load_state_dict(loaded["optimizer"])
+    again = np.random.default_rng(2)
+    again.bit_generator.state = loaded["rng"]
+    assert again.random() == rng.random()
+
+
+class Own:
+    pass
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Own(),
+        {1, 2},
+        np.array([Own()]),
+        np.ma.array([1], mask=[True]),
+        np.zeros(2, [("a", "i4")]),
+        torch.zeros(2).to_sparse(),
+        print,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_that_cannot_be_saved_is_named_before_anything_is_written(tmp_path, value):
+    checkpoints = Checkpoints(tmp_path / "new")
+    with pytest.raises(TypeError, match=r"^algo\.state\.0\.exp_avg cannot be saved"):
+        checkpoints.save({"algo": {"state": {0: {"exp_avg": value}}}}, 1)
+    assert not (tmp_path / "new").exists()
+
+
+# --- Directories --------------------------------------------------------------------------------
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_the_newest_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "a" / "b", keep=2)
+    assert checkpoints.latest() is None
+    for step in (10, 20, 30, 40):
+        checkpoints.save({"step": step}, step)
+        assert checkpoints.wait()
+        assert checkpoints.latest().name == f"checkpoint_{step:09d}"
+        assert checkpoints.load() == {"step": step}
+    assert names(checkpoints.directory) == ["checkpoint_000000030", "checkpoint_000000040"]
+    assert checkpoints.load(tmp_path / "a" / "b" / "checkpoint_000000030") == {"step": 30}
+
+
+def test_the_newest_is_the_one_written_last(tmp_path):
+    """A run that went back, or a new one in an old directory, comes to lower or equal steps."""
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for i, step in enumerate((50, 20, 20, 20)):
+        checkpoints.save({"i": i}, step)
+        checkpoints.wait()
+        assert Checkpoints(tmp_path).load() == {"i": i}
+    assert len(names(tmp_path)) == 2
+
+
+def test_only_complete_checkpoints_count(tmp_path):
+    checkpoints = saved(tmp_path, {"x": 1})
+    (tmp_path / "checkpoint_000000009").mkdir()
+    (tmp_path / "checkpoint_best").mkdir()
+    (tmp_path / "checkpoint_000000008").mkdir()
+    (tmp_path / "checkpoint_000000008" / "manifest.json").write_text("{")
+    assert checkpoints.load() == {"x": 1}
+
+
+def test_the_copy_is_of_the_moment(tmp_path):
+    state = {"x": np.zeros(1000), "y": torch.zeros(1000), "z": [1]}
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(state, 1)
+    state["x"][:], state["y"][:], state["z"][0] = 1, 1, 2
+    loaded = checkpoints.load(checkpoints.wait() and checkpoints.latest())
+    assert not loaded["x"].any()
+    assert not loaded["y"].any()
+    assert loaded["z"] == [1]
+
+
+# --- Refusals -----------------------------------------------------------------------------------
+
+
+def rewrite(path, **entries):
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, **entries}))
+
+
+def shorten(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("harm", "match"),
+    [
+        (lambda path: shorten(path / "arrays-000.safetensors"), r"arrays-000.* bytes instead of"),
+        (lambda path: flip_a_bit(path / "arrays-000.safetensors"), "arrays-000.* has the sha256"),
+        (lambda path: (path / "arrays-000.safetensors").unlink(), "arrays-000.* cannot be read"),
+        (lambda path: rewrite(path, step=8), "manifest.json differs from its own sha256"),
+        (lambda path: rewrite(path, state={"dict": {}}), "differs from its own sha256"),
+        (lambda path: shorten(path / "manifest.json"), "manifest.json is no JSON"),
+        (lambda path: (path / "manifest.json").unlink(), "no complete checkpoint"),
+        (lambda path: rewrite(path, format="other"), "not written by this library"),
+        (lambda path: rewrite(path, schema=99, library_version="7"), "of rlpyt 7; .* update rlpyt"),
+    ],
+)
+def test_what_was_not_written_so_is_refused(tmp_path, harm, match):
+    checkpoints = saved(tmp_path, {"x": np.ones(3)})
+    path = checkpoints.latest()
+    harm(path)
+    with pytest.raises(CheckpointError, match=match):
+        checkpoints.load(path)
+
+
+def test_no_checkpoint_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="no complete checkpoint"):
+        Checkpoints(tmp_path).load()
+    with pytest.raises(CheckpointError, match="no complete checkpoint"):
+        Checkpoints(tmp_path).load(tmp_path)
+
+
+def test_another_configuration_is_refused_and_the_differences_are_said(tmp_path):
+    settings = {"algo": {"lr": 1e-3, "betas": (0.9, 0.999)}, "B": 8, "old": 1}
+    saved(tmp_path, {"x": 1}, configuration=settings)
+    assert Checkpoints(tmp_path, configuration=dict(settings)).load() == {"x": 1}
+    assert Checkpoints(tmp_path).load() == {"x": 1}
+    other = {"algo": {"lr": 2e-3, "betas": (0.9, 0.999)}, "B": 8, "new": None}
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoints(tmp_path, configuration=other).load()
+    for text in ("algo.lr is 0.001 in the checkpoint and 0.002 here", "old", "new"):
+        assert text in str(caught.value)
+    assert "betas" not in str(caught.value)
+    assert "B is" not in str(caught.value)
+
+
+class Malice:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_no_pickle_is_opened(tmp_path, is_declared):
+    """Neither one in the place of the tensors, nor one that the manifest vouches for."""
+    checkpoints = saved(tmp_path, {"x": np.ones(3)})
+    file = checkpoints.latest() / "arrays-000.safetensors"
+    torch.save(Malice(tmp_path / "ran"), file)
+    if is_declared:
+        manifest = json.loads((file.parent / "manifest.json").read_text())
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        manifest["files"][file.name] = {"size": file.stat().st_size, "sha256": digest}
+        del manifest["sha256"]
+        (file.parent / "manifest.json").write_bytes(manifest_text(manifest))
+    with pytest.raises(CheckpointError, match="is damaged"):
+        checkpoints.load()
+    assert not (tmp_path / "ran").exists()
+    pickle.loads(pickle.dumps(Malice(tmp_path / "ran"))).close()
+    assert (tmp_path / "ran").exists()  # It would have.
