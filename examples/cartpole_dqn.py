@@ -17,7 +17,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
-from rlpyt.utils.logging.curves import plot_learning_curves
+from rlpyt.utils.results.pictures import plot_learning_curves
 
 
 def build_and_train(

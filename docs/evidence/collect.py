@@ -4,7 +4,8 @@
 
 ``RUNS/<setting>/<environment>/seed<n>/run_0/progress.csv`` become
 ``data/<setting>/<environment>_seed<n>.csv``, ``data/<setting>/curves.png`` and
-``data/<setting>/table.md``, which the pages include.
+``data/<setting>/table.md``, which the pages include. ``data/comparison.png`` compares some of the
+settings.
 """
 
 from __future__ import annotations
@@ -15,9 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from rlpyt.utils.logging.curves import STEPS, plot_learning_curves, read_columns
+from rlpyt.utils.results.comparison import Comparison
+from rlpyt.utils.results.pictures import draw_curves, plot_learning_curves
+from rlpyt.utils.results.runs import STEPS, Run, read_columns
 
 DATA = Path(__file__).parent / "data"
+COMPARED = {
+    "PPO": "ppo_1M_normalized",
+    "A2C": "a2c_1M_normalized",
+    "A2C with RMSprop": "a2c_1M_rmsprop",
+}
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
 
 
@@ -30,13 +38,26 @@ def collect(runs: Path) -> None:
             seed, env = csv_file.parents[1].name, csv_file.parents[2].name
             shutil.copy(csv_file, target / f"{env}_{seed}.csv")
         draw_and_tabulate(target)
+    runs_compared = [
+        Run(csv_file, label, env)
+        for label, setting_name in COMPARED.items()
+        for env, csv_files in csv_files_by_env(DATA / setting_name).items()
+        for csv_file in csv_files
+    ]
+    draw_curves(Comparison(runs_compared, smooth=3)).savefig(DATA / "comparison.png", dpi=110)
+
+
+def csv_files_by_env(setting: Path) -> dict[str, list[Path]]:
+    """Return the csv files of each environment."""
+    envs: dict[str, list[Path]] = {}
+    for csv_file in sorted(setting.glob("*.csv")):
+        envs.setdefault(csv_file.stem.rsplit("_", 1)[0], []).append(csv_file)
+    return envs
 
 
 def draw_and_tabulate(setting: Path) -> None:
     """Write ``curves.png`` and ``table.md`` from the csv files beside them."""
-    envs: dict[str, list[Path]] = {}
-    for csv_file in sorted(setting.glob("*.csv")):
-        envs.setdefault(csv_file.stem.rsplit("_", 1)[0], []).append(csv_file)
+    envs = csv_files_by_env(setting)
     plot_learning_curves(envs, setting / "curves.png", title=setting.name)
     rows = [
         "| environment | seed | steps | return, last row | best row | hours |",
