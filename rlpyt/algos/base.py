@@ -194,6 +194,16 @@ class RlAlgorithm:
         """
         return self.samples_to_buffer(samples)
 
+    def truncate_trajectories(self, B_idxs: Any) -> None:
+        """Note that environments were restarted: what they give next does not follow their last.
+
+        Called between iterations, by a run that resumes without the state of an environment, or
+        after a worker was started anew. By default nothing: nothing is kept between iterations.
+
+        Args:
+            B_idxs: indexes of the environments in the columns B of the sampler's batch.
+        """
+
     def optimize_agent(
         self, itr: int, samples: Nested = None, sampler_itr: int | None = None
     ) -> Any:

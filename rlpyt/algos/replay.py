@@ -85,6 +85,7 @@ class ReplayAlgorithm(RlAlgorithm):
     """
 
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
+    _warned_of_truncation = False
     # How the number of updates in one iteration is rounded.
     _whole_updates: Callable[[float], int] = staticmethod(round)
 
@@ -299,6 +300,18 @@ class ReplayAlgorithm(RlAlgorithm):
     def add_samples_to_buffer(self, itr: int, samples: Nested) -> None:
         """Store a sampler batch [T,B]."""
         self.replay_buffer.append_samples(self.replay_entries(samples))
+
+    def truncate_trajectories(self, B_idxs: Any) -> None:
+        """Keep transitions that end where an environment was restarted from being trained on."""
+        if hasattr(self.replay_buffer, "truncate"):
+            self.replay_buffer.truncate(B_idxs)
+        elif not self._warned_of_truncation:
+            self._warned_of_truncation = True
+            logger.log(
+                f"WARNING: environments were restarted, but {type(self.replay_buffer).__name__} "
+                "has no truncate(B_idxs): its n-step returns and stacked frames may reach from one "
+                "episode into another, where no done stands between them."
+            )
 
     # --- One iteration -----------------------------------------------------------------------
 

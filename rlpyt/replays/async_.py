@@ -52,6 +52,12 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
             self._async_push()
             return result
 
+    def truncate(self, *args: Any, **kwargs: Any) -> None:
+        with self.rw_lock.write_lock:
+            self._async_pull()
+            storage: Any = super()
+            storage.truncate(*args, **kwargs)
+
     def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
         with self.rw_lock:
             self._async_pull()

@@ -8,6 +8,7 @@ import numpy as np
 
 from rlpyt.replays import _memory
 from rlpyt.replays._window import Window
+from rlpyt.replays.truncation import TruncatedRows
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
@@ -38,6 +39,7 @@ class BaseReplayBuffer:
     n_step_return: int
     samples: Any
     window: Window
+    truncated: TruncatedRows
     t: int
     off_backward: int
     off_forward: int

@@ -10,6 +10,7 @@ import numpy as np
 from rlpyt.core.records import extended
 from rlpyt.replays._window import Window, write_rows
 from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays.truncation import TruncatedRows
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.utils.buffer import named_leaves, numpy_leaves
 from rlpyt.utils.collections import record_class
@@ -44,6 +45,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
         samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
+        truncated: rows that :meth:`truncate` keeps from being drawn.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3, for time limits.
     """
@@ -79,6 +81,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.samples = self.allocate(example, (self.T, B))
         self._arrays: dict[str, NDArray] = dict(named_leaves(self.samples))
         self.stored_rows.update(self._arrays)
+        self.truncated = TruncatedRows(self.T, B, self.allocate)
         self._allocate_returns("timeout_n" in self.batch_record._fields)
 
     def _allocate_returns(self, knows_time_limits: bool) -> None:
@@ -203,7 +206,22 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 write_rows(array, t, source, self.T)
         self.compute_returns(n_rows)
         self.window.advance(n_rows)
+        self.truncated.overwrite(rows)
         return n_rows, rows
+
+    def truncate(self, B_idxs: Any) -> None:
+        """Note that what is appended next does not follow the last rows of these environments.
+
+        Their last row gets ``done``, so nothing flows into what follows. Rows whose n-step return
+        ends there are not drawn, because the observation to bootstrap from was never made.
+
+        Args:
+            B_idxs: environments that were restarted, as indexes or a mask [B].
+        """
+        if self.window.n_filled:
+            row = (self.window.t - 1) % self.T
+            marked = self.truncated.add(self.samples.done, row, B_idxs, self.n_step_return)
+            self.samples_done_n[marked] = True
 
     def _check(self, samples: Any) -> tuple[int, list[NDArray]]:
         """T' and the arrays [T',B,...] of ``samples``, one for each of the stored arrays."""
@@ -304,6 +322,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         return {
             "window": self.window.state_dict(),
             "rows": {name: array[: n_written(array)] for name, array in self.stored_rows.items()},
+            "truncated": self.truncated.state_dict(),
             "rng": generator_state(self.rng),
         }
 
@@ -313,7 +332,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         Raises:
             ValueError: if it is of a buffer of another shape, class or of other fields.
         """
-        unknown = sorted(set(state) - {"window", "rows", "rng"})
+        unknown = sorted(set(state) - {"window", "rows", "truncated", "rng"})
         if unknown:
             raise ValueError(
                 f"the state has {unknown}, which {type(self).__name__} does not: load it into a "
@@ -324,6 +343,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.window.load_state_dict(state["window"])
         for name, rows in state["rows"].items():
             self.stored_rows[name][: len(rows)] = rows
+        # States of before had none.
+        self.truncated.load_state_dict(state.get("truncated", {"marked": np.empty((0, 2), int)}))
         set_generator_state(self.rng, state["rng"])
 
     def _check_rows(self, given: dict[str, NDArray]) -> None:

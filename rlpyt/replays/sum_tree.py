@@ -139,6 +139,11 @@ class SumTree:
         n_off = self.window.off_backward + self.window.off_forward
         self.reconstruct_advance(first_on, stop_on, stop_on, stop_on + n_off)
 
+    def switch_off(self, rows: IntArray, B_idxs: IntArray) -> None:
+        """Give rows [n] of environments [n] the priority 0, until they are written anew."""
+        leaves = rows * self.B + B_idxs
+        self._leaf_tree.replace(leaves, np.zeros(len(leaves)))
+
     def _checked_inputs(self, priorities: Any, n_rows: int) -> NDArray:
         if self._inputs is None:
             raise ValueError(

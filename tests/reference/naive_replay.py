@@ -19,6 +19,11 @@ class Stream:
         for b in range(B):
             self._new_frame(b)
 
+    def restart(self, b):
+        """Begin a new episode, without a done in the one before."""
+        self.stacks[b] = 0
+        self._new_frame(b)
+
     def _new_frame(self, b):
         frame = self.rng.integers(1, 200, self.stacks.shape[2:])
         self.stacks[b] = np.concatenate((self.stacks[b, 1:], frame[None]))
@@ -52,11 +57,27 @@ class NaiveReplay:
         self.discount = discount
         self.off_forward = off_forward
         self.known = {}
+        self.cuts = set()
 
     def append(self, steps):
         for row in steps:
             for log, step in zip(self.logs, row, strict=True):
                 log.append(step)
+
+    def truncate(self, b):
+        """What comes next in environment b is of another episode, which no done says."""
+        last = self.logs[b][-1]
+        if not last.done:
+            self.cuts.add((len(self.logs[b]) - 1, b))
+            self.logs[b][-1] = last._replace(done=True)
+
+    def has_bootstrap(self, g, b, T=1):
+        """Whether the n-step returns of rows g to g + T - 1 go on, or end with their episode."""
+        return not any(self._runs_into_cut(i, b) for i in range(g, g + T))
+
+    def _runs_into_cut(self, g, b):
+        end = self.first_done(self.logs[b], g, self.n_step)
+        return end is not None and (end, b) in self.cuts
 
     def valid_rows(self):
         """Rows with their past still in the ring, and their n-step return and next observation."""

@@ -82,6 +82,23 @@ def default_leaf(default_priority: float, alpha: float) -> float:
     return float(default_priority**alpha)
 
 
+def switch_off_truncated(buffer: Any, n_rows: int, n_steps: int = 1, stride: int = 1) -> None:
+    """Keep what runs into a truncation from being drawn, as it becomes complete.
+
+    Args:
+        buffer: buffer with a ``priority_tree``.
+        n_rows: number of rows by which the tree advanced.
+        n_steps: number of steps of an entry.
+        stride: rows of the buffer for each row of the tree.
+    """
+    if hasattr(buffer, "truncated") and buffer.truncated.is_any:
+        tree = buffer.priority_tree
+        first, n_on = tree.window.newest_valid(n_rows)
+        rows, B_idxs = np.divmod(np.arange(first * tree.B, (first + n_on) * tree.B), tree.B)
+        hits = buffer.truncated.hits(rows * stride, B_idxs, n_steps)
+        tree.switch_off(rows[hits] % tree.T, B_idxs[hits])
+
+
 class PrioritizedReplay(BaseReplayBuffer):
     """Draws of transitions with a probability in proportion to priority^alpha.
 
@@ -145,6 +162,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         samples, leaves = take_priorities(samples, self.alpha, self.B, self.input_priorities)
         n_rows, rows = super().append_samples(samples)
         self.priority_tree.advance(n_rows, priorities=leaves)
+        switch_off_truncated(self, n_rows)
         return n_rows, rows
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:

@@ -34,8 +34,12 @@ class UniformReplay(BaseReplayBuffer):
                 f"observation and {self.off_forward} have no past; append more samples first "
                 "(min_steps_learn)"
             )
-        age, B_idxs = np.divmod(self.rng.integers(n_valid * self.B, size=batch_B), self.B)
-        return (first + n_valid - 1 - age) % self.T, B_idxs
+
+        def place(entries: IntArray) -> tuple[IntArray, IntArray]:
+            age, B_idxs = np.divmod(entries, self.B)
+            return (first + n_valid - 1 - age) % self.T, B_idxs
+
+        return self.truncated.draw(self.rng, batch_B, n_valid * self.B, place)
 
 
 class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):

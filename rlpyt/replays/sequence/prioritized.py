@@ -15,6 +15,7 @@ from rlpyt.replays.non_sequence.prioritized import (
     default_leaf,
     importance_weights,
     leaf_values,
+    switch_off_truncated,
     take_priorities,
 )
 from rlpyt.replays.sequence.n_step import SamplesFromReplay, SequenceNStepReturnBuffer
@@ -104,6 +105,7 @@ class PrioritizedSequenceReplay(SequenceNStepReturnBuffer):
             leaves = leaves[first :: self.stride]
         n_starts = max(0, math.ceil((n_rows - first) / self.stride))
         self.priority_tree.advance(n_starts, priorities=leaves)
+        switch_off_truncated(self, n_starts, self.n_steps_of(None), self.stride)
         return n_rows, rows
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:

@@ -52,8 +52,12 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
                 f"{batch_T + self.n_step_return} and begins every {self.stride} rows, after the "
                 f"oldest {self.off_forward}; append more samples first (min_steps_learn)"
             )
-        k, B_idxs = np.divmod(self.rng.integers(n_entries, size=batch_B), self.B)
-        return (first + k) * self.stride % self.T, B_idxs
+
+        def place(entries: IntArray) -> tuple[IntArray, IntArray]:
+            k, B_idxs = np.divmod(entries, self.B)
+            return (first + k) * self.stride % self.T, B_idxs
+
+        return self.truncated.draw(self.rng, batch_B, n_entries, place, batch_T)
 
 
 class UniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuffer):
