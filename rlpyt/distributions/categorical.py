@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.discrete import DiscreteMixin
 from rlpyt.utils.collections import record
+from rlpyt.utils.noise import exponential_like
 from rlpyt.utils.tensor import select_at_indexes
 
 EPS = 1e-8  # Keeps logarithms and ratios finite where a probability is 0.
@@ -29,10 +31,27 @@ class Categorical(DiscreteMixin, Distribution):
     """
 
     def sample(self, dist_info: DistInfo) -> torch.Tensor:
-        """Draw an action [...] with the (possibly unnormalised) probabilities [...,A]."""
-        prob = dist_info.prob
-        actions = torch.multinomial(prob.reshape(-1, prob.shape[-1]), num_samples=1)
-        return actions.reshape(prob.shape[:-1]).type(self.dtype)
+        """Draw an action for each datum: the largest of ``p_a / e_a``, with e ~ Exp(1).
+
+        Args:
+            dist_info: probabilities [...,A], which need not add up to 1.
+
+        Returns:
+            Actions [...].
+
+        Raises:
+            ValueError: if a probability is negative or not finite, or all of a datum are 0.
+        """
+        prob = dist_info.prob.detach()
+        race = prob / exponential_like(prob)
+        best, actions = race.max(dim=-1)
+        least, most = torch.aminmax(race)
+        if not (least.item() >= 0 and most.item() < math.inf and best.min().item() > 0):
+            raise ValueError(
+                "probabilities of actions are negative, all 0 or not finite: "
+                f"{prob.reshape(-1, prob.shape[-1])[:5]}; the network or its inputs diverged"
+            )
+        return actions.type(self.dtype)
 
     def kl(self, old_dist_info: DistInfo, new_dist_info: DistInfo) -> torch.Tensor:
         """Return ``KL = sum_a p_a (log(p_a + EPS) - log(q_a + EPS))``, p old and q new, [...]."""

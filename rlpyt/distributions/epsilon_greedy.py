@@ -9,6 +9,7 @@ import torch
 
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.discrete import DiscreteMixin
+from rlpyt.utils.noise import integers_like, uniform
 from rlpyt.utils.types import Array
 
 Epsilon = Union[float, Array]
@@ -56,8 +57,8 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         epsilon = self._epsilon_for(greedy)
         if isinstance(epsilon, float) and epsilon == 0.0:
             return greedy
-        explore = torch.rand_like(greedy, dtype=torch.float) < epsilon
-        anything = torch.randint_like(greedy, q.shape[-1])
+        explore = uniform(greedy.shape, greedy.device) < epsilon
+        anything = integers_like(greedy, q.shape[-1])
         return torch.where(explore, anything, greedy)
 
     def _epsilon_for(self, actions: torch.Tensor) -> float | torch.Tensor:

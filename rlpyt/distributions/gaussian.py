@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.distributions.base import Distribution
 from rlpyt.utils.collections import record
+from rlpyt.utils.noise import normal_like
 from rlpyt.utils.types import Nested
 
 EPS = 1e-8  # Keeps quotients finite where a standard deviation is 0.
@@ -137,7 +138,7 @@ class Gaussian(Distribution):
             x = self._draw(dist_info)
             return self._squashed(x), self.log_likelihood(x, dist_info)
         mean, log_std = dist_info.mean, self._log_std(dist_info)
-        z = torch.randn_like(mean)
+        z = normal_like(mean)
         x = torch.addcmul(mean, torch.exp(log_std), z)
         return self._squashed(x), self._log_density(x, z, log_std)
 
@@ -213,7 +214,7 @@ class Gaussian(Distribution):
     def _draw(self, dist_info: Nested) -> torch.Tensor:
         mean = dist_info.mean
         std = torch.exp(self._log_std(dist_info)) if self.std is None else self.std.to(mean)
-        z = torch.randn_like(mean)
+        z = normal_like(mean)
         if self.noise_clip is None:
             return _clamp(torch.addcmul(mean, std, z), self.clip)
         return _clamp(mean + _clamp(std * z, self.noise_clip), self.clip)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.models.mlp import linear
@@ -24,7 +25,7 @@ class NoisyLinear(torch.nn.Linear):
     :meth:`remove_noise`, there is none: the layer is then the linear layer of its means.
 
     The noise is neither a parameter nor a buffer: it is not in snapshots, and processes that
-    share the parameters draw their own. ``weight`` and ``bias`` are W and b, as in
+    share the parameters draw it by themselves. ``weight`` and ``bias`` are W and b, as in
     ``torch.nn.Linear``.
 
     Args:
@@ -68,21 +69,27 @@ class NoisyLinear(torch.nn.Linear):
         noisy = linear(input * noise_in, self.weight_sigma, self.bias_sigma)
         return torch.addcmul(super().forward(input), noisy, noise_out)
 
-    def draw_noise(self) -> None:
-        """Draw the noise of all calls in evaluation mode from now on."""
-        self._noise = self._new_noise()
+    def draw_noise(self, rng: np.random.Generator | None = None) -> None:
+        """Draw the noise of all calls in evaluation mode from now on.
+
+        Args:
+            rng: generator to draw from; None for torch's global one.
+        """
+        self._noise = self._new_noise(rng)
 
     def remove_noise(self) -> None:
         """Compute with the means in evaluation mode from now on."""
         self._noise = None
 
-    def _new_noise(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _new_noise(
+        self, rng: np.random.Generator | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return f(e_out) [out_features] and f(e_in) [in_features]."""
-        e = torch.randn(
-            self.out_features + self.in_features,
-            device=self.weight.device,
-            dtype=self.weight.dtype,
-        )
+        n, weight = self.out_features + self.in_features, self.weight
+        if rng is None:
+            e = torch.randn(n, device=weight.device, dtype=weight.dtype)
+        else:
+            e = torch.from_numpy(rng.standard_normal(n, np.float32)).to(weight)
         noise_out, noise_in = torch.copysign(e.abs().sqrt(), e).split(
             [self.out_features, self.in_features]
         )
@@ -117,10 +124,10 @@ def is_noisy(model: torch.nn.Module) -> bool:
     return next(noisy_layers(model), None) is not None
 
 
-def draw_noise(model: torch.nn.Module) -> None:
-    """Draw the noise of ``model`` in evaluation mode; see :class:`NoisyLinear`."""
+def draw_noise(model: torch.nn.Module, rng: np.random.Generator | None = None) -> None:
+    """Draw the noise of ``model`` in evaluation mode; see :meth:`NoisyLinear.draw_noise`."""
     for layer in noisy_layers(model):
-        layer.draw_noise()
+        layer.draw_noise(rng)
 
 
 def remove_noise(model: torch.nn.Module) -> None:

@@ -7,6 +7,7 @@ on_done    response to the end of an episode: a reset at once, or a wait until t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from rlpyt.core.records import AgentInputs, TrajInfo
 from rlpyt.samplers._batch_writer import BatchRows, plain, rows_of
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import buffer_from_example, leaves, numpify_buffer, torchify_buffer
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.types import BoolArray, Nested
 
@@ -201,27 +203,42 @@ class LocalActions:
         agent: agent that acts.
         inputs: its next inputs, numpy buffers [B,...], which the loop writes in place.
         null_action: action that precedes an episode.
+        noise: random numbers for acting; None for those of torch's global generator.
 
     Attributes:
         done: [B], whether the last step ended an episode of the learner.
     """
 
-    def __init__(self, agent: AgentLike, inputs: AgentInputs, null_action: Nested) -> None:
+    def __init__(
+        self,
+        agent: AgentLike,
+        inputs: AgentInputs,
+        null_action: Nested,
+        noise: ActingNoise | None = None,
+    ) -> None:
         self.agent = agent
         self.inputs = inputs
         self.done: BoolArray = np.zeros(len(inputs.prev_reward), dtype=bool)
         self._inputs_pyt = torchify_buffer(inputs)
         self._prev_action = rows_of(inputs.prev_action)
         self._null_action = null_action
+        self._noise = nullcontext() if noise is None else noise
 
     @classmethod
-    def of(cls, collector: Any, inputs: AgentInputs, may_stop: bool = False) -> LocalActions:
+    def of(
+        cls,
+        collector: Any,
+        inputs: AgentInputs,
+        noise: ActingNoise | None = None,
+        may_stop: bool = False,
+    ) -> LocalActions:
         """Return the actions of the agent of ``collector`` for ``inputs``."""
-        return cls(collector.agent, inputs, collector.envs[0].action_space.null_value())
+        return cls(collector.agent, inputs, collector.envs[0].action_space.null_value(), noise)
 
     def choose(self) -> tuple[Nested, Nested] | None:
         """Return action [B,...], numpy, and agent_info [B,...], or None to stop."""
-        action, agent_info = self.agent.step(*self._inputs_pyt)
+        with self._noise:
+            action, agent_info = self.agent.step(*self._inputs_pyt)
         is_tensor = type(action) is torch.Tensor
         return action.numpy() if is_tensor else numpify_buffer(action), agent_info
 
@@ -264,8 +281,14 @@ class ServedActions:
         self._may_stop = may_stop
 
     @classmethod
-    def of(cls, collector: Any, inputs: AgentInputs, may_stop: bool = False) -> ServedActions:
-        """Return the actions in the step buffer of ``collector``; ``inputs`` is unused."""
+    def of(
+        cls,
+        collector: Any,
+        inputs: AgentInputs,
+        noise: ActingNoise | None = None,
+        may_stop: bool = False,
+    ) -> ServedActions:
+        """Return the actions in the step buffer of ``collector``; the next two are unused."""
         return cls(collector.step_buffer_np, collector.sync, may_stop)
 
     def choose(self) -> tuple[Nested, Nested] | None:

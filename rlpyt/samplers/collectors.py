@@ -27,6 +27,7 @@ from rlpyt.samplers._step_loop import (
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import make_generator
@@ -130,6 +131,8 @@ class DecorrelatingStartCollector(BaseCollector):
     # Set by the sampler. Together with each environment's rank it seeds the numbers of steps, which
     # therefore do not depend on how environments are spread over processes.
     start_seed: int | None = None
+    # Set by the sampler too, unless actions are served.
+    acting_noise: ActingNoise | None = None
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, list[Any]]:
         """Reset all environments, then take a random number of random steps in each.
@@ -152,6 +155,14 @@ class DecorrelatingStartCollector(BaseCollector):
             self.step_buffer_np.action[:] = inputs.prev_action
             self.step_buffer_np.reward[:] = inputs.prev_reward
         return inputs, traj_infos
+
+    def state_dict(self) -> dict[str, Any]:
+        noise = self.acting_noise
+        return {} if noise is None else {"acting_noise": noise.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.acting_noise is not None and "acting_noise" in state:  # Older files have none.
+            self.acting_noise.load_state_dict(state["acting_noise"])
 
     def _decorrelation_steps(self, B: int, max_steps: int) -> list[int]:
         """Draw the number of random steps of each environment, 1 to ``max_steps``."""
@@ -233,12 +244,16 @@ class LoopCollector(DecorrelatingStartCollector):
             self._loop.reset_waiting()
 
     def state_dict(self) -> dict[str, Any]:
-        return self._put_off if self._loop is None else self._loop.on_done.state_dict()
+        return {**super().state_dict(), "put_off": self._state_put_off()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
         if self._loop is not None:
             self._loop.on_done.begin_batch()
-        self._loop, self._put_off = None, state
+        self._loop, self._put_off = None, state.get("put_off", state)
+
+    def _state_put_off(self) -> dict[str, Any]:
+        return self._put_off if self._loop is None else self._loop.on_done.state_dict()
 
     def release(self, columns: Sequence[int]) -> None:
         self._put_off = copy.deepcopy(self._put_off)
@@ -248,8 +263,8 @@ class LoopCollector(DecorrelatingStartCollector):
 
     def _make_loop(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
         """Make the loop over these objects; its views of them serve every batch."""
-        put_off = self.state_dict()
-        actions = self.actions.of(self, agent_inputs)
+        put_off = self._state_put_off()
+        actions = self.actions.of(self, agent_inputs, self.acting_noise)
         self._loop_inputs = agent_inputs
         self._loop = StepLoop(
             self.envs,

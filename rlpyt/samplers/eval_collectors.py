@@ -16,6 +16,7 @@ from rlpyt.samplers._step_loop import (
     first_inputs,
     heartbeat_of,
 )
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
@@ -71,12 +72,15 @@ class LoopEvalCollector(BaseEvalCollector):
         quota: number of trajectories that each environment completes; None for no such number, and
             then all trajectories count that are complete after ``max_T`` steps.
         env_ranks: indexes of the environments among all evaluation environments.
+        acting_noise: random numbers for acting in training, whose seed is also that of evaluation;
+            None where actions are served, or for torch's global generator.
     """
 
     actions: type[LocalActions] | type[ServedActions]
 
     quota: Sequence[int] | None = None
     env_ranks: Sequence[int] | None = None
+    acting_noise: ActingNoise | None = None
 
     def run_evaluation(self, itr: int) -> list[Any]:
         """Reset everything, then step until the end; return the completed trajectory infos."""
@@ -86,7 +90,11 @@ class LoopEvalCollector(BaseEvalCollector):
             # The mode first: leaving sample mode, a recurrent agent puts its state aside.
             self.agent.eval_mode(itr)
             self.agent.reset()
-        actions = self.actions.of(self, inputs, may_stop=True)
+        noise = self.acting_noise
+        if noise is not None:
+            env_ranks = range(len(self.envs)) if self.env_ranks is None else self.env_ranks
+            noise = noise.for_evaluation(env_ranks, itr)
+        actions = self.actions.of(self, inputs, noise, may_stop=True)
         if actions.inputs is not inputs:
             for buffer, start in zip(actions.inputs, inputs):
                 buffer[:] = start

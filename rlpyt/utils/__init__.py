@@ -8,9 +8,10 @@
 * Processes: ``processes`` (started, watched and synchronized), ``synchronize`` (queues, free
   ports), ``allocator`` (freed memory stays in the process).
 * Runs: ``logging``, ``launching`` (CPUs and GPUs of a run, sweeps), ``results`` (statistics and
-  pictures of finished runs), ``seed`` (random generators and their states), ``checkpoints`` (states
-  of runs on disk, with their files in ``_checkpoint_files`` and their values in ``_state_tree``),
-  ``files`` (whole or not at all), ``prog_bar``.
+  pictures of finished runs), ``seed`` (random generators and their states), ``noise`` (random
+  numbers for acting), ``checkpoints`` (states of runs on disk, with their files in
+  ``_checkpoint_files`` and their values in ``_state_tree``), ``files`` (whole or not at all),
+  ``prog_bar``.
 * ``quick_args``: constructors that store their arguments.
 * Kept for programs written against rlpyt 0.1.2: ``array``, ``misc``, ``shmemarray``.
 """

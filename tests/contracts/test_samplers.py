@@ -10,6 +10,16 @@ import numpy as np
 import pytest
 import torch
 
+from rlpyt.agents.dqn.mlp_agent import (
+    MlpCatDqnAgent,
+    MlpDqnAgent,
+    MlpIqnAgent,
+    MlpR2d1Agent,
+    MlpR2d1AlternatingAgent,
+)
+from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericFfAgent, GenericLstmAgent
+from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
@@ -17,10 +27,12 @@ from rlpyt.utils.buffer import buffer_func
 from tests.samplers.parallel_parts import (
     PARALLEL,
     AlternatingRule,
+    ChanceAgent,
     CoinAgent,
     DiceEnv,
     RecurrentRule,
     RuleAgent,
+    WalkEnv,
     as_dict,
     assert_equal,
     start,
@@ -68,9 +80,9 @@ def _discount_of_one_afterwards():
     TrajInfo._discount = 1
 
 
-def make_agent(SamplerCls, is_recurrent):
-    if not is_recurrent:
-        return RuleAgent()
+def make_agent(SamplerCls, kind):
+    if kind != "recurrent":
+        return RuleAgent() if kind == "feed-forward" else ChanceAgent()
     return AlternatingRule() if SamplerCls.alternating else RecurrentRule()
 
 
@@ -90,12 +102,12 @@ def assert_same_batch(actual, expected):
     assert actual[1] == expected[1]
 
 
-def run(SamplerCls, n_workers, is_recurrent, collector, **kwargs):
+def run(SamplerCls, n_workers, kind, collector, **kwargs):
     """Three batches, with an evaluation after the first."""
     sampler, agent = start(
         SamplerCls,
         n_workers,
-        make_agent(SamplerCls, is_recurrent),
+        make_agent(SamplerCls, kind),
         batch_B=B,
         CollectorCls=collector,
         record_next_observation=True,
@@ -115,22 +127,22 @@ def run(SamplerCls, n_workers, is_recurrent, collector, **kwargs):
 
 
 @cache
-def expected_run(is_recurrent, collector):
-    return run(SerialSampler, 0, is_recurrent, collector)
+def expected_run(kind, collector):
+    return run(SerialSampler, 0, kind, collector)
 
 
-@pytest.mark.parametrize("is_recurrent", [False, True], ids=["feed-forward", "recurrent"])
+@pytest.mark.parametrize("kind", ["feed-forward", "recurrent", "by chance"])
 @pytest.mark.parametrize(("SamplerCls", "n_workers", "collector"), with_collectors(SAMPLERS))
-def test_batches_are_those_of_the_serial_sampler(SamplerCls, n_workers, is_recurrent, collector):
-    expected = expected_run(is_recurrent, collector)
-    actual = run(SamplerCls, n_workers, is_recurrent, collector)
+def test_batches_are_those_of_the_serial_sampler(SamplerCls, n_workers, kind, collector):
+    expected = expected_run(kind, collector)
+    actual = run(SamplerCls, n_workers, kind, collector)
     for a, b in zip(actual, expected, strict=True):
         assert_same_batch(a, b)
 
 
 def test_the_case_is_not_trivial():
     """What is compared above has lost lives, resets, blanks, and all columns are different."""
-    fields = {**expected_run(True, "reset")[2][0]}
+    fields = {**expected_run("recurrent", "reset")[2][0]}
     done, over = fields[".env.done"], fields[".env.env_info.traj_done"]
     assert over.any()
     assert (done & ~over).any()
@@ -138,7 +150,7 @@ def test_the_case_is_not_trivial():
     assert np.unique(fields[".env.reward"], axis=1).shape[1] == B
     assert len(np.unique(fields[".agent.action"])) == 4
     assert fields[".agent.agent_info.prev_rnn_state"].max() > 7, "states survive the batch"
-    waiting = expected_run(True, "wait")[2][0]
+    waiting = expected_run("recurrent", "wait")[2][0]
     ended = waiting[".env.done"] | waiting[".env.env_info.traj_done"]
     blank = np.cumsum(ended, axis=0)[:-1] > 0
     assert blank.any()
@@ -152,18 +164,17 @@ def test_the_case_is_not_trivial():
 @pytest.mark.parametrize(("SamplerCls", "n_workers"), WITH_WORKERS)
 @pytest.mark.slow
 def test_every_start_method_gives_the_same(SamplerCls, n_workers, method):
-    actual = run(SamplerCls, n_workers, True, "wait", start_method=method)
-    for a, b in zip(actual, expected_run(True, "wait"), strict=True):
+    actual = run(SamplerCls, n_workers, "recurrent", "wait", start_method=method)
+    for a, b in zip(actual, expected_run("recurrent", "wait"), strict=True):
         assert_same_batch(a, b)
 
 
 # --- Evaluation -----------------------------------------------------------------------------------
 
 
-def evaluate(SamplerCls, n_workers, limits, is_recurrent=False):
-    sampler, agent = start(
-        SamplerCls, n_workers, make_agent(SamplerCls, is_recurrent), **{**EVALUATION, **limits}
-    )
+def evaluate(SamplerCls, n_workers, limits):
+    agent = make_agent(SamplerCls, "by chance")
+    sampler, agent = start(SamplerCls, n_workers, agent, **{**EVALUATION, **limits})
     results = []
     for itr in range(2):  # The second shows whether the first left everything as it was.
         agent.eval_mode(itr)
@@ -251,17 +262,97 @@ def test_random_actions_have_the_same_distribution(SamplerCls, n_workers):
         assert (actions[:, 0] == actions[:, b]).mean() < 0.4, "streams are different"
 
 
+# --- Agents of the library ------------------------------------------------------------------------
+
+EPSILON = dict(eps_init=0.3, eps_final=0.3, eps_eval=0.2)
+SMALL = {"model_kwargs": {"hidden_sizes": [16]}}
+# Class of the agent, that of alternating samplers, whether actions are continuous, settings.
+AGENTS = {
+    "epsilon-greedy": (MlpDqnAgent, MlpDqnAgent, False, EPSILON),
+    "epsilon-greedy by atoms": (MlpCatDqnAgent, MlpCatDqnAgent, False, EPSILON),
+    "random fractions": (MlpIqnAgent, MlpIqnAgent, False, dict(n_tau=4, **EPSILON)),
+    "noisy network": (MlpDqnAgent, MlpDqnAgent, False, {"model_kwargs": {"noisy": True}}),
+    "recurrent epsilon-greedy": (MlpR2d1Agent, MlpR2d1AlternatingAgent, False, EPSILON),
+    "categorical": (GenericFfAgent, GenericFfAgent, False, {}),
+    "recurrent categorical": (GenericLstmAgent, AlternatingGenericLstmAgent, False, {}),
+    "Gaussian": (GenericFfAgent, GenericFfAgent, True, {}),
+    "recurrent Gaussian": (GenericLstmAgent, AlternatingGenericLstmAgent, True, {}),
+    "TD3": (Td3Agent, Td3Agent, True, {**SMALL, "action_noise_clip": 0.2}),
+    "SAC": (SacAgent, SacAgent, True, SMALL),
+}
+
+
+def walk(SamplerCls, n_workers, name, seed=3):
+    """Three batches of 100 steps with an untrained network, and an evaluation."""
+    AgentCls, AlternatingCls, is_continuous, settings = AGENTS[name]
+    torch.manual_seed(0)
+    sampler, agent = start(
+        SamplerCls,
+        n_workers,
+        (AlternatingCls if SamplerCls.alternating else AgentCls)(**settings),
+        seed,
+        EnvCls=WalkEnv,
+        env_kwargs={"is_continuous": is_continuous},
+        batch_T=100,
+        bootstrap_value=False,
+        **EVALUATION,
+    )
+    torch.manual_seed(SamplerCls.alternating + n_workers)  # Not what actions depend on.
+    results = []
+    for itr in range(3):
+        agent.sample_mode(itr)
+        results.append(batch(sampler, itr))
+        agent.train_mode(itr)
+    agent.eval_mode(3)
+    results.append(({}, [dict(info) for info in sampler.evaluate_agent(3)]))
+    sampler.shutdown()
+    return results
+
+
+expected_walk = cache(lambda name: walk(SerialSampler, 0, name))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), ONE_OF_EACH)
+def test_exploration_is_that_of_the_serial_sampler(SamplerCls, n_workers, name):
+    """Exact actions, if they are discrete; all else as the network's outputs, which are not."""
+    is_continuous = AGENTS[name][2]
+    expected = expected_walk(name)
+    actual = walk(SamplerCls, n_workers, name)
+    for (fields, infos), (expected_fields, expected_infos) in zip(actual, expected, strict=True):
+        assert fields.keys() == expected_fields.keys()
+        for field, array in fields.items():
+            is_near = is_continuous or field.startswith(".agent.agent_info")
+            tolerance = 1e-4 if is_near and array.dtype == np.float32 else 0
+            np.testing.assert_allclose(
+                array, expected_fields[field], rtol=0, atol=tolerance, err_msg=field
+            )
+        assert infos == [pytest.approx(info, rel=0, abs=1e-3) for info in expected_infos]
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if name != "noisy network"])
+def test_agents_explore(name):
+    """What is compared above differs between environments, steps and seeds."""
+    first, second = (fields[".agent.action"] for fields, _ in expected_walk(name)[:2])
+    other = walk(SerialSampler, 0, name, seed=4)[0][0][".agent.action"]
+    for a, b in ((first, second), (first[:, :-1], first[:, 1:]), (first, other)):
+        assert (a != b).mean() > 0.05
+    assert expected_walk(name)[0][0][".env.done"].sum() > 40
+
+
 # --- State ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("AgentCls", [None, CoinAgent], ids=["rule", "random"])
+@pytest.mark.parametrize(
+    "AgentCls", [None, CoinAgent, ChanceAgent], ids=["rule", "torch's generator", "by chance"]
+)
 @pytest.mark.parametrize(
     ("SamplerCls", "n_workers", "collector"),
     with_collectors([pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH]),
 )
 def test_goes_on_from_its_state(SamplerCls, n_workers, collector, AgentCls):
     def begin(seed):
-        agent = AgentCls() if AgentCls else make_agent(SamplerCls, is_recurrent=True)
+        agent = AgentCls() if AgentCls else make_agent(SamplerCls, "recurrent")
         kwargs = dict(CollectorCls=collector, **EVALUATION)
         return start(SamplerCls, n_workers, agent, seed=seed, **kwargs)
 
@@ -278,7 +369,8 @@ def test_goes_on_from_its_state(SamplerCls, n_workers, collector, AgentCls):
     batch(other, 0)
     agent.train_mode(0)
     other.load_state_dict(state)
-    torch.set_rng_state(rng)
+    if AgentCls is CoinAgent:
+        torch.set_rng_state(rng)
     agent.sample_mode(1)
     actual = [batch(other, itr) for itr in (1, 2)]
     other.shutdown()

@@ -15,6 +15,9 @@ from rlpyt.agents.base import (
     RecurrentAgentMixin,
 )
 from rlpyt.core.records import EnvSpaces, EnvStep
+from rlpyt.distributions.categorical import Categorical, DistInfo as ChoiceInfo
+from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
+from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.envs.vector import VectorStep
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -26,6 +29,7 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitRes
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
+from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.buffer import buffer_from_example, map_buffer
 from rlpyt.utils.collections import namedarraytuple
@@ -79,8 +83,10 @@ class DiceEnv:
             observation, self.count = self._observe(action), None
         else:
             observation = self._observe(action)
-        reward = float(draw + 10 * action)
-        return EnvStep(observation, reward, life_lost, Info(over, draw))
+        return EnvStep(observation, self._reward(action, draw), life_lost, Info(over, draw))
+
+    def _reward(self, action, draw):
+        return float(draw + 10 * action)
 
     def close(self):
         pass
@@ -91,6 +97,42 @@ class DiceEnv:
     def load_state_dict(self, state):
         self.count = state["count"]
         set_generator_state(self.rng, state["rng"])
+
+
+class WalkEnv(DiceEnv):
+    """A walk in the plane, driven by actions and dice, which forgets half of its place in a step.
+
+    The observation is a vector, for networks, and small differences stay small.
+    """
+
+    forces = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype="float32")
+
+    def __init__(self, is_continuous=False):
+        super().__init__()
+        self.observation_space = FloatBox(-9, 9, (3,))
+        self.action_space = FloatBox(-1, 1, (2,)) if is_continuous else IntBox(0, 4)
+        self.spaces = EnvSpaces(self.observation_space, self.action_space)
+        self.place = np.zeros(2, dtype="float32")
+
+    def _observe(self, action):
+        force = self.forces[action] if np.ndim(action) == 0 else action
+        noise = self.rng.random(2, dtype="float32")
+        self.place = self.place / 2 + force + noise
+        return np.array([*self.place, (self.count or 0) % 3], dtype="float32")
+
+    def reset(self):
+        self.place = np.zeros(2, dtype="float32")
+        return super().reset()
+
+    def _reward(self, action, draw):
+        return float(self.place.sum())
+
+    def state_dict(self):
+        return {**super().state_dict(), "place": self.place}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.place = state["place"]
 
 
 class DiceVector:
@@ -130,8 +172,8 @@ class DiceVector:
 
     def sample_actions(self, which=None):
         which = np.ones(self.num_envs, dtype=bool) if which is None else which
-        draws = [env.action_space.sample() if w else 1 for env, w in zip(self.envs, which)]
-        return np.array(draws)
+        spaces = [env.action_space for env in self.envs]
+        return np.stack([s.sample() if w else s.null_value() for s, w in zip(spaces, which)])
 
     def step(self, action):
         steps = [env.step(a) for env, a in zip(self.envs, action)]
@@ -217,6 +259,24 @@ class RecurrentRule(RecurrentAgentMixin, RememberingRule):
 
 class AlternatingRule(AlternatingRecurrentAgentMixin, RememberingRule):
     pass
+
+
+class ChanceAgent(RuleAgent):
+    """Draws from distributions of the library, whose parameters follow the rule.
+
+    What it draws is also its information: all of it would show in a batch.
+    """
+
+    greedy = EpsilonGreedy(dim=4, epsilon=0.5)
+    choice = Categorical(dim=4)
+    normal = Gaussian(dim=1, std=1.0, noise_clip=1.5)
+
+    def step(self, observation, prev_action, prev_reward):
+        rule, total = act(observation, prev_action, prev_reward)
+        q = torch.eye(4)[rule - 1]
+        drawn = self.normal.sample(DistInfo(total[..., None].float() % 8)).squeeze(-1)
+        action = self.greedy.sample(q) + self.choice.sample(ChoiceInfo(q + 1 / 4))
+        return AgentStep(1 + action % 4, AgentInfo(prev_action, prev_reward, drawn))
 
 
 class CoinAgent(RuleAgent):

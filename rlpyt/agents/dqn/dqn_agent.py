@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
@@ -27,8 +28,8 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     q [...,A]. Parameters are those of the two base classes, by keyword.
 
     A network with noisy layers (``model_kwargs={"noisy": True}``) explores by itself: its noise is
-    drawn in :meth:`sample_mode`, once per batch of the sampler, and removed in :meth:`eval_mode`,
-    and epsilon is 0 unless its settings differ from their defaults.
+    drawn in :meth:`sample_mode`, once per batch of the sampler, the same in every process, and
+    removed in :meth:`eval_mode`, and epsilon is 0 unless its settings differ from their defaults.
 
     Attributes:
         q_kind: kind of the model's outputs, "value", "categorical", "quantile" or "implicit
@@ -41,6 +42,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     target_model: Any
     _is_noisy = False
+    _noise_seed = 0
 
     def __call__(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
         """Compute the values of all actions, with gradients.
@@ -84,6 +86,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         self.distribution = self._make_distribution(env_spaces)
         self._is_noisy = is_noisy(self.model)
         if self._is_noisy:
+            self._noise_seed = int(torch.randint(2**62, ()))  # Workers inherit it.
             self.set_default_epsilons_to_zero()
         if env_ranks is not None:
             self.make_vec_eps(global_B, env_ranks)
@@ -106,7 +109,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     def sample_mode(self, itr: int) -> None:
         super().sample_mode(itr)
         if self._is_noisy:
-            draw_noise(self.model)
+            draw_noise(self.model, np.random.default_rng([self._noise_seed, itr]))
 
     def eval_mode(self, itr: int) -> None:
         super().eval_mode(itr)
@@ -123,6 +126,14 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         super().load_state_dict(model)
         target = state_dict.get("target", model)
         self.target_model.load_state_dict(fitting_state_dict(self.target_model, target))
+
+    def sample_state_dict(self) -> dict[str, Any]:
+        state = super().sample_state_dict()
+        return {**state, "noise_seed": self._noise_seed} if self._is_noisy else state
+
+    def load_sample_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_sample_state_dict(state)
+        self._noise_seed = state.get("noise_seed", self._noise_seed)
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:

@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo, DqnAgent
+from rlpyt.utils.noise import uniform
 from rlpyt.utils.types import Nested
 
 
@@ -94,5 +95,5 @@ class IqnAgent(DqnAgent):
         """Compute quantiles and fractions, on the device of the model."""
         prev_action = self.distribution.to_onehot(prev_action)
         n_tau = self.n_tau if n_tau is None else n_tau
-        tau = torch.rand(*prev_reward.shape, n_tau, device=self.device)
+        tau = uniform((*prev_reward.shape, n_tau), self.device)
         return self.run_model(model, observation, prev_action, prev_reward, tau), tau

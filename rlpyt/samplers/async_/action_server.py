@@ -31,7 +31,7 @@ class AsyncActionServer(ActionServer):
 
     def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
-        return serve_evaluation(self, overlap=True, stop=told_to_stop(self))
+        return serve_evaluation(self, itr, overlap=True, stop=told_to_stop(self))
 
 
 class AsyncAlternatingActionServer(AlternatingActionServer):
@@ -39,7 +39,7 @@ class AsyncAlternatingActionServer(AlternatingActionServer):
 
     def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
-        return serve_evaluation(self, overlap=True, stop=told_to_stop(self))
+        return serve_evaluation(self, itr, overlap=True, stop=told_to_stop(self))
 
 
 class AsyncNoOverlapAlternatingActionServer(NoOverlapAlternatingActionServer):
@@ -47,4 +47,4 @@ class AsyncNoOverlapAlternatingActionServer(NoOverlapAlternatingActionServer):
 
     def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
-        return serve_evaluation(self, overlap=False, stop=told_to_stop(self))
+        return serve_evaluation(self, itr, overlap=False, stop=told_to_stop(self))

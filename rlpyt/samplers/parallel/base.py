@@ -41,8 +41,8 @@ EVAL_TRAJ_CHECK = 0.1  # Seconds between looks at how many trajectories an evalu
 class ParallelSamplerBase(BaseSampler):
     """Spreads the environments over worker processes, which write into shared batches.
 
-    For the same seed and an agent that acts deterministically, batches do not depend on the number
-    of workers. Further arguments are those of :class:`~rlpyt.samplers.base.BaseSampler`.
+    For the same seed and parameters of the agent, batches do not depend on the number of workers.
+    Further arguments are those of :class:`~rlpyt.samplers.base.BaseSampler`.
 
     Args:
         start_method: start method of processes: "fork", "forkserver" or "spawn". None for the

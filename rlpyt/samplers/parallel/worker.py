@@ -16,6 +16,7 @@ from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.processes.child import Heartbeat, at_exit
 from rlpyt.utils.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
 from rlpyt.utils.seed import rng_state, set_envs_seeds, set_rng_state, set_seed
@@ -110,6 +111,8 @@ class SamplingWorker:
             env_ranks=w.env_ranks,
         )
         self.collector.start_seed = w.envs_seed
+        is_served = c.agent is None
+        self.collector.acting_noise = None if is_served else ActingNoise(w.envs_seed, w.env_ranks)
         self.agent_inputs, self.traj_infos = self.collector.start_envs(c.max_decorrelation_steps)
         self.collector.start_agent()
         if w.n_eval_envs:
@@ -193,6 +196,7 @@ class SamplingWorker:
         if isinstance(self.eval_collector, LoopEvalCollector):
             self.eval_collector.env_ranks = w.eval_env_ranks
             self.eval_collector.quota = w.eval_quota
+            self.eval_collector.acting_noise = self.collector.acting_noise
 
     # --- State ------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.utils.logging import logger
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.types import Nested
 
@@ -124,6 +125,7 @@ class SerialSampler(BaseSampler):
     ) -> None:
         """Make the collectors (``kwargs`` for that of training), and start them and the agent."""
         B = self.batch_spec.B
+        env_ranks = list(range(rank * B, (rank + 1) * B))
         # Again, since the example step has drawn from the streams of the first environment.
         set_envs_seeds(envs[:1], None if seed is None else seed + rank * B)
         self.collector = self.CollectorCls(
@@ -134,10 +136,11 @@ class SerialSampler(BaseSampler):
             TrajInfoCls=self.TrajInfoCls,
             agent=self.agent,
             global_B=B * world_size,
-            env_ranks=list(range(rank * B, (rank + 1) * B)),
+            env_ranks=env_ranks,
             **kwargs,
         )
         self.collector.start_seed = seed
+        self.collector.acting_noise = ActingNoise(seed, env_ranks)
         if self.eval_n_envs > 0:
             self._make_evaluation(seed, rank)
         self.agent_inputs, self.traj_infos = self.collector.start_envs(self.max_decorrelation_steps)
@@ -220,3 +223,5 @@ class SerialSampler(BaseSampler):
             max_trajectories=self.eval_max_trajectories,
         )
         self.eval_collector.quota = self._eval_quota()
+        self.eval_collector.env_ranks = range(rank * n, (rank + 1) * n)
+        self.eval_collector.acting_noise = self.collector.acting_noise

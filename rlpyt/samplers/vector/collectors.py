@@ -15,6 +15,7 @@ from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.samplers.vector._loop import Trajectories, VectorLoop, first_vector_inputs
 from rlpyt.utils.logging import logger
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import BoolArray
 
@@ -84,7 +85,8 @@ class VectorResetCollector(DecorrelatingStartCollector):
         self.agent.sample_mode(itr)
         if self._loop is None:
             env: VectorEnvLike = self.envs
-            actions = LocalActions(self.agent, agent_inputs, env.action_space.null_value())
+            null_action = env.action_space.null_value()
+            actions = LocalActions(self.agent, agent_inputs, null_action, self.acting_noise)
             self._loop = VectorLoop(env, traj_infos, actions)
             self._batch = BatchRows(self.samples_np)
         completed = self._loop.run(self.batch_T, self._batch)
@@ -104,6 +106,9 @@ class VectorEvalCollector:
     """
 
     kind = "evaluates in a vector environment"
+    # Set by the sampler: the random numbers for acting in training, whose seed is used here too.
+    acting_noise: ActingNoise | None = None
+    env_ranks: Sequence[int] = ()
 
     envs: Any
     agent: AgentLike
@@ -130,7 +135,10 @@ class VectorEvalCollector:
         # The mode first: leaving sample mode, a recurrent agent puts its state aside.
         self.agent.eval_mode(itr)
         self.agent.reset()
-        actions = LocalActions(self.agent, inputs, env.action_space.null_value())
+        noise = self.acting_noise
+        if noise is not None:
+            noise = noise.for_evaluation(self.env_ranks, itr)
+        actions = LocalActions(self.agent, inputs, env.action_space.null_value(), noise)
         trajectories = Trajectories(self.TrajInfoCls, env.num_envs)
         loop = VectorLoop(env, trajectories, actions, self.quota)
         limit = self.max_trajectories if self.quota is None else sum(self.quota)

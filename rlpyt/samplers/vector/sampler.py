@@ -24,6 +24,7 @@ from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
 from rlpyt.samplers.vector._loop import Trajectories
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.utils.logging import logger
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.types import Nested
 
 
@@ -131,6 +132,7 @@ class VectorSampler(BaseSampler):
             env_ranks=env_ranks,
         )
         self.collector.start_seed = seed
+        self.collector.acting_noise = ActingNoise(seed, env_ranks)
         if self.eval_n_envs > 0:
             self._make_evaluation(seed, rank)
         self.agent_inputs, self.trajectories = self.collector.start_envs(
@@ -169,6 +171,7 @@ class VectorSampler(BaseSampler):
             "eval_env": None if self.eval_env is None else env_state(self.eval_env),
             "agent_inputs": self.agent_inputs._asdict(),
             "trajectories": self.trajectories.state_dict(),
+            "collector": self.collector.state_dict(),
             "agent": self.agent.sample_state_dict(),
         }
 
@@ -187,6 +190,7 @@ class VectorSampler(BaseSampler):
             for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
                 load_rows(buffer, saved, lost)
             self.trajectories.load_state_dict(state["trajectories"])
+        self.collector.load_state_dict(state.get("collector", {}))  # Older files have none.
         self.agent.load_sample_state_dict(state["agent"])
         for b in lost:
             self.agent.reset_one(b)
@@ -228,6 +232,8 @@ class VectorSampler(BaseSampler):
             max_trajectories=self.eval_max_trajectories,
             quota=self._eval_quota(),
         )
+        self.eval_collector.env_ranks = range(rank * n, (rank + 1) * n)
+        self.eval_collector.acting_noise = self.collector.acting_noise
 
 
 class _FirstOf:

@@ -49,13 +49,36 @@ def test_noise_is_drawn_once_per_batch_and_removed_in_evaluation(AgentCls: Any) 
 def test_noise_of_an_agent_with_random_fractions() -> None:
     agent, data = noisy(MlpIqnAgent), inputs(3)
     q = []
-    for mode in (agent.sample_mode, agent.sample_mode, agent.eval_mode, agent.eval_mode):
-        mode(1)
+    sample, evaluate = agent.sample_mode, agent.eval_mode
+    for mode, itr in ((sample, 1), (sample, 2), (evaluate, 2), (evaluate, 3)):
+        mode(itr)
         torch.manual_seed(0)  # The same fractions.
         q.append(outputs(agent, data))
     assert not torch.allclose(q[0], q[1])
     assert not torch.allclose(q[1], q[2])
     assert torch.equal(q[2], q[3])
+
+
+@pytest.mark.parametrize("AgentCls", AGENTS)
+def test_noise_is_a_function_of_seed_and_iteration(AgentCls: Any) -> None:
+    agent, resumed, data = noisy(AgentCls), noisy(AgentCls), inputs(3)
+    resumed.load_state_dict(agent.state_dict())
+    resumed.load_sample_state_dict(agent.sample_state_dict())
+    agent.sample_mode(5)
+    for each in (agent, resumed):
+        each.sample_mode(7)
+        torch.rand(1)
+        each.sample_mode(7)  # Runner and collector both call it.
+    expected = outputs(agent, data)
+    assert torch.equal(outputs(resumed, data), expected)
+    other = noisy(AgentCls)
+    other.load_state_dict(agent.state_dict())
+    other.sample_mode(7)
+    assert not torch.allclose(outputs(other, data), expected), "another run, other noise"
+
+
+def test_state_of_agents_without_noise_has_no_seed() -> None:
+    assert made(MlpDqnAgent()).sample_state_dict() == {}
 
 
 @pytest.mark.parametrize("AgentCls", AGENTS)

@@ -19,6 +19,7 @@ from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._batch_writer import plain, rows_of
 from rlpyt.samplers.parallel._channels import TrajInfoQueue
 from rlpyt.samplers.parallel._division import WorkerSpec
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.types import Nested
 
 EVAL_TRAJ_CHECK = 20  # Unused: the number of trajectories is looked at in every step.
@@ -35,6 +36,7 @@ class Group:
         step_buffer_np: step buffer [B,...] of these environments.
         agent_inputs: inputs of the agent in the step buffer, as torch tensors.
         null_action: previous action at the start of an episode.
+        noise: random numbers for acting.
     """
 
     def __init__(
@@ -46,11 +48,12 @@ class Group:
         step_buffer_np: Nested,
         agent_inputs: AgentInputs,
         null_action: Nested,
+        noise: ActingNoise,
     ) -> None:
         step = plain(step_buffer_np)
         self.agent = agent
         self.obs_ready, self.act_ready, self.columns = obs_ready, act_ready, columns
-        self.agent_inputs = agent_inputs
+        self.agent_inputs, self.noise = agent_inputs, noise
         self._prev_action, self._prev_reward, self._done = step.action, step.reward, step.done
         self._null_action = null_action
         self._action, self._agent_info = rows_of(step.action), rows_of(step.agent_info)
@@ -66,7 +69,8 @@ class Group:
     def choose_actions(self) -> None:
         """Write the agent's next actions into the step buffer."""
         self._reset_finished()
-        action, agent_info = self.agent.step(*self.agent_inputs)
+        with self.noise:
+            action, agent_info = self.agent.step(*self.agent_inputs)
         # Before the action, which overwrites the inputs that an agent may report.
         if self._agent_info is not None:
             self._agent_info[:] = agent_info
@@ -208,24 +212,32 @@ def connect_workers(
         worker_kwargs["sync"].obs_ready = sync.obs_ready[spec.rank]
         worker_kwargs["sync"].act_ready = sync.act_ready[spec.rank]
         worker_kwargs["step_buffer_np"] = sampler.step_buffer_np[spec.columns]
-    sampler.groups = _groups(sampler, specs, sampler.step_buffer_np, sampler.agent_inputs)
+    seed = workers_kwargs[0]["envs_seed"]
+    env_ranks = [worker_kwargs["env_ranks"] for worker_kwargs in workers_kwargs]
+    step_np, inputs = sampler.step_buffer_np, sampler.agent_inputs
+    sampler.groups = _groups(sampler, specs, step_np, inputs, seed, env_ranks)
     if sampler.eval_n_envs > 0:
-        eval_step_np = sampler.eval_step_buffer_np
+        step_np, inputs = sampler.eval_step_buffer_np, sampler.eval_agent_inputs
         for worker_kwargs, spec in zip(workers_kwargs, sampler.eval_specs):
-            worker_kwargs["eval_step_buffer_np"] = eval_step_np[spec.columns]
-        sampler.eval_groups = _groups(
-            sampler, sampler.eval_specs, eval_step_np, sampler.eval_agent_inputs
-        )
+            worker_kwargs["eval_step_buffer_np"] = step_np[spec.columns]
+        env_ranks = [worker_kwargs["eval_env_ranks"] for worker_kwargs in workers_kwargs]
+        sampler.eval_groups = _groups(sampler, sampler.eval_specs, step_np, inputs, seed, env_ranks)
 
 
 def _groups(
-    sampler: Served, specs: Sequence[WorkerSpec], step_buffer_np: Nested, agent_inputs: Nested
+    sampler: Served,
+    specs: Sequence[WorkerSpec],
+    step_buffer_np: Nested,
+    agent_inputs: Nested,
+    seed: int,
+    env_ranks: Sequence[Sequence[int]],
 ) -> list[Group]:
     groups = []
     for number in range(specs[-1].group + 1):
         members = [spec for spec in specs if spec.group == number]
         ranks = [spec.rank for spec in members if spec.n_envs]
         columns = slice(members[0].start, members[-1].stop)
+        own_ranks = [rank for spec in members for rank in env_ranks[spec.rank]]
         groups.append(
             Group(
                 sampler.agent,
@@ -235,6 +247,7 @@ def _groups(
                 step_buffer_np[columns],
                 agent_inputs[columns],
                 sampler.null_action,
+                ActingNoise(seed, own_ranks),
             )
         )
     return groups
@@ -250,12 +263,13 @@ def serve_batch(sampler: Served, overlap: bool) -> None:
 
 
 def serve_evaluation(
-    sampler: Served, overlap: bool, stop: Callable[[], bool] | None = None
+    sampler: Served, itr: int, overlap: bool, stop: Callable[[], bool] | None = None
 ) -> list[Any]:
     """Choose the actions of one evaluation.
 
     Args:
         sampler: sampler with the groups of workers.
+        itr: iteration of the evaluation.
         overlap: whether a group may step while actions for another one are chosen.
         stop: function that tells whether the limit of trajectories is reached, if there is one;
             None to count those in the queue of the sampler.
@@ -269,6 +283,9 @@ def serve_evaluation(
     elif stop is None:
         stop = sampler.eval_traj_infos_queue.has_reached(limit)
     sampler.agent.reset()
+    training_noise = sampler.groups[0].noise
+    for group in sampler.eval_groups:
+        group.noise = training_noise.for_evaluation(group.noise.env_ranks, itr)
     n_steps = sys.maxsize if sampler.eval_max_T is None else sampler.eval_max_T
     if serve(sampler.eval_groups, n_steps, overlap, stop):
         sampler.sync.stop_eval.value = True
@@ -289,7 +306,7 @@ class ActionServer:
 
     def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until its limit of steps or trajectories."""
-        return serve_evaluation(self, overlap=True)
+        return serve_evaluation(self, itr, overlap=True)
 
 
 class AlternatingActionServer:
@@ -301,7 +318,7 @@ class AlternatingActionServer:
 
     def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until its limit of steps or trajectories."""
-        return serve_evaluation(self, overlap=True)
+        return serve_evaluation(self, itr, overlap=True)
 
 
 class NoOverlapAlternatingActionServer:
@@ -313,4 +330,4 @@ class NoOverlapAlternatingActionServer:
 
     def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until its limit of steps or trajectories."""
-        return serve_evaluation(self, overlap=False)
+        return serve_evaluation(self, itr, overlap=False)

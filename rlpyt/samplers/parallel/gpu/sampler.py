@@ -111,8 +111,10 @@ class GpuSamplerBase(ParallelSamplerBase):
     # --- State ------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every worker, and of the agent here."""
-        return {**super().state_dict(), "agent": self.agent.sample_state_dict()}
+        """Return the state of every worker, and of the agent and its random numbers here."""
+        noises = [group.noise.state_dict() for group in self.groups]
+        agent = self.agent.sample_state_dict()
+        return {**super().state_dict(), "agent": agent, "acting_noise": noises}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
@@ -124,6 +126,8 @@ class GpuSamplerBase(ParallelSamplerBase):
             group.reset_agent(lost)
             if len(self.groups) > 1:
                 self.agent.toggle_alt()
+        for group, noise in zip(self.groups, state.get("acting_noise", ())):  # Not in older files.
+            group.noise.load_state_dict(noise)
 
     # --- Hooks of the start -----------------------------------------------------------------------
 
