@@ -402,7 +402,7 @@ def test_environments_without_a_state_begin_anew_and_the_others_go_on(
         return start(
             SamplerCls,
             n_workers,
-            make_agent(SamplerCls, is_recurrent=True),
+            make_agent(SamplerCls, "recurrent"),
             seed=seed,
             CollectorCls=collector,
             EnvCls=ForgetfulEnv,
