@@ -385,7 +385,8 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         # First what may be refused, so that nothing is changed then.
-        self._stateful_replay().load_state_dict(state["replay_buffer"])
+        if "replay_buffer" in state:  # Else another process has loaded it, into shared memory.
+            self._stateful_replay().load_state_dict(state["replay_buffer"])
         super().load_state_dict(state)
 
     def _stateful_replay(self) -> Any:

@@ -9,5 +9,6 @@
 * Sampling and training at the same time: ``async_rl`` has the loop of the process that trains and
   the rate limiter; ``_async_run`` the start, the end and the log; ``_async_processes`` the sampler,
   the memory copiers and the other optimizers.
+* ``checkpointing`` has the checkpoints of a run, and the signals that end it.
 * ``callbacks`` are hooks for users; ``_checks`` validates settings before anything is started.
 """

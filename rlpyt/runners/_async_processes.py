@@ -31,7 +31,8 @@ def make_control(supervisor: Supervisor, world_size: int, is_limited: bool) -> A
 
     Returns:
         ``quit``: whether everything is sampled and copied; ``stop``: whether the sampler shall end
-        early; ``end``: semaphore that lets each process end, released once for each.
+        early; ``begin``: semaphore that lets the sampler begin; ``end``: semaphore that lets each
+        process end, released once for each.
         ``sample_ready``, ``sample_copied``: semaphores of each batch, released when it is filled
         and when it may be filled again. ``copy_turn``: semaphores of the copiers, released in the
         sampler's order. ``batch_copied``: semaphore released for every batch that reached the
@@ -45,6 +46,7 @@ def make_control(supervisor: Supervisor, world_size: int, is_limited: bool) -> A
     ctrl = AttrDict(
         quit=context.RawValue("b", False),
         stop=context.RawValue("b", False),
+        begin=Semaphore(supervisor),
         end=Semaphore(supervisor),
         sample_ready=[Semaphore(supervisor), Semaphore(supervisor)],
         sample_copied=[Semaphore(supervisor), Semaphore(supervisor)],
@@ -72,8 +74,10 @@ def run_async_sampler(
     traj_infos_queue: Any,
     n_itr: int,
     eval_itrs: int | None = None,
+    start_itr: int = 0,
+    n_evals: int = 0,
 ) -> None:
-    """Fill both batches in turn, ``n_itr`` in all.
+    """Fill both batches in turn, until there are ``n_itr`` in all.
 
     Args:
         sampler: sampler after ``async_initialize``, which was called in the process of the runner.
@@ -83,29 +87,36 @@ def run_async_sampler(
         n_itr: number of batches.
         eval_itrs: number of batches from one evaluation to the next; None for no evaluation. With
             evaluations only their trajectory infos are sent, those of each followed by None.
+        start_itr: number of batches before, in a run that is resumed.
+        n_evals: number of evaluations before.
     """
     # Files and other sinks of the log belong to the runner; the console is shared.
     with logger.using(logger.Logger()):
         try:
             sampler.initialize(affinity)
-            for itr in range(n_itr):
+            with heartbeat_paused():
+                ctrl.begin.acquire()
+            for itr in range(start_itr, n_itr):
                 if ctrl.stop.value:
                     break
+                db_idx = (itr - start_itr) % 2
                 with heartbeat_paused():
-                    if eval_itrs is not None and itr % eval_itrs == 0:
+                    if eval_itrs is not None and itr >= n_evals * eval_itrs:
                         _evaluate(sampler, ctrl, traj_infos_queue, itr)
+                        n_evals += 1
                     if ctrl.may_sample is not None:
                         ctrl.may_sample.acquire()
-                    ctrl.sample_copied[itr % 2].acquire()
-                traj_infos = sampler.obtain_samples(itr, itr % 2)
+                    ctrl.sample_copied[db_idx].acquire()
+                traj_infos = sampler.obtain_samples(itr, db_idx)
                 if eval_itrs is None:
                     for traj_info in traj_infos:
                         traj_infos_queue.put(traj_info)
                 ctrl.sampler_itr.value = itr
-                ctrl.sample_ready[itr % 2].release()
+                ctrl.sample_ready[db_idx].release()
             with heartbeat_paused():
-                if eval_itrs is not None:
-                    _evaluate(sampler, ctrl, traj_infos_queue, ctrl.sampler_itr.value + 1)
+                n_sampled = ctrl.sampler_itr.value + 1
+                if eval_itrs is not None and n_sampled > (n_evals - 1) * eval_itrs:
+                    _evaluate(sampler, ctrl, traj_infos_queue, n_sampled)
                 for semaphore in ctrl.sample_copied:
                     semaphore.acquire()  # Everything has reached the replay buffer.
             ctrl.quit.value = True
@@ -203,6 +214,9 @@ class AsyncOptWorker:
         seed: seed of this process.
         ctrl: result of :func:`make_control`.
         port: port at which all optimizers connect.
+
+    Attributes:
+        resume_state: state of agent and algorithm to resume from; None to start anew.
     """
 
     def __init__(
@@ -226,6 +240,8 @@ class AsyncOptWorker:
         self.seed = seed
         self.ctrl = ctrl
         self.port = port
+
+    resume_state: dict[str, Any] | None = None
 
     def optimize(self) -> None:
         """Train until the runner ends the run."""
@@ -252,6 +268,9 @@ class AsyncOptWorker:
         prepare_optimizer(
             self.algo, self.agent, self.affinity, self.rank, self.world_size, self.port
         )
+        if self.resume_state is not None:
+            self.agent.load_state_dict(self.resume_state["agent"])
+            self.algo.load_state_dict(self.resume_state["algo"])
 
     def shutdown(self) -> None:
         """Leave the process group of the optimizers."""

@@ -33,7 +33,6 @@ from rlpyt.utils.processes.launch import shared_memory_for
 from rlpyt.utils.processes.primitives import CountedQueue
 from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.seed import make_seed, set_seed
 from rlpyt.utils.synchronize import find_port
 
 NAN = float("nan")
@@ -68,6 +67,8 @@ class AsyncRun(BaseRunner):
     # Set by the loop; a loop of a subclass does not let the sampler continue.
     _limits_sampler = False
     _throttle_time = 0.0
+    _itr = -1  # The last one of the optimizer.
+    _n_sampled_before = 0  # Batches of the run before it was resumed.
 
     def __init__(
         self,
@@ -110,6 +111,7 @@ class AsyncRun(BaseRunner):
             ValueError: if sampler or algorithm is for another runner, or a CPU may not be used.
         """
         self.ctrl = None
+        self._itr, self._n_sampled_before = -1, 0
         check_async_roles(self)
         check_cpus_in(self.affinity)
         optimizers = self.affinity["optimizer"]
@@ -117,9 +119,7 @@ class AsyncRun(BaseRunner):
             [optimizers] if isinstance(optimizers, Mapping) else list(optimizers)
         )
         self.world_size = len(self._optimizer_affinities)
-        if self.seed is None:
-            self.seed = make_seed()
-        set_seed(self.seed)
+        env_seed = self._prepare_seeds()
         self.supervisor = Supervisor(
             self.sampler.start_method, self.process_timeout_s, "process_timeout_s"
         )
@@ -128,7 +128,7 @@ class AsyncRun(BaseRunner):
                 agent=self.agent,
                 bootstrap_value=self.algo.bootstrap_value,
                 traj_info_kwargs=self.get_traj_info_kwargs(),
-                seed=self.seed + 1,
+                seed=env_seed,
             )
             self.sampler_batch_size = self.sampler.batch_spec.size
             n_itr = self.get_n_itr()
@@ -144,7 +144,11 @@ class AsyncRun(BaseRunner):
         self.supervisor.watch(detect_stalls=True)
         throttle_itr, delta_throttle_itr = self.optim_startup()
         self.initialize_logging()
+        if self._resume_state is not None:
+            throttle_itr = self._resume_state["next_itr"]
+        self._resume_if_asked()
         self._notify("on_start")
+        self.ctrl.begin.release()
         return throttle_itr, delta_throttle_itr
 
     def optim_startup(self) -> tuple[float, float]:
@@ -187,6 +191,7 @@ class AsyncRun(BaseRunner):
 
     def launch_sampler(self, n_itr: int) -> None:
         """Start the process of the sampler."""
+        state = self._resume_state or {}
         kwargs = dict(
             sampler=self.sampler,
             affinity=self.affinity["sampler"],
@@ -194,6 +199,8 @@ class AsyncRun(BaseRunner):
             traj_infos_queue=self.traj_infos_queue,
             n_itr=n_itr,
             eval_itrs=self.log_interval_itrs if self._eval else None,
+            start_itr=state.get("n_sampled", 0),
+            n_evals=state.get("n_evals", 0),
         )
         self._supervisor.start(run_async_sampler, kwargs, "sampler")
 
@@ -229,7 +236,46 @@ class AsyncRun(BaseRunner):
                 ctrl=self.ctrl,
                 port=self._port,
             )
+            worker.resume_state = self._state_of_optimizers()
             self._supervisor.start(run_optimizer, dict(worker=worker), f"optimizer {rank}")
+
+    # --- State -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            **super().state_dict(),
+            "itr": self._itr,
+            "n_logs": self._n_logs,
+            "last_sampler_itr": self._last_sampler_itr,
+            "last_eval_time": self._last_eval_time,
+            "eval_time": self.ctrl.eval_time.value,
+        }
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        super()._resume(state)
+        self.agent.send_shared_memory()
+        self.algo.truncate_trajectories(range(self.sampler.batch_spec.B))
+        self._itr, self._n_logs = state["itr"], state["n_logs"]
+        self._n_sampled_before = state["n_sampled"]
+        self.ctrl.sampler_itr.value = self._n_sampled_before - 1
+        self._last_sampler_itr = state["last_sampler_itr"]
+        self._last_eval_time = state["last_eval_time"]
+        self.ctrl.eval_time.value = state["eval_time"]
+        has_rows = self._n_logs + self._last_sampler_itr > 0
+        last_steps = self._last_sampler_itr * self.sampler_batch_size
+        self._continue_log_after(self._itr, last_steps if has_rows else -1)
+        logger.log(f"Resuming after {self._n_sampled_before} batches of the sampler.")
+
+    def _state_of_optimizers(self) -> dict[str, Any] | None:
+        """Return what all optimizers resume from; the replay buffer is in shared memory."""
+        if self._resume_state is None:
+            return None
+        algo = {**self._resume_state["algo"]}
+        algo.pop("replay_buffer", None)
+        return {"agent": self._resume_state["agent"], "algo": algo}
+
+    def _is_interrupted_by_failure(self) -> bool:
+        return self.supervisor is not None and self.supervisor.has_interrupted
 
     # --- End ---------------------------------------------------------------------------------
 

@@ -106,27 +106,30 @@ class ProcessGroup:
             distributed.destroy_process_group()
         self._group = self._patient_group = None
 
-    def end_iteration(self, traj_infos: Sequence[Any], stop: bool) -> tuple[list[Any], bool]:
-        """Exchange trajectories and requests to stop, at the end of an iteration.
+    def end_iteration(
+        self, traj_infos: Sequence[Any], requests: Sequence[bool]
+    ) -> tuple[list[Any], list[bool]]:
+        """Exchange trajectories and requests, at the end of an iteration.
 
         Args:
             traj_infos: trajectories that this process completed.
-            stop: whether this process asks to end the run.
+            requests: requests of this process, such as to end the run; as many in each process.
 
         Returns:
             In rank 0 the trajectory infos of all processes, by rank, elsewhere ``traj_infos``; and
-            whether any process asks to end the run.
+            of each request, whether any process has it.
         """
         is_sent = self.rank > 0 and len(traj_infos) > 0
         message = pickle.dumps(list(traj_infos)) if is_sent else b""
-        header = torch.zeros(self.world_size + 1, dtype=torch.long)
-        header[self.rank], header[-1] = len(message), int(stop)
+        header = torch.zeros(self.world_size + len(requests), dtype=torch.long)
+        header[self.rank] = len(message)
+        header[self.world_size :] = torch.tensor(requests)
         distributed.all_reduce(header, group=self._group)
-        *sizes, n_stops = header.tolist()
+        sizes, counts = header[: self.world_size].tolist(), header[self.world_size :].tolist()
         merged = list(traj_infos)
         if any(sizes):
             merged.extend(self._gather_traj_infos(message, sizes))
-        return merged, n_stops > 0
+        return merged, [count > 0 for count in counts]
 
     def _gather_traj_infos(self, message: bytes, sizes: list[int]) -> list[Any]:
         padded = torch.zeros(max(sizes), dtype=torch.uint8)

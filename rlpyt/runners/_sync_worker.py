@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,12 @@ from rlpyt.runners._process_group import (
     STOP,
     ProcessGroup,
     connect_store,
+)
+from rlpyt.runners.checkpointing import (
+    STOP_SIGNALS,
+    CheckpointPlan,
+    RunCheckpoints,
+    StopSignals,
 )
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlBase, MinibatchRlEval
 from rlpyt.utils.logging import logger
@@ -37,10 +44,13 @@ class DistributedRunner(MinibatchRlBase):
     _stop_requested = False
     _failed = False
     _others_wait = False
+    _saves_now = False
+    _agreed_signal: int | None = None
 
     def startup(self) -> int:
         """Start as in one process, and begin together with the others."""
         self._stop_requested = self._failed = False
+        self._agreed_signal = None
         n_itr = super().startup()
         if self.group is not None:
             start = time.time()
@@ -74,8 +84,16 @@ class DistributedRunner(MinibatchRlBase):
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
         """Keep what one iteration reports; rank 0 gets the trajectories of all processes."""
         if self.group is not None:
-            traj_infos, is_last = self.group.end_iteration(traj_infos, self._stop_requested)
+            received = self._signals.received
+            requests = [
+                self._stop_requested,
+                super()._is_checkpoint_due(itr),
+                *(received == number for number in STOP_SIGNALS),
+            ]
+            traj_infos, requests = self.group.end_iteration(traj_infos, requests)
+            is_last, self._saves_now, *signals = requests
             self._stopping = self._stopping or is_last
+            self._agreed_signal = next(itertools.compress(STOP_SIGNALS, signals), None)
         super().store_diagnostics(itr, traj_infos, opt_info)
 
     def _measure_and_log(self, itr: int) -> None:
@@ -89,6 +107,23 @@ class DistributedRunner(MinibatchRlBase):
             self.group.gather(super().state_dict())
             command = self.group.broadcast()
         self._stopping = self._stopping or command == STOP
+
+    @property
+    def _signal(self) -> int | None:
+        return super()._signal if self.group is None else self._agreed_signal
+
+    def _is_checkpoint_due(self, itr: int) -> bool:
+        return super()._is_checkpoint_due(itr) if self.group is None else self._saves_now
+
+    def _save_checkpoint(self, state: Callable[[], Any], cum_steps: int) -> None:
+        """Save a checkpoint of this process, together with the others."""
+        checkpoints = self.checkpoints
+        if checkpoints is not None and self.group is not None and checkpoints.is_missing(cum_steps):
+            is_written = checkpoints.wait()
+            _, (is_lacking,) = self.group.end_iteration([], [not is_written])
+            if is_lacking and is_written:
+                checkpoints.drop_latest()
+        super()._save_checkpoint(state, cum_steps)
 
     def shutdown(self) -> None:
         """Shut down as in one process, and leave the process group."""
@@ -150,10 +185,20 @@ class SyncWorkerMixin(DistributedRunner):
         self.rank, self.world_size = rank, world_size
         self.port, self.backend, self.par = port, backend, par
 
-    def train(self) -> None:
+    def train(self, **kwargs: Any) -> None:
         """Run as long as rank 0 does; nothing is logged here."""
         with logger.using(logger.Logger(sinks=[])):
             super().train()
+
+    def use_checkpoints(self, plan: CheckpointPlan | None) -> None:
+        """Save checkpoints whenever rank 0 does, and resume from the one that it resumes from."""
+        if plan is not None:
+            self.checkpoints = RunCheckpoints(plan, self.rank)
+            self._resume_state = self.checkpoints.load()
+
+    def _catch_signals(self) -> StopSignals:
+        # A process that rank 0 has started is ended by it, with SIGTERM.
+        return super()._catch_signals() if self.port is None else StopSignals(())
 
     def startup(self) -> int:
         """Connect to rank 0, unless a launcher has done so, and start as it does."""
@@ -196,9 +241,11 @@ def run_worker(
     worker_kwargs: dict[str, Any],
     rank_timeout_s: float | None,
     resume_state: dict[str, Any] | None,
+    plan: CheckpointPlan | None,
 ) -> None:
     """Run the process of one rank above 0."""
     worker = WorkerCls(**worker_kwargs)
     worker.rank_timeout_s = rank_timeout_s
     worker._resume_state = resume_state
+    worker.use_checkpoints(plan)
     worker.train()

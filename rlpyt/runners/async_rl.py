@@ -23,6 +23,7 @@ from rlpyt.runners._async_processes import (
 )
 from rlpyt.runners._async_run import AsyncRun
 from rlpyt.runners._checks import at_least_one
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
 THROTTLE_WAIT = 0.05  # Seconds from one check whether the sampler has ended to the next.
@@ -40,18 +41,19 @@ class RateLimiter:
         ctrl: semaphores and values that all processes share.
         first: number of batches before training starts.
         delta: number of batches for each iteration of the optimizer.
+        n_copied: number of batches of the run before it was resumed.
 
     Attributes:
         itr: number of batches for the next iteration, maybe a fraction.
         n_copied: number of batches in the replay buffer.
     """
 
-    def __init__(self, ctrl: Any, first: float, delta: float) -> None:
+    def __init__(self, ctrl: Any, first: float, delta: float, n_copied: int = 0) -> None:
         self.itr = float(first)
         self.delta = delta
-        self.n_copied = 0
+        self.n_copied = n_copied
         self._ctrl = ctrl
-        self._n_allowed = 0
+        self._n_allowed = n_copied
         self._allow()
 
     def advance(self) -> None:
@@ -117,22 +119,26 @@ class AsyncRlBase(AsyncRun):
 
     rate_limiter: RateLimiter
 
-    def train(self) -> None:
-        """Run until ``n_steps``, or until a callback stops it; shut down whatever happens."""
-        self._stopping = False
+    def _run(self) -> None:
         self._limits_sampler = self.throttle_sampler
         try:
             first, delta = self.startup()
-            self.rate_limiter = RateLimiter(self.ctrl, first, delta)
+            self.rate_limiter = RateLimiter(self.ctrl, first, delta, self._n_sampled_before)
+            self._begin_checkpoints()
             self._evaluate_before_training()
-            itr = 0
+            itr = self._itr + 1
             while self._await_samples(itr):
                 logger.set_iteration(itr)
                 with logger.prefix(f"opt_itr #{itr} "):
                     self._iterate(itr)
                 itr += 1
-            self._finish(itr)
-            logger.log("Training complete.")
+                if self.checkpoints is not None and self.checkpoints.is_due(self._cum_steps):
+                    self._save_checkpoint(self.state_dict, self._cum_steps)
+            if self._signal is None:
+                self._finish(itr)
+            self._save_checkpoint(self.state_dict, self._cum_steps)
+            if self._signal is None:
+                logger.log("Training complete.")
         except BaseException as error:
             cause = None if self.supervisor is None else self.supervisor.explain(error)
             self._shutdown_after_failure()
@@ -151,6 +157,7 @@ class AsyncRlBase(AsyncRun):
         self.agent.train_mode(itr)
         opt_info = self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
         self.agent.send_shared_memory()
+        self._itr = itr
         self.store_diagnostics(itr, sampler_itr + 1, self._new_traj_infos(), opt_info)
         self._log_due_rows(itr)
 
@@ -178,7 +185,7 @@ class AsyncRlBase(AsyncRun):
 
     def _is_over(self) -> bool:
         """Return whether the run is over, even if an iteration is due."""
-        if self._stopping:
+        if self._stopping or self._signal is not None:
             return True
         if not self.ctrl.quit.value:
             return False
@@ -195,6 +202,32 @@ class AsyncRlBase(AsyncRun):
         if not self.ctrl.quit.value:
             time.sleep(THROTTLE_WAIT)
         return bool(self.ctrl.quit.value)
+
+    # --- State -------------------------------------------------------------------------------
+
+    @property
+    def _cum_steps(self) -> int:
+        return self.rate_limiter.n_copied * self.sampler_batch_size
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            **super().state_dict(),
+            "n_sampled": self.rate_limiter.n_copied,
+            "next_itr": self.rate_limiter.itr,
+        }
+
+    def _begin_checkpoints(self) -> None:
+        """Save the state at the start of a new run, and say what will not be resumed exactly."""
+        if self.checkpoints is None:
+            return
+        if self._n_sampled_before:
+            self.checkpoints.begin(self._cum_steps)
+        logger.log(
+            "WARNING: an asynchronous run is not resumed exactly: its environments begin new "
+            "episodes, and their trajectories before are truncated; batches that have not reached "
+            "the replay buffer are sampled again."
+        )
+        self._save_checkpoint(self.state_dict, self._cum_steps)
 
     # --- Performance -------------------------------------------------------------------------
 
@@ -265,6 +298,21 @@ class AsyncRl(AsyncRlBase):
     def _new_traj_infos(self) -> Sequence[Any]:
         return self._received()
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to resume from, with the window of trajectories."""
+        return {
+            **super().state_dict(),
+            "traj_infos": [dict(info) for info in self._traj_infos],
+            "cum_completed_trajs": self._cum_completed_trajs,
+            "new_completed_trajs": self._new_completed_trajs,
+        }
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        super()._resume(state)
+        self._traj_infos.extend(AttrDict(info) for info in state["traj_infos"])
+        self._cum_completed_trajs = state["cum_completed_trajs"]
+        self._new_completed_trajs = state["new_completed_trajs"]
+
     def _log_due_rows(self, itr: int) -> None:
         sampler_itr = self.rate_limiter.n_copied
         n_due = sampler_itr // self.log_interval_itrs
@@ -278,7 +326,10 @@ class AsyncRl(AsyncRlBase):
         itr = max(0, n_itr - 1)
         sampler_itr = self.rate_limiter.n_copied
         self.store_diagnostics(itr, sampler_itr, self._received(), ())
-        self.log_diagnostics(itr, sampler_itr, self._throttle_time)
+        is_new = sampler_itr > self._last_sampler_itr or not self._n_logs
+        self._n_logs = max(self._n_logs, sampler_itr // self.log_interval_itrs)
+        if is_new:
+            self.log_diagnostics(itr, sampler_itr, self._throttle_time)
 
 
 class AsyncRlEval(AsyncRlBase):
@@ -305,8 +356,22 @@ class AsyncRlEval(AsyncRlBase):
         super().log_diagnostics(itr, sampler_itr, throttle_time, prefix)
         self._traj_infos = []
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to resume from, with evaluations that were not logged yet."""
+        self._pending += self._received()
+        pending = [None if info is None else dict(info) for info in self._pending]
+        n_evals = self._n_logs + pending.count(None)
+        return {**super().state_dict(), "pending": pending, "n_evals": n_evals}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        super()._resume(state)
+        pending = state["pending"]
+        # The trajectories of an evaluation that was interrupted come once more.
+        n_complete = len(pending) - pending[::-1].index(None) if None in pending else 0
+        self._pending = [info and AttrDict(info) for info in pending[:n_complete]]
+
     def _evaluate_before_training(self) -> None:
-        while None not in self._pending:
+        while self._n_logs == 0 and None not in self._pending:
             self._pending.append(self.traj_infos_queue.get())
         self._log_due_rows(0)
 

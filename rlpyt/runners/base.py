@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike, AlgoLike
 from rlpyt.runners._checks import check_cpus_in
 from rlpyt.runners.callbacks import Callback
+from rlpyt.runners.checkpointing import (
+    AUTO,
+    STOP_SIGNALS,
+    RunCheckpoints,
+    StopSignals,
+    plan_checkpoints,
+)
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.launch import can_be_pinned, pin_process
 from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.seed import make_seed, rng_state, set_rng_state, set_seed
+
+_N_SEEDS_AFTER_RESUMING = 2**30
 
 
 class BaseRunner:
@@ -27,6 +39,7 @@ class BaseRunner:
     Attributes:
         log_interval_itrs: iterations from one log row to the next.
         n_itr: iterations of the whole run.
+        checkpoints: checkpoints of this process during :meth:`train`, if it saves or resumes any.
     """
 
     _eval = False
@@ -39,6 +52,7 @@ class BaseRunner:
     world_size = 1
     callbacks: Sequence[Callback] = ()
     pbar: ProgBarCounter | None = None
+    checkpoints: RunCheckpoints | None = None
 
     log_interval_itrs: int
     n_itr: int
@@ -49,9 +63,48 @@ class BaseRunner:
     _last_time: float
     _last_update_counter: int
     _stopping = False
+    _signals = StopSignals(())
+    _resume_state: dict[str, Any] | None = None
 
-    def train(self) -> None:
-        """Run the whole training."""
+    def train(
+        self,
+        *,
+        checkpoint_interval_steps: float | None = None,
+        checkpoint_interval_minutes: float | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Run until ``n_steps``, or until a callback stops it; shut down whatever happens.
+
+        With an interval, or ``resume="auto"``, checkpoints are saved in the directory
+        ``checkpoints`` beside the snapshots: at the start, at every interval and at the end. Then
+        Ctrl-C ends the run after the present iteration, with a checkpoint; a second one interrupts
+        it at once. SIGTERM always ends it after the present iteration.
+
+        Args:
+            checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
+            checkpoint_interval_minutes: number of minutes from one checkpoint to the next.
+            resume: "auto" for the latest checkpoint of this log directory, or a new run if there
+                is none; or the path of a checkpoint.
+
+        Raises:
+            CheckpointError: if the checkpoint to resume from is damaged, or of another
+                configuration.
+            SystemExit: with code 128 + signal, if a signal ended the run.
+        """
+        self._stopping = False
+        self._open_checkpoints(checkpoint_interval_steps, checkpoint_interval_minutes, resume)
+        try:
+            with self._catch_signals() as self._signals:
+                self._run()
+        finally:
+            if self.checkpoints is not None:
+                self.checkpoints.wait()
+            self.checkpoints = None
+        if self._signal is not None:
+            raise SystemExit(128 + self._signal)
+
+    def _run(self) -> None:
+        """Run from the start, or from the state that was loaded; shut down whatever happens."""
         raise NotImplementedError
 
     def shutdown(self) -> None:
@@ -76,6 +129,20 @@ class BaseRunner:
                 f"takes {interval_steps} steps; log_interval_steps is {self.log_interval_steps}, "
                 f"an iteration takes {batch_size}: make both smaller for a shorter run."
             )
+
+    def _prepare_seeds(self) -> int:
+        """Seed this process, and return the seed of the environments."""
+        state = self._resume_state
+        if state is not None:
+            self.seed = state["seed"]
+        if self.seed is None:
+            self.seed = make_seed()
+        set_seed(self.seed)
+        if state is None:
+            return self.seed + 1
+        # Those without a state shall not repeat the episodes that they began the run with.
+        words = np.random.SeedSequence([self.seed, state["itr"] + 1]).generate_state(1)
+        return int(words[0]) % _N_SEEDS_AFTER_RESUMING
 
     # --- The log ---------------------------------------------------------------------------------
 
@@ -110,6 +177,103 @@ class BaseRunner:
         logger.log(f"Optimizing over {self.log_interval_itrs} sampler batches.")
         self.pbar = ProgBarCounter(self.log_interval_itrs)
         self._notify("on_log", itr, infos)
+
+    # --- Checkpoints and signals -----------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state after the present iteration, to resume from, with the replay buffer.
+
+        Arrays in it are the live ones: save it before the next iteration.
+        """
+        now = time.time()
+        return {
+            "seed": self.seed,
+            "rng": rng_state(),
+            "agent": self.agent.state_dict(),
+            "algo": self.algo.state_dict(),
+            "cum_time": now - self._start_time,
+            "time_since_log": now - self._last_time,
+            "last_update_counter": self._last_update_counter,
+            "opt_infos": self._opt_infos,
+            "callbacks": [callback.state_dict() for callback in self.callbacks],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let :meth:`train` resume from ``state`` rather than begin at the start.
+
+        Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
+        larger. A subclass with a ``train`` of its own begins its loop at ``self.start_itr``, which
+        ``startup`` has set by then.
+        """
+        self._resume_state = state
+
+    def _resume_if_asked(self) -> None:
+        """Continue from the loaded state, at the end of the start."""
+        state, self._resume_state = self._resume_state, None
+        if state is not None:
+            self._resume(state)
+            # Last, since the start and loading have drawn from the streams.
+            set_rng_state(state["rng"])
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        """Give this runner, which has started, the state of an earlier run."""
+        now = time.time()
+        self.agent.load_state_dict(state["agent"])
+        self.algo.load_state_dict(state["algo"])
+        self._start_time = now - state["cum_time"]
+        self._last_time = now - state["time_since_log"]
+        self._last_update_counter = state["last_update_counter"]
+        self._opt_infos = {name: list(values) for name, values in state["opt_infos"].items()}
+        for callback, callback_state in zip(self.callbacks, state["callbacks"]):
+            callback.load_state_dict(callback_state)
+
+    def _continue_log_after(self, itr: int, cum_steps: int) -> None:
+        """Drop from the log what was written after an iteration: it is repeated."""
+        logger.drop_tabular_after("Diagnostics/CumSteps", cum_steps)
+        logger.drop_values_after(itr)
+
+    def _open_checkpoints(
+        self,
+        interval_steps: float | None,
+        interval_minutes: float | None,
+        resume: str | os.PathLike[str] | None,
+    ) -> None:
+        """Find the checkpoints of the run, and load the one to resume from."""
+        has_interval = interval_steps is not None or interval_minutes is not None
+        saves = has_interval or resume == AUTO
+        if not saves and resume is None:
+            return
+        plan = plan_checkpoints(self, saves, resume, self._n_synchronous())
+        self.checkpoints = RunCheckpoints(plan, 0, interval_steps, interval_minutes)
+        self._resume_state = self.checkpoints.load() or self._resume_state
+        if resume == AUTO and self._resume_state is None:
+            logger.log("There is no checkpoint yet: starting a new run.")
+            self._continue_log_after(-1, -1)
+
+    def _n_synchronous(self) -> int:
+        """Return the number of processes that each have checkpoints of their own."""
+        return 1
+
+    def _catch_signals(self) -> StopSignals:
+        """Return the handler of signals; a run without checkpoints leaves Ctrl-C as it is."""
+        saves = self.checkpoints is not None and self.checkpoints.plan.directory is not None
+        return StopSignals(
+            STOP_SIGNALS if saves else STOP_SIGNALS[:1], self._is_interrupted_by_failure
+        )
+
+    def _is_interrupted_by_failure(self) -> bool:
+        """Return whether the failure of another process interrupts this one."""
+        return False
+
+    @property
+    def _signal(self) -> int | None:
+        """The signal that ends the run after the present iteration, if there was one."""
+        return self._signals.received
+
+    def _save_checkpoint(self, state: Callable[[], Any], cum_steps: int) -> None:
+        """Save a checkpoint, unless there is one of these steps."""
+        if self.checkpoints is not None and self.checkpoints.is_missing(cum_steps):
+            self.checkpoints.save(state(), cum_steps)
 
     def _notify(self, event: str, *args: Any) -> None:
         for callback in self.callbacks:

@@ -18,13 +18,11 @@ from rlpyt.runners._checks import (
     check_sync_roles,
     checked_callbacks,
 )
-from rlpyt.runners._run_state import resume_run, run_state
 from rlpyt.runners.base import BaseRunner, prepare_process
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.seed import make_seed, set_seed
 
 NAN = float("nan")
 
@@ -62,7 +60,6 @@ class MinibatchRlBase(BaseRunner):
     _cum_completed_trajs = 0
     _itr = -1  # The last one that was stored.
     _n_itrs_logged = 0
-    _resume_state: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -86,14 +83,13 @@ class MinibatchRlBase(BaseRunner):
         self.min_itr_learn = algo.min_itr_learn
         self.callbacks = checked_callbacks(callbacks)
 
-    def train(self) -> None:
-        """Run until ``n_steps``, or until a callback stops it; shut down whatever happens."""
-        self._stopping = False
+    def _run(self) -> None:
         try:
             n_itr = self.startup()
+            self._begin_checkpoints()
             self._evaluate_before_training()
             for itr in range(self.start_itr, n_itr):
-                if self._stopping:
+                if self._stopping or self._signal is not None:
                     break
                 logger.set_iteration(itr)
                 with logger.prefix(f"itr #{itr} "):
@@ -104,7 +100,11 @@ class MinibatchRlBase(BaseRunner):
                     self.store_diagnostics(itr, traj_infos, opt_info)
                     if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
                         self._measure_and_log(itr)
-            logger.log("Training complete.")
+                    if self._is_checkpoint_due(itr):
+                        self._save_checkpoint(self._own_state_dict, self._cum_steps)
+            self._save_checkpoint(self._own_state_dict, self._cum_steps)
+            if self._signal is None:
+                logger.log("Training complete.")
         except BaseException:
             self._shutdown_after_failure()
             raise
@@ -124,13 +124,11 @@ class MinibatchRlBase(BaseRunner):
         check_sync_roles(self)
         check_one_affinity(self.affinity)
         prepare_process(self.affinity)
-        if self.seed is None:
-            self.seed = make_seed()
-        set_seed(self.seed)
+        env_seed = self._prepare_seeds()
         examples = self.sampler.initialize(
             agent=self.agent,
             affinity=self.affinity,
-            seed=self.seed + 1,
+            seed=env_seed,
             bootstrap_value=self.algo.bootstrap_value,
             traj_info_kwargs=self.get_traj_info_kwargs(),
             rank=self.rank,
@@ -151,8 +149,7 @@ class MinibatchRlBase(BaseRunner):
             rank=self.rank,
         )
         self.initialize_logging()
-        if self._resume_state is not None:
-            self._resume(self._resume_state)
+        self._resume_if_asked()
         self._notify("on_start")
         return n_itr
 
@@ -272,23 +269,58 @@ class MinibatchRlBase(BaseRunner):
     # --- State -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after the present iteration, to resume from, with the replay buffer.
-
-        Arrays in it are the live ones: save it before the next iteration.
-        """
-        return run_state(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let :meth:`train` resume from ``state`` rather than begin at the start.
-
-        Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
-        larger. A subclass with a ``train`` of its own begins its loop at ``self.start_itr``, which
-        ``startup`` has set by then.
-        """
-        self._resume_state = state
+        return {
+            **super().state_dict(),
+            "itr": self._itr,
+            "sampler": self.sampler.state_dict(),
+            "cum_eval_time": self._cum_eval_time,
+            "cum_completed_trajs": self._cum_completed_trajs,
+            "n_itrs_logged": self._n_itrs_logged,
+        }
 
     def _resume(self, state: dict[str, Any]) -> None:
-        resume_run(self, state)
+        super()._resume(state)
+        self.sampler.load_state_dict(state["sampler"])
+        restarted = self.sampler.envs_without_state(state["sampler"])
+        if restarted:
+            self.algo.truncate_trajectories(list(restarted))
+        self._itr = state["itr"]
+        self.start_itr = state["itr"] + 1
+        self._cum_eval_time = state["cum_eval_time"]
+        self._cum_completed_trajs = state["cum_completed_trajs"]
+        self._n_itrs_logged = state["n_itrs_logged"]
+        self._continue_log_after(self._itr, self._cum_steps if self.start_itr else -1)
+        logger.log(f"Resuming after iteration {self._itr}.")
+
+    def _own_state_dict(self) -> dict[str, Any]:
+        """Return the state of this process."""
+        return self.state_dict()
+
+    @property
+    def _cum_steps(self) -> int:
+        return (self._itr + 1) * self.itr_batch_size
+
+    def _begin_checkpoints(self) -> None:
+        """Save the state at the start of a new run, and say what will not be resumed exactly."""
+        if self.checkpoints is None:
+            return
+        if self.start_itr:
+            self.checkpoints.begin(self._cum_steps)
+        state = self._own_state_dict()
+        without_state = self.sampler.envs_without_state(state["sampler"])
+        if without_state:
+            column, reason = next(iter(without_state.items()))
+            logger.log(
+                f"WARNING: {len(without_state)} of {self.sampler.batch_spec.B} environments have "
+                f"no state, such as environment {column}: {reason}. When this run is resumed, they "
+                "begin new episodes; what they stored before is truncated, with a bootstrap value."
+            )
+        self._save_checkpoint(lambda: state, self._cum_steps)
+
+    def _is_checkpoint_due(self, itr: int) -> bool:
+        """Return whether to save a checkpoint after iteration ``itr``."""
+        cum_steps = (itr + 1) * self.itr_batch_size
+        return self.checkpoints is not None and self.checkpoints.is_due(cum_steps)
 
 
 class MinibatchRl(MinibatchRlBase):

@@ -83,8 +83,12 @@ class SyncRlMixin(DistributedRunner):
         """Runner class of the other processes."""
         raise NotImplementedError(f"{type(self).__name__} does not define WorkerCls")
 
-    def train(self) -> None:
+    def train(self, **kwargs: Any) -> None:
         """Run until ``n_steps``; under ``torchrun`` with the rank of this process.
+
+        Args:
+            **kwargs: arguments of :meth:`~rlpyt.runners.base.BaseRunner.train`. Checkpoints are in
+                directories ``rank_0``, ``rank_1``, ...; ``resume`` is the path of one of rank 0.
 
         Raises:
             WorkerError: if another process failed; shows its own traceback.
@@ -92,9 +96,12 @@ class SyncRlMixin(DistributedRunner):
         place = torchrun_ranks()
         if place is not None and place.rank > 0:
             self._train_as_worker(place)
-            return
+        else:
+            super().train(**kwargs)
+
+    def _run(self) -> None:
         try:
-            super().train()
+            super()._run()
         except BaseException as error:
             if self.supervisor is not None and not self._failed:  # It failed as it ended.
                 self._cause = self.supervisor.explain(error)
@@ -115,7 +122,8 @@ class SyncRlMixin(DistributedRunner):
         check_cpus_in(self.affinities)
         self.affinity = self.affinities[0 if place is None else place.local_rank]
         self.rank = 0
-        self.world_size = len(self.affinities) if place is None else place.world_size
+        self.world_size = self._n_synchronous()
+        plan = None if self.checkpoints is None else self.checkpoints.plan
         if self.seed is None:
             self.seed = make_seed()
         if self.world_size == 1:
@@ -125,6 +133,7 @@ class SyncRlMixin(DistributedRunner):
         self.group = ProcessGroup(0, self.world_size, backend, store, self.rank_timeout_s)
         if place is not None:
             self.group.agree_on("seed", self.seed)
+            self.group.agree_on("checkpoints", plan)
             return
         self.supervisor = Supervisor(self.start_method, self.rank_timeout_s, "rank_timeout_s")
         if backend == "nccl":
@@ -136,6 +145,7 @@ class SyncRlMixin(DistributedRunner):
                 "WorkerCls": self.WorkerCls,
                 "rank_timeout_s": self.rank_timeout_s,
                 "resume_state": states[rank],
+                "plan": plan,
                 "worker_kwargs": self._worker_kwargs(rank, self.affinities[rank], store.port),
             }
             self.supervisor.start(run_worker, kwargs, f"rank {rank}")
@@ -174,7 +184,15 @@ class SyncRlMixin(DistributedRunner):
         worker = self.WorkerCls(**self._worker_kwargs(place.rank, affinity, None))
         worker.group = group
         worker._resume_state = None if self._saved_ranks is None else self._saved_ranks[place.rank]
+        worker.use_checkpoints(group.agree_on("checkpoints", None))
         worker.train()
+
+    def _n_synchronous(self) -> int:
+        place = torchrun_ranks()
+        return len(self.affinities) if place is None else place.world_size
+
+    def _is_interrupted_by_failure(self) -> bool:
+        return self.supervisor is not None and self.supervisor.has_interrupted
 
     def _make_data_parallel(self) -> None:
         super()._make_data_parallel()
@@ -214,11 +232,12 @@ class SyncRlMixin(DistributedRunner):
         self.group.broadcast(SEND_STATE)
         return {"ranks": self.group.gather(state)}
 
+    def _own_state_dict(self) -> dict[str, Any]:
+        return super().state_dict()
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let :meth:`train` resume from ``state``, saved by as many processes."""
-        n_saved = len(state.get("ranks", [None]))
-        place = torchrun_ranks()
-        world_size = len(self.affinities) if place is None else place.world_size
+        n_saved, world_size = len(state.get("ranks", [None])), self._n_synchronous()
         if n_saved != world_size:
             raise ValueError(
                 f"the state is of a run of {n_saved} processes, and this one has {world_size}: "

@@ -101,7 +101,7 @@ class Checkpoints:
         """
         tree, arrays = take_apart(state)
         self.wait()
-        complete = self._complete()
+        complete = self.complete()
         source = complete[-1] if complete else None
         before: dict[str, Any] = {"serial": 0, "arrays": {}, "files": {}}
         if source is not None:
@@ -149,7 +149,7 @@ class Checkpoints:
 
     def latest(self) -> Path | None:
         """Return the path of the newest complete checkpoint, or None."""
-        complete = self._complete()
+        complete = self.complete()
         return complete[-1] if complete else None
 
     def load(self, path: str | os.PathLike[str] | None = None) -> Any:
@@ -180,7 +180,7 @@ class Checkpoints:
         except (SafetensorError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged(found, f"its content does not fit together ({error!r})") from error
 
-    def _complete(self) -> list[Path]:
+    def complete(self) -> list[Path]:
         """Return the complete checkpoints, the newest last."""
         found = []
         for path in self.directory.glob("checkpoint_*"):

@@ -12,7 +12,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
-from rlpyt.runners.callbacks import Callback, SaveBest, SaveState
+from rlpyt.runners.callbacks import Callback, SaveBest
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -160,13 +160,6 @@ def test_callbacks_which_are_none(RunnerCls, callbacks):
     """The run ended at the first event, maybe the first log row."""
     with pytest.raises(TypeError, match="callbacks"):
         make(RunnerCls, callbacks=callbacks)
-
-
-@pytest.mark.parametrize("RunnerCls", ASYNC)
-def test_saving_the_state_of_runs_which_cannot_be_continued(RunnerCls, tmp_path):
-    """It was noticed at the first log row."""
-    with pytest.raises(ValueError, match="SaveState cannot be a callback of Async"):
-        train(make(RunnerCls, callbacks=[SaveState()]), tmp_path)
 
 
 @pytest.mark.parametrize(

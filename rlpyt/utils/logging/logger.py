@@ -24,7 +24,7 @@ from tabulate import tabulate
 from rlpyt.utils.files import make_parent, replacing
 from rlpyt.utils.logging._logger import Logger as Logger, check_snapshot_mode
 from rlpyt.utils.logging.console import mkdir_p
-from rlpyt.utils.logging.sinks import ScalarWriter, Sink as Sink
+from rlpyt.utils.logging.sinks import ScalarWriter, Sink as Sink, TensorboardSink
 
 CLEAR_SCREEN = "\x1b[2J\x1b[H"
 N_HEADER_LINES = 3
@@ -230,6 +230,13 @@ def drop_tabular_after(key: str, value: float) -> None:
     for sink in _current.csv_files.values():
         if key in sink.columns:
             sink.keep_rows(lambda row: not float(row[key]) > value)
+
+
+def drop_values_after(itr: int) -> None:
+    """Let tensorboard forget the values of iterations after ``itr``, which are recorded again."""
+    for sink in _current.sinks:
+        if isinstance(sink, TensorboardSink):
+            sink.drop_after(itr)
 
 
 def set_snapshot_dir(dir_name: str | os.PathLike[str] | None) -> None:

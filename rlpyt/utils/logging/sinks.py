@@ -88,6 +88,16 @@ class TensorboardSink(Sink):
         if isinstance(value, (numbers.Real, np.bool_)):
             self.writer.add_scalar(key, value, step)
 
+    def drop_after(self, step: int) -> None:
+        """Let tensorboard forget values of later steps; a writer of another kind keeps them."""
+        file_writer = getattr(self.writer, "file_writer", None)
+        if file_writer is None:
+            return
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+        restart = SessionLog(status=SessionLog.START)
+        file_writer.add_event(Event(step=step + 1, session_log=restart))
+
 
 class CsvSink(Sink):
     """Sink that appends every row to a csv file; the row is written when the call returns.

@@ -52,6 +52,7 @@ class Supervisor:
         context: multiprocessing context of the start method.
         children: processes, in the order of their start.
         is_over: whether the processes have been ended.
+        has_interrupted: whether :meth:`watch` has interrupted this process, by a SIGINT.
 
     Raises:
         ValueError: if ``time_limit_s`` is not positive.
@@ -73,7 +74,7 @@ class Supervisor:
         self._thread: threading.Thread | None = None
         self._stop_thread = threading.Event()
         self._cause: WorkerError | None = None
-        self._has_interrupted = self._detects_stalls = False
+        self.has_interrupted = self._detects_stalls = False
         # Runs before Python waits for its children at exit; does not keep the supervisor alive.
         util.Finalize(self, _end, (self.children, self._pid), exitpriority=100)
 
@@ -240,7 +241,7 @@ class Supervisor:
             child.process.kill()
         if self._stop_thread.wait(_GRACE_S) or not may_interrupt:
             return
-        self._has_interrupted = True
+        self.has_interrupted = True
         if hasattr(signal, "pthread_kill"):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         if not self._stop_thread.wait(_FORCE_S):
@@ -256,7 +257,7 @@ class Supervisor:
             if self._thread is not None:
                 self._thread.join()
         except KeyboardInterrupt:
-            if not self._has_interrupted:
+            if not self.has_interrupted:
                 raise
             self._stop_thread.set()
 
@@ -270,10 +271,10 @@ class Supervisor:
         if self._cause is None and is_connection_error(error):
             self._cause = self._find_lost_peer()
         self.terminate()
-        is_interrupt = isinstance(error, KeyboardInterrupt) and not self._has_interrupted
+        is_interrupt = isinstance(error, KeyboardInterrupt) and not self.has_interrupted
         if self._cause is None or is_interrupt or isinstance(error, WorkerError):
             return None
-        if not self._has_interrupted:
+        if not self.has_interrupted:
             return self._cause
         return WorkerError(f"{self._cause}\nThis process was interrupted then: see above where.")
 

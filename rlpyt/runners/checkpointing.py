@@ -1,0 +1,241 @@
+"""Checkpoints of a run, and the signals that end it early.
+
+A run of one process has its checkpoints in the directory ``checkpoints`` beside its snapshots. A
+run of several processes has a directory in there for each, and resumes from the latest checkpoint
+that all of them have.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlpyt.runners._checks import at_least_one
+from rlpyt.utils.checkpoints import CheckpointError as CheckpointError, Checkpoints
+from rlpyt.utils.logging import logger
+
+AUTO = "auto"
+# Signals that end a run after the present iteration.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class CheckpointPlan(NamedTuple):
+    """Directory and start of the checkpoints of a run, the same for all of its processes.
+
+    Args:
+        directory: directory of the checkpoints; None to save none.
+        resume_from: path of the checkpoint to resume from, of rank 0; None to start anew.
+        configuration: settings that must be those of the checkpoint.
+        world_size: number of processes that train together.
+    """
+
+    directory: Path | None
+    resume_from: Path | None
+    configuration: dict[str, Any]
+    world_size: int
+
+
+def plan_checkpoints(
+    runner: Any, saves: bool, resume: str | os.PathLike[str] | None, world_size: int
+) -> CheckpointPlan:
+    """Return where the checkpoints of ``runner`` are, and which of them it resumes from.
+
+    Args:
+        runner: runner before its start.
+        saves: whether it saves checkpoints.
+        resume: "auto", or the path of a checkpoint; None to start anew.
+        world_size: number of processes that train together.
+
+    Raises:
+        ValueError: if the logger has no directory for checkpoints.
+    """
+    directory, resume_from = None, None
+    if saves or resume == AUTO:
+        log_dir = logger.get_snapshot_dir()
+        if log_dir is None:
+            raise ValueError(
+                "checkpoints are saved beside the snapshots of the log, which has no directory: "
+                "train inside of a logger_context, or call logger.set_snapshot_dir before"
+            )
+        directory = Path(log_dir) / "checkpoints"
+    if resume == AUTO:
+        assert directory is not None
+        resume_from = _latest_of_all(directory, world_size)
+    elif resume is not None:
+        resume_from = Path(resume)
+    return CheckpointPlan(
+        directory if saves else None, resume_from, _configuration(runner, world_size), world_size
+    )
+
+
+def _configuration(runner: Any, world_size: int) -> dict[str, Any]:
+    """Return the settings without which a state does not fit."""
+    roles = {"runner": runner, "algo": runner.algo, "agent": runner.agent}
+    roles["sampler"] = runner.sampler
+    batch_T, batch_B = runner.sampler.batch_spec
+    return {
+        **{name: type(role).__qualname__ for name, role in roles.items()},
+        "batch_T": int(batch_T),
+        "batch_B": int(batch_B),
+        "world_size": world_size,
+    }
+
+
+def _rank_directory(directory: Path, rank: int, world_size: int) -> Path:
+    return directory if world_size == 1 else directory / f"rank_{rank}"
+
+
+def _latest_of_all(directory: Path, world_size: int) -> Path | None:
+    """Return the checkpoint of rank 0 that is the latest for which every process has its own."""
+    complete = [
+        Checkpoints(_rank_directory(directory, rank, world_size)).complete()
+        for rank in range(world_size)
+    ]
+    names = set.intersection(*({path.name for path in paths} for paths in complete))
+    return next((path for path in reversed(complete[0]) if path.name in names), None)
+
+
+class RunCheckpoints:
+    """Checkpoints of one process of a run, saved at intervals of steps, of minutes, or both.
+
+    Args:
+        plan: plan of all processes.
+        rank: rank of this process.
+        interval_steps: number of environment steps from one checkpoint to the next, or None.
+        interval_minutes: number of minutes from one checkpoint to the next, or None.
+
+    Raises:
+        ValueError: if an interval is not positive.
+    """
+
+    def __init__(
+        self,
+        plan: CheckpointPlan,
+        rank: int = 0,
+        interval_steps: float | None = None,
+        interval_minutes: float | None = None,
+    ) -> None:
+        if interval_steps is not None:
+            interval_steps = at_least_one(
+                "checkpoint_interval_steps", interval_steps, "environment step"
+            )
+        if interval_minutes is not None and not interval_minutes > 0:
+            raise ValueError(
+                f"checkpoint_interval_minutes is {interval_minutes}: give more than 0, or None"
+            )
+        self.plan, self.rank = plan, rank
+        self.interval_steps, self.interval_minutes = interval_steps, interval_minutes
+        self._store: Checkpoints | None = None
+        if plan.directory is not None:
+            directory = _rank_directory(plan.directory, rank, plan.world_size)
+            self._store = Checkpoints(directory, configuration=plan.configuration)
+        self._last_steps: int | None = None
+        self._last_time = time.monotonic()
+
+    def load(self) -> Any:
+        """Return the state to resume from; None to start anew.
+
+        Later checkpoints of this run are removed, since their iterations are repeated.
+
+        Raises:
+            CheckpointError: if it cannot be loaded, or is of another configuration.
+        """
+        path = self.plan.resume_from
+        if path is None:
+            return None
+        if self.rank > 0:
+            path = path.parent.parent / f"rank_{self.rank}" / path.name
+        state = Checkpoints(path.parent, configuration=self.plan.configuration).load(path)
+        if self._store is not None and path in (paths := self._store.complete()):
+            for later in paths[paths.index(path) + 1 :]:
+                shutil.rmtree(later)
+        return state
+
+    def begin(self, cum_steps: int) -> None:
+        """Count the intervals from ``cum_steps``, where a state was loaded."""
+        self._last_steps, self._last_time = cum_steps, time.monotonic()
+
+    def is_due(self, cum_steps: int) -> bool:
+        """Return whether a checkpoint is due after ``cum_steps`` steps."""
+        if self._store is None:
+            return False
+        every, last = self.interval_steps, self._last_steps or 0
+        if every is not None and cum_steps // every > last // every:
+            return True
+        if self.interval_minutes is None:
+            return False
+        return time.monotonic() - self._last_time >= 60 * self.interval_minutes
+
+    def is_missing(self, cum_steps: int) -> bool:
+        """Return whether there is no checkpoint after ``cum_steps`` steps, if any are saved."""
+        return self._store is not None and cum_steps != self._last_steps
+
+    def save(self, state: Any, cum_steps: int) -> None:
+        """Save ``state`` in the background."""
+        assert self._store is not None, "checkpoints are not saved"
+        self._store.save(state, cum_steps)
+        self.begin(cum_steps)
+
+    def wait(self) -> bool:
+        """Wait until the last checkpoint is written; return whether it is on disk."""
+        return self._store is None or self._store.wait()
+
+    def drop_latest(self) -> None:
+        """Remove the latest checkpoint, which another process could not write."""
+        path = None if self._store is None else self._store.latest()
+        if path is not None:
+            shutil.rmtree(path)
+
+
+class StopSignals:
+    """Turns the first SIGTERM or Ctrl-C into a request to end after the present iteration.
+
+    From then on signals act as they did before, so that a second Ctrl-C interrupts at once. Other
+    threads than the main one cannot receive signals; there, nothing changes.
+
+    Args:
+        numbers: signals to receive; those that this process ignores stay ignored.
+        is_failure: returns whether a signal reports the failure of another process, and interrupts.
+
+    Attributes:
+        received: number of the signal that was received, or None.
+    """
+
+    def __init__(
+        self, numbers: tuple[int, ...], is_failure: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.received: int | None = None
+        self._numbers, self._is_failure = numbers, is_failure
+        self._before: dict[int, Any] = {}
+        self._pid = os.getpid()
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            for number in self._numbers:
+                before = signal.getsignal(number)
+                if before not in (signal.SIG_IGN, None):
+                    self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+    def _receive(self, number: int, frame: Any) -> None:
+        if os.getpid() != self._pid:  # A process that was forked from this one.
+            if number == signal.SIGTERM:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+            return  # A Ctrl-C in the terminal is for the parent.
+        if self._is_failure():
+            raise KeyboardInterrupt
+        self.received = number
+        self.__exit__()
+        # Not by the logger, which the signal may have interrupted.
+        os.write(2, b"Ending the run after the present iteration.\n")

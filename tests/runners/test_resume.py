@@ -1,0 +1,422 @@
+"""Checkpoints of runs: when they are saved, what is resumed, how signals and kills end a run."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
+from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
+from rlpyt.runners.checkpointing import CheckpointError
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.utils.logging.context import logger_context
+from tests.runners import async_parts
+from tests.runners.parts import CountingAlgo, make_runner
+from tests.runners.sync_parts import ParallelQuietAgent
+from tests.runners.test_minibatch_rl import read_rows, values
+from tests.samplers.parts import CountEnv
+
+
+@pytest.fixture(autouse=True)
+def _discount_of_one_afterwards():
+    yield
+    TrajInfo._discount = 1
+
+
+def train(runner, directory, **kwargs):
+    with logger_context(directory, 0, "test", None, "last", override_prefix=True, resume=True):
+        runner.train(**kwargs)
+    return values(read_rows(directory), "Diagnostics/CumSteps")
+
+
+def steps_of_checkpoints(directory):
+    paths = (directory / "run_0" / "checkpoints").glob("checkpoint_*")
+    return sorted(int(path.name.split("_")[1]) for path in paths)
+
+
+# --- Intervals ------------------------------------------------------------------------------------
+
+
+class Watch(Callback):
+    """Notes which checkpoints are there after each iteration."""
+
+    def __init__(self, directory):
+        self.directory, self.seen = directory, set()
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        runner.checkpoints.wait()
+        self.seen |= set(steps_of_checkpoints(self.directory))
+
+
+def test_checkpoints_at_the_start_at_intervals_and_at_the_end(tmp_path):
+    watch = Watch(tmp_path)
+    train(make_runner(callbacks=[watch]), tmp_path, checkpoint_interval_steps=50)
+    # Iterations of 20 steps: 60 is the first end of one that is not below 50, 100 not below 100.
+    assert watch.seen == {0, 60, 100}
+    assert steps_of_checkpoints(tmp_path) == [100, 120]
+
+
+def test_an_interval_in_minutes(tmp_path, monkeypatch):
+    watch = Watch(tmp_path)
+    now = iter(range(0, 10**6, 25))
+    monkeypatch.setattr("rlpyt.runners.checkpointing.time.monotonic", lambda: next(now))
+    train(make_runner(callbacks=[watch]), tmp_path, checkpoint_interval_minutes=1)
+    assert watch.seen >= {0, 60}
+    assert 20 not in watch.seen
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "name"),
+    [
+        ({"checkpoint_interval_steps": 0}, "checkpoint_interval_steps is 0"),
+        ({"checkpoint_interval_minutes": 0}, "checkpoint_interval_minutes is 0"),
+    ],
+)
+def test_intervals_that_are_none(kwargs, name, tmp_path):
+    with pytest.raises(ValueError, match=name):
+        train(make_runner(), tmp_path, **kwargs)
+
+
+def test_checkpoints_need_a_directory():
+    with pytest.raises(ValueError, match="train inside of a logger_context"):
+        make_runner().train(resume="auto")
+
+
+def test_without_arguments_nothing_is_saved(tmp_path):
+    train(make_runner(), tmp_path)
+    assert not (tmp_path / "run_0" / "checkpoints").exists()
+
+
+# --- Resuming -------------------------------------------------------------------------------------
+
+
+class FailAfter(Callback):
+    """Fails in iteration ``itr``, after what it was told of it."""
+
+    def __init__(self, itr):
+        self.itr = itr
+
+    def on_log(self, runner, itr, traj_infos):
+        if itr == self.itr:
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
+def test_auto_begins_and_goes_on_without_gap_or_double_row(RunnerCls, tmp_path):
+    whole = train(make_runner(RunnerCls, n_steps=200), tmp_path / "whole")
+    runner = make_runner(RunnerCls, n_steps=200, callbacks=[FailAfter(7)])
+    with pytest.raises(ZeroDivisionError):
+        train(runner, tmp_path / "a", resume="auto", checkpoint_interval_steps=100)
+    # The log is ahead of the checkpoint after 100 steps.
+    assert values(read_rows(tmp_path / "a"), "Diagnostics/CumSteps")[-1] == 160
+    assert steps_of_checkpoints(tmp_path / "a") == [0, 100]
+    resumed = make_runner(RunnerCls, n_steps=200, seed=None)
+    assert train(resumed, tmp_path / "a", resume="auto") == whole
+    assert resumed.seed == 0
+    assert train(make_runner(RunnerCls, n_steps=200), tmp_path / "a", resume="auto") == whole
+
+
+def test_rows_before_the_first_checkpoint_are_written_anew(tmp_path):
+    assert train(make_runner(), tmp_path) == [40, 80, 120]
+    assert train(make_runner(), tmp_path, resume="auto") == [40, 80, 120]
+
+
+def test_resume_from_a_path(tmp_path):
+    train(make_runner(n_steps=200), tmp_path, checkpoint_interval_steps=100)
+    first = tmp_path / "run_0" / "checkpoints" / "checkpoint_000000100"
+    rows = train(make_runner(n_steps=200), tmp_path / "b", resume=first)
+    assert rows == [120, 160, 200]
+    assert not (tmp_path / "b" / "run_0" / "checkpoints").exists()
+    # In its own directory, what comes after is removed and repeated.
+    train(make_runner(n_steps=120), tmp_path, resume=first, checkpoint_interval_steps=1000)
+    assert steps_of_checkpoints(tmp_path) == [100, 120]
+    with pytest.raises(CheckpointError):
+        train(make_runner(), tmp_path, resume=tmp_path / "no such checkpoint")
+
+
+def test_another_configuration_is_refused_before_anything_starts(tmp_path):
+    train(make_runner(), tmp_path, checkpoint_interval_steps=100)
+    other = make_runner(MinibatchRlEval)
+    other.sampler.initialize = None
+    with pytest.raises(CheckpointError, match="(?s)runner.*MinibatchRl.*MinibatchRlEval"):
+        train(other, tmp_path, resume="auto")
+
+
+def test_a_train_method_of_a_subclass_goes_on_working(tmp_path):
+    class Own(MinibatchRl):
+        def train(self):
+            super().train()
+
+    assert train(make_runner(Own), tmp_path) == [40, 80, 120]
+
+
+# --- Environments without a state -----------------------------------------------------------------
+
+
+class Forgetful(CountEnv):
+    def state_dict(self):
+        raise NotImplementedError("Forgetful cannot save its state")
+
+
+class TruncatingAlgo(CountingAlgo):
+    truncated = None
+
+    def truncate_trajectories(self, B_idxs):
+        assert self.seen == []
+        self.truncated = list(B_idxs)
+
+
+def make_forgetful(**kwargs):
+    runner = make_runner(algo=TruncatingAlgo(), **kwargs)
+    runner.sampler.EnvCls = Forgetful
+    return runner
+
+
+def test_environments_without_a_state_are_told_of_at_the_start_and_truncated(tmp_path):
+    first = make_forgetful(n_steps=40)
+    train(first, tmp_path, checkpoint_interval_steps=40)
+    assert first.algo.truncated is None
+    text = (tmp_path / "run_0" / "debug.log").read_text()
+    said = text.index("4 of 4 environments have no state")
+    assert "Forgetful cannot save its state" in text[said:]
+    assert said < text.index("itr #1")
+    second = make_forgetful(n_steps=80)
+    assert train(second, tmp_path, resume="auto") == [40, 80]
+    assert second.algo.truncated == [0, 1, 2, 3]
+
+
+# --- Tensorboard ----------------------------------------------------------------------------------
+
+
+def test_tensorboard_has_every_value_once(tmp_path):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    ).EventAccumulator
+
+    def go(**kwargs):
+        context = dict(use_summary_writer=True, override_prefix=True, resume=True)
+        with logger_context(tmp_path, 0, "test", **context):
+            make_runner(n_steps=200, **kwargs).train(resume="auto", checkpoint_interval_steps=100)
+
+    with pytest.raises(ZeroDivisionError):
+        go(callbacks=[FailAfter(7)])
+    go()
+    events = accumulator(str(tmp_path / "run_0"))
+    events.Reload()
+    steps = [event.step for event in events.Scalars("Diagnostics/CumSteps")]
+    assert steps == [1, 3, 5, 7, 9]
+
+
+# --- Several processes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("RunnerCls", [AsyncRl, AsyncRlEval])
+def test_an_asynchronous_run_goes_on_with_its_buffer_and_counters(RunnerCls, tmp_path):
+    evaluation = {} if RunnerCls is AsyncRl else {"eval_n_envs": 2, "eval_max_steps": 20}
+
+    def make(n_steps, **kwargs):
+        return async_parts.make_runner(
+            RunnerCls=RunnerCls, n_steps=n_steps, sampler_kwargs=evaluation, **kwargs
+        )
+
+    first = make(160)
+    rows = train(first, tmp_path, resume="auto", checkpoint_interval_steps=64)
+    assert rows[-2:] == [80, 160]
+    assert "not resumed exactly" in (tmp_path / "run_0" / "debug.log").read_text()
+    n_updates = first.algo.update_counter
+    second = make(320)
+    seen = []
+
+    class See(Callback):
+        def on_start(self, runner):
+            buffer = runner.algo.replay_buffer
+            seen.append((int(buffer.async_t.value), runner.algo.update_counter))
+
+    second.callbacks = [See()]
+    rows = train(second, tmp_path, resume="auto", checkpoint_interval_steps=64)
+    assert seen == [(40, n_updates)]
+    assert rows[-4:] == [80, 160, 240, 320]
+    assert rows == sorted(set(rows))
+    assert second.algo.update_counter > n_updates
+    again = make(320)
+    assert train(again, tmp_path, resume="auto") == rows
+
+
+def test_an_asynchronous_run_resumes_from_a_file_of_save_state(tmp_path):
+    async_parts.train(async_parts.make_runner(n_steps=160, callbacks=[SaveState()]), tmp_path)
+    second = async_parts.make_runner(n_steps=240)
+    second.load_state_dict(load_run_state(tmp_path / "run_0" / "run_state.pkl"))
+    rows = async_parts.train(second, tmp_path / "second")
+    assert async_parts.values(rows, "CumSteps") == [240]
+
+
+# --- Signals and kills ----------------------------------------------------------------------------
+
+SCRIPT = """
+import sys, time
+from rlpyt.runners.{module} import {runner}
+from rlpyt.utils.logging.context import logger_context
+from tests.runners.test_resume import {make}
+
+runner = {make}({runner})
+with logger_context(sys.argv[1], 0, "test", None, "last", override_prefix=True, resume=True):
+    runner.train({arguments})
+"""
+WITH_CHECKPOINTS = 'resume="auto", checkpoint_interval_steps=40'
+
+
+class SlowAlgo(CountingAlgo):
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
+        time.sleep(0.02)
+        return super().optimize_agent(itr, samples)
+
+
+def make_slow(RunnerCls):
+    return make_runner(RunnerCls, algo=SlowAlgo(), n_steps=4000)
+
+
+def make_slow_ranks(RunnerCls):
+    runner = make_runner(RunnerCls, algo=SlowAlgo(), n_steps=8000, affinity=[{}, {}])
+    runner.agent = ParallelQuietAgent()
+    return runner
+
+
+def make_slow_async(RunnerCls):
+    return async_parts.make_runner("cpu", RunnerCls=RunnerCls, n_steps=1e6)
+
+
+def start_run(directory, runner="MinibatchRl", make="make_slow", arguments=WITH_CHECKPOINTS):
+    module = {"M": "minibatch_rl", "S": "sync_rl", "A": "async_rl"}[runner[0]]
+    script = SCRIPT.format(module=module, runner=runner, make=make, arguments=arguments)
+    before = n_rows_ever(directory)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    run = subprocess.Popen(
+        [sys.executable, "-c", script, str(directory)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    wait_until(lambda: n_rows_ever(directory) >= before + 2 or run.poll() is not None)
+    assert run.poll() is None, run.stderr.read().decode()
+    return run
+
+
+def wait_until(is_reached, limit_s=60):
+    deadline = time.monotonic() + limit_s
+    while not is_reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def n_rows_ever(directory):
+    """Rows that were written, also those that were dropped since."""
+    file = directory / "run_0" / "debug.log"
+    return file.read_text().count("Optimizing over") if file.exists() else 0
+
+
+def end(run, number):
+    """Send a signal; return the exit code and the processes of the run that are left."""
+    children = psutil.Process(run.pid).children(recursive=True)
+    run.send_signal(number)
+    run.communicate(timeout=60)
+    psutil.wait_procs(children, timeout=10)
+    return run.returncode, [child for child in children if child.is_running()]
+
+
+RUNS = {
+    "one": ("MinibatchRl", "make_slow"),
+    "ranks": ("SyncRl", "make_slow_ranks"),
+    "async": ("AsyncRl", "make_slow_async"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_signal_ends_the_iteration_saves_and_exits(kind, number, tmp_path):
+    run = start_run(tmp_path, *RUNS[kind])
+    before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    code, left = end(run, number)
+    assert code == 128 + number
+    assert left == []
+    rows = values(read_rows(tmp_path), "Diagnostics/CumSteps")
+    assert rows == sorted(set(rows))
+    directory = tmp_path / "run_0" / "checkpoints"
+    if kind == "ranks":
+        names = [sorted(os.listdir(directory / f"rank_{rank}")) for rank in (0, 1)]
+        assert names[0] == names[1]
+        directory = directory / "rank_0"
+    newest = max(int(name.split("_")[1]) for name in os.listdir(directory))
+    assert newest >= rows[-1]
+    if os.path.isdir("/dev/shm"):
+        assert set(os.listdir("/dev/shm")) <= before
+
+
+@pytest.mark.slow
+def test_without_checkpoints_sigint_interrupts_and_sigterm_ends_the_iteration(tmp_path):
+    run = start_run(tmp_path / "int", arguments="")
+    run.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in run.communicate(timeout=60)[1]
+    run = start_run(tmp_path / "term", arguments="")
+    assert end(run, signal.SIGTERM) == (128 + signal.SIGTERM, [])
+    assert not (tmp_path / "term" / "run_0" / "checkpoints").exists()
+
+
+class PressTwice(Callback):
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        if itr == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+
+def test_a_second_sigint_interrupts_at_once_and_handlers_are_restored(tmp_path):
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with pytest.raises(KeyboardInterrupt):
+        train(make_runner(callbacks=[PressTwice()]), tmp_path, checkpoint_interval_steps=40)
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+class PressOnce(Callback):
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        if itr == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
+def test_a_run_that_a_signal_ended_goes_on_as_if_it_had_not(RunnerCls, tmp_path):
+    whole = train(make_runner(RunnerCls), tmp_path / "whole")
+    with pytest.raises(SystemExit) as error:
+        train(make_runner(RunnerCls, callbacks=[PressOnce()]), tmp_path / "a", resume="auto")
+    assert error.value.code == 143
+    assert steps_of_checkpoints(tmp_path / "a") == [0, 60]
+    assert train(make_runner(RunnerCls, callbacks=[Callback()]), tmp_path / "a", resume="auto") == (
+        whole
+    )
+    snapshots = [torch.load(tmp_path / name / "run_0" / "params.pkl") for name in ("whole", "a")]
+    assert snapshots[0] == snapshots[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_killed_run_goes_on(kind, tmp_path):
+    for delay_s in (0.0, 0.15):
+        run = start_run(tmp_path, *RUNS[kind])
+        time.sleep(delay_s)
+        code, left = end(run, signal.SIGKILL)
+        assert code == -signal.SIGKILL
+        assert left == []
+    code, left = end(start_run(tmp_path, *RUNS[kind]), signal.SIGTERM)
+    assert (code, left) == (143, [])
+    rows = values(read_rows(tmp_path), "Diagnostics/CumSteps")
+    assert rows == sorted(set(rows))
+    if kind != "async":
+        assert rows == list(range(40, int(rows[-1]) + 1, 40))
