@@ -18,6 +18,8 @@ from rlpyt.utils.logging.console import colorize
 from rlpyt.utils.logging.sinks import (
     ConsoleSink,
     CsvSink,
+    RunInfo,
+    RunSink,
     ScalarWriter,
     Sink,
     TensorboardSink,
@@ -218,6 +220,24 @@ class Logger:
         if not _among(sink, self.sinks):
             self.sinks.append(sink)
 
+    def open(self, sink: Sink, run: RunInfo) -> None:
+        """Register ``sink``; one of a single run learns of the run."""
+        self.add(sink)
+        if isinstance(sink, RunSink):
+            self._guarded(sink, lambda _: sink.open(run))
+
+    def record_video(self, key: str, path: str | os.PathLike[str]) -> None:
+        """Hand a video to the sinks that take some, unless disabled."""
+        if self.disabled:
+            return
+        video = (self.tabular_prefix + key, os.path.abspath(path), self.iteration)
+
+        def write(sink: Sink) -> None:
+            if isinstance(sink, RunSink):
+                sink.write_video(*video)
+
+        self._each(write)
+
     def remove(self, sink: Sink | None) -> None:
         """Remove a sink and close it, unless it belongs to the logger this one was derived from."""
         if sink is not None and _among(sink, self.sinks):
@@ -312,4 +332,4 @@ def _among(sink: Sink, sinks: list[Sink]) -> bool:
 
 
 def _is_of_one_run(sink: Sink) -> bool:
-    return isinstance(sink, (CsvSink, TensorboardSink))
+    return isinstance(sink, (CsvSink, TensorboardSink, RunSink))

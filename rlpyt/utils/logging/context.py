@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import os.path as osp
+import subprocess
+import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from typing import Any
 
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging._logger import Logger, timestamp
+from rlpyt.utils.logging.run_sinks import make_sinks
+from rlpyt.utils.logging.sinks import RunInfo, Sink
 from rlpyt.utils.processes.launch import torchrun_ranks
 
 # Assign this name, or set the environment variable, to log elsewhere.
@@ -42,6 +46,7 @@ def logger_context(
     override_prefix: bool = False,
     use_summary_writer: bool = False,
     resume: bool = False,
+    sinks: Sequence[Sink | str] = (),
 ) -> Iterator[None]:
     """Log one run into ``<log_dir>/run_<run_ID>``: debug.log, progress.csv, params.json, snapshots.
 
@@ -63,17 +68,23 @@ def logger_context(
             becomes ``get_log_dir(<log_dir>/run_<run_ID>)``, which keeps absolute paths.
         use_summary_writer: whether to write recorded numbers to tensorboard too.
         resume: whether to continue an existing progress.csv; it is emptied otherwise.
+        sinks: further receivers of all that is logged, or the names ``"jsonl"``, ``"tensorboard"``,
+            ``"wandb"`` and ``"mlflow"`` of those in :mod:`rlpyt.utils.logging.run_sinks`.
 
     Raises:
-        ImportError: if tensorboard is asked for and not installed.
-        ValueError: if the snapshot mode is unknown, or the run to resume has no directory.
+        ImportError: if the package of a sink is asked for and not installed.
+        ValueError: if the snapshot mode or a sink is unknown, or the run to resume has no
+            directory.
     """
     place = torchrun_ranks()
     if place is not None and place.rank > 0:
         with logger.using(Logger(sinks=[])):
             yield
         return
+    use_summary_writer = use_summary_writer or "tensorboard" in sinks
+    further_sinks = make_sinks([sink for sink in sinks if sink != "tensorboard"])
     exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
+    params = {**(log_params or {}), "name": name, "run_ID": run_ID}
     with ExitStack() as stack:
         run = stack.enter_context(closing(logger.current().derive()))
         stack.enter_context(logger.using(run))
@@ -81,12 +92,22 @@ def logger_context(
         logger.set_snapshot_mode(snapshot_mode)
         logger.set_snapshot_dir(exp_dir)
         if use_summary_writer:
-            logger.set_tf_summary_writer(stack.enter_context(closing(_summary_writer(exp_dir))))
+            writer = stack.enter_context(closing(_summary_writer(exp_dir)))
+            logger.set_tf_summary_writer(writer)
         logger.add_text_output(osp.join(exp_dir, "debug.log"))
         logger.add_tabular_output(osp.join(exp_dir, "progress.csv"), append=resume)
         logger.push_prefix(f"{name}_{run_ID} ")
-        params = {**(log_params or {}), "name": name, "run_ID": run_ID}
         logger.write_params(osp.join(exp_dir, "params.json"), params)
+        if further_sinks or use_summary_writer:
+            # As they are in the file, of plain types.
+            with open(osp.join(exp_dir, "params.json"), encoding="utf-8") as file:
+                params = json.load(file)
+            info = RunInfo(exp_dir, name, run_ID, params, code_version(), resume)
+            for sink in further_sinks:
+                run.open(sink, info)
+            if use_summary_writer:
+                text = json.dumps({**params, "code": info.code}, indent=2)
+                writer.add_text("params", f"```json\n{text}\n```")
         try:
             yield
         except (Exception, KeyboardInterrupt):
@@ -146,6 +167,29 @@ def _summary_writer(directory: str) -> Any:
             "use_summary_writer=True needs tensorboard: pip install 'rlpyt[tensorboard]'."
         ) from error
     return SummaryWriter(directory)
+
+
+def code_version() -> dict[str, Any] | None:
+    """Return the commit of the running program, and whether tracked files differ from it.
+
+    Returns:
+        ``{"commit": str, "dirty": bool}``, or None outside of a git repository.
+    """
+    main = getattr(sys.modules["__main__"], "__file__", None)
+    directory = os.path.dirname(os.path.abspath(main)) if main else os.getcwd()
+    try:
+        commit = _git(directory, "rev-parse", "HEAD")
+        changes = _git(directory, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "dirty": bool(changes)}
+
+
+def _git(directory: str, *args: str) -> str:
+    found = subprocess.run(
+        ["git", "-C", directory, *args], capture_output=True, text=True, timeout=10, check=True
+    )
+    return found.stdout.strip()
 
 
 def _keep_traceback(run: Logger, path: str) -> None:

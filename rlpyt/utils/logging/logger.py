@@ -360,6 +360,11 @@ def record_tabular(key: str, val: Any, *args: Any, **kwargs: Any) -> None:
     _current.record(key, val)
 
 
+def record_video(key: str, path: str | os.PathLike[str]) -> None:
+    """Hand the video in the file ``path`` to the sinks that take videos."""
+    _current.record_video(key, path)
+
+
 def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> None:
     """Record Average, Std (of the population), Median, Min and Max of some values.
 

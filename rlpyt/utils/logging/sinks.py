@@ -6,8 +6,8 @@ import csv
 import io
 import numbers
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,6 +38,37 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release files or connections; nothing is written afterwards."""
+        return
+
+
+class RunInfo(NamedTuple):
+    """Run that a sink belongs to."""
+
+    directory: str  # Directory of its log.
+    name: str
+    run_ID: int | str
+    params: Mapping[str, Any]
+    # Commit of the program, and whether files were changed since; None outside of a repository.
+    code: Mapping[str, Any] | None = None
+    resume: bool = False  # Whether it continues from an earlier state.
+
+
+class RunSink(Sink):
+    """Sink of one run; an inner run does not write to it.
+
+    Given as ``logger_context(..., sinks=[...])`` it learns of the run before anything is written.
+    """
+
+    def open(self, run: RunInfo) -> None:
+        """Prepare to receive the values of ``run``."""
+        return
+
+    def write_video(self, key: str, path: str, step: int) -> None:
+        """Receive a video, which lies in the file ``path``."""
+        return
+
+    def drop_after(self, step: int) -> None:
+        """Forget what belongs to later steps: a resumed run writes it again."""
         return
 
 
