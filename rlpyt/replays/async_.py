@@ -11,6 +11,7 @@ from rlpyt.replays._window import SharedCursor
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import np_mp_array_spawn
+from rlpyt.utils.checkpoints import Rows
 from rlpyt.utils.processes.rwlock import ReadWriteLock
 from rlpyt.utils.seed import make_generator
 
@@ -104,4 +105,6 @@ def _copied(state: Any) -> Any:
     """Return ``state`` with its arrays copied."""
     if isinstance(state, dict):
         return {name: _copied(value) for name, value in state.items()}
+    if isinstance(state, Rows):
+        return state.copy()
     return np.array(state) if isinstance(state, np.ndarray) else state

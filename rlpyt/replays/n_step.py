@@ -13,11 +13,12 @@ from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.truncation import TruncatedRows
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.utils.buffer import named_leaves, numpy_leaves
+from rlpyt.utils.checkpoints import Rows, SavedRows
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
-Rows = Union[slice, IntArray]
+Written = Union[slice, IntArray]
 
 
 class BaseNStepReturnBuffer(BaseReplayBuffer):
@@ -182,7 +183,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.stored_rows[name] = array
         return array
 
-    def append_samples(self, samples: Nested) -> tuple[int, Rows]:
+    def append_samples(self, samples: Nested) -> tuple[int, Written]:
         """Store ``samples`` [T',B,...], update the returns they complete, and move the cursor.
 
         Args:
@@ -197,7 +198,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         n_rows, sources = self._check(samples)
         t = self.window.t
         if t + n_rows <= self.T:
-            rows: Rows = slice(t, t + n_rows)
+            rows: Written = slice(t, t + n_rows)
             for array, source in zip(self._arrays.values(), sources):
                 array[rows] = source
         else:
@@ -289,7 +290,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             timeout = self.samples.timeout[needed]
             self.samples_timeout_n[completed] = timeout_n_step(done, timeout, n)
 
-    def rows_completed(self, T: int) -> tuple[Rows | None, Rows]:
+    def rows_completed(self, T: int) -> tuple[Written | None, Written]:
         """Return the rows with an n-step window that ends among the T rows written from t on.
 
         Returns:
@@ -321,7 +322,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
         return {
             "window": self.window.state_dict(),
-            "rows": {name: array[: n_written(array)] for name, array in self.stored_rows.items()},
+            "rows": {k: Rows.of(array, n_written(array)) for k, array in self.stored_rows.items()},
             "truncated": self.truncated.state_dict(),
             "rng": generator_state(self.rng),
         }
@@ -342,12 +343,15 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self._check_rows(state["rows"])
         self.window.load_state_dict(state["window"])
         for name, rows in state["rows"].items():
-            self.stored_rows[name][: len(rows)] = rows
+            if isinstance(rows, SavedRows):
+                rows.read_into(self.stored_rows[name])
+            else:
+                self.stored_rows[name][: len(rows)] = rows
         # States of before had none.
         self.truncated.load_state_dict(state.get("truncated", {"marked": np.empty((0, 2), int)}))
         set_generator_state(self.rng, state["rng"])
 
-    def _check_rows(self, given: dict[str, NDArray]) -> None:
+    def _check_rows(self, given: dict[str, Any]) -> None:
         """Raise ``ValueError`` unless names, dtypes and row shapes of ``given`` are those here."""
         if set(self.stored_rows) != set(given):
             raise ValueError(

@@ -29,8 +29,8 @@ FORMAT, SCHEMA = "rlpyt checkpoint", 1
 MANIFEST = "manifest.json"
 UNFINISHED = ".tmp"
 
-_LARGEST_FILE = 64 << 20
-_N_SEGMENTS, _SMALLEST_SEGMENT = 256, 256 << 10
+LARGEST_FILE = 64 << 20
+N_SEGMENTS, SMALLEST_SEGMENT = 256, 256 << 10
 
 
 class CheckpointError(ValueError):
@@ -57,6 +57,9 @@ class Rows(np.ndarray[Any, Any]):
 
     def __array_finalize__(self, source: Any) -> None:
         self.capacity = getattr(source, "capacity", 0)
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
 
 
 class SavedRows:
@@ -117,7 +120,7 @@ def divided(
                 same = known.get((name, piece.dtype.str, piece.shape, start, digest))
                 yield file, same or {key: piece}
                 continue
-            if pack and n_bytes + _n_bytes(piece) > _LARGEST_FILE:
+            if pack and n_bytes + _n_bytes(piece) > LARGEST_FILE:
                 yield _pack_name(n_packs), pack
                 pack, n_packs, n_bytes = {}, n_packs + 1, 0
             pack[key] = piece
@@ -138,15 +141,15 @@ def _n_bytes(array: Array) -> int:
 def _cuts(array: Array) -> Iterator[tuple[int, int | None]]:
     """Yield first row and stop of every piece of ``array``; stop is None for all of it."""
     is_rows = isinstance(array, Rows)
-    if not is_rows and _n_bytes(array) <= _LARGEST_FILE:
+    if not is_rows and _n_bytes(array) <= LARGEST_FILE:
         yield 0, None
         return
     row_bytes = max(1, _n_bytes(array) // max(1, len(array)))
     if isinstance(array, Rows):
         # By the capacity: segments are where they were while the array fills up.
-        length = max(-(-_SMALLEST_SEGMENT // row_bytes), -(-array.capacity // _N_SEGMENTS))
+        length = max(-(-SMALLEST_SEGMENT // row_bytes), -(-array.capacity // N_SEGMENTS))
     else:
-        length = max(1, _LARGEST_FILE // row_bytes)
+        length = max(1, LARGEST_FILE // row_bytes)
     for start in range(0, len(array), length):
         yield start, min(start + length, len(array))
 

@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
+from rlpyt.utils import _checkpoint_files
+from rlpyt.utils.checkpoints import Checkpoints
 from rlpyt.utils.collections import namedarraytuple
 from tests.replays.cells import Cell, Pixels, assert_same, cells, go_on
 
@@ -18,6 +20,48 @@ def made(cell, n_appends, **settings):
     for _ in range(n_appends):
         go_on(cell, [buffer], stream)
     return buffer, stream
+
+
+@pytest.mark.parametrize(
+    "cell", [c for c in cells(knows_time_limits=False) if c.storage != "dict"], ids=str
+)
+def test_checkpoints_hold_it_however_often_it_changed_in_between(cell, tmp_path, monkeypatch):
+    """Although only segments that changed are written; also by a run that was resumed."""
+    monkeypatch.setattr(_checkpoint_files, "SMALLEST_SEGMENT", 100)
+    interval = 4 if cell.is_sequence else 1
+    buffer, stream = made(cell, 1, T=40, interval=interval)
+    checkpoints = Checkpoints(tmp_path)
+    for n_rows in (20, 3, 19):
+        buffer.truncate([n_rows % 2])
+        stream.restart(n_rows % 2)
+        checkpoints.save(buffer.state_dict(), n_rows)
+        go_on(cell, [buffer], stream, n_rows)
+        checkpoints.save(buffer.state_dict(), n_rows)
+        assert checkpoints.wait()
+        other, _ = made(cell, n_rows, T=40, interval=interval, seed=1)
+        other.load_state_dict(checkpoints.load())
+        np.testing.assert_equal(other.state_dict(), buffer.state_dict())
+        assert_same(*go_on(cell, [buffer, other], stream, 4))
+        buffer, checkpoints = other, Checkpoints(tmp_path)
+
+
+def test_rows_that_a_subclass_changes_by_hand_are_saved(tmp_path):
+    class Relabelled(UNIFORM.cls):
+        def relabel(self):
+            self.samples.reward[:30:5] += 1
+
+    np.random.seed(0)
+    stream = UNIFORM.make()[1]
+    samples = UNIFORM.samples(stream.steps(30))
+    buffer, other = (Relabelled(example=samples[0, 0], size=80, B=2) for _ in range(2))
+    buffer.append_samples(samples)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(buffer.state_dict(), 1)
+    buffer.relabel()
+    checkpoints.save(buffer.state_dict(), 2)
+    assert checkpoints.wait()
+    other.load_state_dict(checkpoints.load())
+    np.testing.assert_array_equal(other.samples.reward, buffer.samples.reward)
 
 
 def intervals(cell):

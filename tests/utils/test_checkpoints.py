@@ -1,19 +1,30 @@
 """Checkpoints hold every state exactly, in files that can be killed, damaged and moved."""
 
+import errno
 import hashlib
+import itertools
 import json
 import math
+import multiprocessing as mp
+import os
 import pickle
+import resource
+import shutil
+import signal
+import threading
+import time
 from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.utils._checkpoint_files import manifest_text
-from rlpyt.utils.checkpoints import CheckpointError, Checkpoints
+from rlpyt.utils import _checkpoint_files
+from rlpyt.utils.checkpoints import CheckpointError, Checkpoints, Rows
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
+
+fork = mp.get_context("fork")
 
 Record = namedarraytuple("Record", ["image", "joints"])
 Plain = namedtuple("Plain", ["x", "y"])
@@ -296,9 +307,233 @@ def test_no_pickle_is_opened(tmp_path, is_declared):
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         manifest["files"][file.name] = {"size": file.stat().st_size, "sha256": digest}
         del manifest["sha256"]
-        (file.parent / "manifest.json").write_bytes(manifest_text(manifest))
+        (file.parent / "manifest.json").write_bytes(_checkpoint_files.manifest_text(manifest))
     with pytest.raises(CheckpointError, match="is damaged"):
         checkpoints.load()
     assert not (tmp_path / "ran").exists()
     pickle.loads(pickle.dumps(Malice(tmp_path / "ran"))).close()
     assert (tmp_path / "ran").exists()  # It would have.
+
+
+# --- Rows, of which few change ------------------------------------------------------------------
+
+N_ROWS, SEGMENT = 4000, 8  # Rows of 16 bytes.
+
+
+@pytest.fixture
+def small_segments(monkeypatch):
+    monkeypatch.setattr(_checkpoint_files, "SMALLEST_SEGMENT", 16 * SEGMENT)
+
+
+def made_rows(rng=None):
+    return (rng or np.random.default_rng(0)).random((N_ROWS, 2))
+
+
+def new_files(path):
+    """Rows files that are not shared with another checkpoint."""
+    return [
+        file for file in path.iterdir() if file.name[:4] == "rows" and file.stat().st_nlink == 1
+    ]
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_only_segments_that_changed_are_written(tmp_path):
+    array, checkpoints = made_rows(), Checkpoints(tmp_path, keep=3)
+    checkpoints.save({"rows": Rows.of(array, 2000)}, 1)
+    checkpoints.wait()
+    n_segments = len(new_files(checkpoints.latest()))
+    assert n_segments == 2000 // (-(-N_ROWS // 256))
+    array[1999] += 1  # Anyone may change any row, and need not tell.
+    array[3] = np.nextafter(array[3], 2)
+    checkpoints.save({"rows": Rows.of(array, 2010)}, 2)
+    assert checkpoints.wait()
+    path = checkpoints.latest()
+    assert len(new_files(path)) == 3  # That of row 3, of row 1999, and with those that came.
+    # In another process, or after a resume, as well.
+    array[100] = 0
+    again = Checkpoints(tmp_path, keep=3)
+    again.save({"rows": Rows.of(array, 2010)}, 3)
+    assert again.wait()
+    assert len(new_files(again.latest())) == 1
+    np.testing.assert_array_equal(again.load()["rows"], array[:2010])
+    array[100] = made_rows()[100]
+    np.testing.assert_array_equal(again.load(path)["rows"], array[:2010])
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_every_checkpoint_is_complete_in_itself(tmp_path):
+    array, checkpoints = made_rows(), Checkpoints(tmp_path / "run", keep=1)
+    for step in range(3):
+        array[step] = step
+        checkpoints.save({"rows": Rows.of(array, N_ROWS)}, step)
+    assert checkpoints.wait()
+    assert names(tmp_path / "run") == ["checkpoint_000000002"]
+    shutil.copytree(checkpoints.latest(), tmp_path / "moved")
+    shutil.rmtree(tmp_path / "run")
+    np.testing.assert_array_equal(Checkpoints(tmp_path).load(tmp_path / "moved")["rows"], array)
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_where_links_are_impossible_files_are_copied(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    array, checkpoints = made_rows(), Checkpoints(tmp_path, keep=1)
+    for step in range(2):
+        checkpoints.save({"rows": Rows.of(array, N_ROWS)}, step)
+    assert checkpoints.wait()
+    np.testing.assert_array_equal(checkpoints.load()["rows"], array)
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize("dtype", ["u1", "?", "f4", "M8[s]", ">i8", "c16", "U2"])
+@pytest.mark.parametrize("n_rows", [0, 1, 17, 400])
+def test_rows_of_any_type_are_read_in_place(tmp_path, dtype, n_rows):
+    array = np.arange(400 * 3).reshape(400, 3).astype("i8").astype(dtype)
+    other = np.zeros_like(array)
+    rows = saved(tmp_path, {"rows": Rows.of(array, n_rows)}).load()["rows"]
+    assert (len(rows), rows.shape, rows.dtype) == (n_rows, (n_rows, 3), array.dtype)
+    rows.read_into(other)
+    assert other[:n_rows].tobytes() == array[:n_rows].tobytes()
+    assert other[n_rows:].tobytes() == np.zeros_like(array[n_rows:]).tobytes()
+
+
+def test_large_arrays_are_divided(tmp_path, monkeypatch):
+    monkeypatch.setattr(_checkpoint_files, "LARGEST_FILE", 1000)
+    state = {"x": made_rows()[:100], "t": torch.arange(999.0).reshape(333, 3).bfloat16()}
+    state["small"] = [np.arange(i) for i in range(40)]
+    checkpoints = saved(tmp_path, state)
+    assert_equal(checkpoints.load(), state)
+    assert all(f.stat().st_size < 4000 for f in checkpoints.latest().glob("*.safetensors"))
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_copies_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
+    """The writer is slow; saving waits for it instead of copying on."""
+    waiting, most = [], []
+    copy, write = _checkpoint_files.as_stored, _checkpoint_files.to_safetensors
+
+    def counting_copy(array):
+        copied = copy(array)
+        waiting.append(copied.nbytes)
+        most.append(sum(waiting))
+        return copied
+
+    def slow_write(tensors):
+        time.sleep(0.001)
+        waiting.pop()
+        return write(tensors)
+
+    monkeypatch.setattr(_checkpoint_files, "as_stored", counting_copy)
+    monkeypatch.setattr(_checkpoint_files, "to_safetensors", slow_write)
+    array = made_rows()
+    checkpoints = saved(tmp_path, {"rows": Rows.of(array, N_ROWS)}, max_copy_bytes=1000)
+    # One more than is counted, of which the file is being made.
+    assert max(most) <= 1000 + 16 * 16
+    assert len(most) == 250
+    np.testing.assert_array_equal(checkpoints.load()["rows"], array)
+
+
+# --- Faults -------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_reported_later_and_ends_nothing(tmp_path, monkeypatch, lines):
+    """``os.fsync`` is where the kernel may say so at the latest."""
+    checkpoints = saved(tmp_path, {"x": np.ones(3)})
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        checkpoints.save({"x": np.zeros(3)}, 2)
+        checkpoints.save({"x": np.zeros(3)}, 3)
+        assert not checkpoints.wait()
+        assert not checkpoints.wait()
+    assert len(lines) == 2
+    assert "checkpoint_000000002 was not written (OSError: [Errno 28] No space" in lines[0]
+    assert names(tmp_path) == ["checkpoint_000000001"]
+    assert checkpoints.load()["x"].all()
+    checkpoints.save({"x": np.zeros(3)}, 4)
+    assert checkpoints.wait()
+    assert not checkpoints.load()["x"].any()
+
+
+def fill_a_limit(directory, results):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    logger.log = results.put
+    checkpoints = saved(directory, {"x": np.zeros(3)})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    checkpoints.save({"x": np.zeros(100_000)}, 2)
+    assert not checkpoints.wait()
+    assert len(checkpoints.load()["x"]) == 3
+
+
+def test_a_file_that_may_not_grow(tmp_path):
+    results = fork.SimpleQueue()
+    process = fork.Process(target=fill_a_limit, args=(tmp_path, results))
+    process.start()
+    assert "checkpoint_000000002 was not written (OSError: [Errno 27]" in results.get()
+    process.join(60)
+    assert process.exitcode == 0
+    assert names(tmp_path) == ["checkpoint_000000001"]
+
+
+def save_for_ever(directory, steps):
+    array, checkpoints = np.zeros((20_000, 4)), Checkpoints(directory)
+    for step in itertools.count(1):
+        array[:] = step
+        checkpoints.save({"rows": Rows.of(array, 20_000), "step": step}, step)
+        steps.send(step)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_while_writing(tmp_path, monkeypatch, seed):
+    """What is there is complete, and what is not is removed."""
+    monkeypatch.setattr(_checkpoint_files, "SMALLEST_SEGMENT", 4096)
+    received, steps = fork.Pipe(duplex=False)
+    process = fork.Process(target=save_for_ever, args=(tmp_path, steps))
+    process.start()
+    for _ in range(3):
+        step = received.recv()
+    time.sleep(np.random.default_rng(seed).random() * 0.05)
+    process.kill()
+    process.join(60)
+    checkpoints = Checkpoints(tmp_path)
+    assert all(name.startswith("checkpoint_") and "." not in name for name in names(tmp_path))
+    state = checkpoints.load()
+    assert state["step"] >= step - 1  # It was complete before the next one was begun.
+    assert (np.asarray(state["rows"]) == state["step"]).all()
+
+
+def test_what_another_process_writes_now_is_no_leftover(tmp_path, monkeypatch):
+    may_go_on = threading.Event()
+    write = _checkpoint_files.to_safetensors
+    monkeypatch.setattr(
+        _checkpoint_files, "to_safetensors", lambda x: may_go_on.wait(30) and write(x)
+    )
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save({"x": np.zeros(3)}, 1)
+    while not list(tmp_path.glob("*.tmp")):
+        time.sleep(0.001)
+    (tmp_path / "checkpoint_000000000.tmp").mkdir()
+    Checkpoints(tmp_path)
+    may_go_on.set()
+    assert checkpoints.wait()
+    assert names(tmp_path) == ["checkpoint_000000001"]
+
+
+def test_an_interrupted_copy_leaves_nothing(tmp_path, monkeypatch, lines):
+    def interrupt(array):
+        raise KeyboardInterrupt
+
+    checkpoints = Checkpoints(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(_checkpoint_files, "as_stored", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save({"x": np.zeros(3)}, 1)
+    assert not checkpoints.wait()
+    assert names(tmp_path) == []
+    checkpoints.save({"x": np.zeros(3)}, 1)
+    assert checkpoints.wait()
