@@ -238,6 +238,15 @@ class Logger:
 
         self._each(write)
 
+    def drop_after(self, step: int) -> None:
+        """Let the sinks of the run forget what belongs to later iterations."""
+
+        def drop(sink: Sink) -> None:
+            if isinstance(sink, RunSink):
+                sink.drop_after(step)
+
+        self._each(drop)
+
     def remove(self, sink: Sink | None) -> None:
         """Remove a sink and close it, unless it belongs to the logger this one was derived from."""
         if sink is not None and _among(sink, self.sinks):
@@ -332,4 +341,4 @@ def _among(sink: Sink, sinks: list[Sink]) -> bool:
 
 
 def _is_of_one_run(sink: Sink) -> bool:
-    return isinstance(sink, (CsvSink, TensorboardSink, RunSink))
+    return isinstance(sink, (CsvSink, RunSink))

@@ -24,7 +24,7 @@ from tabulate import tabulate
 from rlpyt.utils.files import make_parent, replacing
 from rlpyt.utils.logging._logger import Logger as Logger, check_snapshot_mode
 from rlpyt.utils.logging.console import mkdir_p
-from rlpyt.utils.logging.sinks import ScalarWriter, Sink as Sink, TensorboardSink
+from rlpyt.utils.logging.sinks import ScalarWriter, Sink as Sink
 
 CLEAR_SCREEN = "\x1b[2J\x1b[H"
 N_HEADER_LINES = 3
@@ -233,10 +233,8 @@ def drop_tabular_after(key: str, value: float) -> None:
 
 
 def drop_values_after(itr: int) -> None:
-    """Let tensorboard forget the values of iterations after ``itr``, which are recorded again."""
-    for sink in _current.sinks:
-        if isinstance(sink, TensorboardSink):
-            sink.drop_after(itr)
+    """Let tensorboard and other sinks forget the iterations after ``itr``, which are repeated."""
+    _current.drop_after(itr)
 
 
 def set_snapshot_dir(dir_name: str | os.PathLike[str] | None) -> None:

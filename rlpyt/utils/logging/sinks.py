@@ -105,7 +105,7 @@ class ScalarWriter(Protocol):
         """Write one number."""
 
 
-class TensorboardSink(Sink):
+class TensorboardSink(RunSink):
     """Sink that hands every recorded number to a tensorboard writer, which its maker closes.
 
     Args:
@@ -120,7 +120,7 @@ class TensorboardSink(Sink):
             self.writer.add_scalar(key, value, step)
 
     def drop_after(self, step: int) -> None:
-        """Let tensorboard forget values of later steps; a writer of another kind keeps them."""
+        # A writer of another kind keeps them.
         file_writer = getattr(self.writer, "file_writer", None)
         if file_writer is None:
             return

@@ -113,8 +113,9 @@ def test_json_lines_of_a_resumed_run(tmp_path):
     resumed = JsonLinesSink()
     resumed.open(run._replace(resume=True))
     assert [row["a"] for row in rows_of(path)[1:]] == [0, 1, 2, 3]
-    resumed.drop_after(1)
-    resumed.write_row({"a": 20}, 2)
+    logger.add_sink(resumed)
+    logger.drop_values_after(1)
+    write_row(2, a=20)
     assert [row["a"] for row in rows_of(path)[1:]] == [0, 1, 20]
     JsonLinesSink().open(run)
     assert len(rows_of(path)) == 1
