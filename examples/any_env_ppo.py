@@ -25,6 +25,7 @@ def build_and_train(
     log_interval_steps: float = 1e4,
     seed: int | None = None,
     log_dir: str = "any_env_ppo",
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps."""
     sampler = SerialSampler(
@@ -56,8 +57,10 @@ def build_and_train(
         seed=seed,
     )
     config = dict(env_id=env_id, recurrent=recurrent)
-    with logger_context(log_dir, run_ID, f"ppo_{env_id}", config, snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, f"ppo_{env_id}", config, snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -72,6 +75,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="any_env_ppo", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

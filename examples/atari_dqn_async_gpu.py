@@ -28,6 +28,7 @@ def build_and_train(
     replay_size: float = 1e6,
     seed: int | None = None,
     log_dir: str = "atari_dqn_async_gpu",
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps."""
     sampler = AsyncGpuSampler(
@@ -56,8 +57,10 @@ def build_and_train(
         seed=seed,
     )
     config = dict(game=game)
-    with logger_context(log_dir, run_ID, "async_gpu_dqn_" + game, config, snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, "async_gpu_dqn_" + game, config, snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -77,6 +80,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="atari_dqn_async_gpu", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

@@ -26,6 +26,7 @@ def build_and_train(
     n_steps: float = 100e3,
     stop_at_return: float = 475.0,
     seed: int | None = None,
+    resume: bool = False,
 ) -> Path:
     """Train until the mean return of an evaluation is reached; return the run's directory."""
     sampler = SerialSampler(
@@ -64,8 +65,10 @@ def build_and_train(
         callbacks=[StopAtReturn(stop_at_return)],
     )
     name = "dqn_" + env_id
-    with logger_context("cartpole_dqn", run_ID, name, dict(env_id=env_id), snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        "cartpole_dqn", run_ID, name, dict(env_id=env_id), snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
         run_dir = Path(logger.get_snapshot_dir() or ".")
     picture = run_dir / "learning_curve.png"
     plot_learning_curves({"DQN": [run_dir / "progress.csv"]}, picture, title=env_id)
@@ -82,6 +85,9 @@ def main() -> None:
     parser.add_argument("--n_steps", type=float, default=100e3, help="environment steps, at most")
     parser.add_argument("--stop_at_return", type=float, default=475.0, help="mean, ends the run")
     parser.add_argument("--seed", type=int, default=None, help="random by default")
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 

@@ -29,6 +29,7 @@ def build_and_train(
     seed: int | None = None,
     log_dir: str = "example_1",
     bfloat16: bool = False,
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps."""
     sampler = SerialSampler(
@@ -55,8 +56,10 @@ def build_and_train(
         seed=seed,
     )
     config = dict(game=game)
-    with logger_context(log_dir, run_ID, "dqn_" + game, config, snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, "dqn_" + game, config, snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -74,6 +77,9 @@ def main() -> None:
         "--log_dir", default="example_1", help="directory of the log, below data/local"
     )
     parser.add_argument("--bfloat16", action="store_true", help="faster, in lower precision")
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
+    )
     build_and_train(**vars(parser.parse_args()))
 
 

@@ -32,6 +32,7 @@ def build_and_train(
     min_steps_learn: float = 1e4,
     seed: int | None = None,
     log_dir: str = "example_2",
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps."""
     AlgoCls, AgentCls = ALGOS[algo]
@@ -56,8 +57,10 @@ def build_and_train(
         seed=seed,
     )
     config = dict(env_id=env_id, algo=algo)
-    with logger_context(log_dir, run_ID, f"{algo}_{env_id}", config, snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, f"{algo}_{env_id}", config, snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -74,6 +77,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="example_2", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

@@ -33,6 +33,7 @@ def build_and_train(
     batch_B: int = 16,
     seed: int | None = None,
     log_dir: str = "example_5",
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps."""
     SamplerCls = NoOverlapAlternatingSampler if no_overlap else AlternatingSampler
@@ -54,8 +55,10 @@ def build_and_train(
         seed=seed,
     )
     config = dict(game=game, no_overlap=no_overlap)
-    with logger_context(log_dir, run_ID, f"a2c_lstm_{game}", config, snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, f"a2c_lstm_{game}", config, snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -73,6 +76,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="example_5", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

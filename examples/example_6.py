@@ -38,6 +38,7 @@ def build_and_train(
     batch_B: int = 8,
     seed: int | None = None,
     log_dir: str = "example_6",
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps, over all processes."""
     n_processes = int(os.environ.get("LOCAL_WORLD_SIZE", n_processes))  # Set by torchrun.
@@ -59,8 +60,10 @@ def build_and_train(
         seed=seed,
     )
     config = dict(game=game, n_processes=n_processes)
-    with logger_context(log_dir, run_ID, f"ppo_sync_{game}", config, snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, f"ppo_sync_{game}", config, snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -77,6 +80,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="example_6", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

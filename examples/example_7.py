@@ -32,6 +32,7 @@ def build_and_train(
     min_steps_learn: float = 1e5,
     seed: int | None = None,
     log_dir: str = "example_7",
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps."""
     sampler = AsyncAlternatingSampler(
@@ -58,8 +59,10 @@ def build_and_train(
         ),
         seed=seed,
     )
-    with logger_context(log_dir, run_ID, "r2d1_" + game, dict(game=game), snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, "r2d1_" + game, dict(game=game), snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -82,6 +85,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="example_7", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

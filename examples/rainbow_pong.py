@@ -26,6 +26,7 @@ def build_and_train(
     min_steps_learn: float = 20e3,
     seed: int | None = None,
     log_dir: str = "rainbow_pong",
+    resume: bool = False,
 ) -> None:
     """Train until ``n_steps`` environment steps; settings follow arXiv:1710.02298, table 1."""
     sampler = SerialSampler(
@@ -66,8 +67,10 @@ def build_and_train(
         seed=seed,
     )
     config = dict(game=game)
-    with logger_context(log_dir, run_ID, "rainbow_" + game, config, snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, "rainbow_" + game, config, snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -84,6 +87,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="rainbow_pong", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

@@ -24,6 +24,7 @@ def build_and_train(
     stop_at_return: float = 0.75,
     seed: int | None = None,
     log_dir: str = "tmaze_r2d1",
+    resume: bool = False,
 ) -> None:
     """Train until the mean return of an evaluation is reached."""
     sampler = SerialSampler(
@@ -64,8 +65,10 @@ def build_and_train(
         affinity=dict(master_torch_threads=1),
         callbacks=[StopAtReturn(stop_at_return)],
     )
-    with logger_context(log_dir, run_ID, "r2d1_tmaze", dict(length=length), snapshot_mode="last"):
-        runner.train()
+    with logger_context(
+        log_dir, run_ID, "r2d1_tmaze", dict(length=length), snapshot_mode="last", resume=resume
+    ):
+        runner.train(resume="auto" if resume else None)
 
 
 def main() -> None:
@@ -79,6 +82,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(
         "--log_dir", default="tmaze_r2d1", help="directory of the log, below data/local"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="save checkpoints, and continue from the last"
     )
     build_and_train(**vars(parser.parse_args()))
 

@@ -94,6 +94,17 @@ def test_runs(name: str, kwargs: dict[str, Any], learns: bool, tmp_path: Path) -
     assert torch.load(snapshot, weights_only=True)["agent_state_dict"]
 
 
+def test_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    build_and_train = load("cartpole_dqn").build_and_train
+    for n_steps in (992, 1984):
+        directory = build_and_train(seed=0, n_steps=n_steps, resume=True)
+    with (directory / "progress.csv").open(newline="") as file:
+        steps = [float(row["Diagnostics/CumSteps"]) for row in csv.DictReader(file)]
+    assert steps == [0, 992, 1984]
+    assert directory == tmp_path / "cartpole_dqn" / "run_0"
+
+
 def test_sweep_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sweep = load("launch_sweep")
     exp_dir = sweep.launch(n_steps=2048, n_seeds=1, ids=["Pendulum-v1"], learning_rates=[1e-3])

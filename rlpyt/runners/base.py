@@ -16,6 +16,7 @@ from rlpyt.runners._checks import check_cpus_in
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.checkpointing import (
     AUTO,
+    DEFAULT_INTERVAL_MINUTES,
     STOP_SIGNALS,
     RunCheckpoints,
     StopSignals,
@@ -82,7 +83,8 @@ class BaseRunner:
 
         Args:
             checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
-            checkpoint_interval_minutes: number of minutes from one checkpoint to the next.
+            checkpoint_interval_minutes: number of minutes from one checkpoint to the next; 10 if
+                there is neither interval but ``resume="auto"``.
             resume: "auto" for the latest checkpoint of this log directory, or a new run if there
                 is none; or the path of a checkpoint.
 
@@ -243,6 +245,8 @@ class BaseRunner:
         saves = has_interval or resume == AUTO
         if not saves and resume is None:
             return
+        if resume == AUTO and not has_interval:
+            interval_minutes = DEFAULT_INTERVAL_MINUTES
         plan = plan_checkpoints(self, saves, resume, self._n_synchronous())
         self.checkpoints = RunCheckpoints(plan, 0, interval_steps, interval_minutes)
         self._resume_state = self.checkpoints.load() or self._resume_state

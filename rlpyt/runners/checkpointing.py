@@ -21,6 +21,7 @@ from rlpyt.utils.checkpoints import CheckpointError as CheckpointError, Checkpoi
 from rlpyt.utils.logging import logger
 
 AUTO = "auto"
+DEFAULT_INTERVAL_MINUTES = 10.0
 # Signals that end a run after the present iteration.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -67,14 +67,14 @@ def logger_context(
         override_prefix: whether to use ``log_dir`` unchanged; otherwise a path outside ``LOG_DIR``
             becomes ``get_log_dir(<log_dir>/run_<run_ID>)``, which keeps absolute paths.
         use_summary_writer: whether to write recorded numbers to tensorboard too.
-        resume: whether to continue an existing progress.csv; it is emptied otherwise.
+        resume: whether to use ``log_dir`` unchanged and continue an existing progress.csv, which is
+            emptied otherwise.
         sinks: further receivers of all that is logged, or the names ``"jsonl"``, ``"tensorboard"``,
             ``"wandb"`` and ``"mlflow"`` of those in :mod:`rlpyt.utils.logging.run_sinks`.
 
     Raises:
         ImportError: if the package of a sink is asked for and not installed.
-        ValueError: if the snapshot mode or a sink is unknown, or the run to resume has no
-            directory.
+        ValueError: if the snapshot mode or a sink is unknown.
     """
     place = torchrun_ranks()
     if place is not None and place.rank > 0:
@@ -147,14 +147,9 @@ def check_progress(exp_dir: str | None = None) -> None:
 def _run_dir(log_dir: str, run_ID: int | str, override_prefix: bool, resume: bool) -> str:
     run_dir = osp.join(log_dir, f"run_{run_ID}")
     exp_dir = osp.abspath(run_dir)
-    if override_prefix or exp_dir.startswith(osp.join(LOG_DIR, "")):
+    if override_prefix or resume or exp_dir.startswith(osp.join(LOG_DIR, "")):
         return exp_dir
     exp_dir = osp.abspath(get_log_dir(run_dir))
-    if resume and not osp.isabs(run_dir):
-        raise ValueError(
-            f"resume=True needs the directory of the earlier run, but log_dir={log_dir!r} gives a "
-            "new one, named after the time: pass an absolute path, or override_prefix=True"
-        )
     print(f"log_dir {log_dir!r} is outside of {LOG_DIR!r}: logging to {exp_dir!r}.")
     return exp_dir
 

@@ -261,9 +261,11 @@ def test_override_prefix_takes_the_directory(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_resume_in_a_directory_named_after_the_time_is_refused():
-    with pytest.raises(ValueError, match="pass an absolute path, or override_prefix=True"):
-        logger_context("somewhere", 0, "a", resume=True).__enter__()
+def test_resume_takes_the_directory(tmp_path, capsys):
+    # It was named after the time of the start, where there was nothing to resume.
+    with logger_context("somewhere", 0, "a", resume=True):
+        assert logger.get_snapshot_dir() == str(tmp_path / "somewhere" / "run_0")
+    assert capsys.readouterr().out == ""
 
 
 def test_unknown_snapshot_mode_leaves_the_logger_as_it_was(log_dir, fresh_logger):
