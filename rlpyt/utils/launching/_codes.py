@@ -131,6 +131,7 @@ def get_n_run_slots(affinity_code: str) -> int:
 
 def checked(options: dict[str, int]) -> dict[str, int]:
     """Return the options, after checks of everything that the placement of a run needs."""
+    _refuse(options, (RUN_SLOT in options, "slt (run slot) is given twice"))
     _consistent(options)
     if options.get(CONTEXTS_PER_GPU, 1) > 1:
         _refuse(

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rlpyt.utils.launching import exp_launcher
+from rlpyt.utils.launching import exp_launcher, pools, sweep
 from rlpyt.utils.launching.affinity import encode_affinity
 from rlpyt.utils.launching.exp_launcher import (
     FailedRun,
@@ -44,7 +44,7 @@ SCRIPT = """
 
 @pytest.fixture
 def script(tmp_path, monkeypatch):
-    monkeypatch.setattr(exp_launcher, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(sweep, "POLL_INTERVAL_S", 0.02)
     monkeypatch.setattr("rlpyt.utils.logging.context.LOG_DIR", str(tmp_path / "data"))
     path = tmp_path / "script.py"
     path.write_text(textwrap.dedent(SCRIPT))
@@ -109,7 +109,7 @@ def test_code_which_leaves_the_affinity_alone_is_respected(script, tmp_path):
 
 
 def test_a_system_without_taskset_still_launches(script, tmp_path, monkeypatch):
-    monkeypatch.setattr(exp_launcher.shutil, "which", lambda name: None)
+    monkeypatch.setattr(pools.shutil, "which", lambda name: None)
     assert cpus_of_run(script, tmp_path, CODE)
 
 
@@ -139,6 +139,39 @@ def test_egl_device_of_every_kind_of_affinity(script, tmp_path, monkeypatch, kwa
         assert [call[:3] for call, _ in calls] == [["taskset", "-c", part] for part in cpus]
 
 
+@pytest.mark.parametrize(
+    ("kwargs", "n_slots"),
+    [
+        (dict(cpu_per_run=4, alternating=True), 2),
+        (dict(cpu_per_run=4, async_sample=True, cpu_reserved=1), 2),
+        (dict(n_gpu=2, contexts_per_gpu=2), 4),
+        (dict(n_gpu=4, gpu_per_run=2), 2),
+        (dict(n_gpu=2, async_sample=True, cpu_reserved=1), 2),
+        (dict(n_gpu=4, async_sample=True, sample_gpu_per_run=1, cpu_reserved=1), 2),
+        (
+            dict(
+                n_gpu=2,
+                gpu_per_run=2,
+                async_sample=True,
+                optim_sample_share_gpu=True,
+                cpu_reserved=1,
+            ),
+            1,
+        ),
+    ],
+    ids=["alternating", "async", "shared", "several", "async-gpu", "async-2gpu", "async-both"],
+)
+def test_every_kind_of_affinity_is_launched(script, tmp_path, monkeypatch, kwargs, n_slots):
+    monkeypatch.setattr(pools.torch.cuda, "device_count", lambda: 4)
+    code = encode_affinity(
+        n_cpu_core=8, hyperthread_offset=0, n_socket=1, set_affinity=False, **kwargs
+    )
+    names = [f"v{n}" for n in range(n_slots)]
+    run_experiments(script, code, "sweep", 1, [{"sleep": 0.3}] * n_slots, names)
+    codes = {run["code"] for run in said(tmp_path).values()}
+    assert codes == {f"{slot}slt_{code}" for slot in range(n_slots)}
+
+
 def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
     """A failed process used to count as a finished one, without a word."""
     with pytest.raises(SweepError, match="exit code 3: run 0 in .*bad") as error:
@@ -155,19 +188,19 @@ def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_sweep_which_is_ended_takes_its_runs_along(script, tmp_path, number):
-    sweep = tmp_path / "sweep.py"
-    sweep.write_text(
+    program = tmp_path / "sweep.py"
+    program.write_text(
         textwrap.dedent(f"""
         import sys
-        from rlpyt.utils.launching import exp_launcher
+        from rlpyt.utils.launching import exp_launcher, pools, sweep
         from rlpyt.utils.logging import context
         context.LOG_DIR = {str(tmp_path / "data")!r}
-        exp_launcher.END_TIMEOUT_S = 2.0
+        sweep.END_TIMEOUT_S = 2.0
         exp_launcher.run_experiments({str(script)!r}, {CODE!r}, "s", 1, [dict(sleep=60)], ["a"])
         """)
     )
     env = {**os.environ, "PYTHONPATH": str(Path(exp_launcher.__file__).parents[3])}
-    manager = subprocess.Popen([sys.executable, str(sweep)], env=env)
+    manager = subprocess.Popen([sys.executable, str(program)], env=env)
     try:
         deadline = time.monotonic() + 60
         while not list(tmp_path.rglob("num_launched.txt")) or not (

@@ -1,0 +1,218 @@
+"""Sweeps that are launched again: after their end, after failures, after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from rlpyt.utils.launching import run, sweep
+from rlpyt.utils.launching.affinity import encode_affinity
+from rlpyt.utils.launching.exp_launcher import SweepError, run_experiments
+from rlpyt.utils.launching.run import read_status
+from rlpyt.utils.launching.variant import save_variant
+
+TWO_SLOTS = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
+# Like a run that logs and saves checkpoints: each of its steps appends a row to the csv.
+SCRIPT = """
+    import json, os, sys, time
+    code, log_dir, run_ID = sys.argv[1:4]
+    variant = json.load(open(os.path.join(log_dir, "variant_config.json")))
+    run_dir = os.path.join(log_dir, "run_" + run_ID)
+    os.makedirs(run_dir, exist_ok=True)
+    path = os.path.join(run_dir, "progress.csv")
+    if not os.path.exists(path):
+        open(path, "w").write("Diagnostics/CumSteps,attempt\\n")
+    steps = len(open(path).readlines()) - 1
+    for step in range(steps, 4):
+        time.sleep(variant.get("sleep", 0.02))
+        open(path, "a").write(f"{step + 1},{os.getpid()}\\n")
+    if os.path.exists(os.path.join(log_dir, "broken")) or variant.get("broken"):
+        raise RuntimeError("this setting cannot be")
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "POLL_INTERVAL_S", 0.02)
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+def content(exp_dir):
+    """Bytes and times of all files of runs."""
+    files = sorted(path for path in Path(exp_dir).glob("*/**/*") if path.is_file())
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def launch(exp_dir, script, names, n_seeds=1, **kwargs):
+    variants = kwargs.pop("variants", [{"name": name} for name in names])
+    run_experiments(script, TWO_SLOTS, str(exp_dir), n_seeds, variants, names, **kwargs)
+
+
+def test_finished_runs_are_not_touched(script, tmp_path, capfd):
+    """Their results used to be emptied."""
+    launch(tmp_path / "s", script, ["a", "b"])
+    before = content(tmp_path / "s")
+    assert len(before) == 2 * 5
+    launch(tmp_path / "s", script, ["a", "b"])
+    assert content(tmp_path / "s") == before
+    assert "skipped   a run 0: finished" in capfd.readouterr().out
+    text = (tmp_path / "s" / "num_launched.txt").read_text()
+    assert text == "Experiments launched so far: 2 out of 2.\n"
+
+
+def test_further_seeds_are_added(script, tmp_path):
+    launch(tmp_path / "s", script, ["a"])
+    before = content(tmp_path / "s")
+    launch(tmp_path / "s", script, ["a"], n_seeds=2)
+    after = content(tmp_path / "s")
+    assert {path: after[path] for path in before} == before
+    assert len(after) == 2 * len(before) - 1  # They share the variant.
+
+
+def test_failed_runs_are_tried_again_if_asked(script, tmp_path):
+    save_variant({"name": "bad"}, tmp_path / "s" / "bad")
+    (tmp_path / "s" / "bad" / "broken").touch()
+    with pytest.raises(SweepError, match="1 of 2 runs failed"):
+        launch(tmp_path / "s", script, ["bad", "good"])
+    before = content(tmp_path / "s")
+    with pytest.raises(SweepError, match="retry_failed=True"):
+        launch(tmp_path / "s", script, ["bad", "good"])
+    assert content(tmp_path / "s") == before
+    (tmp_path / "s" / "bad" / "broken").unlink()
+    launch(tmp_path / "s", script, ["bad", "good"], retry_failed=True)
+    status = read_status(str(tmp_path / "s" / "bad"), 0)
+    assert (status.state, status.attempt) == (run.FINISHED, 2)
+    assert not (tmp_path / "s" / "failed.txt").exists()
+
+
+def test_killed_launcher(script, tmp_path):
+    """Exactly the missing runs are made, and interrupted ones go on where they were."""
+    names, n_seeds = [f"v{n}" for n in range(6)], 2
+    program = tmp_path / "sweep.py"
+    variants = [{"sleep": 0.1}] * len(names)
+    program.write_text(
+        textwrap.dedent(f"""
+        from rlpyt.utils.launching import exp_launcher, sweep
+        sweep.POLL_INTERVAL_S = 0.02
+        exp_launcher.run_experiments(
+            {str(script)!r}, {TWO_SLOTS!r}, {str(tmp_path / "s")!r}, {n_seeds}, {variants}, {names}
+        )
+        """)
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[3])}
+    launcher = subprocess.Popen([sys.executable, str(program)], env=env)
+    deadline = time.monotonic() + 60
+    while sum(s["state"] == run.FINISHED for s in statuses(tmp_path).values()) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    launcher.send_signal(signal.SIGKILL)
+    launcher.wait()
+    launch(tmp_path / "s", script, names, n_seeds, variants=variants)
+    after = statuses(tmp_path)
+    assert len(after) == 12
+    assert {s["state"] for s in after.values()} == {run.FINISHED}
+    attempts = [s["attempt"] for s in after.values()]
+    assert max(attempts) == 2
+    assert attempts.count(2) <= 2  # As many as there are slots.
+    for path in (tmp_path / "s").rglob("progress.csv"):
+        steps = [line.split(",")[0] for line in path.read_text().splitlines()[1:]]
+        assert steps == ["1", "2", "3", "4"]
+
+
+def statuses(tmp_path):
+    files = (tmp_path / "s").rglob("status_*.json")
+    return {path: json.loads(path.read_text()) for path in files}
+
+
+def test_finished_runs_of_a_killed_launcher_are_not_touched(script, tmp_path):
+    """Killed in between: two runs finished, one had started, one had not."""
+    launch(tmp_path / "s", script, ["a", "b"])
+    finished = content(tmp_path / "s")
+    identity = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    for name in ("c", "d"):
+        identity["variants"][name] = {"variant": {"name": name}, "args": []}
+    (tmp_path / "s" / "sweep.json").write_text(json.dumps(identity))
+    save_variant({"name": "c"}, tmp_path / "s" / "c")
+    run.write_status(str(tmp_path / "s" / "c"), 0, run.RunStatus(run.RUNNING, attempt=1))
+    launch(tmp_path / "s", script, ["a", "b", "c", "d"])
+    after = content(tmp_path / "s")
+    assert {path: after[path] for path in finished} == finished
+    assert read_status(str(tmp_path / "s" / "c"), 0).attempt == 2
+    assert read_status(str(tmp_path / "s" / "d"), 0).attempt == 1
+
+
+# --- Refused before anything starts ---------------------------------------------------------------
+
+
+def test_directory_of_another_sweep(script, tmp_path):
+    launch(tmp_path / "s", script, ["a"])
+    before = content(tmp_path / "s")
+    other = tmp_path / "other.py"
+    other.write_text(script.read_text())
+    with pytest.raises(ValueError, match="directory of another sweep, with script="):
+        launch(tmp_path / "s", other, ["a"])
+    with pytest.raises(ValueError, match=r"another sweep, with variants\['a'\]="):
+        launch(tmp_path / "s", script, ["a"], variants=[{"name": "z"}])
+    with pytest.raises(ValueError, match=r"another sweep, with variants\['b'\]=None"):
+        launch(tmp_path / "s", script, ["a", "b"])
+    with pytest.raises(ValueError, match="another sweep, with common_args="):
+        launch(tmp_path / "s", script, ["a"], common_args=("x",))
+    (tmp_path / "s" / "sweep.json").unlink()
+    with pytest.raises(ValueError, match=r"has no sweep\.json"):
+        launch(tmp_path / "s", script, ["a"])
+    assert content(tmp_path / "s") == before
+
+
+def test_second_launcher(script, tmp_path):
+    launch(tmp_path / "s", script, ["a"])
+    with (
+        run.locked(str(tmp_path / "s" / "sweep.lock")),
+        pytest.raises(ValueError, match="a launcher is at work"),
+    ):
+        launch(tmp_path / "s", script, ["a"])
+
+
+def test_run_that_is_still_at_work(script, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "END_TIMEOUT_S", -4.8)
+    launch(tmp_path / "s", script, ["a"])
+    with (
+        run.locked(str(tmp_path / "s" / "a" / "status_0.lock")),
+        pytest.raises(ValueError, match=r"run 0 in '.*a' is still at work: process \d+"),
+    ):
+        launch(tmp_path / "s", script, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"variants": [{"algo": {"learning_rat": 1}}]}, KeyError, "learning_rat"),
+        ({"variants": [{"algo": {"learning_rate": print}}]}, ValueError, "saved as JSON"),
+        ({"time_limit_s": 0}, ValueError, "time_limit_s=0 must be positive"),
+        ({"affinity_code": "3slt_" + TWO_SLOTS}, ValueError, "slt .* is given twice"),
+        ({"affinity_code": "4cpu_1gpu_2gpr"}, ValueError, "has no slot"),
+        ({"affinity_code": "99cpu_99gpu_0saf_0hto"}, ValueError, "has GPU"),
+        ({"script": "no/script.py"}, FileNotFoundError, r"no/script\.py"),
+    ],
+)
+def test_bad_input(script, tmp_path, changes, error, message):
+    arguments = {
+        "script": script,
+        "affinity_code": TWO_SLOTS,
+        "experiment_title": str(tmp_path / "s"),
+        "runs_per_setting": 1,
+        "variants": [{"algo": {"learning_rate": 1}}],
+        "log_dirs": ["a"],
+        "config": {"algo": {"learning_rate": 0}},
+        **changes,
+    }
+    with pytest.raises(error, match=message):
+        run_experiments(**arguments)
+    assert not (tmp_path / "s").exists()
