@@ -298,7 +298,7 @@ class AsyncRun(BaseRunner):
             if self.ctrl is not None and self.ctrl.quit.value and not supervisor.is_over:
                 if self.ctrl.opt_throttle is not None:
                     self.ctrl.quit_opt.value = True
-                    self.ctrl.opt_throttle.arrive()
+                    self.ctrl.opt_throttle.open_for_all()
                 self.traj_infos_queue.get_all()  # Else the sampler would wait to send the rest.
                 for _ in supervisor.children:
                     self.ctrl.end.release()

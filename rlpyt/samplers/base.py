@@ -213,6 +213,13 @@ class BaseSampler:
         """
         raise NotImplementedError
 
+    def take_restarted(self) -> list[int]:
+        """Return the columns of the last batch that do not continue those of the batch before.
+
+        Their workers were started again. Every column is returned once.
+        """
+        return []
+
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Return the trajectory infos of one evaluation."""
         raise NotImplementedError

@@ -15,15 +15,22 @@ from rlpyt.samplers.parallel.gpu.action_server import (
 
 
 class ServedApart(Served, Protocol):
-    """Attributes of a sampler whose ``ctrl.stop_eval`` counts for all servers."""
+    """A sampler with several servers, whose ``ctrl.stop_eval`` counts for all of them."""
 
     ctrl: Any
+
+    def hand_on_evaluation(self) -> None: ...
 
 
 def told_to_stop(sampler: ServedApart) -> Callable[[], bool]:
     """Return a function that tells whether all servers together reached the limit."""
     stop_eval = sampler.ctrl.stop_eval
-    return lambda: bool(stop_eval.value)
+
+    def is_told() -> bool:
+        sampler.hand_on_evaluation()
+        return bool(stop_eval.value)
+
+    return is_told
 
 
 class AsyncActionServer(ActionServer):

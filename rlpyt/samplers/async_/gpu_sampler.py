@@ -1,7 +1,8 @@
 """Asynchronous sampler with action servers, each with workers that only step environments.
 
 Process tree: the sampler starts a server for each entry of the affinity, with a copy of the agent
-on its GPU or on the CPU, and every server starts its workers. All meet before and after each batch.
+on its GPU or on the CPU, and every server starts its workers. Before and after each batch the
+servers meet the sampler, and the workers their server.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rlpyt.samplers.async_.action_server import AsyncActionServer
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
 from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.parallel._channels import StateExchange
+from rlpyt.samplers.parallel._channels import StateExchange, TrajInfoQueue, barriers
 from rlpyt.samplers.parallel._division import (
     Offset,
     check_affinity,
@@ -122,11 +125,17 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
                     dict(sampler=self, server_kwargs=server_kwargs),
                     label=f"action server {rank} (environments {ranks[0]} to {ranks[-1]})",
                 )
-            self.ctrl.barrier_out.wait()  # All environments are started.
+            self._finish_task()  # All environments are started.
         logger.log(
             f"{type(self).__name__} initialized with {len(affinities)} action servers and "
             f"{self.n_worker} workers."
         )
+
+    def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
+        traj_infos = super().obtain_samples(itr, db_idx)
+        self._cut = set(np.flatnonzero(self.ctrl.cut).tolist())
+        self.ctrl.cut[:] = [False] * self.batch_spec.B
+        return traj_infos
 
     def state_dict(self) -> dict[str, Any]:
         """Raise ``NotImplementedError``: the workers belong to the servers, which are not asked."""
@@ -164,6 +173,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         """Make the barriers, flags and queues of sampler, servers and workers."""
         super()._build_parallel_ctrl(n_worker, n_server)
         self.ctrl.stop_eval = self.sync.stop_eval
+        self.ctrl.cut = self._supervisor.context.RawArray("b", self.batch_spec.B)
 
     def _assemble_servers_kwargs(
         self, affinity: Sequence[Any], seed: int, n_envs_lists: Sequence[list[int]]
@@ -223,11 +233,13 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         self._first = self._share.first
         try:
             self.launch_workers(double_buffer_slice, affinity, self.seed, n_envs_list)
+            with self._supervisor.task():
+                self._finish_task()  # Their environments are started.
             self.agent.to_device(affinity.get("cuda_idx"))
             self.agent.async_cpu(share_memory=False)
             self.agent.collector_initialize(global_B=self.batch_spec.B, env_ranks=env_ranks)
             self.agent.reset()
-            self.ctrl.barrier_out.wait()
+            self._servers_ctrl.barrier_out.wait()
             while self._serve_once():
                 pass
         finally:
@@ -253,8 +265,13 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         n_worker = len(n_envs_list)
         self.supervisor = supervisor = Supervisor(self.start_method, self.worker_timeout_s)
         self._states = StateExchange(supervisor, n_worker)
+        self._servers_ctrl, self._all_traj_infos = self.ctrl, self.traj_infos_queue
+        self._all_eval_traj_infos = self.eval_traj_infos_queue
         for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
-            barrier.supervisor = supervisor
+            barrier.supervisor = supervisor  # Waiting for other servers, it watches its workers.
+        self.ctrl = AttrDict(self.ctrl, **barriers(supervisor, 1 + n_worker))
+        self.traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
+        self.eval_traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
         self.sync = AttrDict(
             stop_eval=supervisor.context.RawValue("b", False),
             db_idx=self.sync.db_idx,
@@ -272,25 +289,37 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         """Do one task of the sampler; return False if that was to end."""
         ctrl = self.ctrl
         self.sync.stop_eval.value = False
-        ctrl.barrier_in.wait()
-        if ctrl.quit.value:
-            return False
-        itr = ctrl.itr.value
-        self.agent.recv_shared_memory()
-        groups: Sequence[Group] = ()
-        if not ctrl.do_eval.value:
-            self.agent.sample_mode(itr)
-            self.samples_np = self.double_buffer[self.sync.db_idx.value]
-            self.serve_actions(itr)
-            groups = self.groups
-        elif self._share.n_eval_envs > 0:
-            self.agent.eval_mode(itr)
-            self.serve_actions_evaluation(itr)
-            groups = self.eval_groups
-        ctrl.barrier_out.wait()
+        with self._supervisor.task():
+            self._servers_ctrl.barrier_in.wait()
+            if ctrl.quit.value:
+                return False
+            itr = ctrl.itr.value
+            self.agent.recv_shared_memory()
+            groups: Sequence[Group] = ()
+            if not ctrl.do_eval.value:
+                groups = self.groups
+                self.agent.sample_mode(itr)
+                self.samples_np = self.double_buffer[self.sync.db_idx.value]
+                self._do_task(lambda: self.serve_actions(itr), lambda: self._collect_again(itr))
+                for column in self._restarted:
+                    ctrl.cut[column] = True
+                self._restarted = set()
+            elif self._share.n_eval_envs > 0:
+                groups = self.eval_groups
+                self.agent.eval_mode(itr)
+                self._do_task(lambda: self.serve_actions_evaluation(itr))
+            else:
+                self._do_task(lambda: None)
+            self.traj_infos_queue.hand_on(self._all_traj_infos)
+            self.hand_on_evaluation()
+            self._servers_ctrl.barrier_out.wait()
         for group in groups:
             group.require_drained()
         return True
+
+    def hand_on_evaluation(self) -> None:
+        """Send the sampler the trajectory infos of evaluation that have come by now."""
+        self.eval_traj_infos_queue.hand_on(self._all_eval_traj_infos)
 
     def serve_actions(self, itr: int) -> None:
         """Choose the actions of one batch; implemented by the action server."""
@@ -306,6 +335,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         if supervisor is None:
             return
         if self.ctrl.quit.value and not supervisor.is_over:
+            self.ctrl.barrier_in.open_for_all()
             supervisor.join()
         supervisor.terminate()
 

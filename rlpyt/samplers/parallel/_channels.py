@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,12 +31,17 @@ def make_control(supervisor: Supervisor, n_parties: int) -> AttrDict:
     context = supervisor.context
     return AttrDict(
         quit=context.RawValue("b", False),
-        barrier_in=Barrier(supervisor, n_parties),
-        barrier_out=Barrier(supervisor, n_parties),
+        **barriers(supervisor, n_parties),
         do_eval=context.RawValue("b", False),
+        eval_again=context.RawValue("b", False),
         itr=context.RawValue("l", 0),
         state_task=context.RawValue("b", NOTHING),
     )
+
+
+def barriers(supervisor: Supervisor, n_parties: int) -> dict[str, Barrier]:
+    """Return the barriers before and after each task."""
+    return {name: Barrier(supervisor, n_parties) for name in ("barrier_in", "barrier_out")}
 
 
 class TrajInfoQueue(CountedQueue):
@@ -45,10 +50,10 @@ class TrajInfoQueue(CountedQueue):
     ``None`` may be put to report that a worker is done; :meth:`take` leaves it out.
     """
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        super().__init__(supervisor)
-        self._n_infos = supervisor.context.RawValue("l", 0)
-        self._received: list[tuple[Place, Any]] = []
+    def __init__(self, supervisor: Supervisor, n_writers: int) -> None:
+        super().__init__(supervisor, n_writers)
+        self._n_infos = supervisor.context.RawArray("l", n_writers)
+        self._received: list[tuple[int, Place, Any]] = []
 
     def put(self, item: Any, place: Place = _UNKNOWN) -> None:
         """Send a trajectory info.
@@ -58,27 +63,26 @@ class TrajInfoQueue(CountedQueue):
             place: time step and environment in which the trajectory was completed.
         """
         super().put((place, item))
-        if item is not None:
-            with self._lock:
-                self._n_infos.value += 1
+        if item is not None and os.getpid() != self._pid:
+            self._n_infos[self._own_place()] += 1
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         return super().get(block, timeout)[1]
 
     def has_reached(self, limit: int) -> Callable[[], bool]:
         """Return a function that tells whether ``limit`` more trajectory infos were put."""
-        end = self._n_infos.value + limit
-        return lambda: bool(self._n_infos.value >= end)
+        end = sum(self._n_infos) + limit
+        return lambda: bool(sum(self._n_infos) >= end)
 
     def receive(self) -> None:
         """Fetch everything that has been put so far, for a later :meth:`take`."""
-        for place, item in self.get_all():
+        for writer, (place, item) in self._take_all():
             if item is not None:
-                self._received.append((place, item))
+                self._received.append((writer, place, item))
 
     def time_of(self, n: int) -> int | None:
         """Return the time step that completed the ``n``-th trajectory; None if there are fewer."""
-        times = sorted(place[0] for place, _ in self._received)
+        times = sorted(place[0] for _, place, _ in self._received)
         return times[n - 1] if len(times) >= n else None
 
     def take(self, limit: int | None = None) -> list[Any]:
@@ -90,16 +94,26 @@ class TrajInfoQueue(CountedQueue):
         """
         self.receive()
         last = None if limit is None else self.time_of(limit)
-        received = sorted(self._received, key=lambda pair: pair[0])
+        received = sorted(self._received, key=lambda entry: entry[1])
         self._received = []
-        return [item for place, item in received if last is None or place[0] <= last]
+        return [item for _, place, item in received if last is None or place[0] <= last]
+
+    def hand_on(self, queue: TrajInfoQueue) -> None:
+        """Put everything that has been put so far into another queue."""
+        for _, (place, item) in self._take_all():
+            queue.put(item, place)
+
+    def renew(self, index: int) -> None:
+        super().renew(index)
+        self._n_infos[index] = 0
+        self._received = [entry for entry in self._received if entry[0] != index]
 
 
 class StateExchange:
-    """Exchange of the states of workers, as a task between batches.
+    """Pipes between the sampler and each of its workers, through which states are exchanged.
 
     Attributes:
-        worker_ends: pipe of each worker, through which its state goes to the sampler and back.
+        worker_ends: ends of the workers.
         sizes: number of training and of evaluation environments of each worker.
     """
 
@@ -109,18 +123,22 @@ class StateExchange:
         self._ends = [here for here, _ in pipes]
         self.worker_ends = [there for _, there in pipes]
         self.sizes: list[tuple[int, int]] = []
+        supervisor.renewable.append(self)
 
-    def collect(self, ctrl: Any) -> list[Any]:
-        """Return the state of every worker."""
-        with self._task(ctrl, GIVE_STATE):
-            return [self._supervisor.call(end.recv) for end in self._ends]
+    def receive(self) -> dict[int, Any]:
+        """Return the states of the workers that are not absent, by their indices."""
+        absent, call = self._supervisor.absent, self._supervisor.call
+        ends = enumerate(self._ends)
+        return {index: call(end.recv, index) for index, end in ends if index not in absent}
 
-    def distribute(self, ctrl: Any, states: Sequence[Any]) -> None:
-        """Send every worker its state.
+    def send(self, states: Sequence[Any]) -> None:
+        """Send the workers that are not absent their states."""
+        for index, state in enumerate(states):
+            if index not in self._supervisor.absent:
+                self._supervisor.call(partial(self._ends[index].send, state), index)
 
-        Raises:
-            ValueError: if the states belong to other numbers of workers or environments.
-        """
+    def check_sizes(self, states: Sequence[Any]) -> None:
+        """Raise ``ValueError`` if ``states`` belong to other numbers of workers or environments."""
         saved = [(len(state["envs"]), len(state["eval_envs"])) for state in states]
         if saved != self.sizes:
             raise ValueError(
@@ -128,18 +146,12 @@ class StateExchange:
                 f"this one has {self.sizes}: resume with the same sampler, sizes and number of "
                 "workers"
             )
-        with self._task(ctrl, TAKE_STATE):
-            for end, state in zip(self._ends, states):
-                self._supervisor.call(partial(end.send, state))
 
-    @contextmanager
-    def _task(self, ctrl: Any, task: int) -> Iterator[None]:
-        with self._supervisor.task():
-            ctrl.state_task.value = task
-            ctrl.barrier_in.wait()
-            yield
-            ctrl.barrier_out.wait()
-            ctrl.state_task.value = NOTHING
+    def renew(self, index: int) -> None:
+        """Make the pipe of worker ``index`` anew."""
+        self._ends[index].close()
+        self.worker_ends[index].close()
+        self._ends[index], self.worker_ends[index] = self._supervisor.context.Pipe()
 
 
 def stop_at_limit(
@@ -147,7 +159,7 @@ def stop_at_limit(
     queue: TrajInfoQueue,
     limit: int,
     heartbeats: Sequence[Heartbeat],
-    end: Barrier,
+    ctrl: Any,
     stop: Any,
     check_s: float,
 ) -> None:
@@ -162,7 +174,7 @@ def stop_at_limit(
         queue: queue of their trajectory infos.
         limit: number of trajectories.
         heartbeats: heartbeats of the workers that evaluate.
-        end: barrier at the end of the evaluation.
+        ctrl: result of :func:`make_control`; an evaluation to be taken again ends at once.
         stop: shared flag, set to True at the limit.
         check_s: seconds between two looks.
     """
@@ -172,9 +184,9 @@ def stop_at_limit(
         n_steps = min(heartbeat.values[Heartbeat.STEPS] for heartbeat in heartbeats)
         queue.receive()
         last = queue.time_of(limit)
-        if end.n_waiting == end.parties - 1:
+        if ctrl.barrier_out.is_complete():
             return True
-        if last is not None and n_steps > last:
+        if ctrl.eval_again.value or (last is not None and n_steps > last):
             stop.value = True
             return True
         time.sleep(check_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,9 @@ from rlpyt.samplers._env_states import envs_without_state
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._channels import (
+    GIVE_STATE,
+    NOTHING,
+    TAKE_STATE,
     StateExchange,
     TrajInfoQueue,
     make_control,
@@ -54,6 +58,11 @@ class ParallelSamplerBase(BaseSampler):
         example_subprocess: whether to make the example step, which shows what the buffers hold, in
             a temporary process; None to do so where processes fork, since a fork may inherit broken
             locks from the thread pools that a step starts.
+        on_worker_failure: "raise" to end the run with an error if a worker dies, raises or hangs;
+            "restart" to start it again with the same seeds and fresh episodes, in which it collects
+            its columns of the present batch anew while the others wait.
+        max_restarts_per_hour: number of restarts in an hour, of the workers of one process; one
+            failure more ends the run.
 
     Attributes:
         n_worker: number of worker processes.
@@ -68,6 +77,8 @@ class ParallelSamplerBase(BaseSampler):
     start_method: str | None = None
     worker_timeout_s: float | None = 300.0
     example_subprocess: bool | None = None
+    on_worker_failure = "raise"
+    max_restarts_per_hour = 10
 
     n_worker: int
     workers: list[Any]
@@ -92,6 +103,11 @@ class ParallelSamplerBase(BaseSampler):
     _traj_info_kwargs: dict[str, Any] = {}
     _heartbeats: list[Heartbeat]
     _states: StateExchange
+    # Process function, common arguments, and arguments of each worker of this process.
+    _start_kwargs: tuple[Callable[..., Any], dict[str, Any], Sequence[dict[str, Any]]]
+    # Columns whose workers were started again: since the last batch, and between the last two.
+    _restarted: set[int] = set()
+    _cut: set[int] = set()
 
     def __init__(
         self,
@@ -99,12 +115,18 @@ class ParallelSamplerBase(BaseSampler):
         start_method: str | None = None,
         worker_timeout_s: float | None = 300.0,
         example_subprocess: bool | None = None,
+        on_worker_failure: str = "raise",
+        max_restarts_per_hour: int = 10,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.start_method = start_method
         self.worker_timeout_s = worker_timeout_s
         self.example_subprocess = example_subprocess
+        if on_worker_failure not in ("raise", "restart"):
+            raise ValueError(f"on_worker_failure is {on_worker_failure!r}: 'raise' or 'restart'")
+        self.on_worker_failure = on_worker_failure
+        self.max_restarts_per_hour = max_restarts_per_hour
         self._check_settings()
 
     # --- Start ------------------------------------------------------------------------------------
@@ -170,7 +192,8 @@ class ParallelSamplerBase(BaseSampler):
             common_kwargs = self._assemble_common_kwargs(affinity, global_B=B * world_size)
             workers_kwargs = self._assemble_workers_kwargs(affinity, self.seed, n_envs_list)
             self._start_workers(common_kwargs, workers_kwargs, worker_process)
-            self.ctrl.barrier_out.wait()  # All environments are started.
+            self._finish_task()  # All environments are started.
+        self._restarted = set()
         logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
         return examples
 
@@ -180,16 +203,44 @@ class ParallelSamplerBase(BaseSampler):
         workers_kwargs: list[dict[str, Any]],
         worker_process: Callable[..., Any] | None = None,
     ) -> None:
-        self.workers = []
-        for worker_kwargs in workers_kwargs:
-            rank, ranks = worker_kwargs["rank"], worker_kwargs["env_ranks"]
-            process = self._supervisor.start(
-                worker_process or sampling_process,
-                {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
-                label=f"worker {rank} (environments {ranks[0]} to {ranks[-1]})",
-                heartbeat=self._heartbeats[rank],
-            )
-            self.workers.append(process)
+        # A copy of the agent, which may later be moved to another device.
+        common_kwargs = {**common_kwargs, "agent": copy.copy(common_kwargs["agent"])}
+        self._start_kwargs = worker_process or sampling_process, common_kwargs, workers_kwargs
+        if self.on_worker_failure == "restart":
+            self._supervisor.allow_restarts(self._start_again, self.max_restarts_per_hour)
+        self.workers = [self._start_worker(index) for index in range(len(workers_kwargs))]
+
+    def _start_worker(self, index: int, **changes: Any) -> Any:
+        """Start worker ``index`` of this process, with ``changes`` of its common arguments."""
+        process, common_kwargs, workers_kwargs = self._start_kwargs
+        common_kwargs = {**common_kwargs, **changes, "ctrl": AttrDict(self.ctrl)}
+        for shared, names in (
+            (common_kwargs["ctrl"], ("barrier_in", "barrier_out")),
+            (common_kwargs, ("traj_infos_queue", "eval_traj_infos_queue")),
+        ):
+            shared.update({name: shared[name].at(index) for name in names if name in shared})
+        worker_kwargs = {**workers_kwargs[index], "state_pipe": self._states.worker_ends[index]}
+        rank, ranks = worker_kwargs["rank"], worker_kwargs["env_ranks"]
+        return self._supervisor.start(
+            process,
+            {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
+            label=f"worker {rank} (environments {ranks[0]} to {ranks[-1]})",
+            heartbeat=self._heartbeats[rank],
+            index=index,
+        )
+
+    def _start_again(self, index: int) -> None:
+        """Start worker ``index`` of this process again, after it failed."""
+        self.workers[index] = self._start_worker(index, max_decorrelation_steps=0)
+        self._restarted.update(self._columns_of(index))
+        if self.ctrl.do_eval.value:
+            self.ctrl.eval_again.value = True
+
+    def _columns_of(self, index: int) -> range:
+        """Return the columns of the batch that worker ``index`` of this process fills."""
+        worker_kwargs = self._start_kwargs[2][index]
+        first = worker_kwargs["first_env"]
+        return range(first, first + worker_kwargs["n_envs"])
 
     # --- Hooks of the start, in the order of their calls ------------------------------------------
 
@@ -239,10 +290,11 @@ class ParallelSamplerBase(BaseSampler):
     def _build_parallel_ctrl(self, n_worker: int, n_servers: int = 0) -> None:
         """Make the barriers, flags and queues of all processes, and divide the evaluation."""
         supervisor = self._supervisor
-        self.ctrl = make_control(supervisor, n_parties=1 + n_servers + n_worker)
-        self.traj_infos_queue = TrajInfoQueue(supervisor)
-        self.eval_traj_infos_queue = TrajInfoQueue(supervisor)
+        self.ctrl = make_control(supervisor, n_parties=1 + (n_servers or n_worker))
+        self.traj_infos_queue = TrajInfoQueue(supervisor, n_servers or n_worker)
+        self.eval_traj_infos_queue = TrajInfoQueue(supervisor, n_servers or n_worker)
         self.sync = AttrDict(stop_eval=supervisor.context.RawValue("b", False))
+        self._restarted, self._cut = set(), set()
         self._heartbeats = [Heartbeat(supervisor.context) for _ in range(n_worker)]
         self._states = StateExchange(supervisor, n_worker)
         if self.eval_n_envs > 0:
@@ -318,13 +370,18 @@ class ParallelSamplerBase(BaseSampler):
         self._prepare_agent(itr, to_evaluate=False)
         with self._supervisor.task():
             self.ctrl.itr.value = itr
-            self.ctrl.barrier_in.wait()
-            self._during_batch(itr)
-            self.ctrl.barrier_out.wait()
+            self._do_task(lambda: self._during_batch(itr), lambda: self._collect_again(itr))
+        self._cut, self._restarted = self._restarted, set()
         return self.samples_pyt, self.traj_infos_queue.take()
+
+    def take_restarted(self) -> list[int]:
+        cut, self._cut = self._cut, set()
+        return sorted(cut)
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation in the workers, and return its trajectory infos.
+
+        It is taken again if a worker was started again meanwhile.
 
         Raises:
             ValueError: if the sampler has no evaluation environments.
@@ -332,21 +389,54 @@ class ParallelSamplerBase(BaseSampler):
         """
         self._check_started(to_evaluate=True)
         self._prepare_agent(itr, to_evaluate=True)
-        with self._supervisor.task():
-            self.ctrl.itr.value = itr
-            self.sync.stop_eval.value = False
-            for heartbeat in self._heartbeats:
-                heartbeat.values[Heartbeat.STEPS] = 0
-            self.ctrl.do_eval.value = True
-            self.ctrl.barrier_in.wait()
-            infos = self._during_evaluation(itr)
-            self.ctrl.barrier_out.wait()
-            self.ctrl.do_eval.value = False
-        infos += self.eval_traj_infos_queue.take(self.eval_max_trajectories)
+        infos = self._evaluate_once(itr)
+        while self.ctrl.eval_again.value:
+            logger.log("The evaluation is taken again, since a worker was started again.")
+            infos = self._evaluate_once(itr)
         limit = self.eval_max_trajectories or self.eval_n_episodes
         reached = "trajectories" if limit is not None and len(infos) >= limit else "time steps"
         logger.log(f"Evaluation ended at its limit of {reached}: {len(infos)} trajectories.")
         return infos
+
+    def _evaluate_once(self, itr: int) -> list[Any]:
+        infos: list[Any] = []
+        with self._supervisor.task():
+            self.ctrl.itr.value = itr
+            self.ctrl.eval_again.value = self.sync.stop_eval.value = False
+            for heartbeat in self._heartbeats:
+                heartbeat.values[Heartbeat.STEPS] = 0
+            self.ctrl.do_eval.value = True
+            self._do_task(lambda: infos.extend(self._during_evaluation(itr)))
+            self.ctrl.do_eval.value = False
+        return infos + self.eval_traj_infos_queue.take(self.eval_max_trajectories)
+
+    def _do_task(
+        self, work: Callable[[], Any], work_again: Callable[[], Any] | None = None
+    ) -> None:
+        """Let the workers do the task that ``ctrl`` tells.
+
+        Args:
+            work: part of the task in this process, while the workers do theirs.
+            work_again: the same for workers that were started again, which do the task alone after
+                the others; None if they need not do it.
+        """
+        self.ctrl.barrier_in.wait()
+        work()
+        self._finish_task(work_again)
+
+    def _finish_task(self, work_again: Callable[[], Any] | None = None) -> None:
+        """Wait for all workers, and let those catch up that were started again."""
+        start, end, supervisor = self.ctrl.barrier_in, self.ctrl.barrier_out, self._supervisor
+        end.collect()
+        while supervisor.restarted:
+            supervisor.welcome_restarted()
+            end.wait()  # They have started their environments.
+            if work_again is not None:
+                start.wait()
+                work_again()
+                end.collect()
+        supervisor.absent = set()
+        end.open()
 
     def _check_started(self, to_evaluate: bool = False) -> None:
         super()._check_started(to_evaluate)
@@ -359,6 +449,10 @@ class ParallelSamplerBase(BaseSampler):
     def _during_batch(self, itr: int) -> None:
         """Work in this process while the workers collect."""
 
+    def _collect_again(self, itr: int) -> None:
+        """Work in this process while workers that were started again collect, and others wait."""
+        self._during_batch(itr)
+
     def _during_evaluation(self, itr: int) -> list[Any]:
         """Wait for the limit of trajectories; return infos taken out of the queue meanwhile."""
         limit = self._limit_for_workers()
@@ -368,7 +462,7 @@ class ParallelSamplerBase(BaseSampler):
                 self.eval_traj_infos_queue,
                 limit,
                 [self._heartbeats[spec.rank] for spec in self.eval_specs if spec.n_envs],
-                self.ctrl.barrier_out,
+                self.ctrl,
                 self.sync.stop_eval,
                 EVAL_TRAJ_CHECK,
             )
@@ -390,10 +484,9 @@ class ParallelSamplerBase(BaseSampler):
             return
         start, end = self.ctrl.barrier_in, self.ctrl.barrier_out
         # Workers have finished their last task, and this process has given none since.
-        is_between_tasks = end.generation == start.generation + 1
-        if not supervisor.is_over and is_between_tasks:
+        if not supervisor.is_over and end.opened_at > start.opened_at:
             self.ctrl.quit.value = True
-            start.arrive()  # Without waiting for the workers.
+            start.open_for_all()
             supervisor.join()
         supervisor.terminate()
         self.traj_infos_queue.close()
@@ -404,7 +497,9 @@ class ParallelSamplerBase(BaseSampler):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every worker, fetched from there."""
         self._check_started()
-        return {"workers": self._states.collect(self.ctrl)}
+        states: dict[int, Any] = {}
+        self._exchange_states(GIVE_STATE, lambda: states.update(self._states.receive()))
+        return {"workers": [states[index] for index in range(len(states))]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``; the sampler must be initialized with as many workers.
@@ -413,7 +508,15 @@ class ParallelSamplerBase(BaseSampler):
             ValueError: if ``state`` belongs to another kind of sampler, or to other numbers.
         """
         self._check_started()
-        self._states.distribute(self.ctrl, state.get("workers", ()))
+        states = state.get("workers", ())
+        self._states.check_sizes(states)
+        self._exchange_states(TAKE_STATE, lambda: self._states.send(states))
+
+    def _exchange_states(self, task: int, exchange: Callable[[], None]) -> None:
+        with self._supervisor.task():
+            self.ctrl.state_task.value = task
+            self._do_task(exchange, exchange)
+            self.ctrl.state_task.value = NOTHING
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return envs_without_state(env for worker in state["workers"] for env in worker["envs"])

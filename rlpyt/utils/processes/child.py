@@ -72,7 +72,13 @@ class Heartbeat:
 
 
 class WorkerError(RuntimeError):
-    """A process died, raised or sent no heartbeat; shows the traceback of that process."""
+    """A process died, raised or sent no heartbeat; shows the traceback of that process.
+
+    Attributes:
+        child: that process, where it is a single one.
+    """
+
+    child: ChildProcess | None = None
 
 
 @dataclass(eq=False)

@@ -1,15 +1,31 @@
 """Semaphore, barrier and queue whose waits notice a failure of the processes.
 
-The process that made the supervisor notices it; in the others the same objects just wait.
+The process that made the supervisor notices it; in the others the same objects just wait. Every
+process has parts of its own in them, and no lock is shared, so that one that dies leaves nothing
+behind that others need. If the supervisor starts it again, its parts are made anew.
 """
 
 from __future__ import annotations
 
+import copy
+import os
 import pickle
 import queue
-from typing import Any
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from multiprocessing import connection
+from typing import Any, TypeVar
 
 from rlpyt.utils.processes.supervisor import Supervisor
+
+T = TypeVar("T", bound="_Shared")
+
+_HEADER_BYTES = 8  # Size of an item, in front of it.
+_CHUNK_BYTES = 1 << 20
 
 
 class Semaphore:
@@ -18,12 +34,19 @@ class Semaphore:
     Args:
         supervisor: supervisor of the processes on the other side.
         released_by: index of the process that releases it; None if this process does.
+        acquired_by: index of the process that acquires it; None if that is this one or any.
     """
 
-    def __init__(self, supervisor: Supervisor, released_by: int | None = None) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        released_by: int | None = None,
+        acquired_by: int | None = None,
+    ) -> None:
         self.supervisor = supervisor
-        self._released_by = released_by
+        self._released_by, self._acquired_by = released_by, acquired_by
         self._semaphore = supervisor.context.Semaphore(0)
+        supervisor.renewable.append(self)
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
         """Take one unit; without ``timeout``, wait for as long as the processes are well.
@@ -38,106 +61,183 @@ class Semaphore:
         return taken
 
     def release(self) -> None:
-        """Add one unit."""
-        self._semaphore.release()
+        """Add one unit, unless the process that acquires it is absent."""
+        if self._acquired_by is None or self._acquired_by not in self.supervisor.absent:
+            self._semaphore.release()
+
+    def renew(self, index: int) -> None:
+        """Make the semaphore anew if it is one of process ``index``."""
+        if index in (self._released_by, self._acquired_by):
+            self._semaphore = self.supervisor.context.Semaphore(0)
 
 
-class Barrier:
+class _Shared:
+    """Base class of what one process shares with others, each of which has a member in it.
+
+    Args:
+        supervisor: supervisor of the other processes.
+        n_members: number of the other processes.
+    """
+
+    def __init__(self, supervisor: Supervisor, n_members: int) -> None:
+        self.supervisor = supervisor
+        self._pid = os.getpid()
+        self._members = {place: self._new_member() for place in range(n_members)}
+        self._place: int | None = None
+        self._free_places = [supervisor.context.Semaphore(1) for _ in range(n_members)]
+        supervisor.renewable.append(self)
+
+    def _new_member(self) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def at(self: T, place: int) -> T:
+        """Return what process ``place`` is given; processes that are given all take a free place.
+
+        Only a process with its index as its place can be started again.
+        """
+        own = copy.copy(self)
+        own._members, own._place = {place: self._members[place]}, place
+        return own
+
+    def _own_place(self) -> int:
+        if self._place is None:
+            places = enumerate(self._free_places)
+            self._place = next(place for place, free in places if free.acquire(block=False))
+        return self._place
+
+    def renew(self, index: int) -> None:
+        """Make the member of process ``index`` anew."""
+        self._members[index] = self._new_member()
+
+
+class Barrier(_Shared):
     """Barrier that all parties pass together, any number of times.
 
-    Unlike the barrier of ``multiprocessing`` it can be passed without waiting, its waits can be
-    interrupted without breaking it, and it costs two semaphore operations for each process. Two
-    gates are used in turn: one is used again only after all parties have arrived at the other, so
-    none is left behind at it, and none can slip through with the unit of another.
+    The process that made it lets the others pass. It costs each of them two semaphore operations.
+    Unlike the barrier of ``multiprocessing`` its waits can be interrupted without breaking it.
 
     Args:
         supervisor: supervisor of all parties but this process.
         parties: number of processes that meet.
+
+    Attributes:
+        opened_at: time at which this process last let others pass.
     """
 
     def __init__(self, supervisor: Supervisor, parties: int) -> None:
-        self.supervisor = supervisor
+        super().__init__(supervisor, parties - 1)
         self.parties = parties
-        context = supervisor.context
-        self._lock = context.Lock()
-        self._gates = (context.Semaphore(0), context.Semaphore(0))
-        self._counts = context.RawArray("l", 2)  # Parties that wait now, generation.
+        self.opened_at = 0.0
+        self._has_come: set[int] = set()
 
-    @property
-    def n_waiting(self) -> int:
-        """Number of parties that have arrived for the next passage."""
-        return int(self._counts[0])
-
-    @property
-    def generation(self) -> int:
-        """Number of times that all parties have passed."""
-        return int(self._counts[1])
+    def _new_member(self) -> tuple[Any, Any]:
+        """Return two semaphores: a process has come, and it may pass."""
+        context = self.supervisor.context
+        return context.Semaphore(0), context.Semaphore(0)
 
     def wait(self) -> None:
-        """Arrive, and wait for all other parties.
+        """Wait for all other parties.
 
         Raises:
             WorkerError: if a process failed meanwhile.
         """
-        gate = self.arrive()
-        if gate is not None:
+        if os.getpid() == self._pid:
+            self.collect()
+            self.open()
+        else:
+            come, gate = self._members[self._own_place()]
+            come.release()
             self.supervisor.wait_for(gate.acquire)
 
-    def arrive(self) -> Any:
-        """Arrive without waiting: the other parties need not wait for this process any more.
+    def collect(self) -> None:
+        """Wait until all others have come that are not absent; let none pass.
 
-        Returns:
-            The semaphore that opens when all have arrived; None if this process was the last.
+        Raises:
+            WorkerError: if a process failed meanwhile.
         """
-        self.supervisor.wait_for(self._lock.acquire)
-        try:
-            n_waiting, generation = self._counts
-            gate = self._gates[generation % 2]
-            if n_waiting + 1 < self.parties:
-                self._counts[0] = n_waiting + 1
-                return gate
-            self._counts[:] = 0, generation + 1
-        finally:
-            self._lock.release()
-        for _ in range(self.parties - 1):
-            gate.release()
-        return None
+        for place in self._members:
+            if place not in self._has_come:
+                self.supervisor.wait_for(partial(self._comes, place))
+
+    def is_complete(self) -> bool:
+        """Return whether all others have come that are not absent."""
+        return all(self._comes(place, False) for place in self._members)
+
+    def _comes(self, place: int, block: bool, timeout: float | None = None) -> bool:
+        if place in self._has_come or place in self.supervisor.absent:
+            return True
+        if not self._members[place][0].acquire(block, timeout):
+            return False
+        self._has_come.add(place)
+        return True
+
+    def open(self) -> None:
+        """Let those pass that have come."""
+        passing = self._has_come - self.supervisor.absent
+        self._has_come -= passing
+        self._let_pass(passing)
+
+    def open_for_all(self) -> None:
+        """Let all others pass without waiting for them; the last passage of this barrier."""
+        self._let_pass(self._members)
+
+    def _let_pass(self, places: Iterable[int]) -> None:
+        self.opened_at = time.monotonic()
+        for place in places:
+            self._members[place][1].release()
+
+    def renew(self, index: int) -> None:
+        super().renew(index)
+        self._has_come.discard(index)
 
 
-class CountedQueue:
-    """Queue of many writers and one reader, which knows how many items are on their way.
+class CountedQueue(_Shared):
+    """Queue of several writers and one reader, which knows how many items are on their way.
 
     An item is counted before it is sent, so one that was put before a :class:`Barrier` is never
-    missed after it: ``get(block=False)`` waits for it.
+    missed after it: ``get(block=False)`` waits for it. Items of one writer keep their order.
 
     Args:
         supervisor: supervisor of the processes that put; this process gets.
+        n_writers: number of these processes.
     """
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        self.supervisor = supervisor
-        self._queue = supervisor.context.Queue()
-        self._lock = supervisor.context.Lock()
-        self._n_put = supervisor.context.RawValue("l", 0)
-        self._n_got = 0
+    def __init__(self, supervisor: Supervisor, n_writers: int = 1) -> None:
+        super().__init__(supervisor, n_writers)
+        self._n_put = supervisor.context.RawArray("l", n_writers)
+        self._n_got = [0] * n_writers
+        self._begun = [bytearray() for _ in range(n_writers)]  # Items received in part.
+        self._items: deque[tuple[int, bytes]] = deque()
+        self._sender: ThreadPoolExecutor | None = None
+
+    def _new_member(self) -> tuple[Any, Any]:
+        """Return both ends of a pipe."""
+        reader, writer = self.supervisor.context.Pipe(duplex=False)
+        os.set_blocking(reader.fileno(), False)  # A writer may die in the middle of an item.
+        return reader, writer
 
     def put(self, item: Any) -> None:
-        """Send an item.
+        """Send an item, without waiting for the reader, which may put items too.
 
         Raises:
             TypeError: if it does not pickle.
         """
         try:
-            # Here, since the queue's own thread would drop it, and the reader wait for ever.
+            # Here, since an error in the thread would let the reader wait for ever.
             data = pickle.dumps(item)
         except Exception as error:
             raise TypeError(
                 f"{item!r} cannot be sent to another process ({error}): define its class at the "
                 "top of a module, and give it plain values and arrays only"
             ) from error
-        with self._lock:
-            self._n_put.value += 1
-        self._queue.put(data)
+        if os.getpid() == self._pid:
+            self._items.append((-1, data))
+            return
+        place = self._own_place()
+        self._n_put[place] += 1
+        if self._sender is None:
+            self._sender = ThreadPoolExecutor(1)
+        self._sender.submit(_send, self._members[place][1], data)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Take the next item; without ``timeout``, wait for as long as the processes are well.
@@ -146,13 +246,13 @@ class CountedQueue:
             queue.Empty: unless ``block``, if all items that were put have been taken.
             WorkerError: if a process failed meanwhile.
         """
-        if not block and self._n_got >= self._n_put.value:
+        if timeout is not None:
+            self._has_item(block, timeout)
+        elif not self._items:
+            self.supervisor.wait_for(self._has_item if block else self._has_all)
+        if not self._items:
             raise queue.Empty
-        if timeout is None:
-            return self._take(1)[0]
-        data = self._queue.get(True, timeout)
-        self._n_got += 1
-        return pickle.loads(data)
+        return pickle.loads(self._items.popleft()[1])
 
     def get_all(self) -> list[Any]:
         """Take all items that have been put by now.
@@ -160,16 +260,66 @@ class CountedQueue:
         Raises:
             WorkerError: if a process failed meanwhile.
         """
-        n = self._n_put.value - self._n_got
-        return self._take(n) if n > 0 else []
+        return [item for _, item in self._take_all()]
 
-    def _take(self, n: int) -> list[Any]:
-        # The whole of it in a thread: a writer may die in the middle of an item.
-        data = self.supervisor.call(lambda: [self._queue.get() for _ in range(n)])
-        self._n_got += n
-        return [pickle.loads(item) for item in data]
+    def _take_all(self) -> list[tuple[int, Any]]:
+        """Take all items that have been put by now, each with the place of its writer."""
+        self.supervisor.wait_for(self._has_all)
+        taken = [(place, pickle.loads(data)) for place, data in self._items]
+        self._items.clear()
+        return taken
+
+    def _has_item(self, block: bool, timeout: float | None) -> bool:
+        return self._receive(block, timeout, lambda: len(self._items) > 0)
+
+    def _has_all(self, block: bool, timeout: float | None) -> bool:
+        return self._receive(block, timeout, lambda: self._n_got == list(self._n_put))
+
+    def _receive(self, block: bool, timeout: float | None, is_enough: Callable[[], bool]) -> bool:
+        """Read what has come; if that is not enough, wait until there is more, and read that."""
+        self._read()
+        if block and not is_enough():
+            connection.wait([reader for reader, _ in self._members.values()], timeout)
+            self._read()
+        return is_enough()
+
+    def _read(self) -> None:
+        for place, (reader, _) in self._members.items():
+            if self._n_got[place] == self._n_put[place]:
+                continue
+            begun = self._begun[place]
+            with suppress(BlockingIOError):
+                while chunk := os.read(reader.fileno(), _CHUNK_BYTES):
+                    begun += chunk
+            while len(begun) >= (end := _size(begun)):
+                self._items.append((place, bytes(begun[_HEADER_BYTES:end])))
+                self._n_got[place] += 1
+                del begun[:end]
+
+    def renew(self, index: int) -> None:
+        """Make the member of process ``index`` anew, and drop its items."""
+        for end in self._members[index]:
+            end.close()
+        super().renew(index)
+        self._n_got[index] = self._n_put[index] = 0
+        self._begun[index].clear()
+        self._items = deque((place, data) for place, data in self._items if place != index)
 
     def close(self) -> None:
         """Let go of the queue, when no process puts items any more."""
-        self._queue.close()
-        self._queue.cancel_join_thread()
+        for reader, writer in self._members.values():
+            reader.close()
+            writer.close()
+
+
+def _size(begun: bytearray) -> int:
+    """Return the size of the first item with its header, as far as that is known."""
+    header = begun[:_HEADER_BYTES]
+    known = len(header) == _HEADER_BYTES
+    return _HEADER_BYTES + (int.from_bytes(header, "big") if known else 0)
+
+
+def _send(writer: Any, data: bytes) -> None:
+    rest = memoryview(len(data).to_bytes(_HEADER_BYTES, "big") + data)
+    while rest:
+        rest = rest[os.write(writer.fileno(), rest) :]

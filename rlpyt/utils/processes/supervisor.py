@@ -29,6 +29,7 @@ POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
 QUIT_S = 10.0  # Seconds that processes get to end by themselves, once their work is done.
 # Grace periods: for this process to notice a failure, and before the program is ended by force.
 _GRACE_S, _FORCE_S = 1.0, 4.0
+_HOUR_S = 3600.0
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ class Supervisor:
     this process that lasts longer than ``POLL_S`` ends the others and raises :class:`WorkerError`
     with its traceback. :meth:`watch` does so from a thread, for a process that is busy in a loop of
     its own. Ctrl-C interrupts this process only. However this process ends, the others end with it.
+    After :meth:`allow_restarts`, a process that fails during a :meth:`task` is started again.
 
     Pickled into another process, a supervisor is a placeholder whose waits watch nothing.
 
@@ -53,6 +55,9 @@ class Supervisor:
         children: processes, in the order of their start.
         is_over: whether the processes have been ended.
         has_interrupted: whether :meth:`watch` has interrupted this process, by a SIGINT.
+        renewable: semaphores, barriers and queues, of which a new process gets new parts.
+        restarted: indices of processes that were started again and have not been welcomed yet.
+        absent: indices of processes that take no part in the present task: nobody waits for them.
 
     Raises:
         ValueError: if ``time_limit_s`` is not positive.
@@ -70,6 +75,13 @@ class Supervisor:
         self.time_limit_s, self.limit_name = time_limit_s, limit_name
         self.children: list[ChildProcess] = []
         self.is_over = False
+        self.renewable: list[Any] = []
+        self.restarted: set[int] = set()
+        self.absent: set[int] = set()
+        self._start_again: Callable[[int], None] | None = None
+        self._max_restarts = 0
+        self._restart_times: list[float] = []
+        self._in_task = False
         self._pid = os.getpid()
         self._thread: threading.Thread | None = None
         self._stop_thread = threading.Event()
@@ -79,7 +91,7 @@ class Supervisor:
         util.Finalize(self, _end, (self.children, self._pid), exitpriority=100)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_pid": self._pid}
+        return {"_pid": self._pid, "absent": set()}
 
     def start(
         self,
@@ -87,6 +99,7 @@ class Supervisor:
         kwargs: dict[str, Any],
         label: str,
         heartbeat: Heartbeat | None = None,
+        index: int | None = None,
     ) -> Any:
         """Start ``target(**kwargs)`` in a process, and return the process.
 
@@ -95,8 +108,10 @@ class Supervisor:
             kwargs: keyword arguments of ``target``; they must pickle unless processes fork.
             label: name of the process in errors.
             heartbeat: counters of the process, if the caller wants to read them too.
+            index: index of the process that it replaces, if there is one; None for a further one.
         """
         heartbeat = heartbeat or Heartbeat(self.context)
+        heartbeat.pause()
         heartbeat.resume()
         reader, writer = self.context.Pipe(duplex=False)
         args = (target, kwargs, heartbeat, writer, os.getpid())
@@ -104,42 +119,60 @@ class Supervisor:
         start_process(process)
         writer.close()
         os.set_blocking(reader.fileno(), False)
-        self.children.append(ChildProcess(process, label, heartbeat, reader))
+        child = ChildProcess(process, label, heartbeat, reader)
+        if index is None:
+            index = len(self.children)
+        self.children[index : index + 1] = [child]
         return process
 
     # --- Waiting -----------------------------------------------------------------------------
 
     def wait_for(
         self, acquire: Callable[[bool, float | None], bool], released_by: int | None = None
-    ) -> None:
+    ) -> bool:
         """Wait until ``acquire(True, timeout)`` returns True, and watch the processes meanwhile.
 
         Args:
             acquire: method of a semaphore, or a function like it.
             released_by: index of the process that is waited for; None for all of them.
 
+        Returns:
+            False if process ``released_by`` is absent.
+
         Raises:
             WorkerError: if a process failed.
         """
+        if released_by is not None and released_by in self.absent:
+            return False
         if acquire(True, POLL_S):
-            return
+            return True
         if os.getpid() != self._pid:
-            acquire(True, None)
-            return
+            return acquire(True, None)
         try:
-            awaited = self.children if released_by is None else [self.children[released_by]]
-            stalls = StallDetector(awaited, self.time_limit_s)
-            self.check(stalls)
-            while not acquire(True, POLL_S):
-                self.check(stalls)
+            stalls = None
+            while True:
+                if stalls is None:
+                    awaited = self.children if released_by is None else [self.children[released_by]]
+                    stalls = StallDetector(awaited, self.time_limit_s)
+                if self.check(stalls):
+                    stalls = None
+                    if released_by in self.absent:
+                        return False
+                if acquire(True, POLL_S):
+                    return True
         except BaseException:
             self.terminate()  # An interrupted wait has lost count of what the others do.
             raise
 
-    def call(self, blocking: Callable[[], T]) -> T:
+    def call(self, blocking: Callable[[], T], awaited: int | None = None) -> T | None:
         """Return ``blocking()``, called in a thread while this one watches the processes.
 
         For waits without a timeout, such as for the rest of a message whose sender may die.
+
+        Args:
+            blocking: function without arguments.
+            awaited: index of the process that it waits for; None for any. If that is absent, the
+                thread is left alone, and the result is None.
 
         Raises:
             WorkerError: if a process failed.
@@ -153,8 +186,10 @@ class Supervisor:
                 future.set_exception(error)
 
         threading.Thread(target=work, name="exchange with a process", daemon=True).start()
-        self.wait_for(lambda block, timeout: bool(futures.wait([future], timeout).done))
-        return future.result()
+        is_done = self.wait_for(
+            lambda block, timeout: bool(futures.wait([future], timeout).done), awaited
+        )
+        return future.result() if is_done else None
 
     @contextmanager
     def task(self) -> Iterator[None]:
@@ -165,18 +200,24 @@ class Supervisor:
         Raises:
             WorkerError: at the beginning, if a process has failed.
         """
-        self.check()
+        self._in_task = True
         try:
+            self.check()
             yield
         except BaseException:
             self.terminate()
             raise
+        finally:
+            self._in_task = False
 
-    def check(self, stalls: StallDetector | None = None) -> None:
+    def check(self, stalls: StallDetector | None = None) -> bool:
         """End all processes and raise :class:`WorkerError` if one has failed.
 
         Args:
             stalls: detector of stalled processes; None to look only for those that have ended.
+
+        Returns:
+            Whether a process had failed and was started again.
         """
         if self.is_over:
             raise WorkerError(
@@ -184,16 +225,25 @@ class Supervisor:
                 "the sampler again"
             )
         failure = self._cause or self._find_failure(stalls)
-        if failure is not None:
+        if failure is None:
+            return False
+        if not self._restart(failure):
             self.terminate()
             raise failure
+        return True
 
     def _find_failure(self, stalls: StallDetector | None = None) -> WorkerError | None:
         ended = [child for child in self.children if child.has_ended()]
         if ended:  # One that reports is more likely to be the cause than one that was killed.
-            return max(ended, key=lambda child: bool(child.text)).error()
-        stalled = None if stalls is None else stalls.find()
-        return None if stalled is None else self._stall_error([stalled])
+            failed = max(ended, key=lambda child: bool(child.text))
+            error = failed.error()
+        else:
+            stalled = None if stalls is None else stalls.find()
+            if stalled is None:
+                return None
+            failed, error = stalled, self._stall_error([stalled])
+        error.child = failed
+        return error
 
     def _stall_error(self, stalled: Sequence[ChildProcess]) -> WorkerError:
         who = "; ".join(child.describe() for child in stalled)
@@ -203,6 +253,49 @@ class Supervisor:
             f"{who} sent no heartbeat {limit}. If its work may take that long, pass a larger "
             f"{self.limit_name}, or None.\n{stacks}"
         )
+
+    # --- Restarts ----------------------------------------------------------------------------
+
+    def allow_restarts(self, start_again: Callable[[int], None], max_per_hour: int) -> None:
+        """Start processes again that fail during a task, for a number of times.
+
+        Such a process is ended for sure, its parts of ``renewable`` are made anew, and it is absent
+        from the rest of the task.
+
+        Args:
+            start_again: function that starts the process of an index again.
+            max_per_hour: number of restarts in an hour; one failure more is raised.
+        """
+        self._start_again, self._max_restarts = start_again, max_per_hour
+
+    def _restart(self, failure: WorkerError) -> bool:
+        """Start the process again that failed; return False if that is not allowed."""
+        now = time.monotonic()
+        self._restart_times = [t for t in self._restart_times if now - t < _HOUR_S]
+        n_before = len(self._restart_times)
+        child = failure.child
+        if self._start_again is None or child is None or not self._in_task:
+            return False
+        if n_before >= self._max_restarts:
+            return False
+        self._restart_times.append(now)
+        logger.log(
+            f"WARNING: {failure}\nIt is started again ({n_before + 1} of at most "
+            f"{self._max_restarts} restarts in an hour)."
+        )
+        index = self.children.index(child)
+        _end([child], self._pid)
+        for part in self.renewable:
+            part.renew(index)
+        self.absent.add(index)
+        self.restarted.add(index)
+        self._start_again(index)
+        return True
+
+    def welcome_restarted(self) -> None:
+        """Go on with the processes that were started again, while all others are absent."""
+        self.absent = set(range(len(self.children))) - self.restarted
+        self.restarted = set()
 
     # --- Watching from a thread ----------------------------------------------------------------
 

@@ -180,6 +180,7 @@ class Served(Protocol):
     batch_spec: Any
     samples_np: Nested
     sync: Any
+    ctrl: Any
     null_action: Nested
     step_buffer_np: Nested
     step_buffer_pyt: Nested
@@ -277,17 +278,20 @@ def serve_evaluation(
     Returns:
         An empty list: all trajectory infos are in the queue.
     """
-    limit = sampler.eval_max_trajectories or sampler.eval_n_episodes
-    if limit is None:
-        stop = None  # Asking costs the overlap.
-    elif stop is None:
-        stop = sampler.eval_traj_infos_queue.has_reached(limit)
+    limit, to_stop = sampler.eval_max_trajectories or sampler.eval_n_episodes, None
+    if limit is not None:  # Asking costs the overlap.
+        reached = stop or sampler.eval_traj_infos_queue.has_reached(limit)
+        again = sampler.ctrl.eval_again
+
+        def to_stop() -> bool:
+            return reached() or bool(again.value)
+
     sampler.agent.reset()
     training_noise = sampler.groups[0].noise
     for group in sampler.eval_groups:
         group.noise = training_noise.for_evaluation(group.noise.env_ranks, itr)
     n_steps = sys.maxsize if sampler.eval_max_T is None else sampler.eval_max_T
-    if serve(sampler.eval_groups, n_steps, overlap, stop):
+    if serve(sampler.eval_groups, n_steps, overlap, to_stop):
         sampler.sync.stop_eval.value = True
         for group in sampler.eval_groups:
             group.release_actions()

@@ -200,5 +200,5 @@ def step_semaphores(supervisor: Supervisor, n_worker: int) -> dict[str, list[Sem
     """Return the semaphores of each worker, for ``sync``."""
     return dict(
         obs_ready=[Semaphore(supervisor, released_by=rank) for rank in range(n_worker)],
-        act_ready=[Semaphore(supervisor) for _ in range(n_worker)],
+        act_ready=[Semaphore(supervisor, acquired_by=rank) for rank in range(n_worker)],
     )
