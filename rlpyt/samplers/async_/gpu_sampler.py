@@ -25,7 +25,7 @@ from rlpyt.samplers.parallel._division import (
     worker_specs,
 )
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.samplers.parallel.gpu.action_server import Group, connect_workers
+from rlpyt.samplers.parallel.gpu.action_server import Group, connect_workers, serve_again
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.parallel.gpu.sampler import add_step_buffers, step_semaphores
 from rlpyt.utils.collections import AttrDict
@@ -316,6 +316,9 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         for group in groups:
             group.require_drained()
         return True
+
+    def _collect_again(self, itr: int) -> None:
+        serve_again(self, self._present_columns(), lambda: self.serve_actions(itr))
 
     def hand_on_evaluation(self) -> None:
         """Send the sampler the trajectory infos of evaluation that have come by now."""

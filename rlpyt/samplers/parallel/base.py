@@ -125,6 +125,8 @@ class ParallelSamplerBase(BaseSampler):
         self.example_subprocess = example_subprocess
         if on_worker_failure not in ("raise", "restart"):
             raise ValueError(f"on_worker_failure is {on_worker_failure!r}: 'raise' or 'restart'")
+        if max_restarts_per_hour < 0:
+            raise ValueError(f"max_restarts_per_hour is {max_restarts_per_hour}: give 0 or more")
         self.on_worker_failure = on_worker_failure
         self.max_restarts_per_hour = max_restarts_per_hour
         self._check_settings()
@@ -232,15 +234,21 @@ class ParallelSamplerBase(BaseSampler):
     def _start_again(self, index: int) -> None:
         """Start worker ``index`` of this process again, after it failed."""
         self.workers[index] = self._start_worker(index, max_decorrelation_steps=0)
-        self._restarted.update(self._columns_of(index))
+        first = self._first.env
+        self._restarted.update(first + column for column in self._columns_of(index))
         if self.ctrl.do_eval.value:
             self.ctrl.eval_again.value = True
 
     def _columns_of(self, index: int) -> range:
-        """Return the columns of the batch that worker ``index`` of this process fills."""
+        """Return the columns that worker ``index`` of this process fills, among those of it."""
         worker_kwargs = self._start_kwargs[2][index]
-        first = worker_kwargs["first_env"]
+        first = worker_kwargs["first_env"] - self._first.env
         return range(first, first + worker_kwargs["n_envs"])
+
+    def _present_columns(self) -> list[int]:
+        """Return the columns, among those of this process, of the workers that are not absent."""
+        present = set(range(len(self.workers))) - self._supervisor.absent
+        return [column for index in sorted(present) for column in self._columns_of(index)]
 
     # --- Hooks of the start, in the order of their calls ------------------------------------------
 
@@ -371,8 +379,8 @@ class ParallelSamplerBase(BaseSampler):
         with self._supervisor.task():
             self.ctrl.itr.value = itr
             self._do_task(lambda: self._during_batch(itr), lambda: self._collect_again(itr))
-        self._cut, self._restarted = self._restarted, set()
-        return self.samples_pyt, self.traj_infos_queue.take()
+            self._cut, self._restarted = self._restarted, set()
+            return self.samples_pyt, self.traj_infos_queue.take()
 
     def take_restarted(self) -> list[int]:
         cut, self._cut = self._cut, set()
@@ -407,8 +415,9 @@ class ParallelSamplerBase(BaseSampler):
                 heartbeat.values[Heartbeat.STEPS] = 0
             self.ctrl.do_eval.value = True
             self._do_task(lambda: infos.extend(self._during_evaluation(itr)))
+            infos += self.eval_traj_infos_queue.take(self.eval_max_trajectories)
             self.ctrl.do_eval.value = False
-        return infos + self.eval_traj_infos_queue.take(self.eval_max_trajectories)
+        return infos
 
     def _do_task(
         self, work: Callable[[], Any], work_again: Callable[[], Any] | None = None

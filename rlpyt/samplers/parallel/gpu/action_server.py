@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._batch_writer import plain, rows_of
 from rlpyt.samplers.parallel._channels import TrajInfoQueue
 from rlpyt.samplers.parallel._division import WorkerSpec
+from rlpyt.utils.buffer import leaves, map_buffer
 from rlpyt.utils.noise import ActingNoise
+from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import Nested
 
 EVAL_TRAJ_CHECK = 20  # Unused: the number of trajectories is looked at in every step.
@@ -261,6 +264,42 @@ def serve_batch(sampler: Served, overlap: bool) -> None:
         group.finish(sampler.samples_np.agent)
         if len(sampler.groups) > 1:
             sampler.agent.toggle_alt()
+
+
+def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable[[], None]) -> None:
+    """Choose the actions of the present batch again, for environments that begin anew.
+
+    Args:
+        sampler: sampler whose other workers are absent; all of theirs is kept as it is.
+        columns: columns of these environments in the step buffer.
+        serve_actions: function that chooses the actions of one batch, for all environments.
+    """
+    agent, step = sampler.agent, sampler.step_buffer_np
+    others = np.setdiff1d(np.arange(len(step.done)), columns)
+    buffers = leaves(step)
+    if "bootstrap_value" in sampler.samples_np.agent:
+        buffers.append(sampler.samples_np.agent.bootstrap_value[0])
+    kept = [buffer[others] for buffer in buffers]
+    rnn_states = []
+    for group in sampler.groups:
+        rnn_states.append(
+            map_buffer(torch.clone, agent.prev_rnn_state) if agent.recurrent else None
+        )
+        agent.toggle_alt()
+    for column in columns:
+        step.action[column], step.reward[column] = sampler.null_action, 0
+        step.done[column] = True  # So that the agent's state is reset.
+    random_numbers = rng_state()
+    serve_actions()
+    set_rng_state(random_numbers)
+    for buffer, values in zip(buffers, kept):
+        buffer[others] = values
+    for group, rnn_state in zip(sampler.groups, rnn_states):
+        first, stop = group.columns.start, group.columns.stop
+        own = others[(others >= first) & (others < stop)] - first
+        if agent.recurrent:
+            agent.prev_rnn_state[:, own] = rnn_state[:, own]
+        agent.toggle_alt()
 
 
 def serve_evaluation(

@@ -9,7 +9,13 @@ from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers.parallel._division import worker_specs
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.samplers.parallel.gpu.action_server import ActionServer, Group, Served, connect_workers
+from rlpyt.samplers.parallel.gpu.action_server import (
+    ActionServer,
+    Group,
+    Served,
+    connect_workers,
+    serve_again,
+)
 from rlpyt.samplers.parallel.gpu.collectors import (
     GpuEvalCollector as GpuEvalCollector,
     GpuResetCollector as GpuResetCollector,
@@ -104,6 +110,9 @@ class GpuSamplerBase(ParallelSamplerBase):
 
     def _during_batch(self, itr: int) -> None:
         self.serve_actions(itr)
+
+    def _collect_again(self, itr: int) -> None:
+        serve_again(self, self._present_columns(), lambda: self.serve_actions(itr))
 
     def _during_evaluation(self, itr: int) -> list[Any]:
         return list(self.serve_actions_evaluation(itr) or ())  # Users' servers drain the queue.

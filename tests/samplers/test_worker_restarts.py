@@ -1,0 +1,315 @@
+"""Workers that fail are started again: the run goes on with whole batches, and nothing is left."""
+
+import os
+import signal
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from rlpyt.core.records import TrajInfo
+from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.processes.supervisor import WorkerError
+from tests.samplers.parallel_parts import (
+    PARALLEL,
+    AlternatingRule,
+    FaultyEnv,
+    RecurrentRule,
+    RuleAgent,
+    as_dict,
+    assert_equal,
+    start,
+)
+from tests.samplers.test_async_samplers import ONE, TWO, start_async
+from tests.samplers.test_parallel_samplers import own_process
+from tests.samplers.test_worker_faults import named_shared_memory
+
+HEALTHY, LOST = slice(0, 2), slice(2, 4)  # Columns of the first worker, and of the second.
+
+
+class FailsOnce(FaultyEnv):
+    """Fails as FaultyEnv, but not again once the file ``mark`` is there."""
+
+    def __init__(self, mark=None, **kwargs):
+        self.mark = mark
+        super().__init__(**kwargs)
+
+    def _maybe_fail(self, where):
+        if where == self.where and self.how is not None and self.left <= 0 and self.mark:
+            try:
+                Path(self.mark).touch(exist_ok=False)
+            except FileExistsError:
+                self.how = None
+        super()._maybe_fail(where)
+
+    def state_dict(self):
+        self._maybe_fail("state")
+        return super().state_dict()
+
+    def load_state_dict(self, state):
+        self._maybe_fail("load")
+        super().load_state_dict(state)
+
+
+def own_children():
+    children = psutil.Process().children(recursive=True)
+    return {child.pid for child in children if child.status() != "zombie"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    before, memory = own_children(), named_shared_memory(os.getpid())
+    yield
+    assert own_children() <= before
+    assert named_shared_memory(os.getpid()) <= memory
+    TrajInfo._discount = 1
+
+
+def kwargs_of(tmp_path, how, where="step", after=0, **kwargs):
+    """The last of four environments, which is the second of the second worker, fails once."""
+    fault = {"how": how, "where": where, "after": after, "mark": str(tmp_path / "mark")}
+    limit = {"worker_timeout_s": 1.0} if how == "hang" else {}
+    return {
+        "EnvCls": FailsOnce,
+        "env_kwargs": [{}, {}, {}, fault],
+        "max_decorrelation_steps": 0,
+        "on_worker_failure": "restart",
+        **limit,
+        **kwargs,
+    }
+
+
+def agent_for(SamplerCls):
+    return AlternatingRule() if SamplerCls.alternating else RecurrentRule()
+
+
+@cache
+def undisturbed(AgentCls=RecurrentRule):
+    sampler, _ = start(SerialSampler, 0, AgentCls(), max_decorrelation_steps=0)
+    batches = [as_dict(sampler.obtain_samples(itr)[0]) for itr in range(5)]
+    sampler.shutdown()
+    return batches
+
+
+def columns(fields, which):
+    return {name: array[:, which] for name, array in fields.items()}
+
+
+def assert_restarted_in(itr_lost, obtain, take_restarted, AgentCls=RecurrentRule, n_itrs=4):
+    """Columns of the lost worker begin anew; the others are those of a run without faults."""
+    expected = undisturbed(AgentCls)
+    for itr in range(n_itrs):
+        samples, infos = obtain(itr)
+        fields = as_dict(samples)
+        assert_equal(columns(fields, HEALTHY), columns(expected[itr], HEALTHY))
+        age = itr if itr < itr_lost else itr - itr_lost
+        assert_equal(columns(fields, LOST), columns(expected[age], LOST))
+        assert len(infos) == samples.env.env_info.traj_done.sum()
+        assert take_restarted() == ([2, 3] if itr == itr_lost else [])
+        assert take_restarted() == []
+
+
+@pytest.mark.parametrize("how", ["kill", "raise", "hang"])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
+    kwargs = kwargs_of(tmp_path, how, after=10)  # The batches have 7 steps.
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
+    assert_restarted_in(1, sampler.obtain_samples, sampler.take_restarted)
+    sampler.shutdown()
+    log = capfd.readouterr().out
+    message = {
+        "kill": "was ended by SIGKILL",
+        "raise": "KeyError: 'the error of the environment'",
+        "hang": "in hang_here",
+    }[how]
+    assert message in log
+    assert "busy with environment 3" in log
+    assert "It is started again (1 of at most 10 restarts in an hour)" in log
+
+
+ASYNC = [
+    pytest.param(AsyncCpuSampler, TWO, id="workers"),
+    pytest.param(AsyncGpuSampler, TWO, id="one server"),
+    pytest.param(AsyncGpuSampler, [ONE, ONE], id="two servers"),
+    pytest.param(AsyncAlternatingSampler, TWO, id="alternating"),
+]
+
+
+def assert_restarted_async(itr_lost, sampler):
+    batches = torchify_buffer(sampler.double_buffer)
+
+    def obtain(itr):
+        infos = sampler.obtain_samples(itr, itr % 2)
+        return batches[itr % 2], infos
+
+    assert_restarted_in(itr_lost, obtain, sampler.take_restarted, RuleAgent)
+
+
+@pytest.mark.parametrize("how", ["kill", "raise", "hang"])
+@pytest.mark.parametrize(("SamplerCls", "affinity"), ASYNC)
+def test_fault_in_an_asynchronous_batch(SamplerCls, affinity, how, tmp_path):
+    sampler = start_async(SamplerCls, affinity, **kwargs_of(tmp_path, how, after=10))
+    assert_restarted_async(1, sampler)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("where", ["init", "reset"])
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
+def test_fault_at_the_start(SamplerCls, where, tmp_path):
+    kwargs = kwargs_of(tmp_path, "kill", where)
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
+    assert_restarted_in(-1, sampler.obtain_samples, sampler.take_restarted, n_itrs=0)
+    for itr, expected in enumerate(undisturbed()[:2]):
+        assert_equal(as_dict(sampler.obtain_samples(itr)[0]), expected)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_a_worker_killed_between_batches(SamplerCls, tmp_path):
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs_of(tmp_path, None))
+
+    def obtain(itr):
+        if itr == 2:
+            os.kill(sampler.workers[1].pid, signal.SIGKILL)
+        return sampler.obtain_samples(itr)
+
+    assert_restarted_in(2, obtain, sampler.take_restarted)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_both_workers_fail_at_once(SamplerCls, tmp_path):
+    faults = [{"how": "kill", "after": 10, "mark": str(tmp_path / str(b))} for b in range(4)]
+    kwargs = kwargs_of(tmp_path, None, env_kwargs=faults)
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
+    # Each of the four environments fails once: some of them in the batch that is taken again.
+    n_restarted = 0
+    for itr in range(8):
+        samples, infos = sampler.obtain_samples(itr)
+        n_restarted += len(sampler.take_restarted())
+        assert len(infos) == samples.env.env_info.traj_done.sum()
+    assert n_restarted >= 4
+    assert len(list(tmp_path.iterdir())) == 4
+    sampler.shutdown()
+
+
+EVALUATION = dict(eval_n_envs=4, eval_max_steps=None, eval_n_episodes=9)
+LIMITED = dict(eval_n_envs=4, eval_max_steps=400, eval_max_trajectories=9)
+
+
+@pytest.mark.parametrize("evaluation", [EVALUATION, LIMITED], ids=["episodes", "trajectories"])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_fault_in_an_evaluation(SamplerCls, evaluation, tmp_path):
+    kwargs = kwargs_of(tmp_path, "kill", after=3, **evaluation)
+    kwargs["eval_env_kwargs"], kwargs["env_kwargs"] = kwargs["env_kwargs"], {}
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
+
+    def obtain(itr):
+        if itr == 2:
+            infos = sampler.evaluate_agent(itr)
+            assert len(infos) == 9 or (evaluation is LIMITED and len(infos) > 9)
+        return sampler.obtain_samples(itr)
+
+    assert_restarted_in(2, obtain, sampler.take_restarted)
+    assert (tmp_path / "mark").exists()
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("evaluation", [EVALUATION, LIMITED], ids=["episodes", "trajectories"])
+@pytest.mark.parametrize(("SamplerCls", "affinity"), ASYNC)
+def test_fault_in_an_asynchronous_evaluation(SamplerCls, affinity, evaluation, tmp_path):
+    kwargs = kwargs_of(tmp_path, "kill", after=3, **evaluation)
+    kwargs["eval_env_kwargs"], kwargs["env_kwargs"] = kwargs["env_kwargs"], {}
+    sampler = start_async(SamplerCls, affinity, **kwargs)
+    infos = sampler.evaluate_agent(0)
+    assert (tmp_path / "mark").exists()
+    assert len(infos) == 9 or (evaluation is LIMITED and len(infos) > 9)
+    for itr in range(2):
+        sampler.obtain_samples(itr, itr)
+        assert sampler.take_restarted() == ([2, 3] if itr == 0 else [])
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("where", ["state", "load"])
+def test_fault_while_states_are_exchanged(where, tmp_path):
+    sampler, _ = start(CpuSampler, 2, RecurrentRule(), **kwargs_of(tmp_path, "kill", where))
+    sampler.obtain_samples(0)
+    state = sampler.state_dict()
+    sampler.load_state_dict(state)
+    assert (tmp_path / "mark").exists()
+    fields, expected = as_dict(sampler.obtain_samples(1)[0]), undisturbed()
+    assert_equal(columns(fields, HEALTHY), columns(expected[1], HEALTHY))
+    age = 0 if where == "state" else 1  # A new worker gave its state, or took that of the old one.
+    assert_equal(columns(fields, LOST), columns(expected[age], LOST))
+    assert sampler.take_restarted() == [2, 3]
+    sampler.shutdown()
+
+
+class BigTrajInfo(TrajInfo):
+    """Larger than a pipe, so that it is still being sent when the worker goes on."""
+
+    def terminate(self, observation):
+        self.Frames = np.ones(4_000_000, dtype="uint8")
+        return super().terminate(observation)
+
+
+def test_a_worker_killed_while_it_sends(tmp_path):
+    kwargs = kwargs_of(tmp_path, "kill", "reset", after=1, batch_T=60, TrajInfoCls=BigTrajInfo)
+    sampler, _ = start(CpuSampler, 2, CollectorCls="wait", **kwargs)
+    for itr in range(3):
+        samples, infos = sampler.obtain_samples(itr)
+        # One by one at the batch's end; what a worker had not sent is lost with it.
+        assert len(infos) <= samples.env.env_info.traj_done.sum()
+    assert (tmp_path / "mark").exists()
+    assert len(infos) > 0
+    sampler.shutdown()
+
+
+def test_worker_process_of_research_code(tmp_path):
+    sampler = CpuSampler(batch_T=7, batch_B=4, **kwargs_of(tmp_path, "kill", after=10))
+    sampler.EnvCls, sampler.env_kwargs = sampler.EnvCls, {}
+    sampler.initialize(RuleAgent(), {"workers_cpus": 2}, seed=3, worker_process=own_process)
+    before = [worker.pid for worker in sampler.workers]
+    sampler.obtain_samples(0)
+    os.kill(before[1], signal.SIGKILL)
+    for itr in range(1, 3):
+        samples, infos = sampler.obtain_samples(itr)
+        assert len(infos) == samples.env.env_info.traj_done.sum()
+    assert [worker.pid == pid for worker, pid in zip(sampler.workers, before)] == [True, False]
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("where", ["init", "step"])
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
+def test_too_many_restarts_raise_the_error(SamplerCls, where, tmp_path, capfd):
+    kwargs = kwargs_of(tmp_path, "raise", where, max_restarts_per_hour=2)
+    del kwargs["env_kwargs"][3]["mark"]
+    with pytest.raises(WorkerError, match="KeyError: 'the error of the environment'"):
+        start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)[0].obtain_samples(0)
+    assert capfd.readouterr().out.count("It is started again") == 2
+
+
+def test_too_many_restarts_of_an_action_server(tmp_path):
+    kwargs = kwargs_of(tmp_path, "raise", max_restarts_per_hour=1)
+    del kwargs["env_kwargs"][3]["mark"]
+    sampler = start_async(AsyncGpuSampler, TWO, **kwargs)
+    with pytest.raises(WorkerError, match=r"action server 0 (.|\n)*the error of the environment"):
+        sampler.obtain_samples(0, 0)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize(
+    "setting", [{"on_worker_failure": "again"}, {"max_restarts_per_hour": -1}], ids=str
+)
+def test_settings_out_of_range_are_refused(setting):
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        start(CpuSampler, **setting)
