@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike, AsyncAlgoLike, AsyncSamplerLike
@@ -16,18 +17,22 @@ from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.child import delay_secondary_error, heartbeat_paused
 from rlpyt.utils.processes.primitives import Barrier, Semaphore
+from rlpyt.utils.processes.shared_array import np_mp_array
 from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.seed import set_seed
 from rlpyt.utils.types import Nested
 
 
-def make_control(supervisor: Supervisor, world_size: int, is_limited: bool) -> AttrDict:
+def make_control(
+    supervisor: Supervisor, world_size: int, is_limited: bool, batch_B: int
+) -> AttrDict:
     """Make the semaphores and values that all processes share.
 
     Args:
         supervisor: supervisor of the processes of the run.
         world_size: number of optimizers.
         is_limited: whether the sampler waits for the optimizer.
+        batch_B: number of environments in a batch.
 
     Returns:
         ``quit``: whether everything is sampled and copied; ``stop``: whether the sampler shall end
@@ -35,7 +40,8 @@ def make_control(supervisor: Supervisor, world_size: int, is_limited: bool) -> A
         process end, released once for each.
         ``sample_ready``, ``sample_copied``: semaphores of each batch, released when it is filled
         and when it may be filled again. ``copy_turn``: semaphores of the copiers, released in the
-        sampler's order. ``batch_copied``: semaphore released for every batch that reached the
+        sampler's order. ``restarted``: [2,B], columns of each batch that do not continue those of
+        the batch before. ``batch_copied``: semaphore released for every batch that reached the
         replay buffer, and at the end. ``sampler_itr``: index of the batch sampled last.
         ``may_sample``: semaphore released for every batch that the sampler may fill; None if it
         never waits. ``eval_time``: seconds spent in evaluation. For the optimizers of other ranks,
@@ -51,6 +57,7 @@ def make_control(supervisor: Supervisor, world_size: int, is_limited: bool) -> A
         sample_ready=[Semaphore(supervisor), Semaphore(supervisor)],
         sample_copied=[Semaphore(supervisor), Semaphore(supervisor)],
         copy_turn=[Semaphore(supervisor), Semaphore(supervisor)],
+        restarted=np_mp_array((2, batch_B), bool),
         batch_copied=context.Semaphore(0),
         sampler_itr=context.RawValue("l", -1),
         may_sample=Semaphore(supervisor) if is_limited else None,
@@ -108,6 +115,7 @@ def run_async_sampler(
                         ctrl.may_sample.acquire()
                     ctrl.sample_copied[db_idx].acquire()
                 traj_infos = sampler.obtain_samples(itr, db_idx)
+                ctrl.restarted[db_idx, sampler.take_restarted()] = True
                 if eval_itrs is None:
                     for traj_info in traj_infos:
                         traj_infos_queue.put(traj_info)
@@ -166,6 +174,7 @@ def memory_copier(
     replay_buffer: Any,
     ctrl: Any,
     db_idx: int = 0,
+    truncate: Callable[[Any], None] | None = None,
 ) -> None:
     """Copy one of the two batches to the replay buffer, whenever it is filled.
 
@@ -175,6 +184,8 @@ def memory_copier(
         replay_buffer: replay buffer in shared memory.
         ctrl: result of :func:`make_control`.
         db_idx: index of the batch, 0 or 1.
+        truncate: method of the algorithm that notes which environments were restarted; None if it
+            has none.
     """
     torch.set_num_threads(1)
     samples = torchify_buffer(sample_buffer)
@@ -186,6 +197,10 @@ def memory_copier(
         entries = samples_to_buffer(samples)
         with heartbeat_paused():
             ctrl.copy_turn[db_idx].acquire()
+        restarted = np.flatnonzero(ctrl.restarted[db_idx])
+        if len(restarted) and truncate is not None:
+            truncate(restarted)
+        ctrl.restarted[db_idx] = False
         replay_buffer.append_samples(entries)
         ctrl.copy_turn[1 - db_idx].release()
         ctrl.batch_copied.release()

@@ -187,7 +187,9 @@ class AsyncRun(BaseRunner):
 
     def build_ctrl(self, world_size: int) -> Any:
         """Make the semaphores and values that all processes share."""
-        return make_control(self._supervisor, world_size, self._limits_sampler)
+        return make_control(
+            self._supervisor, world_size, self._limits_sampler, self.sampler.batch_spec.B
+        )
 
     def launch_sampler(self, n_itr: int) -> None:
         """Start the process of the sampler."""
@@ -213,6 +215,7 @@ class AsyncRun(BaseRunner):
                 replay_buffer=replay_buffer,
                 ctrl=self.ctrl,
                 db_idx=db_idx,
+                truncate=self.algo.truncate_trajectories,
             )
             self._supervisor.start(memory_copier, kwargs, f"memory copier {db_idx}")
 

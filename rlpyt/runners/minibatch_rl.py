@@ -95,6 +95,9 @@ class MinibatchRlBase(BaseRunner):
                 with logger.prefix(f"itr #{itr} "):
                     self.agent.sample_mode(itr)
                     samples, traj_infos = self.sampler.obtain_samples(itr)
+                    restarted = self.sampler.take_restarted()
+                    if restarted:
+                        self.algo.truncate_trajectories(restarted)
                     self.agent.train_mode(itr)
                     opt_info = self.algo.optimize_agent(itr, samples)
                     self.store_diagnostics(itr, traj_infos, opt_info)

@@ -18,6 +18,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.noise import integers_like
 from rlpyt.utils.processes.supervisor import WorkerError
 from tests.samplers.parallel_parts import (
     PARALLEL,
@@ -134,6 +135,28 @@ def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     assert message in log
     assert "busy with environment 3" in log
     assert "It is started again (1 of at most 10 restarts in an hour)" in log
+
+
+class ChanceAgent(RuleAgent):
+    """Acts by chance, by the random numbers of each environment and step."""
+
+    def step(self, observation, prev_action, prev_reward):
+        step = super().step(observation, prev_action, prev_reward)
+        return step._replace(action=1 + integers_like(step.action, 4))
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_an_agent_that_acts_by_chance(SamplerCls, tmp_path):
+    sampler, _ = start(SamplerCls, 2, ChanceAgent(), **kwargs_of(tmp_path, "kill", after=10))
+    expected = undisturbed(ChanceAgent)
+    for itr in range(3):
+        fields = as_dict(sampler.obtain_samples(itr)[0])
+        assert_equal(columns(fields, HEALTHY), columns(expected[itr], HEALTHY))
+        actions = {".agent.action": fields[".agent.action"]}
+        assert_equal(actions, {name: expected[itr][name] for name in actions})
+    assert sampler.take_restarted() == []
+    assert (tmp_path / "mark").exists()
+    sampler.shutdown()
 
 
 ASYNC = [

@@ -108,6 +108,9 @@ class ParallelSamplerBase(BaseSampler):
     # Columns whose workers were started again: since the last batch, and between the last two.
     _restarted: set[int] = set()
     _cut: set[int] = set()
+    # State of the random numbers by which workers act, some batches ago.
+    _noise_state: dict[str, int]
+    _n_batches = 0
 
     def __init__(
         self,
@@ -233,7 +236,11 @@ class ParallelSamplerBase(BaseSampler):
 
     def _start_again(self, index: int) -> None:
         """Start worker ``index`` of this process again, after it failed."""
-        self.workers[index] = self._start_worker(index, max_decorrelation_steps=0)
+        n_steps = self._noise_state["step"] + self._n_batches * self.batch_spec.T
+        noise_state = {**self._noise_state, "step": n_steps}
+        self.workers[index] = self._start_worker(
+            index, max_decorrelation_steps=0, acting_noise=noise_state
+        )
         first = self._first.env
         self._restarted.update(first + column for column in self._columns_of(index))
         if self.ctrl.do_eval.value:
@@ -345,6 +352,7 @@ class ParallelSamplerBase(BaseSampler):
         self, affinity: Any, seed: int, n_envs_list: Sequence[int]
     ) -> list[dict[str, Any]]:
         """Return the arguments of each worker."""
+        self._noise_state, self._n_batches = {"seed": seed, "step": 0}, 0
         quota = self._eval_quota()
         workers_kwargs = []
         for spec in worker_specs(n_envs_list, self._n_groups):
@@ -379,6 +387,7 @@ class ParallelSamplerBase(BaseSampler):
         with self._supervisor.task():
             self.ctrl.itr.value = itr
             self._do_task(lambda: self._during_batch(itr), lambda: self._collect_again(itr))
+            self._n_batches += 1
             self._cut, self._restarted = self._restarted, set()
             return self.samples_pyt, self.traj_infos_queue.take()
 
@@ -520,6 +529,8 @@ class ParallelSamplerBase(BaseSampler):
         states = state.get("workers", ())
         self._states.check_sizes(states)
         self._exchange_states(TAKE_STATE, lambda: self._states.send(states))
+        self._noise_state = states[0]["collector"].get("acting_noise", self._noise_state)
+        self._n_batches = 0
 
     def _exchange_states(self, task: int, exchange: Callable[[], None]) -> None:
         with self._supervisor.task():

@@ -113,6 +113,8 @@ class SamplingWorker:
         self.collector.start_seed = w.envs_seed
         is_served = c.agent is None
         self.collector.acting_noise = None if is_served else ActingNoise(w.envs_seed, w.env_ranks)
+        if not is_served and "acting_noise" in c:
+            self.collector.acting_noise.load_state_dict(c.acting_noise)
         self.agent_inputs, self.traj_infos = self.collector.start_envs(c.max_decorrelation_steps)
         self.collector.start_agent()
         if w.n_eval_envs:

@@ -100,8 +100,12 @@ class Group:
     def reset_agent(self, columns: Iterable[int]) -> None:
         """Reset the agent's state of those environments of the batch that are in this group."""
         for column in columns:
-            if self.columns.start <= column < self.columns.stop:
+            if column in self:
                 self.agent.reset_one(column - self.columns.start)
+
+    def __contains__(self, column: int) -> bool:
+        """Return whether a column of the batch is in this group."""
+        return bool(self.columns.start <= column < self.columns.stop)
 
     def require_drained(self) -> None:
         """Raise ``RuntimeError`` if a semaphore is left raised while the workers rest."""
@@ -274,32 +278,40 @@ def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable
         columns: columns of these environments in the step buffer.
         serve_actions: function that chooses the actions of one batch, for all environments.
     """
-    agent, step = sampler.agent, sampler.step_buffer_np
+    agent, groups, step = sampler.agent, sampler.groups, sampler.step_buffer_np
     others = np.setdiff1d(np.arange(len(step.done)), columns)
     buffers = leaves(step)
     if "bootstrap_value" in sampler.samples_np.agent:
         buffers.append(sampler.samples_np.agent.bootstrap_value[0])
     kept = [buffer[others] for buffer in buffers]
-    rnn_states = []
-    for group in sampler.groups:
-        rnn_states.append(
-            map_buffer(torch.clone, agent.prev_rnn_state) if agent.recurrent else None
-        )
-        agent.toggle_alt()
+    rnn_states = [map_buffer(torch.clone, state) for state in _rnn_states(agent, groups)]
+    noises, random_numbers = [group.noise.state_dict() for group in groups], rng_state()
+    for group, noise in zip(groups, noises):
+        group.noise.load_state_dict({**noise, "step": noise["step"] - sampler.batch_spec.T})
     for column in columns:
         step.action[column], step.reward[column] = sampler.null_action, 0
         step.done[column] = True  # So that the agent's state is reset.
-    random_numbers = rng_state()
     serve_actions()
-    set_rng_state(random_numbers)
     for buffer, values in zip(buffers, kept):
         buffer[others] = values
-    for group, rnn_state in zip(sampler.groups, rnn_states):
-        first, stop = group.columns.start, group.columns.stop
-        own = others[(others >= first) & (others < stop)] - first
-        if agent.recurrent:
-            agent.prev_rnn_state[:, own] = rnn_state[:, own]
-        agent.toggle_alt()
+    for group, new, old in zip(groups, _rnn_states(agent, groups), rnn_states):
+        own = [column - group.columns.start for column in others if column in group]
+        new[:, own] = old[:, own]
+    for group, noise in zip(groups, noises):
+        group.noise.load_state_dict(noise)
+    set_rng_state(random_numbers)
+
+
+def _rnn_states(agent: Any, groups: Sequence[Group]) -> list[Nested]:
+    """Return the recurrent state [N,B,H] for each group; an empty list if there is none."""
+    if not agent.recurrent:
+        return []
+    states = []
+    for _ in groups:
+        states.append(agent.prev_rnn_state)
+        if len(groups) > 1:
+            agent.toggle_alt()
+    return states
 
 
 def serve_evaluation(
