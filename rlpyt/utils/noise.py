@@ -68,17 +68,17 @@ class ActingNoise:
         _present.noise = None
         self.step += 1
 
-    def draw(self, fill: Fill, shape: tuple[int, ...], *args: Any) -> torch.Tensor:
+    def draw(self, fill: Fill, shape: Sequence[int], *args: Any) -> torch.Tensor:
         """Return the next random numbers of this step.
 
         Args:
             fill: function of a numpy generator, a shape and ``args`` that returns an array of
                 random numbers.
-            shape: shape of the numbers of one environment.
+            shape: shape [B,...] of the numbers.
             *args: further arguments of ``fill``.
 
         Returns:
-            Numbers [B,*shape], on the CPU.
+            Numbers [B,...], on the CPU.
         """
         number, wanted = self._n_drawn, (fill, shape, args)
         self._n_drawn += 1
@@ -88,16 +88,16 @@ class ActingNoise:
         return known[1][self._row]
 
     def _fill_block(
-        self, number: int, fill: Fill, shape: tuple[int, ...], *args: Any
+        self, number: int, fill: Fill, shape: Sequence[int], *args: Any
     ) -> Sequence[torch.Tensor]:
-        """Return the numbers [B,*shape] of every step of the present block."""
+        """Return the numbers [B,...] of every step of the present block."""
         bits = np.random.Philox(key=[self.seed % 2**64, self.stream])
         rng, state = np.random.Generator(bits), bits.state
         rows = []
         for rank in self.env_ranks:
             state["state"]["counter"][:] = 0, self.step // BLOCK, number, rank
             bits.state = state  # Five times as fast as a new generator for each environment.
-            rows.append(fill(rng, (BLOCK, *shape), *args))
+            rows.append(fill(rng, (BLOCK, *shape[1:]), *args))
         return torch.from_numpy(np.stack(rows, axis=1)).unbind()
 
     def state_dict(self) -> dict[str, int]:
@@ -125,38 +125,38 @@ def uniform(shape: Sequence[int], device: torch.device) -> torch.Tensor:
     noise = _noise_for(shape)
     if noise is None:
         return torch.rand(shape, device=device)
-    return noise.draw(_uniform, tuple(shape[1:])).to(device)
+    return noise.draw(_uniform, shape).to(device)
 
 
 def normal_like(x: torch.Tensor) -> torch.Tensor:
     """Return normal numbers in the shape, type and device of ``x``, as ``torch.randn_like``."""
-    noise = _noise_for(x.shape)
-    if noise is None:
-        return torch.randn_like(x)
-    return noise.draw(_normal, x.shape[1:]).to(x)
+    noise = _noise_for(shape := x.shape)
+    return torch.randn_like(x) if noise is None else _like(x, noise.draw(_normal, shape))
 
 
 def exponential_like(x: torch.Tensor) -> torch.Tensor:
     """Return positive numbers, exponential with mean 1, in the shape, type and device of ``x``."""
-    noise = _noise_for(x.shape)
+    noise = _noise_for(shape := x.shape)
     if noise is None:
         return torch.empty_like(x).exponential_()
-    return noise.draw(_exponential, x.shape[1:]).to(x)
+    return _like(x, noise.draw(_exponential, shape))
 
 
 def integers_like(x: torch.Tensor, n: int) -> torch.Tensor:
     """Return integers uniform in 0 to n - 1, as ``torch.randint_like(x, n)``."""
-    noise = _noise_for(x.shape)
-    if noise is None:
-        return torch.randint_like(x, n)
-    return noise.draw(_integers, x.shape[1:], n).to(x)
+    noise = _noise_for(shape := x.shape)
+    return torch.randint_like(x, n) if noise is None else _like(x, noise.draw(_integers, shape, n))
 
 
 def _noise_for(shape: Sequence[int]) -> ActingNoise | None:
     """Return the noise of the step that the sampler takes, if ``shape`` is [B,...]."""
     noise = _present.noise
-    is_open = noise is not None and len(shape) > 0 and shape[0] == noise.n_envs
-    return noise if is_open else None
+    return noise if noise is not None and shape and shape[0] == noise.n_envs else None
+
+
+def _like(x: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Return ``numbers`` in the type and on the device of ``x``."""
+    return numbers if x.is_cpu and x.dtype is numbers.dtype else numbers.to(x)
 
 
 def _uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -16,6 +17,7 @@ from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.distributions.multi_categorical import MultiCategorical
 from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.types import Nested
 
 
@@ -108,17 +110,43 @@ def test_samples_repeat_with_the_seed(case: Any) -> None:
     assert not torch.equal(draws[0], draws[2])
 
 
-def test_likelihood_is_that_of_the_samples(case: Any) -> None:
+@pytest.mark.parametrize("acts", [False, True], ids=["in training", "for a sampler"])
+def test_likelihood_is_that_of_the_samples(case: Any, acts: bool) -> None:
     """Estimated by importance: the mean of q(a)/p(a) over a from p is 1."""
     torch.manual_seed(0)
     d, make = case
     old, new = make(), make()
-    n = 40_000
-    old, new = (map_buffer(lambda x: x.expand(n, *x.shape), info) for info in (old, new))
+    B, n_steps = 400, 100
+    old, new = (map_buffer(lambda x: x.expand(B, *x.shape), info) for info in (old, new))
     middle = [(a + b) / 2 for a, b in zip(leaves(old), leaves(new), strict=True)]
     near = rebuilt(old, iter(middle))
-    ratio = d.likelihood_ratio(d.sample(old), old, near)
-    assert ratio.mean().item() == pytest.approx(1, abs=0.05)
+    noise = ActingNoise(1, range(B)) if acts else contextlib.nullcontext()
+    ratios = []
+    for _ in range(n_steps):
+        with noise:
+            action = d.sample(old)
+        ratios.append(d.likelihood_ratio(action, old, near))
+    assert torch.stack(ratios).mean().item() == pytest.approx(1, abs=0.05)
+
+
+def test_actions_for_a_sampler_do_not_depend_on_the_other_environments(case: Any) -> None:
+    d, make = case
+    p = make(5)
+    before = torch.get_rng_state()
+
+    def steps(ranks: list[int]) -> list[list[torch.Tensor]]:
+        noise, found = ActingNoise(7, ranks), []
+        for _ in range(3):
+            with noise:
+                found.append([x.clone() for x in leaves(d.sample(p[ranks]))])
+        return found
+
+    together, apart = steps([0, 1, 2, 3, 4]), [steps([3, 0]), steps([4])]
+    for ranks, parts in zip(([3, 0], [4]), apart):
+        for part, whole in zip(parts, together):
+            assert all(torch.equal(x, y[ranks]) for x, y in zip(part, whole, strict=True))
+    assert any(not torch.equal(x, y) for x, y in zip(together[0], together[1], strict=True))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def leaves(buffer: Nested) -> list[torch.Tensor]:

@@ -1,5 +1,6 @@
 """Categorical distributions and one-hot conversion."""
 
+import contextlib
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.categorical import Categorical, DistInfo
+from rlpyt.utils.noise import ActingNoise
 
 LEADING_DIMS = [(), (3,), (2, 3)]
 
@@ -81,6 +83,31 @@ class TestCategorical:
         )
         counts = torch.bincount(actions, minlength=3) / 4000
         torch.testing.assert_close(counts, torch.tensor([0.25, 0.0, 0.75]), atol=0.03, rtol=0)
+
+    def test_frequencies_of_actions_for_a_sampler(self) -> None:
+        """As many as the probabilities say, and none where that is zero."""
+        prob = torch.tensor([[0.0, 0.6, 0.0, 1e-3, 0.399], [0.5, 0.0, 0.5, 0.0, 0.0]] * 100)
+        noise, counts = ActingNoise(1, range(200)), torch.zeros(2, 5)
+        n_steps = 500
+        for _ in range(n_steps):
+            with noise:
+                actions = Categorical(dim=5).sample(DistInfo(prob))
+            counts += torch.nn.functional.one_hot(actions, 5).reshape(100, 2, 5).sum(0)
+        expected = prob[:2] * 100 * n_steps
+        assert torch.equal(counts > 0, prob[:2] > 0)
+        deviation = (expected * (1 - prob[:2])).sqrt()
+        assert bool(((counts - expected).abs() <= 4.5 * deviation).all())
+
+    @pytest.mark.parametrize(
+        "prob", [[0.5, math.nan], [0.5, math.inf], [1.5, -0.5], [0.0, 0.0]], ids=str
+    )
+    @pytest.mark.parametrize("acts", [False, True])
+    def test_impossible_probabilities(self, prob: list[float], acts: bool) -> None:
+        """Of a network that diverged: an action would hide it."""
+        probs = DistInfo(torch.tensor([[0.2, 0.8], prob]))
+        noise = ActingNoise(1, range(2)) if acts else contextlib.nullcontext()
+        with noise, pytest.raises(ValueError, match="negative, all 0 or not finite"):
+            self.distribution.sample(probs)
 
     def test_means_count_valid_data_only(self) -> None:
         p = DistInfo(prob=torch.tensor([[0.5, 0.5], [1.0, 0.0]]))

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from rlpyt.distributions.epsilon_greedy import CategoricalEpsilonGreedy, EpsilonGreedy
+from rlpyt.utils.noise import ActingNoise
 
 N = 20_000
 
@@ -32,6 +33,19 @@ class TestSample:
         q = torch.tensor([0.0, 1.0, 0.5]).expand(N, 1, 3)
         expected = 1 - epsilon + epsilon / 3
         assert frequency_of_greedy(epsilon, q).item() == pytest.approx(expected, abs=0.02)
+
+    def test_frequencies_of_actions_for_a_sampler(self) -> None:
+        """``1 - epsilon + epsilon/A`` for the greedy action, ``epsilon/A`` for the others."""
+        epsilon, B, n_steps = torch.tensor([0.0, 0.1, 0.5, 1.0]).repeat(50), 200, 500
+        distribution = EpsilonGreedy(dim=5, epsilon=epsilon)
+        q, noise, counts = torch.eye(5)[2].expand(B, 5), ActingNoise(1, range(B)), torch.zeros(4, 5)
+        for _ in range(n_steps):
+            with noise:
+                actions = distribution.sample(q)
+            counts += torch.nn.functional.one_hot(actions, 5).reshape(50, 4, 5).sum(0)
+        prob = (1 - epsilon[:4, None]) * q[:4] + epsilon[:4, None] / 5
+        n = 50 * n_steps
+        assert bool(((counts - n * prob).abs() <= 4.5 * (n * prob * (1 - prob)).sqrt()).all())
 
     def test_random_actions_are_uniform(self) -> None:
         torch.manual_seed(0)
