@@ -10,5 +10,6 @@
   the rate limiter; ``_async_run`` the start, the end and the log; ``_async_processes`` the sampler,
   the memory copiers and the other optimizers.
 * ``checkpointing`` has the checkpoints of a run, and the signals that end it.
-* ``callbacks`` are hooks for users; ``_checks`` validates settings before anything is started.
+* ``callbacks`` are hooks for users; ``video`` has the one that records episodes.
+* ``_checks`` validates settings before anything is started.
 """

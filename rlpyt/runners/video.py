@@ -1,0 +1,155 @@
+"""Callback that records episodes of the agent as videos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlpyt.core.protocols import AgentLike, RunnerLike
+from rlpyt.core.records import AgentInputs
+from rlpyt.runners.callbacks import Callback
+from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
+from rlpyt.utils.logging import logger
+from rlpyt.utils.noise import ActingNoise
+from rlpyt.utils.seed import rng_state, set_rng_state
+from rlpyt.utils.types import NDArray
+
+
+class RecordVideo(Callback):
+    """Plays an episode at some of the log rows, and writes it to ``videos`` in the run's directory.
+
+    The agent is in evaluation mode and acts in an environment of the callback's own, with random
+    numbers of its own: the run is the same without it. Sinks that take videos get them.
+
+    ::
+
+        RecordVideo(gym.make, dict(id="Hopper-v5", render_mode="rgb_array"))
+        RecordVideo(AtariEnv, dict(game="pong"), picture=lambda env: env.ale.getScreenRGB())
+
+    Args:
+        EnvCls: class of the environment, or function that makes it.
+        env_kwargs: arguments of ``EnvCls``.
+        interval_logs: number of log rows from one video to the next; the first row has one.
+        max_steps: number of steps at most.
+        fps: number of pictures in a second of the video.
+        extension: ``".gif"``, or ``".mp4"``.
+        picture: function of the environment that returns a picture [H,W,3] uint8; None for
+            ``render()``.
+    """
+
+    def __init__(
+        self,
+        EnvCls: Callable[..., Any],
+        env_kwargs: Mapping[str, Any] | None = None,
+        interval_logs: int = 10,
+        max_steps: int = 1000,
+        fps: float = 30,
+        extension: str = ".gif",
+        picture: Callable[[Any], Any] | None = None,
+    ) -> None:
+        if interval_logs < 1:
+            raise ValueError(f"interval_logs={interval_logs} must be at least 1")
+        if extension not in (".gif", ".mp4"):
+            raise ValueError(f"extension={extension!r} must be '.gif' or '.mp4'")
+        self.EnvCls = EnvCls
+        self.env_kwargs = dict(env_kwargs or {})
+        self.interval_logs = interval_logs
+        self.max_steps = max_steps
+        self.fps = fps
+        self.extension = extension
+        self.picture = picture
+        self._n_logs = 0
+        self._env: Any = None
+
+    def on_start(self, runner: RunnerLike) -> None:
+        """Make the environment, and try to draw it before anything is lost."""
+        try:
+            import imageio  # noqa: F401 (by the extra ``video``)
+
+            if self.extension == ".mp4":
+                import av  # noqa: F401
+        except ImportError as error:
+            raise ImportError("Videos need imageio: pip install 'rlpyt[video]'.") from error
+        before = rng_state()  # The generator of the environment is seeded from these.
+        self._env = self.EnvCls(**self.env_kwargs)
+        self._env.reset()
+        self._draw()
+        set_rng_state(before)
+
+    def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
+        """Record an episode if due."""
+        directory = logger.get_snapshot_dir()
+        if directory is not None and self._n_logs % self.interval_logs == 0:
+            path = Path(directory) / "videos" / f"itr_{itr}{self.extension}"
+            frames = self._play(runner.agent, itr)
+            try:
+                self._write(path, frames)
+                logger.record_video("video", path)
+            except OSError as error:
+                logger.log(f"Could not write {path}: {error}")
+        self._n_logs += 1
+
+    def on_end(self, runner: RunnerLike) -> None:
+        """Close the environment."""
+        if self._env is not None and hasattr(self._env, "close"):
+            self._env.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the number of log rows so far."""
+        return {"n_logs": self._n_logs}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from ``state``."""
+        self._n_logs = state["n_logs"]
+
+    def _play(self, agent: AgentLike, itr: int) -> list[NDArray]:
+        """Return the pictures of one episode."""
+        observation = self._env.reset()
+        null_action = self._env.action_space.null_value()
+        inputs = AgentInputs(
+            buffer_from_example(observation, 1),
+            buffer_from_example(null_action, 1),
+            np.zeros(1, dtype="float32"),
+        )
+        inputs.prev_action[0] = null_action
+        inputs_pyt = torchify_buffer(inputs)
+        # Leaving sample mode, a recurrent agent puts its state aside.
+        agent.eval_mode(itr)
+        agent.reset()
+        noise = ActingNoise(0, [0], stream=1 + itr)
+        frames = [self._draw()]
+        for _ in range(self.max_steps):
+            inputs.observation[0] = observation
+            with noise:
+                action = numpify_buffer(agent.step(*inputs_pyt).action)[0]
+            observation, reward, done, _ = self._env.step(action)
+            frames.append(self._draw())
+            if done:
+                break
+            inputs.prev_action[0] = action
+            inputs.prev_reward[0] = reward
+        return frames
+
+    def _draw(self) -> NDArray:
+        image = self._env.render() if self.picture is None else self.picture(self._env)
+        if image is None or np.ndim(image) != 3:
+            raise ValueError(
+                f"{type(self._env).__name__} draws {image!r} instead of a picture [H,W,3]: give a "
+                "gymnasium environment render_mode='rgb_array', and others a picture function"
+            )
+        return np.asarray(image, dtype=np.uint8)
+
+    def _write(self, path: Path, frames: Sequence[NDArray]) -> None:
+        import imageio.v3 as imageio
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self.extension == ".gif":
+            imageio.imwrite(path, np.stack(frames), duration=1000 / self.fps, loop=0)
+        else:
+            # An odd height or width cannot be encoded.
+            height, width = (size // 2 * 2 for size in frames[0].shape[:2])
+            cut = np.stack(frames)[:, :height, :width]
+            imageio.imwrite(path, cut, plugin="pyav", codec="libx264", fps=round(self.fps))

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.pg.generic import GenericLstmAgent
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.envs.toy import Catch
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.runners.video import RecordVideo
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging.context import logger_context
+from rlpyt.utils.logging.sinks import RunSink
+
+iio = pytest.importorskip("imageio.v3")
+
+EPISODE = 10  # Pictures of an episode of Catch, with the one at its start.
+
+
+class DrawnCatch(Catch):
+    def render(self):
+        return np.repeat(np.kron(self._obs[-1], np.ones((9, 9)))[..., None], 3, axis=-1)
+
+
+class VideoSink(RunSink):
+    def __init__(self):
+        self.videos = []
+
+    def write_video(self, key, path, step):
+        self.videos.append((key, path.rsplit("run_0/")[1], step))
+
+
+def train(tmp_path, callbacks, sinks=()):
+    """Five iterations of 40 steps, a log row after the first and then after every second one."""
+    agent = GenericLstmAgent(model_kwargs={"lstm_size": 8})
+    runner = MinibatchRl(
+        algo=A2C(),
+        agent=agent,
+        sampler=SerialSampler(EnvCls=DrawnCatch, env_kwargs={}, batch_T=10, batch_B=4),
+        n_steps=200,
+        log_interval_steps=80,
+        seed=3,
+        callbacks=callbacks,
+    )
+    with logger_context(tmp_path, 0, "test", override_prefix=True, sinks=sinks):
+        runner.train()
+    return agent.state_dict()
+
+
+@pytest.mark.parametrize("extension", [".gif", ".mp4"])
+def test_videos_of_a_run_that_is_the_same_without_them(extension, tmp_path):
+    if extension == ".mp4":
+        pytest.importorskip("av")
+    sink = VideoSink()
+    video = RecordVideo(DrawnCatch, interval_logs=2, fps=20, extension=extension)
+    recorded = train(tmp_path, [video], [sink])
+    plain = train(tmp_path / "plain", [])
+    torch.testing.assert_close(recorded, plain, rtol=0, atol=0)
+    files = sorted((tmp_path / "run_0" / "videos").iterdir())
+    assert len(files) >= 1
+    assert [path for _, path, _ in sink.videos] == [f"videos/{file.name}" for file in files]
+    assert {key for key, _, _ in sink.videos} == {"video"}
+    for file in files:
+        frames = iio.imread(file, **({"plugin": "pyav"} if extension == ".mp4" else {}))
+        assert len(frames) == EPISODE
+        # The ball falls: it is in the first row at first, and in the last row in the end.
+        bright = frames[..., 0].astype(float)
+        assert bright[0][:9].max() > 200
+        assert bright[-1][9:-10].max() < 60
+
+
+def test_state_continues_the_interval():
+    video = RecordVideo(DrawnCatch)
+    video.load_state_dict({"n_logs": 7})
+    assert video.state_dict() == {"n_logs": 7}
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(ValueError, match="interval_logs=0 must be at least 1"):
+        RecordVideo(DrawnCatch, interval_logs=0)
+    with pytest.raises(ValueError, match="extension='mp4' must be '.gif' or '.mp4'"):
+        RecordVideo(DrawnCatch, extension="mp4")
+    undrawn = RecordVideo(Catch, picture=lambda env: None)
+    with pytest.raises(ValueError, match="Catch draws None instead of a picture"):
+        train(tmp_path, [undrawn])
+    assert not (tmp_path / "run_0" / "progress.csv").read_text()
