@@ -1,6 +1,13 @@
-"""Runs from the command line, by entries of tables of settings.
+"""Runs from the command line: the command ``rlpyt``, and the tables of settings behind it.
 
-* ``train``: builds and trains an entry; the program ``python -m rlpyt.experiments.train``.
-* ``launched``: the script that a sweep over the tables starts.
-* ``configs``: the tables.
+A configuration has a section of keyword arguments for each role of a run. Where to look for what:
+
+* ``command``: the command and its options.
+* ``catalog``: names of algorithms, agents, samplers, runners, environments and entries.
+* ``configs``: the tables of configurations.
+* ``settings``: overrides as ``section.name=value``, checked against the constructors.
+* ``program``: a configuration as calls of constructors, made or written as a program; affinities.
+* ``train``: the configuration that a run starts from, its log, and one run of a sweep, which
+  ``launched`` starts as a script.
+* ``evaluation``: statistics and videos of a snapshot.
 """

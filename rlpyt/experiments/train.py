@@ -1,185 +1,121 @@
-"""Training by an entry of the configuration tables.
+"""Training of a configuration: from names and overrides, or as one run of a sweep.
 
     python -m rlpyt.experiments.train mujoco_ppo ppo_1M_serial --set env.id=HalfCheetah-v5 --seed 1
 
-``--set`` changes any value of the entry and may be repeated. With ``--save_state 10`` the run saves
-its state at every tenth log row; after a stop, the command with ``--resume`` continues from there.
+is an older form of ``rlpyt train mujoco_ppo/ppo_1M_serial HalfCheetah-v5 --seed 1``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
-from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
-from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
-from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
-from rlpyt.agents.pg.mujoco import MujocoFfAgent
-from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
-from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.agents.qpg.sac_v_agent import SacAgent as SacVAgent
-from rlpyt.agents.qpg.td3_agent import Td3Agent
-from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
-from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.algos.pg.a2c import A2C
-from rlpyt.algos.pg.ppo import PPO
-from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.qpg.sac_v import SAC_V
-from rlpyt.algos.qpg.td3 import TD3
-from rlpyt.core.records import TrajInfo
-from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
-from rlpyt.envs.gym import make as gym_make
-from rlpyt.experiments.configs.atari.dqn import atari_dqn, atari_r2d1
-from rlpyt.experiments.configs.atari.pg import (
-    atari_ff_a2c,
-    atari_ff_ppo,
-    atari_lstm_a2c,
-    atari_lstm_ppo,
-)
-from rlpyt.experiments.configs.mujoco.pg import mujoco_a2c, mujoco_ppo
-from rlpyt.experiments.configs.mujoco.qpg import (
-    mujoco_ddpg,
-    mujoco_sac,
-    mujoco_sac_v,
-    mujoco_td3,
-)
+from rlpyt import __version__
+from rlpyt.experiments.catalog import ATARI_ENTRIES, entries, find_environment, targets, unknown
 from rlpyt.experiments.configs.tables import Config, changed
-from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
-from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
+from rlpyt.experiments.settings import checked, with_environment
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import load_variant, update_config
-from rlpyt.utils.logging.context import logger_context
+from rlpyt.utils.logging.context import get_log_dir, logger_context
+
+# --- Configurations ------------------------------------------------------------------------------
 
 
-class Family(NamedTuple):
-    """Classes that the entries of a configuration table are for."""
-
-    configs: dict[str, Config]
-    AlgoCls: Any
-    AgentCls: Any
-    RunnerCls: Any
-
-    def build_runner(
-        self,
-        config: Config,
-        affinity: Mapping[str, Any],
-        seed: int | None = None,
-        SamplerCls: Any = SerialSampler,
-        callbacks: Sequence[Callback] = (),
-        **sampler_kwargs: Any,
-    ) -> Any:
-        """Make the runner, with its algorithm, agent and sampler.
-
-        Args:
-            config: sections ``agent, algo, env, eval_env, model, optim, runner, sampler``.
-            affinity: affinity of the runner.
-            seed: seed of everything random.
-            SamplerCls: class of the sampler.
-            callbacks: callbacks of the runner.
-            sampler_kwargs: changes of the section ``sampler``, such as the collector's class.
-        """
-        env_kwargs = config["env"]
-        atari = "game" in env_kwargs
-        # Evaluation is on the game or task that is trained.
-        eval_env_kwargs = dict(config.get("eval_env", env_kwargs))
-        eval_env_kwargs.update({k: env_kwargs[k] for k in ("game", "id") if k in env_kwargs})
-        model = {"model_kwargs": config["model"]} if config.get("model") else {}
-        optim = {"optim_kwargs": config["optim"]} if config.get("optim") else {}
-        sampler = SamplerCls(
-            EnvCls=AtariEnv if atari else gym_make,
-            env_kwargs=env_kwargs,
-            eval_env_kwargs=eval_env_kwargs,
-            TrajInfoCls=AtariTrajInfo if atari else TrajInfo,
-            **{**config["sampler"], **sampler_kwargs},
-        )
-        return self.RunnerCls(
-            algo=self.AlgoCls(**optim, **config["algo"]),
-            agent=self.AgentCls(**model, **config["agent"]),
-            sampler=sampler,
-            affinity=affinity,
-            seed=seed,
-            callbacks=callbacks,
-            **config["runner"],
-        )
-
-
-FAMILIES = {
-    "atari_dqn": Family(atari_dqn.configs, DQN, AtariDqnAgent, MinibatchRlEval),
-    "atari_catdqn": Family(atari_dqn.configs, CategoricalDQN, AtariCatDqnAgent, MinibatchRlEval),
-    "atari_r2d1": Family(atari_r2d1.configs, R2D1, AtariR2d1Agent, MinibatchRlEval),
-    "atari_ff_a2c": Family(atari_ff_a2c.configs, A2C, AtariFfAgent, MinibatchRl),
-    "atari_ff_ppo": Family(atari_ff_ppo.configs, PPO, AtariFfAgent, MinibatchRl),
-    "atari_lstm_a2c": Family(atari_lstm_a2c.configs, A2C, AtariLstmAgent, MinibatchRl),
-    "atari_lstm_ppo": Family(atari_lstm_ppo.configs, PPO, AtariLstmAgent, MinibatchRl),
-    "mujoco_a2c": Family(mujoco_a2c.configs, A2C, MujocoFfAgent, MinibatchRl),
-    "mujoco_ppo": Family(mujoco_ppo.configs, PPO, MujocoFfAgent, MinibatchRl),
-    "mujoco_ddpg": Family(mujoco_ddpg.configs, DDPG, DdpgAgent, MinibatchRlEval),
-    "mujoco_td3": Family(mujoco_td3.configs, TD3, Td3Agent, MinibatchRlEval),
-    "mujoco_sac": Family(mujoco_sac.configs, SAC, SacAgent, MinibatchRlEval),
-    "mujoco_sac_v": Family(mujoco_sac_v.configs, SAC_V, SacVAgent, MinibatchRlEval),
-}
-
-
-def get_config(family: str, config_key: str) -> Config:
-    """Return the entry ``config_key`` of a family's table.
-
-    Raises:
-        ValueError: if there is no such family or entry; the message lists those there are.
-    """
-    for argument, value, known in (
-        ("family", family, FAMILIES),
-        ("config_key", config_key, FAMILIES[family].configs if family in FAMILIES else {}),
-    ):
-        if value not in known:
-            raise ValueError(f"{argument}={value!r} must be one of {', '.join(known)}")
-    return FAMILIES[family].configs[config_key]
-
-
-def train(
-    family: str,
-    config: Config,
-    log_dir: str,
-    run_ID: int | str = 0,
-    affinity: Mapping[str, Any] | None = None,
-    seed: int | None = None,
-    save_state: int = 0,
-    resume: bool = False,
-) -> None:
-    """Train and log into ``log_dir``.
+def starting_point(name: str, environment: str | None = None) -> Config:
+    """Return the configuration that a run starts from.
 
     Args:
-        family: name of the family, a key of ``FAMILIES``.
-        config: sections of settings, see ``Family.build_runner``.
-        log_dir: directory of the log.
-        run_ID: number or name of the run in ``log_dir``.
-        affinity: affinity of the runner.
-        seed: seed of everything random.
-        save_state: number of log rows between saved states of the run; 0 saves none.
-        resume: whether to continue from the state saved in ``log_dir``.
+        name: entry of a table, as "atari_dqn/double", or algorithm, whose entry is then that for
+            this kind of environment.
+        environment: id of gymnasium, name of an Atari game, or full name of a class; None for the
+            environment of the entry.
+
+    Raises:
+        ValueError: if there is no such entry, algorithm or environment.
     """
-    callbacks = [SaveState(interval_logs=save_state)] if save_state else []
-    runner = FAMILIES[family].build_runner(config, affinity or {}, seed, callbacks=callbacks)
+    known = entries()
+    if "/" not in name:
+        candidates = [f"generic/{name}"]
+        if environment is not None and f"generic/{name}" in known:
+            role = find_environment(environment)[0]
+            if environment.lower().startswith("minatar/"):
+                candidates.insert(0, f"minatar/{name}")
+            if role == "atari" and name in ATARI_ENTRIES:
+                candidates.insert(0, ATARI_ENTRIES[name])
+        found = [candidate for candidate in candidates if candidate in known]
+        if not found:
+            algorithms = [key.removeprefix("generic/") for key in known if "generic/" in key]
+            raise unknown("algorithm", name, algorithms)
+        name = found[0]
+    if name not in known:
+        raise unknown("entry", name, known)
+    config = changed(known[name])
+    return config if environment is None else with_environment(config, environment)
+
+
+def with_steps(config: Config, n_steps: float) -> Config:
+    """Return the configuration of a run of other length, with at least ten log rows."""
+    interval = min(config["runner"]["log_interval_steps"], max(1, n_steps // 10))
+    return changed(config, runner={"n_steps": n_steps, "log_interval_steps": interval})
+
+
+def run_name(config: Config) -> str:
+    """Return the name of a run in its log: algorithm and environment."""
     env = config["env"]
-    name = f"{family}_{env.get('game', env.get('id'))}"
-    with logger_context(
-        log_dir,
-        run_ID,
-        name,
-        {**config, "seed": seed},
-        snapshot_mode="last",
-        resume=resume,
-    ):
-        if resume:
-            state_file = Path(log_dir) / f"run_{run_ID}" / "run_state.pkl"
-            runner.load_state_dict(load_run_state(state_file))
-        runner.train()
+    name = env.get("game") or env.get("id") or config["roles"]["env"].rpartition(".")[2]
+    return f"{config['roles']['algo'].rpartition('.')[2]}_{name}".replace("/", "_")
+
+
+def try_environment(config: Config) -> None:
+    """Make one environment of the run and close it, so that wrong settings of it show early."""
+    target = targets(config)["env"]
+    if target == "rlpyt.envs.gym.make":
+        from rlpyt.envs.gym import make_unwrapped
+
+        make_unwrapped(**config["env"]).close()
+    elif target == "rlpyt.envs.atari.atari_env.AtariEnv":
+        Call(target, config["env"]).make().close()
+
+
+# --- Runs ----------------------------------------------------------------------------------------
+
+
+def log_call(config: Config, seed: int, log_dir: str | None = None, run_ID: int | str = 0) -> Call:
+    """Return the call of ``logger_context`` for a run.
+
+    Its parameters are the configuration and the seed: with them, agent and environment can be made
+    again.
+
+    Args:
+        config: checked configuration.
+        seed: seed of the run.
+        log_dir: directory of the log; None for a new one, named after the time.
+        run_ID: number or name of the run in it.
+    """
+    name = run_name(config)
+    if log_dir is None:
+        log_dir = get_log_dir(name)
+    return Call(
+        LOGGER_CONTEXT,
+        {
+            "log_dir": str(log_dir),
+            "run_ID": run_ID,
+            "name": name,
+            "log_params": {**config, "seed": seed, "version": __version__},
+            "snapshot_mode": "last",
+            "override_prefix": True,
+        },
+    )
+
+
+def check_unused(log: Call) -> None:
+    """Raise ``ValueError`` if the directory of a log has a run already."""
+    run_dir = Path(log.kwargs["log_dir"]) / f"run_{log.kwargs['run_ID']}"
+    if (run_dir / "params.json").exists():
+        raise ValueError(f"{run_dir} has the log of another run: choose another log_dir or run_ID")
 
 
 def build_and_train(
@@ -187,85 +123,72 @@ def build_and_train(
 ) -> None:
     """Train one run of a sweep, as :mod:`rlpyt.utils.launching.exp_launcher` starts it.
 
+    An affinity of several processes is that of a synchronous or asynchronous runner, which the run
+    then has.
+
     Args:
         slot_affinity_code: code of the part of the machine that the run has.
         log_dir: directory of the log, with the variant, which changes the entry of the table.
         run_ID: number of the run, and its seed.
-        family: name of the family, a key of ``FAMILIES``.
-        config_key: name of the entry in the family's table.
+        family: name of the table.
+        config_key: name of the entry in the table.
 
     Raises:
-        ValueError: if the affinity is for several learning processes.
+        ValueError: if the affinity or a setting does not fit the entry.
         KeyError: if the variant names a setting that the entry does not have.
     """
     affinity = affinity_from_code(slot_affinity_code)
-    if isinstance(affinity, list) or "optimizer" in affinity:
-        raise ValueError(
-            f"slot_affinity_code={slot_affinity_code!r} is for several learning processes, but "
-            "runs of the tables have one: leave out gpu_per_run and async_sample"
-        )
-    config = update_config(get_config(family, config_key), load_variant(log_dir))
-    train(family, config, log_dir, run_ID, affinity, seed=int(run_ID))
+    config = update_config(starting_point(f"{family}/{config_key}"), load_variant(log_dir))
+    config = checked(changed(config, roles=_roles_for(config["roles"], affinity)))
+    seed = int(run_ID)
+    runner = runner_call(config, seed, affinity).make()
+    log = log_call(config, seed, log_dir, run_ID).kwargs
+    with logger_context(**{**log, "override_prefix": False}):
+        runner.train()
 
 
-def parse_change(text: str) -> tuple[str, str, Any]:
-    """Split ``"algo.learning_rate=1e-3"`` into section, key and value, which is JSON or text."""
-    path, equals, value = text.partition("=")
-    section, dot, key = path.partition(".")
-    if not (equals and dot and section and key):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form section.key=value")
-    try:
-        return section, key, json.loads(value)
-    except json.JSONDecodeError:
-        return section, key, value
+def _roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:
+    """Return the runner, and maybe the sampler, that an affinity of a launcher is for."""
+    if isinstance(affinity, list):
+        return {"runner": "sync"}
+    if "optimizer" not in affinity:
+        if roles.get("runner", "minibatch") != "minibatch":
+            raise ValueError(
+                f"the entry has runner={roles['runner']}, but the affinity is that of one process: "
+                "encode it with async_sample=True, or with gpu_per_run of at least 2 for sync"
+            )
+        return {}
+    if not isinstance(affinity["sampler"], list):
+        return {"runner": "async"}
+    serves = roles.get("sampler") in ("gpu", "alternating")
+    return {"runner": "async"} if serves else {"runner": "async", "sampler": "gpu"}
+
+
+# --- The older command ---------------------------------------------------------------------------
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Translate the older form of the command, and run it."""
+    from rlpyt.experiments.command import main as command
+
     parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("family", choices=FAMILIES)
-    parser.add_argument("config_key", help="entry of the family's table")
-    parser.add_argument(
-        "--set", type=parse_change, action="append", default=[], metavar="SECTION.KEY=VALUE"
-    )
-    parser.add_argument("--seed", type=int, default=None, help="seed of the run, random by default")
-    parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
-    parser.add_argument("--threads", type=int, default=None, help="of torch")
-    parser.add_argument("--log_dir", default=None, help="name below data/local, or absolute path")
-    parser.add_argument(
-        "--save_state", type=int, default=0, help="log rows between saved states; 0 saves none"
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="continue from the state in --log_dir"
-    )
+    parser.add_argument("family", help="name of a table")
+    parser.add_argument("config_key", help="name of an entry")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--run_ID", default="0")
+    parser.add_argument("--cuda_idx", type=int)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--log_dir")
     given = parser.parse_args(args)
-    try:
-        config = get_config(given.family, given.config_key)
-    except ValueError as error:
-        parser.error(str(error))
-    for section, key, value in given.set:
-        if section not in config:
-            parser.error(f"--set: section {section!r} must be one of {', '.join(config)}")
-        config = changed(config, **{section: {key: value}})
-    affinity = {"cuda_idx": given.cuda_idx}
-    if given.threads is not None:
-        affinity["master_torch_threads"] = given.threads
-    if given.resume and given.log_dir is None:
-        parser.error("--resume needs the --log_dir of the run to continue")
-    train(
-        given.family,
-        config,
-        given.log_dir or given.family,
-        given.run_ID,
-        affinity,
-        given.seed,
-        given.save_state,
-        given.resume,
-    )
+    words = ["train", f"{given.family}/{given.config_key}", *given.set, "--run-id", given.run_ID]
+    for option, value in (("--seed", given.seed), ("--log-dir", given.log_dir)):
+        words += [] if value is None else [option, str(value)]
+    for setting, value in (("gpus", given.cuda_idx), ("threads", given.threads)):
+        words += [] if value is None else [f"affinity.{setting}={value}"]
+    command(words)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,49 @@ class RecordEncoder(torch.nn.Module):
             branch.update_obs_rms(part)  # type: ignore[operator]
 
 
+class EncodedModel(torch.nn.Module):
+    """A model of vectors behind an encoder, which makes them from observations of any kind.
+
+    Args:
+        ModelCls: class of the model; takes ``observation_shape``.
+        observation_space: observation space.
+        image_kwargs: arguments of :class:`ImageEncoder`.
+        **kwargs: further arguments of ``ModelCls``.
+
+    Raises:
+        ValueError: if the space is of an unknown kind.
+    """
+
+    def __init__(
+        self,
+        ModelCls: Any,
+        observation_space: Any,
+        image_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self.encoder = make_encoder(observation_space, image_kwargs)
+        self.model = ModelCls(**{**kwargs, "observation_shape": (self.encoder.output_size,)})
+
+    def forward(self, observation: Nested, *args: Any, reset: Any = None) -> Any:
+        """Run the model on the features of observations, which have zero to two leading dimensions.
+
+        Args:
+            observation: observations, [...] in every field.
+            *args: further inputs of the model.
+            reset: mask of a recurrent model; None for other models.
+        """
+        features, lead = self.encoder(observation)
+        kwargs = {} if reset is None else {"reset": reset}
+        return self.model(lead.restore(features), *args, **kwargs)
+
+
+def needs_encoder(space: Any) -> bool:
+    """Return whether observations are images, choices or records, not one array of numbers."""
+    kind = observation_kind(space)
+    return not isinstance(kind, Box) or _is_image(kind)
+
+
 Encoder = Union[ChoiceEncoder, VectorEncoder, ImageEncoder, RecordEncoder]
 
 

@@ -11,6 +11,7 @@ import torch
 from rlpyt.agents.qpg.actor_critic import ActorCriticAgent, check_noise
 from rlpyt.core.records import AgentStep
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
+from rlpyt.models.encoders import EncodedModel
 from rlpyt.models.qpg.mlp import MuMlpModel, QofMuMlpModel
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
@@ -87,9 +88,10 @@ class DdpgAgent(ActorCriticAgent):
 
     def build_model(self, ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Any:
         model = super().build_model(ModelCls, model_kwargs)
-        takes_bounds = isinstance(model, MuMlpModel) and "output_max" not in model_kwargs
+        policy = model.model if isinstance(model, EncodedModel) else model
+        takes_bounds = isinstance(policy, MuMlpModel) and "output_max" not in model_kwargs
         if takes_bounds and not self.action_bounds.is_unit:
-            model.set_output_bounds(*self.action_bounds)
+            policy.set_output_bounds(*self.action_bounds)
         return model
 
     def build_network(self, name: str) -> Any:

@@ -26,8 +26,14 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 
 
 def is_image(observation: Nested) -> bool:
-    """Return whether an example is one uint8 array [C,H,W], as frame buffers store it."""
-    return is_stack(observation) and np.asarray(observation).dtype == np.uint8
+    """Return whether an example is one uint8 array [C,H,W], as frame buffers store it.
+
+    An array [H,W,C] is not, whose last dimension is the smallest.
+    """
+    if not is_stack(observation) or np.asarray(observation).dtype != np.uint8:
+        return False
+    C, H, W = np.shape(observation)
+    return min(C, H) <= W
 
 
 def is_stack(observation: Nested) -> bool:

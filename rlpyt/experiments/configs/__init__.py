@@ -1,6 +1,10 @@
 """Configuration tables: settings of known runs, by name.
 
-One module for each family of ``rlpyt.experiments.train``, with its table ``configs``:
-``atari.dqn``, ``atari.pg``, ``mujoco.pg`` and ``mujoco.qpg``. An entry has sections, such as
-``algo`` and ``sampler``, of keyword arguments; ``tables.changed`` writes it as a change of another.
+Each module has a table ``configs``. An entry has sections, such as ``algo`` and ``sampler``, of
+keyword arguments, and ``roles``, which names the classes that take them.
+
+* ``generic``: every algorithm on any environment, with settings for small tasks; ``minatar``.
+* ``atari.dqn``, ``atari.pg``, ``mujoco.pg`` and ``mujoco.qpg``: the original's tables with their
+  names, and additions.
+* ``tables``: ``changed`` writes an entry as a change of another.
 """

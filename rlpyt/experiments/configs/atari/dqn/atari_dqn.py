@@ -1,4 +1,4 @@
-"""DQN and CategoricalDQN on Atari games."""
+"""DQN, its extensions up to Rainbow, and its distributional variants on Atari games."""
 
 import torch
 
@@ -7,6 +7,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["dqn"] = dict(
+    roles=dict(algo="dqn", env="atari"),
     agent={},
     algo=dict(
         discount=0.99,
@@ -42,12 +43,33 @@ configs["double"] = changed(configs["dqn"], algo=DOUBLE)
 configs["prioritized"] = changed(configs["dqn"], algo=PRIORITIZED)
 configs["dueling"] = changed(configs["dqn"], model=DUELING)
 configs["double_pri_duel"] = changed(configs["dqn"], algo=DOUBLE | PRIORITIZED, model=DUELING)
-configs["catdqn"] = changed(configs["dqn"], algo=dict(learning_rate=2.5e-4))
+configs["catdqn"] = changed(
+    configs["dqn"], roles=dict(algo="cat_dqn"), algo=dict(learning_rate=2.5e-4)
+)
 configs["ernbw"] = changed(
     configs["catdqn"],
     algo=DOUBLE | PRIORITIZED | dict(learning_rate=6.25e-5, n_step_return=3),
     model=DUELING,
 )
+# With noisy layers in place of random actions: Hessel et al. 2017, arXiv:1710.02298, table 1.
+configs["rainbow"] = changed(
+    configs["ernbw"],
+    algo=dict(
+        batch_size=32,
+        min_steps_learn=int(2e4),
+        target_update_interval=2000,
+        pri_alpha=0.5,
+    ),
+    model=dict(noisy=True),
+)
+# Dabney et al. 2017, arXiv:1710.10044, and 2018, arXiv:1806.06923.
+configs["qr_dqn"] = changed(
+    configs["dqn"],
+    roles=dict(algo="qr_dqn"),
+    algo=dict(learning_rate=5e-5, batch_size=32),
+    optim=dict(eps=0.01 / 32),
+)
+configs["iqn"] = changed(configs["qr_dqn"], roles=dict(algo="iqn"))
 configs["rmsprop"] = changed(
     configs["dqn"],
     algo=dict(learning_rate=2.5e-4, OptimCls=torch.optim.RMSprop),
@@ -67,9 +89,22 @@ configs["no_eval"] = changed(
 )
 
 # Shapes of the sampler's batch.
-configs["serial"] = changed(configs["dqn"], sampler=dict(batch_T=8, batch_B=2))
-configs["cpu"] = changed(configs["dqn"], sampler=dict(batch_T=4, batch_B=4))
-configs["async_big"] = changed(configs["dqn"], sampler=dict(batch_T=4, batch_B=256, eval_n_envs=4))
+configs["serial"] = changed(
+    configs["dqn"], roles=dict(sampler="serial"), sampler=dict(batch_T=8, batch_B=2)
+)
+configs["cpu"] = changed(
+    configs["dqn"], roles=dict(sampler="cpu"), sampler=dict(batch_T=4, batch_B=4)
+)
+configs["async_big"] = changed(
+    configs["dqn"],
+    roles=dict(sampler="gpu", runner="async"),
+    sampler=dict(batch_T=4, batch_B=256, eval_n_envs=4),
+)
+
+# Sticky actions, and no loss of a life as an end: Machado et al. 2018, arXiv:1709.06009.
+STICKY = dict(repeat_action_probability=0.25, episodic_lives=False)
+for _key in ("dqn", "double_pri_duel", "catdqn", "rainbow", "qr_dqn", "iqn"):
+    configs[f"{_key}_sticky"] = changed(configs[_key], env=STICKY)
 
 # Tests within minutes that everything runs.
 configs["debug"] = changed(

@@ -5,6 +5,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["r2d1"] = dict(
+    roles=dict(algo="r2d1", env="atari"),
     agent={},
     algo=dict(
         discount=0.997,
@@ -57,8 +58,12 @@ def evaluated_in(n_envs: int) -> dict[str, int]:
     return dict(eval_n_envs=n_envs, eval_max_steps=int(28e3 * n_envs))
 
 
+configs["r2d1_sticky"] = changed(
+    configs["r2d1"], env=dict(repeat_action_probability=0.25, episodic_lives=False)
+)
 configs["r2d1_long"] = changed(
     configs["r2d1"],
+    roles=dict(sampler="gpu"),
     agent=dict(eps_final=0.1, eps_final_min=0.0005),
     algo=dict(replay_size=int(4e6), batch_B=64, replay_ratio=1),
     env=dict(episodic_lives=False),
@@ -85,19 +90,29 @@ configs["r2d1_long_4tr"] = changed(
 
 # Asynchronous sampling, named after the machine that the shapes are for.
 configs["async_gpu"] = changed(
-    configs["r2d1_long"], sampler=dict(batch_T=40, batch_B=256) | evaluated_in(20)
+    configs["r2d1_long"],
+    roles=dict(sampler="gpu", runner="async"),
+    sampler=dict(batch_T=40, batch_B=256) | evaluated_in(20),
 )
 configs["async_alt_pabti"] = changed(
-    configs["r2d1_long"], sampler=dict(batch_T=40, batch_B=264) | evaluated_in(44)
+    configs["r2d1_long"],
+    roles=dict(sampler="alternating", runner="async"),
+    sampler=dict(batch_T=40, batch_B=264) | evaluated_in(44),
 )
 configs["async_alt_dgx"] = changed(
-    configs["r2d1_long"], sampler=dict(batch_T=40, batch_B=312) | evaluated_in(78)
+    configs["r2d1_long"],
+    roles=dict(sampler="alternating", runner="async"),
+    sampler=dict(batch_T=40, batch_B=312) | evaluated_in(78),
 )
 configs["async_alt_got"] = changed(
-    configs["r2d1_long"], sampler=dict(batch_T=40, batch_B=252) | evaluated_in(36)
+    configs["r2d1_long"],
+    roles=dict(sampler="alternating", runner="async"),
+    sampler=dict(batch_T=40, batch_B=252) | evaluated_in(36),
 )
 configs["async_gpu_dgx"] = changed(
-    configs["r2d1_long"], sampler=dict(batch_T=40, batch_B=312) | evaluated_in(39)
+    configs["r2d1_long"],
+    roles=dict(sampler="gpu", runner="async"),
+    sampler=dict(batch_T=40, batch_B=312) | evaluated_in(39),
 )
 
 configs["r2d1_test"] = changed(

@@ -5,6 +5,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["0"] = dict(
+    roles=dict(algo="a2c", env="atari"),
     agent={},
     algo=dict(
         discount=0.99,
@@ -20,4 +21,14 @@ configs["0"] = dict(
     sampler=dict(batch_T=5, batch_B=32, max_decorrelation_steps=1000),
 )
 configs["low_lr"] = changed(configs["0"], algo=dict(learning_rate=4e-4))
-configs["2gpu"] = changed(configs["0"], sampler=dict(batch_B=16))  # in each of two processes
+# The batch is that of each of two processes.
+configs["2gpu"] = changed(
+    configs["0"],
+    roles=dict(sampler="gpu", runner="sync"),
+    sampler=dict(batch_B=16),
+    affinity=dict(processes=2),
+)
+# Machado et al. 2018, arXiv:1709.06009.
+configs["sticky"] = changed(
+    configs["0"], env=dict(repeat_action_probability=0.25, episodic_lives=False)
+)

@@ -5,6 +5,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["0"] = dict(
+    roles=dict(algo="ppo", env="atari"),
     agent={},
     algo=dict(
         discount=0.99,
@@ -36,4 +37,8 @@ configs["short"] = changed(
     ),
     runner=dict(n_steps=3.5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=128, batch_B=8),
+)
+# Machado et al. 2018, arXiv:1709.06009.
+configs["sticky"] = changed(
+    configs["short"], env=dict(repeat_action_probability=0.25, episodic_lives=False)
 )

@@ -6,7 +6,10 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["0"] = changed(
-    ff_configs["0"], env=dict(num_img_obs=1), sampler=dict(batch_T=20, batch_B=32)
+    ff_configs["0"],
+    roles=dict(agent="atari_lstm"),
+    env=dict(num_img_obs=1),
+    sampler=dict(batch_T=20, batch_B=32),
 )
 configs["4frame"] = changed(
     configs["0"],

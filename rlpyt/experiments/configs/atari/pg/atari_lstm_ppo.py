@@ -5,4 +5,4 @@ from rlpyt.experiments.configs.tables import Config, changed
 
 configs: dict[str, Config] = {}
 
-configs["0"] = changed(ff_configs["0"], env=dict(num_img_obs=1))
+configs["0"] = changed(ff_configs["0"], roles=dict(agent="atari_lstm"), env=dict(num_img_obs=1))

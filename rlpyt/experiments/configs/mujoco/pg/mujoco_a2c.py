@@ -7,6 +7,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["a2c_1M"] = dict(
+    roles=dict(algo="a2c", agent="mujoco"),
     agent={},
     algo=dict(
         discount=0.99,
@@ -22,6 +23,8 @@ configs["a2c_1M"] = dict(
     runner=dict(n_steps=1e6, log_interval_steps=2e4),
     sampler=dict(batch_T=100, batch_B=8, max_decorrelation_steps=1000),
 )
+
+configs["a2c_1M_lstm"] = changed(configs["a2c_1M"], roles=dict(agent="mujoco_lstm"))
 
 # Short batches, the normalization of ``mujoco_ppo``, and little noise from the start: from a
 # standard deviation of 0.6 or 1 this many steps do not suffice to reduce it.

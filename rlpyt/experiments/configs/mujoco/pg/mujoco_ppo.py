@@ -5,6 +5,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["ppo_1M_serial"] = dict(
+    roles=dict(algo="ppo", agent="mujoco"),
     agent={},
     algo=dict(
         discount=0.99,
@@ -25,8 +26,14 @@ configs["ppo_1M_serial"] = dict(
     runner=dict(n_steps=1e6, log_interval_steps=2048 * 10),
     sampler=dict(batch_T=2048, batch_B=1, max_decorrelation_steps=0),
 )
-configs["ppo_1M_cpu"] = changed(configs["ppo_1M_serial"], sampler=dict(batch_T=256, batch_B=8))
+configs["ppo_1M_cpu"] = changed(
+    configs["ppo_1M_serial"], roles=dict(sampler="cpu"), sampler=dict(batch_T=256, batch_B=8)
+)
 configs["ppo_32ep_1mb"] = changed(configs["ppo_1M_cpu"], algo=dict(minibatches=1, epochs=32))
+
+configs["ppo_1M_lstm"] = changed(
+    configs["ppo_1M_cpu"], roles=dict(agent="mujoco_lstm"), algo=dict(minibatches=4)
+)
 
 # Choices that matter according to Andrychowicz et al. 2021 (arXiv:2006.05990): normalized
 # observations and returns, small first actions around an unbounded mean, clipped gradients.

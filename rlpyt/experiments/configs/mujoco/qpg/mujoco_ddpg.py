@@ -7,9 +7,13 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 
-def serial_config(eval_n_envs: int, **algo: object) -> Config:
-    """Return an entry with one environment, one update per step, an evaluation every 1e4 steps."""
+def serial_config(name: str, eval_n_envs: int, **algo: object) -> Config:
+    """Return an entry of the algorithm ``name`` with one environment, one update per step.
+
+    It is evaluated every 1e4 steps.
+    """
     return dict(
+        roles=dict(algo=name),
         agent={},
         algo=dict(algo),
         env=dict(id="Hopper-v5"),
@@ -26,6 +30,7 @@ def serial_config(eval_n_envs: int, **algo: object) -> Config:
 
 
 configs["ddpg_from_td3_1M_serial"] = serial_config(
+    "ddpg",
     eval_n_envs=5,
     batch_size=100,
     replay_ratio=100,
@@ -37,4 +42,8 @@ configs["ddpg_from_td3_1M_serial"] = serial_config(
 configs["ddpg_from_td3_1M_serial_bstl"] = changed(
     configs["ddpg_from_td3_1M_serial"], algo=dict(bootstrap_timelimit=True)
 )
-configs["async_serial"] = changed(configs["ddpg_from_td3_1M_serial_bstl"], sampler=dict(batch_T=5))
+configs["async_serial"] = changed(
+    configs["ddpg_from_td3_1M_serial_bstl"],
+    roles=dict(sampler="serial", runner="async"),
+    sampler=dict(batch_T=5),
+)

@@ -6,6 +6,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["sac_1M_serial"] = serial_config(
+    "sac",
     eval_n_envs=4,
     batch_size=256,
     replay_ratio=256,

@@ -6,6 +6,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["sac_1M_serial"] = serial_config(
+    "sac_v",
     eval_n_envs=4,
     batch_size=256,
     replay_ratio=256,
@@ -17,4 +18,8 @@ configs["sac_1M_serial"] = serial_config(
     bootstrap_timelimit=False,
 )
 configs["sac_serial_bstl"] = changed(configs["sac_1M_serial"], algo=dict(bootstrap_timelimit=True))
-configs["async_gpu"] = changed(configs["sac_serial_bstl"], sampler=dict(batch_T=5, batch_B=3))
+configs["async_gpu"] = changed(
+    configs["sac_serial_bstl"],
+    roles=dict(sampler="gpu", runner="async"),
+    sampler=dict(batch_T=5, batch_B=3),
+)

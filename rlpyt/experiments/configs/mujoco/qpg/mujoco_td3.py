@@ -6,6 +6,7 @@ from rlpyt.experiments.configs.tables import Config, changed
 configs: dict[str, Config] = {}
 
 configs["td3_1M_serial"] = serial_config(
+    "td3",
     eval_n_envs=6,
     batch_size=100,
     replay_ratio=100,
@@ -17,4 +18,8 @@ configs["td3_1M_serial"] = serial_config(
     bootstrap_timelimit=False,
 )
 configs["td3_serial_bstl"] = changed(configs["td3_1M_serial"], algo=dict(bootstrap_timelimit=True))
-configs["async_cpu"] = changed(configs["td3_serial_bstl"], sampler=dict(batch_T=5, batch_B=3))
+configs["async_cpu"] = changed(
+    configs["td3_serial_bstl"],
+    roles=dict(sampler="cpu", runner="async"),
+    sampler=dict(batch_T=5, batch_B=3),
+)

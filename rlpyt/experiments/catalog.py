@@ -1,0 +1,304 @@
+"""Names of what a run is made of: algorithms, agents, samplers, runners, environments, entries.
+
+The section ``roles`` of a configuration has one of these names, or the full name of a class of your
+own, for each of ``algo``, ``agent``, ``sampler``, ``runner`` and ``env``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from rlpyt.experiments.configs.tables import Config
+
+_DQN, _PG, _QPG = "rlpyt.agents.dqn", "rlpyt.agents.pg", "rlpyt.agents.qpg"
+
+
+class Algorithm(NamedTuple):
+    """Algorithm, and the agents that fit it.
+
+    The first agent is the default, for observations of any kind; "atari" is that for Atari games.
+    """
+
+    name: str  # full name of the class
+    agents: dict[str, str]  # full names of classes
+
+
+def _value_agents(kind: str) -> dict[str, str]:
+    module = f"{_DQN}.atari.atari_{kind.lower()}_agent"
+    return {"mlp": f"{_DQN}.mlp_agent.Mlp{kind}Agent", "atari": f"{module}.Atari{kind}Agent"}
+
+
+_POLICY_AGENTS = {
+    "generic": f"{_PG}.generic.GenericFfAgent",
+    "generic_lstm": f"{_PG}.generic.GenericLstmAgent",
+    "atari": f"{_PG}.atari.AtariFfAgent",
+    "atari_lstm": f"{_PG}.atari.AtariLstmAgent",
+    "mujoco": f"{_PG}.mujoco.MujocoFfAgent",
+    "mujoco_lstm": f"{_PG}.mujoco.MujocoLstmAgent",
+}
+
+ALGORITHMS = {
+    "dqn": Algorithm("rlpyt.algos.dqn.dqn.DQN", _value_agents("Dqn")),
+    "cat_dqn": Algorithm("rlpyt.algos.dqn.cat_dqn.CategoricalDQN", _value_agents("CatDqn")),
+    "qr_dqn": Algorithm("rlpyt.algos.dqn.qr_dqn.QRDQN", _value_agents("QrDqn")),
+    "iqn": Algorithm("rlpyt.algos.dqn.iqn.IQN", _value_agents("Iqn")),
+    "r2d1": Algorithm("rlpyt.algos.dqn.r2d1.R2D1", _value_agents("R2d1")),
+    "a2c": Algorithm("rlpyt.algos.pg.a2c.A2C", _POLICY_AGENTS),
+    "ppo": Algorithm("rlpyt.algos.pg.ppo.PPO", _POLICY_AGENTS),
+    "ddpg": Algorithm("rlpyt.algos.qpg.ddpg.DDPG", {"mlp": f"{_QPG}.ddpg_agent.DdpgAgent"}),
+    "td3": Algorithm("rlpyt.algos.qpg.td3.TD3", {"mlp": f"{_QPG}.td3_agent.Td3Agent"}),
+    "sac": Algorithm("rlpyt.algos.qpg.sac.SAC", {"mlp": f"{_QPG}.sac_agent.SacAgent"}),
+    "sac_v": Algorithm("rlpyt.algos.qpg.sac_v.SAC_V", {"mlp": f"{_QPG}.sac_v_agent.SacAgent"}),
+    "d4pg": Algorithm("rlpyt.algos.qpg.d4pg.D4PG", {"mlp": f"{_QPG}.d4pg_agent.D4pgAgent"}),
+}
+
+# Agents that keep one recurrent state for each half of the environments.
+ALTERNATING = {
+    f"{_PG}.generic.GenericLstmAgent": f"{_PG}.generic.AlternatingGenericLstmAgent",
+    f"{_PG}.atari.AtariLstmAgent": f"{_PG}.atari.AlternatingAtariLstmAgent",
+    f"{_PG}.mujoco.MujocoLstmAgent": f"{_PG}.mujoco.AlternatingMujocoLstmAgent",
+    f"{_DQN}.mlp_agent.MlpR2d1Agent": f"{_DQN}.mlp_agent.MlpR2d1AlternatingAgent",
+    f"{_DQN}.atari.atari_r2d1_agent.AtariR2d1Agent": (
+        f"{_DQN}.atari.atari_r2d1_agent.AtariR2d1AlternatingAgent"
+    ),
+}
+
+# The class in the process of the runner, and that in a process of its own.
+SAMPLERS = {
+    "serial": (
+        "rlpyt.samplers.serial.sampler.SerialSampler",
+        "rlpyt.samplers.async_.serial_sampler.AsyncSerialSampler",
+    ),
+    "cpu": (
+        "rlpyt.samplers.parallel.cpu.sampler.CpuSampler",
+        "rlpyt.samplers.async_.cpu_sampler.AsyncCpuSampler",
+    ),
+    "gpu": (
+        "rlpyt.samplers.parallel.gpu.sampler.GpuSampler",
+        "rlpyt.samplers.async_.gpu_sampler.AsyncGpuSampler",
+    ),
+    "alternating": (
+        "rlpyt.samplers.parallel.gpu.alternating_sampler.AlternatingSampler",
+        "rlpyt.samplers.async_.alternating_sampler.AsyncAlternatingSampler",
+    ),
+    "vector": ("rlpyt.samplers.vector.sampler.VectorSampler", None),
+}
+
+# The class without evaluation, and that with it.
+RUNNERS = {
+    "minibatch": (
+        "rlpyt.runners.minibatch_rl.MinibatchRl",
+        "rlpyt.runners.minibatch_rl.MinibatchRlEval",
+    ),
+    "sync": ("rlpyt.runners.sync_rl.SyncRl", "rlpyt.runners.sync_rl.SyncRlEval"),
+    "async": ("rlpyt.runners.async_rl.AsyncRl", "rlpyt.runners.async_rl.AsyncRlEval"),
+}
+
+# What makes one environment, and what makes a vector of them.
+ENVIRONMENTS = {
+    "gym": ("rlpyt.envs.gym.make", "rlpyt.envs.vector.make"),
+    "atari": ("rlpyt.envs.atari.atari_env.AtariEnv", "rlpyt.envs.atari.vector.AtariVector"),
+}
+
+_CONFIGS = "rlpyt.experiments.configs"
+TABLES = {
+    "generic": f"{_CONFIGS}.generic",
+    "minatar": f"{_CONFIGS}.minatar",
+    "atari_dqn": f"{_CONFIGS}.atari.dqn.atari_dqn",
+    "atari_r2d1": f"{_CONFIGS}.atari.dqn.atari_r2d1",
+    "atari_ff_a2c": f"{_CONFIGS}.atari.pg.atari_ff_a2c",
+    "atari_ff_ppo": f"{_CONFIGS}.atari.pg.atari_ff_ppo",
+    "atari_lstm_a2c": f"{_CONFIGS}.atari.pg.atari_lstm_a2c",
+    "atari_lstm_ppo": f"{_CONFIGS}.atari.pg.atari_lstm_ppo",
+    "mujoco_a2c": f"{_CONFIGS}.mujoco.pg.mujoco_a2c",
+    "mujoco_ppo": f"{_CONFIGS}.mujoco.pg.mujoco_ppo",
+    "mujoco_ddpg": f"{_CONFIGS}.mujoco.qpg.mujoco_ddpg",
+    "mujoco_td3": f"{_CONFIGS}.mujoco.qpg.mujoco_td3",
+    "mujoco_sac": f"{_CONFIGS}.mujoco.qpg.mujoco_sac",
+    "mujoco_sac_v": f"{_CONFIGS}.mujoco.qpg.mujoco_sac_v",
+    "mujoco_d4pg": f"{_CONFIGS}.mujoco.qpg.mujoco_d4pg",
+}
+
+# The entries that a run on an Atari game starts from, if only an algorithm is named.
+ATARI_ENTRIES = {
+    "dqn": "atari_dqn/dqn",
+    "cat_dqn": "atari_dqn/catdqn",
+    "rainbow": "atari_dqn/rainbow",
+    "qr_dqn": "atari_dqn/qr_dqn",
+    "iqn": "atari_dqn/iqn",
+    "r2d1": "atari_r2d1/r2d1",
+    "a2c": "atari_ff_a2c/0",
+    "ppo": "atari_ff_ppo/0",
+}
+
+
+# --- Look-up -------------------------------------------------------------------------------------
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
+    """Return the error about an unknown name, which lists the closest known ones."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if not close:
+        close = [other for other in known if name.lower() in other.lower()][:3]
+    if close:
+        return ValueError(f"unknown {kind} {name!r}: did you mean {' or '.join(close)}?")
+    return ValueError(f"unknown {kind} {name!r}: choose one of {', '.join(known[:40])}")
+
+
+def load(name: str) -> Any:
+    """Return the class or function of this full name, as ``torch.optim.Adam``.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"there is no {name!r} to import ({error})") from error
+
+
+@cache
+def entries() -> dict[str, Config]:
+    """Return all entries of all tables, as ``"table/entry"``."""
+    return {
+        f"{table}/{key}": entry
+        for table, module in TABLES.items()
+        for key, entry in import_module(module).configs.items()
+    }
+
+
+def targets(config: Config) -> dict[str, str]:
+    """Return the full name of the class or function that each section has arguments of.
+
+    Raises:
+        ValueError: if a role has an unknown name.
+    """
+    roles = {"sampler": "serial", "runner": "minibatch", "env": "gym", **config["roles"]}
+    algorithm = _choose("algorithm", roles["algo"], ALGORITHMS)
+    runners = _choose("runner", roles["runner"], RUNNERS)
+    samplers = _choose("sampler", roles["sampler"], SAMPLERS)
+    environments = _choose("environment", roles["env"], ENVIRONMENTS)
+    is_async = roles["runner"] == "async"
+    if is_async and isinstance(samplers, tuple) and samplers[1] is None:
+        raise ValueError(
+            f"sampler={roles['sampler']} samples in the process of the runner: choose another "
+            "sampler for runner=async, or runner=minibatch"
+        )
+    agent = _agent(algorithm, roles)
+    return {
+        "algo": algorithm.name if isinstance(algorithm, Algorithm) else algorithm,
+        "agent": ALTERNATING.get(agent, agent) if roles["sampler"] == "alternating" else agent,
+        "env": _pick(environments, roles["sampler"] == "vector"),
+        "sampler": _pick(samplers, is_async),
+        "runner": _pick(runners, bool(config.get("sampler", {}).get("eval_n_envs"))),
+        "affinity": "rlpyt.experiments.program.make_affinity",
+    }
+
+
+def _choose(kind: str, name: str, known: dict[str, Any]) -> Any:
+    """Return the entry of ``known``, or a full name of the user's own, which must exist."""
+    if name in known:
+        return known[name]
+    if "." not in name:
+        raise unknown(kind, name, known)
+    load(name)
+    return name
+
+
+def _pick(choice: Any, second: bool) -> str:
+    name: str = choice if isinstance(choice, str) else choice[second]
+    return name
+
+
+def _agent(algorithm: Any, roles: dict[str, Any]) -> str:
+    agents = algorithm.agents if isinstance(algorithm, Algorithm) else {}
+    name = roles.get("agent")
+    if name is None and not agents:
+        raise ValueError(f"algo={roles['algo']} needs agent=NAME, the full name of its agent")
+    if name is None:
+        name = "atari" if roles["env"] == "atari" and "atari" in agents else next(iter(agents))
+    chosen: str = _choose("agent", name, agents)
+    return chosen
+
+
+# --- Environments --------------------------------------------------------------------------------
+
+
+def extra_for(package: str, extra: str, what: str) -> None:
+    """Raise ``ValueError`` with the pip command if a package of an extra is missing."""
+    if find_spec(package) is None:
+        raise ValueError(f"{what} needs {package}: pip install 'rlpyt[{extra}]'")
+
+
+def environment_ids() -> list[str]:
+    """Return the ids of gymnasium that can be made here, those of installed packages included."""
+    import gymnasium
+
+    _register_installed()
+    return sorted(gymnasium.registry)
+
+
+def atari_games() -> list[str]:
+    """Return the names of the Atari games; none if ale-py is not installed."""
+    if find_spec("ale_py") is None:
+        return []
+    games: list[str] = sorted(import_module("ale_py.roms").get_all_rom_ids())
+    return games
+
+
+@cache
+def _register_installed() -> None:
+    if find_spec("ale_py") is not None:
+        import gymnasium
+
+        gymnasium.register_envs(import_module("ale_py"))
+    if find_spec("minatar") is not None:
+        import_module("minatar.gym").register_envs()
+
+
+def find_environment(name: str) -> tuple[str, dict[str, str]]:
+    """Return the role ``env`` and the keyword arguments that make an environment.
+
+    Args:
+        name: id of gymnasium, name of an Atari game, or full name of a class or function.
+
+    Raises:
+        ValueError: if there is no such environment, or the extra for it is not installed.
+    """
+    game = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    if game in atari_games():
+        extra_for("cv2", "atari", f"the Atari game {game!r}")
+        return "atari", {"game": game}
+    if name.lower().startswith("minatar/"):
+        extra_for("minatar", "minatar", f"the environment {name!r}")
+    if name.startswith("ALE/"):
+        extra_for("ale_py", "atari", f"the environment {name!r}")
+    ids = environment_ids()
+    if name in ids or ":" in name:
+        _check_packages_of(name)
+        return "gym", {"id": name}
+    if "." in name and "/" not in name:
+        load(name)
+        return name, {}
+    if find_spec("ale_py") is None and re.fullmatch(r"[a-z0-9_]+", name):
+        raise ValueError(
+            f"unknown environment {name!r}; if it is an Atari game: pip install 'rlpyt[atari]'"
+        )
+    raise unknown("environment", name, [*ids, *atari_games()])
+
+
+def _check_packages_of(env_id: str) -> None:
+    """Refuse a MuJoCo task without MuJoCo; gymnasium registers it anyway."""
+    import gymnasium
+
+    entry_point = getattr(gymnasium.registry.get(env_id), "entry_point", None)
+    if isinstance(entry_point, str) and ".mujoco" in entry_point:
+        extra_for("mujoco", "mujoco", f"the environment {env_id!r}")

@@ -1,0 +1,111 @@
+"""Every algorithm on any environment, with settings for small tasks.
+
+A run starts from here if only an algorithm and an environment are named.
+"""
+
+from rlpyt.experiments.configs.tables import Config, changed
+
+configs: dict[str, Config] = {}
+
+# --- Deep Q-learning -----------------------------------------------------------------------------
+
+configs["dqn"] = dict(
+    roles=dict(algo="dqn"),
+    agent=dict(eps_final=0.02),
+    algo=dict(
+        learning_rate=1e-3,
+        batch_size=128,
+        replay_size=1e5,
+        min_steps_learn=1e3,
+        replay_ratio=32,
+        target_update_tau=0.02,
+        target_update_interval=1,
+        n_step_return=3,
+        eps_steps=1e4,
+        double_dqn=True,
+    ),
+    env={},
+    model={},
+    optim={},
+    runner=dict(n_steps=1e5, log_interval_steps=1e4),
+    sampler=dict(batch_T=8, batch_B=4, max_decorrelation_steps=0),
+)
+configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
+configs["rainbow"] = changed(
+    configs["cat_dqn"],
+    algo=dict(prioritized_replay=True, pri_beta_steps=1e5),
+    model=dict(dueling=True, noisy=True),
+)
+configs["qr_dqn"] = changed(configs["dqn"], roles=dict(algo="qr_dqn"))
+configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"))
+configs["r2d1"] = dict(
+    roles=dict(algo="r2d1"),
+    agent=dict(eps_final=0.02),
+    algo=dict(
+        learning_rate=1e-3,
+        batch_T=16,
+        batch_B=32,
+        warmup_T=8,
+        store_rnn_state_interval=8,
+        replay_size=1e5,
+        min_steps_learn=1e3,
+        replay_ratio=8,
+        target_update_interval=100,
+        n_step_return=3,
+        eps_steps=1e4,
+        pri_beta_steps=1e5,
+    ),
+    env={},
+    model={},
+    optim={},
+    runner=dict(n_steps=1e5, log_interval_steps=1e4),
+    sampler=dict(batch_T=16, batch_B=8, max_decorrelation_steps=0),
+)
+
+# --- Policy gradient -----------------------------------------------------------------------------
+
+configs["a2c"] = dict(
+    roles=dict(algo="a2c"),
+    agent={},
+    algo=dict(learning_rate=7e-4, gae_lambda=0.95, clip_grad_norm=0.5, normalize_return=True),
+    env={},
+    model={},
+    optim={},
+    runner=dict(n_steps=5e5, log_interval_steps=1e4),
+    sampler=dict(batch_T=8, batch_B=16, max_decorrelation_steps=0),
+)
+configs["ppo"] = changed(
+    configs["a2c"],
+    roles=dict(algo="ppo"),
+    algo=dict(
+        learning_rate=3e-4,
+        minibatches=8,
+        epochs=10,
+        ratio_clip=0.2,
+        normalize_advantage=True,
+        entropy_loss_coeff=0.0,
+    ),
+    sampler=dict(batch_T=128, batch_B=8),
+)
+configs["a2c_lstm"] = changed(configs["a2c"], roles=dict(agent="generic_lstm"))
+configs["ppo_lstm"] = changed(
+    configs["ppo"], roles=dict(agent="generic_lstm"), algo=dict(minibatches=4)
+)
+
+# --- Policy gradient through Q-functions ---------------------------------------------------------
+
+configs["sac"] = dict(
+    roles=dict(algo="sac"),
+    agent={},
+    algo=dict(min_steps_learn=1e3),
+    env={},
+    model={},
+    optim={},
+    runner=dict(n_steps=1e5, log_interval_steps=1e4),
+    sampler=dict(batch_T=1, batch_B=1, max_decorrelation_steps=0),
+)
+configs["sac_v"] = changed(configs["sac"], roles=dict(algo="sac_v"))
+configs["ddpg"] = changed(configs["sac"], roles=dict(algo="ddpg"))
+configs["td3"] = changed(configs["sac"], roles=dict(algo="td3"))
+# The range of returns V_min to V_max is that of the task, and has to be given.
+configs["d4pg"] = changed(configs["sac"], roles=dict(algo="d4pg"))

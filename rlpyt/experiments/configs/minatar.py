@@ -1,0 +1,62 @@
+"""MinAtar games: Atari games on a grid of 10 x 10, whose runs take minutes to hours on one CPU.
+
+Actions are sticky by themselves, with probability 0.1. Sizes and rates: Young and Tian 2019,
+arXiv:1903.03176, as far as they say them.
+"""
+
+from rlpyt.experiments.configs import generic
+from rlpyt.experiments.configs.tables import Config, changed
+
+configs: dict[str, Config] = {}
+
+_IMAGE = dict(channels=[16], kernel_sizes=[3], strides=[1], paddings=[0], fc_sizes=128)
+
+configs["dqn"] = changed(
+    generic.configs["dqn"],
+    algo=dict(
+        learning_rate=2.5e-4,
+        batch_size=32,
+        replay_size=1e5,
+        min_steps_learn=5e3,
+        replay_ratio=8,
+        target_update_tau=1,
+        target_update_interval=1000,
+        n_step_return=1,
+        eps_steps=1e5,
+    ),
+    env=dict(id="MinAtar/Breakout-v1"),
+    model=dict(hidden_sizes=[128], image_kwargs=_IMAGE),
+    runner=dict(n_steps=5e6, log_interval_steps=5e4),
+    sampler=dict(batch_T=4, batch_B=8),
+)
+configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
+configs["rainbow"] = changed(
+    configs["cat_dqn"],
+    algo=dict(prioritized_replay=True, pri_beta_steps=5e6, n_step_return=3),
+    model=dict(dueling=True, noisy=True),
+)
+configs["qr_dqn"] = changed(configs["dqn"], roles=dict(algo="qr_dqn"))
+configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"))
+configs["r2d1"] = changed(
+    generic.configs["r2d1"],
+    algo=dict(learning_rate=2.5e-4, replay_size=1e6, min_steps_learn=1e4, eps_steps=1e5),
+    env=dict(id="MinAtar/Breakout-v1"),
+    model=dict(image_kwargs=_IMAGE),
+    runner=dict(n_steps=5e6, log_interval_steps=5e4),
+    sampler=dict(batch_T=16, batch_B=16),
+)
+configs["ppo"] = changed(
+    generic.configs["ppo"],
+    algo=dict(entropy_loss_coeff=0.01, epochs=4),
+    env=dict(id="MinAtar/Breakout-v1"),
+    model=dict(image_kwargs=_IMAGE),
+    runner=dict(n_steps=1e7, log_interval_steps=1e5),
+    sampler=dict(batch_T=128, batch_B=16),
+)
+configs["a2c"] = changed(
+    generic.configs["a2c"],
+    env=dict(id="MinAtar/Breakout-v1"),
+    model=dict(image_kwargs=_IMAGE),
+    runner=dict(n_steps=1e7, log_interval_steps=1e5),
+)
+configs["ppo_lstm"] = changed(configs["ppo"], roles=dict(agent="generic_lstm"))

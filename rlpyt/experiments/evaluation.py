@@ -1,0 +1,246 @@
+"""Evaluation and videos of a snapshot, from the log directory of its run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rlpyt.experiments.catalog import extra_for, load, targets
+from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.program import agent_call, environment_kwargs
+from rlpyt.experiments.settings import SECTIONS, checked
+from rlpyt.utils.seed import make_seed, set_seed
+from rlpyt.utils.types import NDArray
+
+MAX_ENVS = 8
+
+
+class SavedAgent(NamedTuple):
+    """Snapshot of a run, and the configuration that it was trained with."""
+
+    config: Config
+    snapshot: dict[str, Any]
+    file: Path
+
+
+def load_agent(path: str | Path) -> SavedAgent:
+    """Find the snapshot of a run and its configuration.
+
+    Args:
+        path: directory of a run, whose newest snapshot is taken; or file of a snapshot in it.
+
+    Raises:
+        FileNotFoundError: if there is no snapshot, or no configuration beside it.
+        ValueError: if the run was not started from a configuration.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(path.glob("params.pkl")) or sorted(
+            path.glob("itr_*.pkl"), key=lambda file: int(file.stem.removeprefix("itr_"))
+        )
+        if not files:
+            runs = sorted(str(file.parent) for file in path.rglob("params.pkl"))
+            hint = f"; there are some in {', '.join(runs[:5])}" if runs else ""
+            raise FileNotFoundError(f"{path} has no snapshot (params.pkl or itr_*.pkl){hint}")
+        path = files[-1]
+    record = path.parent / "params.json"
+    if not (path.is_file() and record.is_file()):
+        raise FileNotFoundError(f"{path if record.is_file() else record} does not exist")
+    params = json.loads(record.read_text(encoding="utf-8"))
+    if "roles" not in params:
+        raise ValueError(
+            f"{record} does not say how to make the agent: only runs of 'rlpyt train' and of the "
+            "tables do"
+        )
+    config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
+    # Whoever sampled, one process evaluates; vector environments may differ from single ones.
+    sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
+    config = changed(config, roles={"sampler": sampler, "runner": "minibatch"})
+    return SavedAgent(checked({**config, "affinity": {}}), torch.load(path), path)
+
+
+def evaluate(
+    saved: SavedAgent, n_episodes: int, seed: int | None = None, **env_kwargs: Any
+) -> list[Any]:
+    """Return the trajectory infos of exactly ``n_episodes`` episodes.
+
+    Args:
+        saved: snapshot to evaluate.
+        n_episodes: number of episodes, spread evenly over up to 8 environments.
+        seed: seed of everything random; drawn if None.
+        env_kwargs: arguments of the sampler in place of its own, such as ``EnvCls``.
+    """
+    if n_episodes < 1:
+        raise ValueError(f"episodes={n_episodes}: give at least 1")
+    seed = make_seed() if seed is None else seed
+    set_seed(seed)
+    sampling = {
+        key: load(value) if key in ("EnvCls", "TrajInfoCls") else value
+        for key, value in environment_kwargs(saved.config).items()
+    }
+    if "TrajInfoCls" in saved.config["sampler"]:
+        sampling["TrajInfoCls"] = load(saved.config["sampler"]["TrajInfoCls"])
+    sampling["env_kwargs"] = sampling.get("eval_env_kwargs", sampling["env_kwargs"])
+    sampler = load(targets(saved.config)["sampler"])(
+        **{**sampling, **env_kwargs},
+        batch_T=1,
+        batch_B=1,
+        max_decorrelation_steps=0,
+        eval_n_envs=min(n_episodes, MAX_ENVS),
+        eval_n_episodes=n_episodes,
+    )
+    agent = agent_call(saved.config).make()
+    discount = saved.config["algo"].get("discount", 0.99)
+    try:
+        sampler.initialize(agent, seed=seed, traj_info_kwargs={"discount": discount})
+        agent.load_state_dict(saved.snapshot["agent_state_dict"])
+        itr = max(1, saved.snapshot["itr"])  # At 0, agents may act at random.
+        agent.eval_mode(itr)
+        infos: list[Any] = sampler.evaluate_agent(itr)
+    finally:
+        sampler.shutdown()
+    return infos
+
+
+def write_episodes(infos: Sequence[Any], file: str | Path) -> None:
+    """Write a csv file with a row for each episode."""
+    names = [name for name in infos[0] if not name.startswith("_")]
+    with open(file, "w", newline="", encoding="utf-8") as target:
+        writer = csv.writer(target)
+        writer.writerow(names)
+        writer.writerows([info[name] for name in names] for info in infos)
+
+
+def statistics(infos: Sequence[Any]) -> dict[str, dict[str, float]]:
+    """Return mean, standard deviation, minimum, median and maximum of every statistic."""
+    table = {}
+    for name in infos[0]:
+        if not name.startswith("_"):
+            values = np.array([info[name] for info in infos], dtype=float)
+            table[name] = {
+                "mean": float(values.mean()),
+                "std": float(values.std(ddof=1)) if len(values) > 1 else float("nan"),
+                "min": float(values.min()),
+                "median": float(np.median(values)),
+                "max": float(values.max()),
+            }
+    return table
+
+
+# --- Videos --------------------------------------------------------------------------------------
+
+
+class Camera:
+    """Maker of environments whose pictures are kept, or shown in a window.
+
+    Args:
+        EnvCls: class of the environment, or function that makes it.
+        max_frames: number of pictures to keep at most; None shows a window instead.
+
+    Attributes:
+        frames: pictures [H,W,3] uint8, one of each step.
+        fps: pictures in a second.
+    """
+
+    def __init__(self, EnvCls: Any, max_frames: int | None) -> None:
+        self._EnvCls = EnvCls
+        self._max_frames = max_frames
+        self.frames: list[NDArray] = []
+        self.fps = 30.0
+
+    def __call__(self, **kwargs: Any) -> Any:
+        """Make an environment and observe it."""
+        if self._EnvCls is load("rlpyt.envs.gym.make"):
+            kwargs["render_mode"] = "human" if self._max_frames is None else "rgb_array"
+        env = self._EnvCls(**kwargs)
+        metadata = getattr(env, "metadata", None) or {}
+        self.fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
+        reset, step = env.reset, env.step
+
+        def observed_reset() -> Any:
+            observation = reset()
+            self._look(env)
+            return observation
+
+        def observed_step(action: Any) -> Any:
+            result = step(action)
+            self._look(env)
+            return result
+
+        env.reset, env.step = observed_reset, observed_step
+        return env
+
+    def _look(self, env: Any) -> None:
+        if self._max_frames is None:
+            env.render()
+        elif len(self.frames) < self._max_frames:
+            image = env.ale.getScreenRGB() if hasattr(env, "ale") else env.render()
+            self.frames.append(picture(image))
+
+
+def picture(image: Any) -> NDArray:
+    """Return an image as [H,W,3] uint8, at least 128 pixels high, in even sizes."""
+    if image is None:
+        raise ValueError("the environment draws no pictures: it has no render_mode 'rgb_array'")
+    image = np.asarray(image)
+    if image.dtype != np.uint8:
+        image = (np.clip(image, 0, 1) * 255).astype(np.uint8)
+    if image.ndim == 2:
+        image = np.repeat(image[..., None], 3, axis=-1)
+    zoom = -(-128 // image.shape[0])
+    image = image.repeat(zoom, axis=0).repeat(zoom, axis=1)
+    return image[: image.shape[0] // 2 * 2, : image.shape[1] // 2 * 2]
+
+
+def watch(
+    saved: SavedAgent,
+    n_episodes: int = 1,
+    video: str | Path | None = None,
+    seed: int | None = None,
+    max_frames: int = 10_000,
+) -> list[Any]:
+    """Show episodes in a window, or write them as a video; return their trajectory infos.
+
+    Args:
+        saved: snapshot to watch.
+        n_episodes: number of episodes, one after the other.
+        video: file to write, of the kind that its ending names (".mp4" or ".gif"); None for a
+            window.
+        seed: seed of everything random; drawn if None.
+        max_frames: number of pictures of the video at most.
+
+    Raises:
+        ValueError: if the environment cannot be shown, or imageio is not installed.
+    """
+    if saved.config["roles"]["sampler"] == "vector" and "game" in saved.config["env"]:
+        raise ValueError("the vector environment of Atari games draws no pictures")
+    if video is not None:
+        extra_for("imageio", "video", "a video")
+        if Path(video).suffix not in (".mp4", ".gif"):
+            raise ValueError(f"video={str(video)!r}: end the name with .mp4 or .gif")
+        if Path(video).suffix == ".mp4":
+            extra_for("imageio_ffmpeg", "video", "an mp4 video")
+    saved = SavedAgent(
+        checked(changed(saved.config, roles={"sampler": "serial"})), saved.snapshot, saved.file
+    )
+    camera = Camera(load(targets(saved.config)["env"]), None if video is None else max_frames)
+    infos = []
+    for episode in range(n_episodes):
+        episode_seed = None if seed is None else seed + episode
+        infos += evaluate(saved, 1, episode_seed, EnvCls=camera)
+    if video is not None:
+        import imageio.v3 as imageio
+
+        Path(video).parent.mkdir(parents=True, exist_ok=True)
+        frames = np.stack(camera.frames)
+        if Path(video).suffix == ".gif":
+            imageio.imwrite(video, frames, duration=1000 / camera.fps, loop=0)
+        else:
+            imageio.imwrite(video, frames, fps=camera.fps)
+    return infos

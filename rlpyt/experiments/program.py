@@ -1,0 +1,236 @@
+"""A run as a tree of calls, from a configuration: it can be made, or written as a program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import psutil
+import torch
+
+from rlpyt.experiments.catalog import load, targets
+from rlpyt.experiments.configs.tables import Config
+from rlpyt.experiments.settings import Name
+from rlpyt.utils.processes.launch import check_cpus
+
+ATARI_TRAJ_INFO = Name("rlpyt.envs.atari.atari_env.AtariTrajInfo")
+LOGGER_CONTEXT = "rlpyt.utils.logging.context.logger_context"
+
+
+class Call(NamedTuple):
+    """Call of a class or function that has not been made yet."""
+
+    name: str  # full name of the class or function
+    kwargs: dict[str, Any]  # plain values, names, and further calls
+
+    def make(self) -> Any:
+        """Make the call, those in its arguments first."""
+        return load(self.name)(**{key: _made(value) for key, value in self.kwargs.items()})
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, Call):
+        return value.make()
+    if isinstance(value, Name):
+        return load(value)
+    if isinstance(value, Mapping):
+        return {key: _made(part) for key, part in value.items()}
+    return [_made(part) for part in value] if isinstance(value, list) else value
+
+
+# --- The parts of a run --------------------------------------------------------------------------
+
+
+def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -> Call:
+    """Return the call that makes the runner of a checked configuration.
+
+    Args:
+        config: configuration, see :func:`~rlpyt.experiments.settings.checked`.
+        seed: seed of everything random; None to draw one.
+        affinity: affinity of the runner; None for that of the section ``affinity``.
+    """
+    if affinity is None:
+        roles, batch_B = config["roles"], int(config["sampler"]["batch_B"])
+        names = roles.get("runner", "minibatch"), roles.get("sampler", "serial")
+        affinity = make_affinity(*names, batch_B, **config["affinity"])
+    optim = {**config["algo"].get("optim_kwargs", {}), **config["optim"]}
+    parts = {
+        "algo": Call(
+            targets(config)["algo"],
+            {**config["algo"], **({"optim_kwargs": optim} if optim else {})},
+        ),
+        "agent": agent_call(config),
+        "sampler": Call(
+            targets(config)["sampler"], {**environment_kwargs(config), **config["sampler"]}
+        ),
+    }
+    settings = {"affinity": affinity, "seed": seed, **config["runner"]}
+    return Call(targets(config)["runner"], {**parts, **settings})
+
+
+def agent_call(config: Config) -> Call:
+    """Return the call that makes the agent."""
+    model = {**config["agent"].get("model_kwargs", {}), **config["model"]}
+    return Call(
+        targets(config)["agent"],
+        {**config["agent"], **({"model_kwargs": model} if model else {})},
+    )
+
+
+def environment_kwargs(config: Config) -> dict[str, Any]:
+    """Return the arguments of a sampler for its environments.
+
+    Those of evaluation are of the game or task that is trained; ``eval_env`` has what differs.
+    """
+    env = config["env"]
+    same = {key: env[key] for key in ("game", "id") if key in env}
+    kwargs: dict[str, Any] = {
+        "EnvCls": Name(targets(config)["env"]),
+        "env_kwargs": env,
+    }
+    if config["eval_env"]:
+        kwargs["eval_env_kwargs"] = {**env, **config["eval_env"], **same}
+    if "game" in env:
+        kwargs["TrajInfoCls"] = ATARI_TRAJ_INFO
+    return kwargs
+
+
+# --- CPUs and GPUs -------------------------------------------------------------------------------
+
+
+def make_affinity(
+    runner: str,
+    sampler: str,
+    batch_B: int,
+    workers: int | None = None,
+    cpus: list[int] | None = None,
+    gpus: list[int] | int | None = None,
+    processes: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """Return the affinity of a run, in the form that its runner takes.
+
+    Args:
+        runner: name of the runner.
+        sampler: name of the sampler.
+        batch_B: number of environments.
+        workers: number of worker processes of a sampler; one for each CPU by default, and for no
+            more than ``batch_B``.
+        cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
+        gpus: GPU, or list with that of each process that trains.
+        processes: number of processes that train, if ``gpus`` does not say it.
+        threads: number of threads of torch in each of these processes.
+
+    Raises:
+        ValueError: if there is no such CPU or GPU, or a number does not fit the runner.
+    """
+    usable = psutil.Process().cpu_affinity() if hasattr(psutil.Process, "cpu_affinity") else None
+    if cpus:
+        check_cpus(cpus)
+    gpus = [gpus] if isinstance(gpus, int) else gpus
+    missing = [gpu for gpu in gpus or [] if not 0 <= gpu < torch.cuda.device_count()]
+    if missing:
+        raise ValueError(
+            f"affinity.gpus={gpus}: torch sees {torch.cuda.device_count()} GPUs, numbered from 0; "
+            "leave it out to run on the CPU"
+        )
+    n_processes = len(gpus) if gpus else processes
+    if n_processes < 1 or (n_processes > 1 and runner == "minibatch"):
+        raise ValueError(
+            f"{n_processes} processes with runner={runner}: use runner=sync for several processes "
+            "that train in step, or runner=async"
+        )
+    if workers is not None and workers < 1:
+        raise ValueError(f"affinity.workers={workers}: give at least 1")
+    if workers is None:
+        workers = len(cpus or usable or [0])
+    workers = min(workers, batch_B)
+    if sampler == "alternating":
+        workers += workers % 2
+    sampling = {
+        "workers_cpus": [cpus[i % len(cpus)] for i in range(workers)] if cpus else workers,
+        "set_affinity": bool(cpus),
+    }
+    if sampler in ("serial", "vector"):
+        sampling = {}
+    devices = [{"cuda_idx": gpu} for gpu in gpus] if gpus else [{}] * n_processes
+    if runner == "async":
+        learner = {} if threads is None else {"torch_threads": threads}
+        acting = {**sampling, **({"cuda_idx": gpus[0]} if gpus else {})}
+        return {
+            "optimizer": [{**device, **learner} for device in devices],
+            "sampler": [acting] if sampler in ("gpu", "alternating") else acting,
+        }
+    learner = {} if threads is None else {"master_torch_threads": threads}
+    each = [{**device, **sampling, **learner} for device in devices]
+    return each if runner == "sync" else each[0]
+
+
+# --- The program ---------------------------------------------------------------------------------
+
+
+def source(runner: Call, log: Mapping[str, Any], command: str) -> str:
+    """Return a Python program that makes and trains a runner.
+
+    Args:
+        runner: call that makes the runner.
+        log: keyword arguments of ``logger_context``.
+        command: command that trains the same, for the docstring.
+    """
+    roles = {key: value for key, value in runner.kwargs.items() if isinstance(value, Call)}
+    settings = {key: Name(key) if key in roles else v for key, v in runner.kwargs.items()}
+    lines = [f"    {role} = {_text(call, 4)}" for role, call in roles.items()]
+    lines.append(f"    runner = {_text(Call(runner.name, settings), 4)}")
+    lines.append(f"    with {_text(Call(LOGGER_CONTEXT, dict(log)), 4)}:")
+    lines.append("        runner.train()")
+    body = "\n".join(lines)
+    names = {LOGGER_CONTEXT, *_names(runner)}
+    imports = sorted(f"from {name.rpartition('.')[0]} import {_short(name)}" for name in names)
+    return "\n".join(
+        [f'"""{command}"""', "", *imports, "", "", "def main():", body, "", "", _MAIN, "    main()"]
+    )
+
+
+_MAIN = 'if __name__ == "__main__":'
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Yield the full names of all classes and functions in a value."""
+    if isinstance(value, Call):
+        yield value.name
+        yield from _names(value.kwargs)
+    elif isinstance(value, Name):
+        yield str(value)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _names(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _names(part)
+
+
+def _text(value: Any, indent: int) -> str:
+    """Return the expression for a value; calls have a line for each argument."""
+    if isinstance(value, Call):
+        if not value.kwargs:
+            return f"{_short(value.name)}()"
+        inner = " " * (indent + 4)
+        arguments = "".join(
+            f"{inner}{key}={_text(part, indent + 4)},\n" for key, part in value.kwargs.items()
+        )
+        return f"{_short(value.name)}(\n{arguments}{' ' * indent})"
+    if isinstance(value, Name):
+        return _short(value)
+    if isinstance(value, Mapping):
+        pairs = (f"{key!r}: {_text(part, indent)}" for key, part in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_text(part, indent) for part in value) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)

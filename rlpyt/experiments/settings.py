@@ -1,0 +1,343 @@
+"""Typed settings of a run: overrides as ``section.name=value``, checked against the constructors.
+
+A configuration has the sections ``algo, agent, model, optim, env, eval_env, sampler, runner`` and
+``affinity``, each with keyword arguments of the class that the section ``roles`` names.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from rlpyt.experiments.catalog import (
+    ALGORITHMS,
+    RUNNERS,
+    SAMPLERS,
+    find_environment,
+    load,
+    targets,
+    unknown,
+)
+from rlpyt.experiments.configs.tables import Config, changed
+
+ROLES = ("algo", "agent", "sampler", "runner", "env")
+SECTIONS = ("algo", "agent", "model", "optim", "env", "eval_env", "sampler", "runner", "affinity")
+# Arguments that follow from the roles and from other sections.
+_RESERVED = {
+    "sampler": {"EnvCls", "env_kwargs", "eval_env_kwargs"},
+    "runner": {"algo", "agent", "sampler", "affinity", "seed", "callbacks"},
+    "affinity": {"runner", "sampler", "batch_B"},
+    "model": {"self", "ModelCls"},
+}
+
+
+class Name(str):
+    """Full name of a class or function that is an argument itself."""
+
+
+class Setting(NamedTuple):
+    """Parameter of a constructor."""
+
+    hint: Any  # annotation; Any without one
+    default: Any  # inspect.Parameter.empty without one
+
+
+# --- Signatures ----------------------------------------------------------------------------------
+
+
+@cache
+def parameters(name: str) -> tuple[dict[str, Setting], bool]:
+    """Return the parameters of a class or function by its full name, those of its bases included.
+
+    Returns:
+        The parameters by name, and whether any other keyword is taken as well.
+    """
+    target = load(name)
+    functions = [target]
+    if isinstance(target, type):
+        functions = [vars(cls)["__init__"] for cls in target.__mro__ if "__init__" in vars(cls)]
+    found: dict[str, Setting] = {}
+    for function in functions:
+        try:
+            hints = typing.get_type_hints(function)
+        except (NameError, TypeError):
+            hints = {}
+        is_open = False
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                is_open = True
+            elif parameter.kind is not parameter.VAR_POSITIONAL and parameter.name != "self":
+                hint = hints.get(parameter.name, Any)
+                found.setdefault(parameter.name, Setting(hint, parameter.default))
+        if not is_open:
+            return found, False
+    return found, True
+
+
+def section_parameters(config: Config, section: str) -> tuple[dict[str, Setting], bool]:
+    """Return the settings of a section that a user may give, and whether others are taken too."""
+    named = targets(config)
+    if section == "eval_env":
+        section = "env"
+    if section == "model":
+        name = _class_in(config, "agent", named["agent"], "ModelCls")
+        found, is_open = ({}, True) if name is None else parameters(name)
+        if "observation_shape" in found:  # Observations that are not vectors are encoded first.
+            found = {**parameters("rlpyt.models.encoders.EncodedModel")[0], **found}
+            for given in ("observation_space", "observation_shape", "output_size", "action_size"):
+                found.pop(given, None)
+    elif section == "optim":
+        name = _class_in(config, "algo", named["algo"], "OptimCls")
+        found, is_open = ({}, True) if name is None else parameters(name)
+    else:
+        found, is_open = parameters(named[section])
+    reserved = _RESERVED.get(section, set())
+    return {name: each for name, each in found.items() if name not in reserved}, is_open
+
+
+def _class_in(config: Config, section: str, target: str, argument: str) -> str | None:
+    """Return the full name of the class that a section has, or else the default of ``target``."""
+    default = parameters(target)[0].get(argument, Setting(Any, None)).default
+    given = config.get(section, {}).get(argument, default)
+    if given is None or given is inspect.Parameter.empty:
+        return None
+    return given if isinstance(given, str) else full_name(given)
+
+
+def full_name(target: Any) -> str:
+    """Return the name by which :func:`~rlpyt.experiments.catalog.load` finds a class."""
+    return f"{target.__module__}.{target.__qualname__}"
+
+
+# --- Types ---------------------------------------------------------------------------------------
+
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+
+
+def parse_value(text: str) -> Any:
+    """Return the value that a text stands for: a literal of Python or JSON, or the text itself."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def fit(value: Any, hint: Any) -> Any:
+    """Return ``value`` in the type of an annotation.
+
+    Raises:
+        TypeError: if it is of another type.
+    """
+    if hint in (Any, inspect.Parameter.empty):
+        return value
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        for option in args:
+            try:
+                return fit(value, option)
+            except TypeError:
+                continue
+        raise TypeError(hint)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int and is_number and float(value).is_integer():
+        return int(value)
+    if hint in (bool, int, float, str, types.NoneType):
+        if (hint is float and is_number) or (hint is not int and isinstance(value, hint)):
+            return value
+        raise TypeError(hint)
+    if origin in (list, tuple, Sequence, Iterable) or hint in (list, tuple):
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(hint)
+        element = args[0] if args else Any
+        return [fit(each, element) for each in value]
+    if origin in (dict, Mapping) or hint is dict:
+        if not isinstance(value, Mapping):
+            raise TypeError(hint)
+        return dict(value)
+    if _is_callable(hint):
+        if not isinstance(value, str) and not callable(value):
+            raise TypeError(hint)
+        return as_name(value)
+    return value
+
+
+def _is_callable(hint: Any) -> bool:
+    return hint is type or typing.get_origin(hint) in (type, Callable)
+
+
+def as_name(value: Any) -> Any:
+    """Return the full name of a class, or of one given by its name, which must exist."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        load(value)
+        return Name(value)
+    return Name(full_name(value))
+
+
+def expected(hint: Any) -> str:
+    """Describe an annotation in words."""
+    words = {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        types.NoneType: "none",
+    }
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(expected(option) for option in typing.get_args(hint))
+    if hint in words:
+        return words[hint]
+    if origin in (list, tuple, Sequence, Iterable):
+        return "a list such as [64,64]"
+    if origin in (dict, Mapping) or hint is dict:
+        return "a dictionary such as {'eps':1e-5}"
+    return "the full name of a class" if _is_callable(hint) else "a value"
+
+
+# --- Configurations ------------------------------------------------------------------------------
+
+
+def checked(config: Config) -> Config:
+    """Return the configuration with every value in the type of its parameter, classes as names.
+
+    Raises:
+        ValueError: if a section, name, type or role is wrong, or an argument is missing.
+    """
+    for section in config.keys() - {"roles", *SECTIONS}:
+        raise unknown("section", section, ("roles", *SECTIONS))
+    for role in config["roles"].keys() - set(ROLES):
+        raise unknown("role", role, ROLES)
+    result: Config = {"roles": dict(config["roles"])}
+    for section in SECTIONS:
+        found, is_open = section_parameters(config, section)
+        result[section] = {
+            name: _checked_value(config, section, name, value, found, is_open)
+            for name, value in config.get(section, {}).items()
+        }
+    _check_required(result)
+    return result
+
+
+def _checked_value(
+    config: Config, section: str, name: str, value: Any, found: dict[str, Setting], is_open: bool
+) -> Any:
+    if name not in found:
+        if is_open:
+            return value
+        owner = targets(config).get("env" if section == "eval_env" else section, section)
+        raise unknown(
+            f"setting of {owner.rpartition('.')[2]}:",
+            f"{section}.{name}",
+            (f"{section}.{known}" for known in found),
+        )
+    try:
+        return as_name(value) if name.endswith("Cls") else fit(value, found[name].hint)
+    except TypeError:
+        text = expected(found[name].hint)
+        raise ValueError(f"{section}.{name}={value!r}: give {text}") from None
+
+
+def _check_required(config: Config) -> None:
+    for section in ("algo", "env", "sampler", "runner"):
+        found, _ = section_parameters(config, section)
+        given = config[section]
+        missing = [
+            f"{section}.{name}"
+            for name, setting in found.items()
+            if setting.default is inspect.Parameter.empty and name not in given
+        ]
+        missing = [name for name in missing if name not in _FILLED_IN]
+        if missing:
+            owner = targets(config)[section].rpartition(".")[2]
+            raise ValueError(f"{owner} needs {' and '.join(missing)}: add {missing[0]}=VALUE")
+
+
+_FILLED_IN = {"sampler.CollectorCls", "env.num_envs", "env.args"}
+
+
+def with_environment(config: Config, name: str) -> Config:
+    """Return the configuration with another environment; settings of another kind are dropped.
+
+    Raises:
+        ValueError: if there is no such environment.
+    """
+    role, arguments = find_environment(name)
+    if config["roles"].get("env", "gym") == role:
+        return changed(config, env=arguments)
+    config = changed(config, roles={"env": role})
+    return {**config, "env": dict(arguments), "eval_env": {}}
+
+
+def overridden(config: Config, overrides: Iterable[str]) -> Config:
+    """Return the configuration with overrides, in the form ``name=value``.
+
+    A name is that of a role (``sampler=cpu``), a section and a setting (``algo.discount=0.9``), or
+    a setting alone that only one section has (``discount=0.9``).
+
+    Raises:
+        ValueError: if a name is unknown or ambiguous; the closest ones are in the message.
+    """
+    pairs = []
+    for text in overrides:
+        name, equals, value = text.partition("=")
+        if not (equals and name):
+            raise ValueError(f"{text!r} is not of the form name=value, such as algo.discount=0.9")
+        if name == "env":
+            config = with_environment(config, value)
+        elif name in ROLES:
+            config = changed(config, roles={name: value})
+        else:
+            pairs.append((name, parse_value(value)))
+    # Roles first, wherever they stand: they say which settings there are.
+    for name, value in sorted(pairs, key=lambda pair: not pair[0].endswith("Cls")):
+        section, setting = _find_setting(config, name)
+        config = changed(config, **{section: {setting: value}})
+    return config
+
+
+def _find_setting(config: Config, name: str) -> tuple[str, str]:
+    section, dot, setting = name.partition(".")
+    if dot:
+        if section not in SECTIONS:
+            raise unknown("section", section, SECTIONS)
+        return section, setting
+    sections = [section for section in SECTIONS if section != "eval_env"]
+    having = [section for section in sections if name in section_parameters(config, section)[0]]
+    if len(having) == 1:
+        return having[0], name
+    if having:
+        choices = " or ".join(f"{section}.{name}" for section in having)
+        raise ValueError(f"{name!r} is ambiguous: write {choices}")
+    known = {
+        setting: f"{section}.{setting}"
+        for section in sections
+        for setting in section_parameters(config, section)[0]
+    }
+    raise unknown("setting", name, [*known, *ROLES])
+
+
+def describe(config: Config) -> list[tuple[str, str, Any]]:
+    """Return name, type and value of every setting of a run: its own, or the default."""
+    rows = []
+    for section in SECTIONS:
+        if section == "eval_env":
+            continue
+        for name, setting in section_parameters(config, section)[0].items():
+            value = config[section].get(name, setting.default)
+            value = "required" if value is inspect.Parameter.empty else value
+            rows.append((f"{section}.{name}", expected(setting.hint), value))
+    return rows
+
+
+def known_names(kind: str) -> list[str]:
+    """Return the names of a role: ``algo``, ``sampler`` or ``runner``."""
+    return list({"algo": ALGORITHMS, "sampler": SAMPLERS, "runner": RUNNERS}[kind])
