@@ -285,7 +285,7 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
     if name in ids or ":" in name:
         _check_packages_of(name)
         return "gym", {"id": name}
-    if "." in name and "/" not in name:
+    if "." in name and "/" not in name and find_spec(name.partition(".")[0]) is not None:
         load(name)
         return name, {}
     if find_spec("ale_py") is None and re.fullmatch(r"[a-z0-9_]+", name):

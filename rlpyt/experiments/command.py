@@ -109,7 +109,7 @@ def train(
     prints: bool,
     lists: bool,
 ) -> None:
-    """Train an algorithm on an environment, or an entry of a table.
+    r"""Train an algorithm on an environment, or an entry of a table.
 
     \b
     rlpyt train ppo CartPole-v1
@@ -166,13 +166,15 @@ def _names_of(kind: str) -> list[str]:
             for algo, algorithm in catalog.ALGORITHMS.items()
             for agent in algorithm.agents
         ]
-    return {
-        "algorithms": lambda: list(catalog.ALGORITHMS),
-        "entries": lambda: list(catalog.entries()),
-        "environments": _environments,
-        "runners": lambda: list(catalog.RUNNERS),
-        "samplers": lambda: list(catalog.SAMPLERS),
-    }[kind]()
+    if kind == "environments":
+        return _environments()
+    tables = {
+        "algorithms": catalog.ALGORITHMS,
+        "entries": catalog.entries(),
+        "runners": catalog.RUNNERS,
+        "samplers": catalog.SAMPLERS,
+    }
+    return list(tables[kind])
 
 
 # --- evaluate and watch --------------------------------------------------------------------------
@@ -213,4 +215,4 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
 
 def _table(infos: Sequence[Any]) -> str:
     rows = [{"": name, **row} for name, row in evaluation.statistics(infos).items()]
-    return tabulate(rows, headers="keys", floatfmt=".4g")
+    return str(tabulate(rows, headers="keys", floatfmt=".4g"))

@@ -144,7 +144,7 @@ class Camera:
         max_frames: number of pictures to keep at most; None shows a window instead.
 
     Attributes:
-        frames: pictures [H,W,3] uint8, one of each step.
+        frames: pictures [H,W,3] uint8 of the environment made last, one of each reset and step.
         fps: pictures in a second.
     """
 
@@ -159,6 +159,7 @@ class Camera:
         if self._EnvCls is load("rlpyt.envs.gym.make"):
             kwargs["render_mode"] = "human" if self._max_frames is None else "rgb_array"
         env = self._EnvCls(**kwargs)
+        self.frames = []  # The first environment made is the sampler's, which nobody looks at.
         metadata = getattr(env, "metadata", None) or {}
         self.fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
         reset, step = env.reset, env.step
@@ -195,7 +196,8 @@ def picture(image: Any) -> NDArray:
         image = np.repeat(image[..., None], 3, axis=-1)
     zoom = -(-128 // image.shape[0])
     image = image.repeat(zoom, axis=0).repeat(zoom, axis=1)
-    return image[: image.shape[0] // 2 * 2, : image.shape[1] // 2 * 2]
+    even: NDArray = image[: image.shape[0] // 2 * 2, : image.shape[1] // 2 * 2]
+    return even
 
 
 def watch(
@@ -225,22 +227,22 @@ def watch(
         if Path(video).suffix not in (".mp4", ".gif"):
             raise ValueError(f"video={str(video)!r}: end the name with .mp4 or .gif")
         if Path(video).suffix == ".mp4":
-            extra_for("imageio_ffmpeg", "video", "an mp4 video")
+            extra_for("av", "video", "an mp4 video")
     saved = SavedAgent(
         checked(changed(saved.config, roles={"sampler": "serial"})), saved.snapshot, saved.file
     )
     camera = Camera(load(targets(saved.config)["env"]), None if video is None else max_frames)
-    infos = []
+    infos, frames = [], []
     for episode in range(n_episodes):
         episode_seed = None if seed is None else seed + episode
         infos += evaluate(saved, 1, episode_seed, EnvCls=camera)
+        frames += camera.frames
     if video is not None:
         import imageio.v3 as imageio
 
         Path(video).parent.mkdir(parents=True, exist_ok=True)
-        frames = np.stack(camera.frames)
         if Path(video).suffix == ".gif":
             imageio.imwrite(video, frames, duration=1000 / camera.fps, loop=0)
         else:
-            imageio.imwrite(video, frames, fps=camera.fps)
+            imageio.imwrite(video, frames, plugin="pyav", codec="libx264", fps=round(camera.fps))
     return infos

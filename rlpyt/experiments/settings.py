@@ -14,15 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from rlpyt.experiments.catalog import (
-    ALGORITHMS,
-    RUNNERS,
-    SAMPLERS,
-    find_environment,
-    load,
-    targets,
-    unknown,
-)
+from rlpyt.experiments.catalog import find_environment, load, targets, unknown
 from rlpyt.experiments.configs.tables import Config, changed
 
 ROLES = ("algo", "agent", "sampler", "runner", "env")
@@ -224,6 +216,12 @@ def checked(config: Config) -> Config:
             for name, value in config.get(section, {}).items()
         }
     _check_required(result)
+    roles = config["roles"]
+    if roles.get("runner") == "async" and "replay_ratio" not in parameters(targets(config)["algo"])[0]:
+        raise ValueError(
+            f"algo={roles['algo']} has no replay buffer and cannot train while runner=async samples: "
+            "use runner=minibatch or runner=sync"
+        )
     return result
 
 
@@ -336,8 +334,3 @@ def describe(config: Config) -> list[tuple[str, str, Any]]:
             value = "required" if value is inspect.Parameter.empty else value
             rows.append((f"{section}.{name}", expected(setting.hint), value))
     return rows
-
-
-def known_names(kind: str) -> list[str]:
-    """Return the names of a role: ``algo``, ``sampler`` or ``runner``."""
-    return list({"algo": ALGORITHMS, "sampler": SAMPLERS, "runner": RUNNERS}[kind])

@@ -28,7 +28,8 @@ from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.core.records import AgentSamplesBsv, BatchSpec, EnvSamples, EnvSpaces, Samples
 from rlpyt.envs.gym import GymEnvWrapper
-from rlpyt.experiments.train import parse_change
+from rlpyt.experiments.settings import checked, overridden
+from rlpyt.experiments.train import starting_point
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
@@ -104,10 +105,11 @@ def test_other_remedies_are_known() -> None:
         "minibatches",
         "T * B",
         "B",
-        "--set optim.eps=1e-8",
+        "optim.eps=1e-8",
         "ppo_32ep_1mb",
     }
-    assert parse_change("optim.eps=1e-8") == ("optim", "eps", 1e-8)
+    config = checked(overridden(starting_point("atari_dqn/dqn"), ["optim.eps=1e-8"]))
+    assert config["optim"] == {"eps": 1e-8}
 
 
 # --- All algorithms -----------------------------------------------------------------------------
