@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,7 @@ def _names_of(kind: str) -> list[str]:
         ]
     if kind == "environments":
         return _environments()
-    tables = {
+    tables: dict[str, Iterable[str]] = {
         "algorithms": catalog.ALGORITHMS,
         "entries": catalog.entries(),
         "runners": catalog.RUNNERS,

@@ -144,7 +144,7 @@ class Camera:
         max_frames: number of pictures to keep at most; None shows a window instead.
 
     Attributes:
-        frames: pictures [H,W,3] uint8 of the environment made last, one of each reset and step.
+        frames: pictures [H,W,3] uint8 of the last episode, from its reset to its last step.
         fps: pictures in a second.
     """
 
@@ -159,13 +159,13 @@ class Camera:
         if self._EnvCls is load("rlpyt.envs.gym.make"):
             kwargs["render_mode"] = "human" if self._max_frames is None else "rgb_array"
         env = self._EnvCls(**kwargs)
-        self.frames = []  # The first environment made is the sampler's, which nobody looks at.
         metadata = getattr(env, "metadata", None) or {}
         self.fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
         reset, step = env.reset, env.step
 
         def observed_reset() -> Any:
             observation = reset()
+            self.frames.clear()  # Of the reset before, since a camera looks at one episode.
             self._look(env)
             return observation
 

@@ -217,9 +217,12 @@ def checked(config: Config) -> Config:
         }
     _check_required(result)
     roles = config["roles"]
-    if roles.get("runner") == "async" and "replay_ratio" not in parameters(targets(config)["algo"])[0]:
+    if (
+        roles.get("runner") == "async"
+        and "replay_ratio" not in parameters(targets(config)["algo"])[0]
+    ):
         raise ValueError(
-            f"algo={roles['algo']} has no replay buffer and cannot train while runner=async samples: "
+            f"algo={roles['algo']} has no replay buffer, as runner=async needs: "
             "use runner=minibatch or runner=sync"
         )
     return result

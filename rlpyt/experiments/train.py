@@ -139,7 +139,7 @@ def build_and_train(
     """
     affinity = affinity_from_code(slot_affinity_code)
     config = update_config(starting_point(f"{family}/{config_key}"), load_variant(log_dir))
-    config = checked(changed(config, roles=_roles_for(config["roles"], affinity)))
+    config = checked(changed(config, roles=roles_for(config["roles"], affinity)))
     seed = int(run_ID)
     runner = runner_call(config, seed, affinity).make()
     log = log_call(config, seed, log_dir, run_ID).kwargs
@@ -147,7 +147,7 @@ def build_and_train(
         runner.train()
 
 
-def _roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:
+def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:
     """Return the runner, and maybe the sampler, that an affinity of a launcher is for."""
     if isinstance(affinity, list):
         return {"runner": "sync"}

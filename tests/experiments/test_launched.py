@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rlpyt.experiments import launched
-from rlpyt.experiments.train import build_and_train
+from rlpyt.experiments.train import build_and_train, roles_for
 from rlpyt.utils.launching.affinity import encode_affinity
 from rlpyt.utils.launching.exp_launcher import SweepError, run_experiments
 from rlpyt.utils.launching.variant import save_variant
@@ -47,12 +47,47 @@ def test_misspelt_setting_is_refused(tmp_path):
         build_and_train("0slt_" + CODE, str(tmp_path / "x"), 0, "mujoco_ppo", "ppo_1M_serial")
 
 
-def test_affinity_of_several_learners_is_refused(tmp_path):
+TINY_TD3 = {
+    "algo": {"batch_size": 8, "replay_ratio": 1},
+    "env": {"id": "Pendulum-v1"},
+    "runner": {"n_steps": 60, "log_interval_steps": 30},
+    "sampler": {"eval_n_envs": 1, "eval_max_steps": 200},
+}
+
+
+def test_an_asynchronous_affinity_is_that_of_an_asynchronous_run(tmp_path):
+    # It was refused.
     code = "0slt_" + encode_affinity(
-        n_cpu_core=2, cpu_per_run=2, hyperthread_offset=0, n_socket=1, async_sample=True
+        n_cpu_core=2,
+        cpu_per_run=2,
+        hyperthread_offset=0,
+        n_socket=1,
+        async_sample=True,
+        set_affinity=False,
     )
-    with pytest.raises(ValueError, match="several learning processes"):
-        build_and_train(code, str(tmp_path / "x"), 0, "mujoco_ppo", "ppo_1M_serial")
+    save_variant(TINY_TD3, tmp_path / "x")
+    build_and_train(code, str(tmp_path / "x"), 0, "mujoco_td3", "async_cpu")
+    params = json.loads((tmp_path / "x" / "run_0" / "params.json").read_text())
+    assert params["roles"] == {"algo": "td3", "sampler": "cpu", "runner": "async"}
+    with (tmp_path / "x" / "run_0" / "progress.csv").open() as file:
+        assert float(list(csv.DictReader(file))[-1]["Diagnostics/CumSteps"]) >= 60
+
+
+def test_affinities_choose_the_runner():
+    one, several = {"workers_cpus": [0]}, [{"cuda_idx": 0}, {"cuda_idx": 1}]
+    on_cpu = {"optimizer": [{}], "sampler": {"workers_cpus": [0]}}
+    on_gpu = {"optimizer": [{}], "sampler": [{"workers_cpus": [0], "cuda_idx": 0}]}
+    assert roles_for({"sampler": "cpu"}, one) == {}
+    assert roles_for({}, several) == {"runner": "sync"}
+    assert roles_for({"sampler": "cpu"}, on_cpu) == {"runner": "async"}
+    assert roles_for({"sampler": "cpu"}, on_gpu) == {"runner": "async", "sampler": "gpu"}
+    assert roles_for({"sampler": "alternating"}, on_gpu) == {"runner": "async"}
+
+
+def test_an_asynchronous_entry_with_the_affinity_of_one_process_is_refused(tmp_path):
+    save_variant({}, tmp_path / "x")
+    with pytest.raises(ValueError, match="async_sample=True"):
+        build_and_train("0slt_" + CODE, str(tmp_path / "x"), 0, "mujoco_td3", "async_cpu")
 
 
 def test_the_launcher_starts_it(tmp_path):

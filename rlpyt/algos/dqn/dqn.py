@@ -33,7 +33,7 @@ def is_image(observation: Nested) -> bool:
     if not is_stack(observation) or np.asarray(observation).dtype != np.uint8:
         return False
     C, H, W = np.shape(observation)
-    return min(C, H) <= W
+    return bool(min(C, H) <= W)
 
 
 def is_stack(observation: Nested) -> bool:

@@ -1,0 +1,71 @@
+"""Environments whose observations are dictionaries, and the command in this process."""
+
+import gymnasium
+import numpy as np
+from click.testing import CliRunner
+from gymnasium import spaces
+
+from rlpyt.experiments.command import main
+
+MODULE = "tests.experiments.parts"
+
+
+class Everything(gymnasium.Env):
+    """A vector, an image and a choice; the reward is the action; an episode has six steps."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+
+    def __init__(self, continuous=False, render_mode=None):
+        self.render_mode = render_mode
+        self.observation_space = spaces.Dict(
+            {
+                "vector": spaces.Box(-1, 1, (3,), np.float32),
+                "image": spaces.Box(0, 255, (12, 12, 3), np.uint8),
+                "choice": spaces.Discrete(3),
+            }
+        )
+        self.action_space = (
+            spaces.Box(-2, 2, (2,), np.float32) if continuous else spaces.Discrete(3)
+        )
+
+    def _observation(self):
+        rng = self.np_random
+        return {
+            "vector": rng.random(3, dtype=np.float32),
+            "image": rng.integers(0, 256, (12, 12, 3), dtype=np.uint8),
+            "choice": rng.integers(3),
+        }
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observation(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self._observation(), float(np.sum(action)), self.t >= 6, False, {}
+
+    def render(self):
+        return np.full((64, 48, 3), 40 * self.t, np.uint8)
+
+
+gymnasium.register("Discrete-v0", entry_point=Everything)
+gymnasium.register("Continuous-v0", entry_point=Everything, kwargs={"continuous": True})
+
+
+def invoke(*words):
+    """Run ``rlpyt`` with these words, which a user would type, and return its output.
+
+    Raises:
+        AssertionError: if it fails; so does an exception in it.
+    """
+    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*words):
+    """Run ``rlpyt`` with wrong words, and return its message."""
+    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code != 0, result.output
+    return " ".join(result.output.split())

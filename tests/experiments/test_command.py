@@ -1,0 +1,254 @@
+"""The command ``rlpyt``, as a user types it: what it does, and what it says about wrong input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from rlpyt.experiments import catalog, train
+from rlpyt.experiments.command import configuration
+from tests.experiments.parts import MODULE, invoke, refused
+
+QUICK = ["batch_T=16", "batch_B=4", "minibatches=2", "epochs=1", "hidden_sizes=8", "threads=1"]
+REPLAY = ["min_steps_learn=32", "batch_size=8", "replay_size=500", "replay_ratio=1", "threads=1"]
+
+
+def rows(directory, file="run_0/progress.csv"):
+    with (directory / file).open(newline="") as csv_file:
+        return list(csv.DictReader(csv_file))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Directory of a short run of PPO on CartPole."""
+    directory = tmp_path_factory.mktemp("ppo")
+    words = ["CartPole-v1", *QUICK, "--steps", 256, "--seed", 5, "--log-dir", directory]
+    output = invoke("train", "ppo", *words)
+    assert output.splitlines()[-1] == f"Run: {directory / 'run_0'}"
+    return directory / "run_0"
+
+
+# --- train ----------------------------------------------------------------------------------------
+
+
+def test_training_from_nothing_records_what_makes_agent_and_environment(run):
+    steps = [int(row["Diagnostics/CumSteps"]) for row in rows(run.parent)]
+    assert steps == [64, 128, 192, 256]
+    params = json.loads((run / "params.json").read_text())
+    assert params["seed"] == 5
+    assert params["roles"] == {"algo": "ppo"}
+    assert params["env"] == {"id": "CartPole-v1"}
+    assert params["algo"]["minibatches"] == 2
+    assert params["model"] == {"hidden_sizes": 8}
+
+
+def test_the_printed_program_does_the_same(run, tmp_path):
+    words = ["train", "ppo", "CartPole-v1", *QUICK, "--steps", 256, "--seed", 5]
+    program = tmp_path / "program.py"
+    program.write_text(invoke(*words, "--log-dir", tmp_path, "--print"))
+    subprocess.run([sys.executable, str(program)], check=True, capture_output=True, timeout=120)
+    names = ["ReturnAverage", "lossAverage", "Diagnostics/CumUpdates"]
+    first, second = rows(run.parent), rows(tmp_path)
+    assert [[r[n] for n in names] for r in first] == [[r[n] for n in names] for r in second]
+    first, second = (json.loads((d / "params.json").read_text()) for d in (run, tmp_path / "run_0"))
+    assert first == second
+
+
+def test_classes_as_settings_are_printed_as_imports():
+    words = ["dqn", "CartPole-v1", "algo.OptimCls=torch.optim.RMSprop", "optim.alpha=0.9"]
+    program = invoke("train", *words, "--print")
+    assert "from torch.optim import RMSprop\n" in program
+    assert "OptimCls=RMSprop," in program
+    assert "optim_kwargs={'alpha': 0.9}" in program
+    assert "did you mean optim.alpha" in refused("train", *words, "optim.alpa=1")
+
+
+SYNC = [("serial", "minibatch"), ("cpu", "minibatch"), ("gpu", "minibatch")]
+SYNC += [("alternating", "minibatch"), ("vector", "minibatch"), ("serial", "sync")]
+ASYNC = [(sampler, "async") for sampler in ("serial", "cpu", "gpu", "alternating")]
+
+
+@pytest.mark.parametrize(("sampler", "runner"), [*SYNC, *ASYNC])
+def test_every_sampler_and_runner(sampler, runner, tmp_path):
+    words = ["CartPole-v1", f"sampler={sampler}", f"runner={runner}", *REPLAY]
+    words += ["processes=2"] if runner == "sync" else []
+    words += [] if sampler in ("serial", "vector") else ["workers=2"]
+    invoke("train", "dqn", *words, "--steps", 128, "--seed", 1, "--log-dir", tmp_path)
+    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) >= 128
+    params = json.loads((tmp_path / "run_0" / "params.json").read_text())
+    assert params["roles"] == {"algo": "dqn", "sampler": sampler, "runner": runner}
+
+
+def test_the_older_command_samples_as_the_entry_says(tmp_path, capsys):
+    words = ["mujoco_td3", "async_cpu", "--seed", "3", "--threads", "1", "--log_dir", str(tmp_path)]
+    for change in (
+        "env.id=Pendulum-v1",
+        "algo.min_steps_learn=30",
+        "algo.batch_size=8",
+        "algo.replay_size=500",
+        "algo.replay_ratio=1",
+        "runner.n_steps=60",
+        "runner.log_interval_steps=30",
+        "sampler.eval_n_envs=1",
+        "sampler.eval_max_steps=200",
+        "affinity.workers=1",
+    ):
+        words += ["--set", change]
+    with pytest.raises(SystemExit) as end:
+        train.main(words)
+    assert end.value.code == 0
+    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) >= 60
+    params = json.loads((tmp_path / "run_0" / "params.json").read_text())
+    assert params["roles"] == {"algo": "td3", "sampler": "cpu", "runner": "async"}
+
+
+def test_settings_are_listed_with_types_and_values():
+    lines = invoke("train", "ppo", "CartPole-v1", "discount=0.9", "--settings").splitlines()
+    words = {line.split()[0]: line.split()[1:] for line in lines}
+    assert words["algo.discount"] == ["a", "number", "0.9"]
+    assert words["sampler.batch_B"] == ["a", "whole", "number", "8"]
+
+
+def test_shell_completion():
+    script = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from rlpyt.experiments.command import main; main(prog_name='rlpyt')",
+        ],
+        env={"_RLPYT_COMPLETE": "bash_complete", "COMP_WORDS": "rlpyt train pp", "COMP_CWORD": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "plain,ppo" in script.stdout.split()
+
+
+# --- list, evaluate and watch ---------------------------------------------------------------------
+
+
+def test_list():
+    assert invoke("list", "algorithms").split() == list(catalog.ALGORITHMS)
+    assert invoke("list", "entries", "ernbw").split() == ["atari_dqn/ernbw"]
+    assert "CartPole-v1" in invoke("list", "environments", "cartpole").split()
+    assert "vector" in invoke("list", "samplers").split()
+    assert "ppo agent=generic_lstm" in invoke("list", "agents").splitlines()
+    assert "runners (3)" in invoke("list")
+
+
+@pytest.mark.parametrize("episodes", [1, 13])
+def test_evaluation_is_of_exactly_so_many_episodes(run, episodes, tmp_path):
+    words = ["--episodes", episodes, "--seed", 1, "--csv", tmp_path / "episodes.csv"]
+    output = invoke("evaluate", run, *words)
+    table = rows(tmp_path, "episodes.csv")
+    assert len(table) == episodes
+    returns = [float(row["Return"]) for row in table]
+    line = next(line for line in output.splitlines() if line.startswith("Return"))
+    assert float(line.split()[1]) == pytest.approx(np.mean(returns), rel=1e-3)
+    invoke("evaluate", run / "params.pkl", *words)
+    assert [float(row["Return"]) for row in rows(tmp_path, "episodes.csv")] == returns
+
+
+@pytest.mark.parametrize("ending", ["gif", "mp4"])
+def test_video_has_a_picture_for_every_step(ending, tmp_path):
+    imageio = pytest.importorskip("imageio.v3")
+    pytest.importorskip("av")
+    words = [f"{MODULE}:Discrete-v0", *QUICK, "--steps", 64, "--log-dir", tmp_path]
+    invoke("train", "ppo", *words)
+    video = tmp_path / f"video.{ending}"
+    invoke("watch", tmp_path / "run_0", "--video", video, "--episodes", 2, "--seed", 1)
+    frames = imageio.imread(video, plugin="pyav" if ending == "mp4" else None)
+    # A step is 40 brighter than the one before.
+    expected = [min(255, 40 * t) for _ in range(2) for t in range(7)]
+    assert frames.shape == (14, 128, 96, 3)
+    np.testing.assert_allclose(frames.mean(axis=(1, 2, 3)), expected, atol=3)
+
+
+# --- Wrong input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pppo", "CartPole-v1"], "unknown algorithm 'pppo': did you mean ppo"),
+        (["atari_dqn/erainbow"], "unknown entry 'atari_dqn/erainbow': did you mean atari_dqn/rain"),
+        (["ppo"], "name an environment, as in: rlpyt train ppo CartPole-v1"),
+        (["ppo", "CartPol-v1"], "unknown environment 'CartPol-v1': did you mean CartPole-v1"),
+        (["dqn", "pongg"], "unknown environment 'pongg': did you mean pong"),
+        (["ppo", "CartPole-v1", "Acrobot-v1"], "there are two environments"),
+        (["ppo", "CartPole-v1", "sampler=cpuu"], "unknown sampler 'cpuu': did you mean cpu"),
+        (["ppo", "CartPole-v1", "runner=asink"], "unknown runner 'asink': did you mean async?"),
+        (["ppo", "CartPole-v1", "agent=mojoco"], "unknown agent 'mojoco': did you mean mujoco"),
+        (["ppo", "CartPole-v1", "agent=my.Agent"], "there is no 'my.Agent' to import"),
+        (
+            ["ppo", "CartPole-v1", "algo.learning_rat=1"],
+            "algo.learning_rat': did you mean algo.learning_rate",
+        ),
+        (["ppo", "CartPole-v1", "learning_rat=1"], "did you mean learning_rate"),
+        (["ppo", "CartPole-v1", "alg.discount=1"], "unknown section 'alg': did you mean algo"),
+        (["ppo", "algo.discount"], "unknown environment 'algo.discount'"),
+        (["ppo", "CartPole-v1", "=3"], "'=3' is not of the form name=value"),
+        (["ppo", "CartPole-v1", "discount=high"], "algo.discount='high': give a number"),
+        (["ppo", "CartPole-v1", "epochs=1.5"], "algo.epochs=1.5: give a whole number"),
+        (["ppo", "CartPole-v1", "normalize_advantage=1"], "give true or false"),
+        (["dqn", "CartPole-v1", "delta_clip=x"], "algo.delta_clip='x': give a number or none"),
+        (["r2d1", "CartPole-v1", "batch_B=4"], "ambiguous: write algo.batch_B or sampler.batch_B"),
+        (["d4pg", "Pendulum-v1"], "D4PG needs algo.V_min and algo.V_max"),
+        (["ppo", "CartPole-v1", "runner=async"], "algo=ppo has no replay buffer"),
+        (["dqn", "CartPole-v1", "runner=async", "sampler=vector"], "choose another sampler"),
+        (["ppo", "CartPole-v1", "env.size=3"], "unexpected keyword argument 'size'"),
+        (["ppo", "CartPole-v1", "sampler=cpu", "cpus=[4095]"], "CPU"),
+        (["ppo", "CartPole-v1", "gpus=99"], "affinity.gpus=[99]: torch sees"),
+        (["ppo", "CartPole-v1", "processes=2"], "use runner=sync"),
+        (["ppo", "CartPole-v1", "batch_T=0"], "batch_T is 0"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_starts(words, message, tmp_path):
+    assert message in refused("train", *words, "--log-dir", tmp_path / "log")
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "command"),
+    [
+        ("ale_py", ["dqn", "pong"], "pip install 'rlpyt[atari]'"),
+        ("ale_py", ["dqn", "ALE/Pong-v5"], "pip install 'rlpyt[atari]'"),
+        ("minatar", ["dqn", "MinAtar/Breakout-v1"], "pip install 'rlpyt[minatar]'"),
+        ("mujoco", ["sac", "Hopper-v5"], "pip install 'rlpyt[mujoco]'"),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_command(missing, words, command, monkeypatch):
+    def find(name):
+        return None if name == missing else find_spec(name)
+
+    monkeypatch.setattr(catalog, "find_spec", find)
+    assert command in refused("train", *words)
+
+
+def test_the_log_of_another_run_is_not_overwritten(run):
+    before = (run / "progress.csv").read_bytes()
+    words = ["train", "ppo", "CartPole-v1", "--log-dir", run.parent]
+    assert "has the log of another run" in refused(*words)
+    assert (run / "progress.csv").read_bytes() == before
+
+
+def test_evaluation_of_what_is_no_run(run, tmp_path):
+    assert "there are some in" in refused("evaluate", run.parent)
+    assert "has no snapshot" in refused("evaluate", tmp_path)
+    assert "does not exist" in refused("evaluate", tmp_path / "x")
+    assert "give at least 1" in refused("evaluate", run, "--episodes", 0)
+    assert "end the name with .mp4 or .gif" in refused("watch", run, "--video", "x.avi")
+
+
+def test_settings_and_roles_may_come_in_any_order():
+    words = ["algo.prioritized_replay=true", "sampler=gpu", "eval_env.episodic_lives=true"]
+    one = configuration("atari_dqn/dqn", ["breakout", *words])
+    two = configuration("atari_dqn/dqn", [*reversed(words), "env=breakout"])
+    assert one == two
+    assert one["env"]["game"] == "breakout"

@@ -1,0 +1,116 @@
+"""The tables: every entry builds its run with the classes it is named for; none shares values."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlpyt.experiments.catalog import ALGORITHMS, TABLES, entries
+from rlpyt.experiments.configs.mujoco.pg import mujoco_ppo
+from rlpyt.experiments.configs.tables import changed
+from rlpyt.experiments.program import runner_call
+from rlpyt.experiments.settings import checked
+from rlpyt.experiments.train import starting_point
+
+# Entries of the original, with the sampler and runner in their names.
+NAMED = {
+    "atari_dqn/serial": "SerialSampler MinibatchRlEval",
+    "atari_dqn/cpu": "CpuSampler MinibatchRlEval",
+    "atari_dqn/async_big": "AsyncGpuSampler AsyncRlEval",
+    "atari_dqn/no_eval": "SerialSampler MinibatchRl",
+    "atari_r2d1/r2d1_long": "GpuSampler MinibatchRlEval",
+    "atari_r2d1/async_gpu": "AsyncGpuSampler AsyncRlEval",
+    "atari_r2d1/async_alt_dgx": "AsyncAlternatingSampler AsyncRlEval",
+    "atari_ff_a2c/2gpu": "GpuSampler SyncRl",
+    "mujoco_ppo/ppo_1M_serial": "SerialSampler MinibatchRl",
+    "mujoco_ppo/ppo_1M_cpu": "CpuSampler MinibatchRl",
+    "mujoco_ddpg/async_serial": "AsyncSerialSampler AsyncRlEval",
+    "mujoco_td3/async_cpu": "AsyncCpuSampler AsyncRlEval",
+    "mujoco_sac_v/async_gpu": "AsyncGpuSampler AsyncRlEval",
+}
+
+
+def made(config):
+    if not config["env"]:
+        config = changed(config, env={"id": "CartPole-v1"})
+    if config["roles"]["algo"] == "d4pg":
+        config = changed({"algo": {"V_min": 0, "V_max": 1}}, **config)
+    return runner_call(checked(config), seed=0).make()
+
+
+@pytest.mark.parametrize("name", entries())
+def test_every_entry_is_accepted_by_its_classes(name):
+    config = entries()[name]
+    runner = made(config)
+    for part, section in ((runner.algo, "algo"), (runner.sampler, "sampler"), (runner, "runner")):
+        for setting, value in config[section].items():
+            assert getattr(part, setting) == value, f"{section}.{setting}"
+    for setting, value in config["agent"].items():
+        assert getattr(runner.agent, setting) == value
+    for setting, value in config.get("model", {}).items():
+        assert runner.agent.model_kwargs[setting] == value
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_an_entry_uses_the_sampler_and_runner_it_is_named_for(name):
+    runner = made(entries()[name])
+    assert f"{type(runner.sampler).__name__} {type(runner).__name__}" == NAMED[name]
+    if "Async" in NAMED[name]:
+        assert "DbCpuResetCollector DbGpuResetCollector".count(runner.sampler.CollectorCls.__name__)
+    is_alternating = "Alternating" in NAMED[name]
+    assert ("Alternating" in type(runner.agent).__name__) == is_alternating
+
+
+def test_every_algorithm_has_entries():
+    algos = [entry["roles"]["algo"] for entry in entries().values()]
+    assert set(algos) == ALGORITHMS.keys()
+    assert all(f"{table}/" in " ".join(entries()) for table in TABLES)
+    assert entries()["atari_dqn/rainbow"]["model"] == {"dueling": True, "noisy": True}
+    sticky = [entry["env"] for name, entry in entries().items() if name.endswith("sticky")]
+    assert len(sticky) >= 8
+    assert {env["repeat_action_probability"] for env in sticky} == {0.25}
+
+
+def test_entries_share_nothing():
+    ids = [id(section) for entry in entries().values() for section in entry.values()]
+    assert len(set(ids)) == len(ids)
+
+
+def test_ppo_with_several_environments_keeps_its_minibatches():
+    """Two entries were the same dict, so that both had one minibatch and 32 epochs."""
+    cpu, one = mujoco_ppo.configs["ppo_1M_cpu"], mujoco_ppo.configs["ppo_32ep_1mb"]
+    assert (cpu["algo"]["minibatches"], cpu["algo"]["epochs"]) == (32, 10)
+    assert (one["algo"]["minibatches"], one["algo"]["epochs"]) == (1, 32)
+
+
+def test_changed_copies_deeply():
+    base = {"algo": {"sizes": [1, 2]}}
+    new = changed(base, algo={"lr": 1}, env={"id": "x"})
+    new["algo"]["sizes"].append(3)
+    assert base == {"algo": {"sizes": [1, 2]}}
+    assert new == {"algo": {"sizes": [1, 2, 3], "lr": 1}, "env": {"id": "x"}}
+
+
+def test_evaluation_plays_the_game_that_is_trained_with_the_same_sticky_actions():
+    config = starting_point("atari_dqn/dqn_sticky", "breakout")
+    sampler = made(config).sampler
+    assert sampler.eval_env_kwargs == {
+        "game": "breakout",
+        "episodic_lives": False,
+        "horizon": 27000,
+        "repeat_action_probability": 0.25,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        (("dqn", "pong"), "atari_dqn/dqn"),
+        (("rainbow", "SpaceInvaders"), "atari_dqn/rainbow"),
+        (("dqn", "CartPole-v1"), "generic/dqn"),
+        (("sac_v", "Pendulum-v1"), "generic/sac_v"),
+    ],
+)
+def test_an_algorithm_starts_from_the_entry_for_the_environment(words, entry):
+    config = starting_point(*words)
+    assert config["algo"] == entries()[entry]["algo"]
+    assert config["env"].get("game", "?") in ("pong", "space_invaders", "?")
