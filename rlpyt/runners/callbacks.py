@@ -108,10 +108,11 @@ class SaveBest(Callback):
 
 
 class SaveState(Callback):
-    """Saves the whole state of a run, to resume it as if it had not been interrupted.
+    """Saves the whole state of a run into one file, to resume it with a script of one's own.
 
-    Load the file with :func:`load_run_state` and give it to ``runner.load_state_dict`` before
-    ``runner.train()``. It holds the replay buffer, so it is as large as that.
+    ``runner.train(checkpoint_interval_steps=...)`` does this in the background, and writes what has
+    changed. Load the file with :func:`load_run_state` and give it to ``runner.load_state_dict``
+    before ``runner.train()``. It holds the replay buffer, so it is as large as that.
 
     Args:
         file_name: name of the file in the snapshot directory, replaced atomically each time.
@@ -128,7 +129,7 @@ class SaveState(Callback):
         if not isinstance(runner, Stateful):
             raise ValueError(
                 f"SaveState cannot be a callback of {type(runner).__name__}, which cannot be "
-                "resumed: use MinibatchRl or SyncRl, or SaveBest and the snapshots of the logger"
+                "resumed: use a runner of the library, or SaveBest and the snapshots of the logger"
             )
 
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
@@ -137,7 +138,8 @@ class SaveState(Callback):
         directory = logger.get_snapshot_dir()
         if directory is not None and self._n_logs % self.interval_logs == 0:
             assert isinstance(runner, Stateful)
-            _save_whole(runner.state_dict(), Path(directory) / self.file_name)
+            # By a protocol that knows arrays above 4 GiB.
+            _save_whole(runner.state_dict(), Path(directory) / self.file_name, pickle_protocol=4)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of log rows so far."""
@@ -157,7 +159,7 @@ def load_run_state(file: str | Path) -> dict[str, Any]:
     return state
 
 
-def _save_whole(obj: Any, file: Path) -> None:
+def _save_whole(obj: Any, file: Path, pickle_protocol: int = 2) -> None:
     """Save ``obj``; a failure leaves an earlier file as it was."""
     with replacing(file, "wb") as opened:
-        torch.save(obj, opened)
+        torch.save(obj, opened, pickle_protocol=pickle_protocol)

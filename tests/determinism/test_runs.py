@@ -1,23 +1,49 @@
-"""Equal seeds give equal runs, and a run that was stopped continues as if it had not been."""
+"""Equal seeds give equal runs, and a resumed run continues as if it had not been stopped."""
 
+import csv
+
+import numpy as np
 import pytest
 import torch
 
-from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
+from rlpyt.agents.dqn.mlp_agent import MlpMixin
+from rlpyt.agents.dqn.r2d1_agent import R2d1AlternatingAgent
+from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent
+from rlpyt.envs import gym, vector
+from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.vector.sampler import VectorSampler
+from rlpyt.utils.checkpoints import Checkpoints
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
+from tests.samplers.parallel_parts import VectorOf
 
 
-def run(make, RunnerCls, directory, seed=5, n_steps=400, resume_from=None, callbacks=()):
+def run(
+    make,
+    RunnerCls,
+    directory,
+    seed=5,
+    n_steps=400,
+    sampler="serial",
+    callbacks=(),
+    state=None,
+    **kwargs,
+):
     runner = make(RunnerCls, seed=seed, n_steps=n_steps, log_interval_steps=80, callbacks=callbacks)
-    if resume_from is not None:
-        runner.load_state_dict(load_run_state(resume_from))
+    if state is not None:
+        runner.load_state_dict(state)
+    if sampler != "serial":
+        use_sampler(runner, sampler)
     with logger_context(directory, 0, "test", snapshot_mode="last", override_prefix=True):
         logger.set_log_tabular_only(False)
-        runner.train()
+        runner.train(**kwargs)
     return torch.load(directory / "run_0" / "params.pkl")
 
 
@@ -29,15 +55,55 @@ def assert_equal_snapshots(first, second):
         assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
 
 
-class StopAt(Callback):
-    """Stop at a log row before the end of the schedule, that of the whole run."""
+# --- Samplers -------------------------------------------------------------------------------------
 
-    def __init__(self, itr):
-        self.itr = itr
+SAMPLERS = {
+    "serial": None,
+    "cpu": CpuSampler,
+    "gpu": GpuSampler,
+    "alternating": AlternatingSampler,
+    "vector": VectorSampler,
+}
+SERVED = {CpuResetCollector: GpuResetCollector, CpuWaitResetCollector: GpuWaitResetCollector}
 
-    def on_log(self, runner, itr, traj_infos):
-        if itr == self.itr:
-            runner.stop()
+
+class AlternatingMlpR2d1Agent(MlpMixin, R2d1AlternatingAgent):
+    def __init__(self, ModelCls=MlpR2d1Model, **kwargs):
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+def as_alternating(agent):
+    """A recurrent agent with one state for each half of the environments."""
+    if hasattr(agent, "eps_final"):
+        return AlternatingMlpR2d1Agent(eps_final=agent.eps_final, model_kwargs=agent.model_kwargs)
+    return AlternatingGenericLstmAgent(model_kwargs=agent.model_kwargs)
+
+
+def use_sampler(runner, name):
+    """Put another sampler of the same environments in the place of a serial one."""
+    serial, SamplerCls = runner.sampler, SAMPLERS[name]
+    kwargs = {
+        "EnvCls": serial.EnvCls,
+        "env_kwargs": serial.env_kwargs,
+        "batch_T": serial.batch_spec.T,
+        "batch_B": serial.batch_spec.B,
+        "max_decorrelation_steps": serial.max_decorrelation_steps,
+        "eval_n_envs": serial.eval_n_envs,
+        "eval_max_steps": serial.eval_max_steps,
+        "record_next_observation": serial.record_next_observation,
+    }
+    if SamplerCls is VectorSampler and serial.EnvCls is gym.make:
+        kwargs["EnvCls"] = vector.make
+    elif SamplerCls is VectorSampler:
+        kwargs["EnvCls"] = VectorOf
+        kwargs["env_kwargs"] = {"EnvCls": serial.EnvCls, **serial.env_kwargs}
+    else:
+        runner.affinity = {"workers_cpus": 2}
+        is_served = SamplerCls is not CpuSampler
+        kwargs["CollectorCls"] = SERVED[serial.CollectorCls] if is_served else serial.CollectorCls
+    runner.sampler = SamplerCls(**kwargs)
+    if SamplerCls is AlternatingSampler and runner.agent.recurrent:
+        runner.agent = as_alternating(runner.agent)
 
 
 CASES = {
@@ -61,22 +127,85 @@ CASES = {
     "ppo normalized": (pg.pendulum, MinibatchRlEval),
     "a2c": (pg.cartpole, MinibatchRl),
 }
-# The schedules of PPO are those of n_steps, so that its first part is stopped instead of shorter.
-STOPPED = ("a2c lstm", "ppo lstm", "ppo normalized", "a2c")
+
+
+# --- Equal seeds ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_equal_and_resumed_runs(name, tmp_path):
+def test_equal_runs(name, tmp_path):
     make, RunnerCls = CASES[name]
-    whole = run(make, RunnerCls, tmp_path / "whole")
-    assert_equal_snapshots(whole, run(make, RunnerCls, tmp_path / "again"))
+    first = run(make, RunnerCls, tmp_path / "first")
+    assert_equal_snapshots(first, run(make, RunnerCls, tmp_path / "again"))
     other = run(make, RunnerCls, tmp_path / "other", seed=6)
     with pytest.raises(AssertionError):
-        assert_equal_snapshots(whole, other)
-    first = {"callbacks": [SaveState()], "n_steps": 160}
-    if name in STOPPED:
-        first = {"callbacks": [SaveState(), StopAt(7)]}
-    run(make, RunnerCls, tmp_path / "first", **first)
-    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
-    second = run(make, RunnerCls, tmp_path / "second", seed=77, resume_from=state_file)
-    assert_equal_snapshots(whole, second)
+        assert_equal_snapshots(first, other)
+
+
+# --- Resumed runs ---------------------------------------------------------------------------------
+
+# Variants of which the serial sampler is enough.
+SERIAL_ONLY = ("dqn eval", "r2d1 waiting", "sac eval", "sac fixed")
+MATRIX = [
+    (name, sampler)
+    for name in CASES
+    for sampler in SAMPLERS
+    if sampler == "serial" or name not in SERIAL_ONLY
+]
+CLOCKS = ("cum_time", "time_since_log", "cum_eval_time")
+
+
+def state_of(path):
+    """The whole state in a checkpoint, but for what clocks said."""
+    state = Checkpoints(path.parent).load(path)
+    return {name: part for name, part in state.items() if name not in CLOCKS}
+
+
+def checkpoint(directory, n_steps):
+    return directory / "run_0" / "checkpoints" / f"checkpoint_{n_steps:09d}"
+
+
+def assert_equal_states(first, second, path="state"):
+    if isinstance(first, dict):
+        assert first.keys() == second.keys(), path
+        for name in first:
+            assert_equal_states(first[name], second[name], f"{path}.{name}")
+    elif isinstance(first, (list, tuple)):
+        assert len(first) == len(second), path
+        for i, (a, b) in enumerate(zip(iter(first), iter(second))):
+            assert_equal_states(a, b, f"{path}.{i}")
+    elif isinstance(first, torch.Tensor):
+        assert torch.equal(first, second), path
+    elif hasattr(first, "__array__"):
+        np.testing.assert_array_equal(np.asarray(first), np.asarray(second), err_msg=path)
+    else:
+        assert first == second or (first != first and second != second), path
+
+
+def rows_without_times(directory):
+    with open(directory / "run_0" / "progress.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    is_time = ("Time", "PerSecond")
+    return [
+        {k: v for k, v in row.items() if not any(word in k for word in is_time)} for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("name", "sampler"), MATRIX)
+def test_a_resumed_run_ends_as_the_whole_one(name, sampler, tmp_path):
+    make, RunnerCls = CASES[name]
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    kwargs = {"sampler": sampler, "checkpoint_interval_steps": 200}
+    run(make, RunnerCls, whole, **kwargs)
+    run(make, RunnerCls, half, seed=77, resume=checkpoint(whole, 200), **kwargs)
+    assert_equal_states(*(state_of(checkpoint(directory, 400)) for directory in (whole, half)))
+    rows = rows_without_times(half)
+    assert [row["Diagnostics/CumSteps"] for row in rows] == ["240", "320", "400"]
+    assert rows == rows_without_times(whole)[-3:]
+
+
+def test_saving_checkpoints_changes_nothing(tmp_path):
+    make, RunnerCls = CASES["rainbow"]
+    without = run(make, RunnerCls, tmp_path / "without")
+    saved = run(make, RunnerCls, tmp_path / "with", checkpoint_interval_steps=40)
+    assert_equal_snapshots(without, saved)

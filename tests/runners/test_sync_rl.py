@@ -3,6 +3,7 @@
 import json
 import multiprocessing as mp
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +30,12 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.processes.supervisor import WorkerError
 from tests.determinism import dqn, pg, sac
-from tests.determinism.test_runs import assert_equal_snapshots, run
+from tests.determinism.test_runs import (
+    assert_equal_snapshots,
+    assert_equal_states,
+    run,
+    state_of,
+)
 from tests.runners.async_parts import no_process_is_left, shared_memory_of
 from tests.runners.parts import CountingAlgo, make_runner
 from tests.runners.sync_parts import ColumnsSampler, FailingAlgo, ParallelQuietAgent, Telling
@@ -283,9 +289,28 @@ def test_resumed_run_ends_with_the_parameters_of_the_whole_run(make, itr, tmp_pa
     two = ranks(SyncRl)
     whole = run(make, two, tmp_path / "whole")
     run(make, two, tmp_path / "first", callbacks=[SaveState(), StopAt("log", itr)])
-    state_file = tmp_path / "first" / "run_0" / "run_state.pkl"
-    second = run(make, two, tmp_path / "second", seed=77, resume_from=state_file)
+    state = load_run_state(tmp_path / "first" / "run_0" / "run_state.pkl")
+    second = run(make, two, tmp_path / "second", seed=77, state=state)
     assert_equal_snapshots(whole, second)
+
+
+@pytest.mark.parametrize("make", [pg.maze_ppo, sac.learned])
+def test_resumes_from_the_latest_checkpoint_that_all_ranks_have(make, tmp_path):
+    two = ranks(SyncRl)
+    whole = run(make, two, tmp_path / "whole", checkpoint_interval_steps=200)
+    directory = tmp_path / "whole" / "run_0" / "checkpoints"
+    names = [sorted(os.listdir(directory / f"rank_{rank}")) for rank in (0, 1)]
+    assert names[0] == names[1]
+    middle, last = names[0]
+    shutil.copytree(tmp_path / "whole", tmp_path / "half")
+    half = tmp_path / "half" / "run_0" / "checkpoints"
+    shutil.rmtree(half / "rank_1" / last)  # As if the run had been killed there.
+    kwargs = {"resume": "auto", "checkpoint_interval_steps": 200}
+    assert_equal_snapshots(whole, run(make, two, tmp_path / "half", seed=77, **kwargs))
+    for rank in (0, 1):
+        assert sorted(os.listdir(half / f"rank_{rank}")) == [middle, last]
+        paths = (root / f"rank_{rank}" / last for root in (directory, half))
+        assert_equal_states(*map(state_of, paths))
 
 
 def test_states_of_another_number_of_processes_are_refused(tmp_path):

@@ -135,8 +135,8 @@ class WalkEnv(DiceEnv):
         self.place = state["place"]
 
 
-class DiceVector:
-    """The same environments as one, with the methods which the vector sampler needs.
+class VectorOf:
+    """Environments as one, with the methods which the vector sampler needs.
 
     What of them is where is told as in the other samplers: by a list, or one mapping for all.
     """
@@ -179,7 +179,7 @@ class DiceVector:
         steps = [env.step(a) for env, a in zip(self.envs, action)]
         observation, reward, done, info = map(list, zip(*steps))
         first = [
-            env.reset() if step.env_info.traj_done else step.observation
+            env.reset() if getattr(step.env_info, "traj_done", step.done) else step.observation
             for env, step in zip(self.envs, steps)
         ]
         return VectorStep(
@@ -355,7 +355,7 @@ def as_one_vector(kwargs):
             own = {"each": own}
         if own is not None:
             kwargs[name] = {"EnvCls": EnvCls, **own}
-    return {"EnvCls": DiceVector, **kwargs}
+    return {"EnvCls": VectorOf, **kwargs}
 
 
 def start(SamplerCls, n_workers=2, agent=None, seed=3, bootstrap_value=True, **kwargs):
