@@ -10,6 +10,7 @@
   the rate limiter; ``_async_run`` the start, the end and the log; ``_async_processes`` the sampler,
   the memory copiers and the other optimizers.
 * ``checkpointing`` has the checkpoints of a run, and the signals that end it.
-* ``callbacks`` are hooks for users; ``video`` has the one that records episodes.
+* ``callbacks`` are hooks for users; ``video`` has the one that records episodes, ``divergence`` the
+  one that keeps what reproduces a failure.
 * ``_checks`` validates settings before anything is started.
 """

@@ -22,8 +22,10 @@ from rlpyt.runners.checkpointing import (
     StopSignals,
     plan_checkpoints,
 )
+from rlpyt.runners.divergence import start_of
 from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.processes.launch import can_be_pinned, pin_process
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.seed import make_seed, rng_state, set_rng_state, set_seed
@@ -241,6 +243,10 @@ class BaseRunner:
         resume: str | os.PathLike[str] | None,
     ) -> None:
         """Find the checkpoints of the run, and load the one to resume from."""
+        bundle = reproduced_bundle()
+        if bundle is not None:
+            interval_steps = interval_minutes = None
+            resume, self.seed = start_of(bundle)
         has_interval = interval_steps is not None or interval_minutes is not None
         saves = has_interval or resume == AUTO
         if not saves and resume is None:

@@ -39,6 +39,14 @@ class Callback:
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
         """Called after each log row, with the trajectories that performance was measured on."""
 
+    def on_error(self, runner: RunnerLike, itr: int, error: Exception) -> bool:
+        """Called when an iteration of a synchronous run has failed, before the run ends with that.
+
+        Returns:
+            Whether the callback let the runner go back to a checkpoint, to continue from there.
+        """
+        return False
+
     def on_end(self, runner: RunnerLike) -> None:
         """Called when the run is completed, stopped or failed, before anything is shut down."""
 

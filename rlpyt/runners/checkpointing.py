@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.runners._checks import at_least_one
-from rlpyt.utils.checkpoints import CheckpointError as CheckpointError, Checkpoints
+from rlpyt.utils.checkpoints import CheckpointError as CheckpointError, Checkpoints, step_of
 from rlpyt.utils.logging import logger
 
 AUTO = "auto"
@@ -139,16 +139,18 @@ class RunCheckpoints:
         self._last_steps: int | None = None
         self._last_time = time.monotonic()
 
-    def load(self) -> Any:
+    def load(self, path: Path | None = None) -> Any:
         """Return the state to resume from; None to start anew.
 
         Later checkpoints of this run are removed, since their iterations are repeated.
 
+        Args:
+            path: path of the checkpoint; by default that of the plan.
+
         Raises:
             CheckpointError: if it cannot be loaded, or is of another configuration.
         """
-        path = self.plan.resume_from
-        if path is None:
+        if path is None and (path := self.plan.resume_from) is None:
             return None
         if self.rank > 0:
             path = path.parent.parent / f"rank_{self.rank}" / path.name
@@ -157,6 +159,20 @@ class RunCheckpoints:
             for later in paths[paths.index(path) + 1 :]:
                 shutil.rmtree(later)
         return state
+
+    def last(self, max_steps: int | None = None) -> Path | None:
+        """Return the path of the last checkpoint that was saved, or None.
+
+        Args:
+            max_steps: number of steps to look for a checkpoint before; if there is none, the first
+                one is returned. None for no limit.
+        """
+        if self._store is None:
+            return None
+        self._store.wait()
+        paths = self._store.complete()
+        early = [path for path in paths if max_steps is None or step_of(path) <= max_steps]
+        return next(iter([*reversed(early), *paths]), None)
 
     def begin(self, cum_steps: int) -> None:
         """Count the intervals from ``cum_steps``, where a state was loaded."""

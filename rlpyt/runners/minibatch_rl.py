@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rlpyt.core.protocols import AgentLike, AlgoLike, SamplerLike
@@ -88,23 +89,17 @@ class MinibatchRlBase(BaseRunner):
             n_itr = self.startup()
             self._begin_checkpoints()
             self._evaluate_before_training()
-            for itr in range(self.start_itr, n_itr):
-                if self._stopping or self._signal is not None:
-                    break
+            itr = self.start_itr
+            while itr < n_itr and not self._stopping and self._signal is None:
                 logger.set_iteration(itr)
-                with logger.prefix(f"itr #{itr} "):
-                    self.agent.sample_mode(itr)
-                    samples, traj_infos = self.sampler.obtain_samples(itr)
-                    restarted = self.sampler.take_restarted()
-                    if restarted:
-                        self.algo.truncate_trajectories(restarted)
-                    self.agent.train_mode(itr)
-                    opt_info = self.algo.optimize_agent(itr, samples)
-                    self.store_diagnostics(itr, traj_infos, opt_info)
-                    if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
-                        self._measure_and_log(itr)
-                    if self._is_checkpoint_due(itr):
-                        self._save_checkpoint(self._own_state_dict, self._cum_steps)
+                try:
+                    with logger.prefix(f"itr #{itr} "):
+                        self._iterate(itr)
+                    itr += 1
+                except Exception as error:
+                    if not self._goes_back_after(itr, error):
+                        raise
+                    itr = self.start_itr
             self._save_checkpoint(self._own_state_dict, self._cum_steps)
             if self._signal is None:
                 logger.log("Training complete.")
@@ -112,6 +107,32 @@ class MinibatchRlBase(BaseRunner):
             self._shutdown_after_failure()
             raise
         self.shutdown()
+
+    def _iterate(self, itr: int) -> None:
+        """Sample a batch, learn from it, and log and save if it is time."""
+        self.agent.sample_mode(itr)
+        samples, traj_infos = self.sampler.obtain_samples(itr)
+        restarted = self.sampler.take_restarted()
+        if restarted:
+            self.algo.truncate_trajectories(restarted)
+        self.agent.train_mode(itr)
+        opt_info = self.algo.optimize_agent(itr, samples)
+        self.store_diagnostics(itr, traj_infos, opt_info)
+        if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
+            self._measure_and_log(itr)
+        if self._is_checkpoint_due(itr):
+            self._save_checkpoint(self._own_state_dict, self._cum_steps)
+
+    def _goes_back_after(self, itr: int, error: Exception) -> bool:
+        """Return whether a callback lets the run go back after ``error``."""
+        return any(callback.on_error(self, itr, error) for callback in self.callbacks)
+
+    def go_back(self, checkpoint: Path) -> None:
+        """Continue from an earlier checkpoint of this run; for callbacks in ``on_error``."""
+        assert self.checkpoints is not None
+        self.load_state_dict(self.checkpoints.load(checkpoint))
+        self._resume_if_asked()
+        self.checkpoints.begin(self._cum_steps)
 
     # --- Start and end ---------------------------------------------------------------------------
 

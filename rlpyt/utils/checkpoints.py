@@ -210,6 +210,11 @@ class Checkpoints:
             )
 
 
+def step_of(path: Path) -> int:
+    """Return the step that a checkpoint is named by."""
+    return int(path.name.split("_")[1].partition("-")[0])
+
+
 def _differences(saved: Any, given: Any, path: str) -> Iterator[str]:
     """Yield a text for every place where two encoded configurations differ."""
     both = (saved, given)

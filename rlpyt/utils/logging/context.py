@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from rlpyt.utils.logging import logger
@@ -21,6 +22,15 @@ from rlpyt.utils.processes.launch import torchrun_ranks
 
 # Assign this name, or set the environment variable, to log elsewhere.
 LOG_DIR = osp.abspath(os.environ.get("RLPYT_LOG_DIR", "data"))
+
+# Environment variable with the bundle that this program reproduces, see rlpyt/reproduce.py.
+REPRODUCED_BUNDLE = "RLPYT_REPRODUCED_BUNDLE"
+
+
+def reproduced_bundle() -> Path | None:
+    """Return the directory of the bundle that this program reproduces, if it does."""
+    bundle = os.environ.get(REPRODUCED_BUNDLE)
+    return None if bundle is None else Path(bundle)
 
 
 def get_log_dir(experiment_name: str, root_log_dir: str | None = None, date: bool = True) -> str:
@@ -81,9 +91,13 @@ def logger_context(
         with logger.using(Logger(sinks=[])):
             yield
         return
+    exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
+    bundle = reproduced_bundle()
+    if bundle is not None:  # The logs of the run itself stay as they were.
+        exp_dir, resume = osp.join(bundle, "reproduction", f"run_{run_ID}"), False
+        sinks, use_summary_writer = (), False
     use_summary_writer = use_summary_writer or "tensorboard" in sinks
     further_sinks = make_sinks([sink for sink in sinks if sink != "tensorboard"])
-    exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
     params = {**(log_params or {}), "name": name, "run_ID": run_ID}
     with ExitStack() as stack:
         run = stack.enter_context(closing(logger.current().derive()))

@@ -1,0 +1,183 @@
+"""DivergenceGuard, its bundles, and ``python -m rlpyt.reproduce``."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.reproduce import main as reproduce
+from rlpyt.runners.divergence import DivergenceError, DivergenceGuard, scale_learning_rates
+from tests.runners import divergence_script
+from tests.runners.parts import make_runner
+
+SCRIPT = Path(divergence_script.__file__)
+
+
+def run_script(*args):
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, *map(str, args)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def bundles_in(directory):
+    return sorted(Path(directory).glob("run_0/divergence_*"))
+
+
+def steps_logged(directory):
+    with open(Path(directory) / "run_0" / "progress.csv", newline="") as file:
+        return [int(row["Diagnostics/CumSteps"]) for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message", "batch"),
+    [
+        ("loss", "loss of FaultyA2C is", "all observations and rewards are finite"),
+        (
+            "observation",
+            "not finite",
+            "observation of environment 0 is not finite at step 4",
+        ),
+    ],
+)
+def test_a_bundle_reproduces_the_failure(fault, message, batch, tmp_path):
+    failed = run_script(SCRIPT, tmp_path, fault)
+    assert failed.returncode == 1
+    (bundle,) = bundles_in(tmp_path)
+    content = json.loads((bundle / "bundle.json").read_text())
+    assert message in content["error"]["message"]
+    assert content["batch"] == batch
+    assert f"python -m rlpyt.reproduce {bundle}" in failed.stdout
+    assert content["versions"]["torch"] == torch.__version__
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    again = run_script("-m", "rlpyt.reproduce", bundle)
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Reproduced: the same error." in again.stdout
+    assert "Resuming after iteration" in again.stdout  # Not from the start.
+    # The log of the run itself stays as it was.
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert len(bundles_in(tmp_path)) == 1
+
+
+def test_the_bundle_holds_the_batch(tmp_path):
+    with pytest.raises(ValueError, match="not finite"):
+        divergence_script.main(tmp_path, "observation", {})
+    (bundle,) = bundles_in(tmp_path)
+    batch = np.load(bundle / "batch.npz")
+    assert batch["env.observation"].shape == (5, 2, 4)
+    assert not np.isfinite(batch["env.observation"]).all()
+    assert np.isfinite(batch["env.reward"]).all()
+
+
+def test_another_error_is_not_called_reproduced(tmp_path):
+    run_script(SCRIPT, tmp_path, "loss")
+    (bundle,) = bundles_in(tmp_path)
+    file = bundle / "bundle.json"
+    content = json.loads(file.read_text())
+    content["error"]["message"] = "something else"
+    file.write_text(json.dumps(content))
+    again = run_script("-m", "rlpyt.reproduce", bundle)
+    assert again.returncode == 1
+    assert "Not reproduced: another error" in again.stdout
+
+
+def test_going_back_lowers_the_learning_rate_and_completes_the_run(tmp_path):
+    runner = divergence_script.main(tmp_path, "loss", {"goes_back": True})
+    assert runner.algo.optimizer.param_groups[0]["lr"] == pytest.approx(5e-4)
+    assert steps_logged(tmp_path) == [100, 200, 300, 400, 500, 600]
+    assert len(bundles_in(tmp_path)) == 1
+
+
+def test_going_back_ends_after_some_times(tmp_path):
+    guard = {"goes_back": True, "learning_rate_factor": 1.0, "max_times": 2}
+    with pytest.raises(FloatingPointError, match="loss of FaultyA2C"):
+        divergence_script.main(tmp_path, "loss", guard)
+    assert len(bundles_in(tmp_path)) == 3
+
+
+class FallingReturn(DivergenceGuard):
+    """Sees the mean returns that it is given, one for each log row."""
+
+    def __init__(self, returns, **kwargs):
+        super().__init__(min_trajectories=1, **kwargs)
+        self.returns = iter(returns)
+
+    def on_log(self, runner, itr, traj_infos):
+        super().on_log(runner, itr, [{"Return": next(self.returns)}])
+
+
+@pytest.mark.parametrize(
+    ("returns", "collapses"),
+    [
+        ([0, 100, 40, 60], False),
+        ([0, 100, 24, 60], True),  # Below 100 - 0.75 * (100 - 0).
+        ([-100, -20, -79, -50], False),
+        ([-100, -20, -81, -50], True),
+        ([5, 5, 5, 5], False),
+    ],
+)
+def test_collapse_is_a_fraction_of_the_improvement(returns, collapses):
+    guard = FallingReturn(returns, collapse=0.75)
+    runner = make_runner(n_steps=160, callbacks=[guard])
+    if collapses:
+        with pytest.raises(DivergenceError, match="the mean Return collapsed to"):
+            runner.train()
+    else:
+        runner.train()
+        assert next(guard.returns, None) is None
+
+
+def test_other_errors_leave_no_bundle(tmp_path):
+    from rlpyt.utils.logging.context import logger_context
+    from tests.runners.parts import CountingAlgo
+
+    runner = make_runner(algo=CountingAlgo(fail_at=1), callbacks=[DivergenceGuard()])
+    with logger_context(tmp_path, 0, "x", override_prefix=True), pytest.raises(ZeroDivisionError):
+        runner.train()
+    assert not bundles_in(tmp_path)
+
+
+def test_learning_rates_of_schedules_are_lowered_too():
+    class Algo:
+        def __init__(self):
+            parameters = [torch.nn.Parameter(torch.zeros(1))]
+            self.pi_optimizer = torch.optim.Adam(parameters, lr=0.4)
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+                self.pi_optimizer, lambda itr: 1 - itr / 4
+            )
+
+    algo = Algo()
+    assert scale_learning_rates(algo, 0.5) == [0.2]
+    algo.pi_optimizer.step()
+    algo.lr_scheduler.step()
+    assert algo.pi_optimizer.param_groups[0]["lr"] == pytest.approx(0.15)
+
+
+def test_going_back_needs_checkpoints():
+    with pytest.raises(ValueError, match="needs checkpoints to go back to: give train"):
+        make_runner(callbacks=[DivergenceGuard(goes_back=True)]).train()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"learning_rate_factor": 0}, "learning_rate_factor is 0"),
+        ({"collapse": 0}, "collapse is 0"),
+    ],
+)
+def test_settings_out_of_range(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        DivergenceGuard(**kwargs)
+
+
+def test_a_directory_that_is_no_bundle(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        reproduce([str(tmp_path)])
+    assert "is not a bundle" in capsys.readouterr().err
