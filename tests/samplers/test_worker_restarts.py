@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from functools import cache
 from pathlib import Path
 
@@ -244,6 +245,29 @@ def test_fault_in_an_evaluation(SamplerCls, evaluation, tmp_path):
 
     assert_restarted_in(2, obtain, sampler.take_restarted)
     assert (tmp_path / "mark").exists()
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_a_worker_killed_before_an_evaluation(SamplerCls, tmp_path):
+    kwargs = kwargs_of(tmp_path, None, **EVALUATION)
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
+    sampler.obtain_samples(0)
+    os.kill(sampler.workers[1].pid, signal.SIGKILL)
+    sampler.workers[1].join()
+    assert len(sampler.evaluate_agent(0)) == 9
+    sampler.shutdown()
+
+
+def test_a_worker_of_a_server_killed_before_an_evaluation(tmp_path):
+    sampler = start_async(AsyncGpuSampler, TWO, **kwargs_of(tmp_path, None, **EVALUATION))
+    sampler.obtain_samples(0, 0)
+    server = psutil.Process(sampler.supervisor.children[0].process.pid)
+    victim = server.children()[1]
+    victim.kill()
+    while victim in server.children():  # Until the server has noticed.
+        time.sleep(0.05)
+    assert len(sampler.evaluate_agent(0)) == 9
     sampler.shutdown()
 
 

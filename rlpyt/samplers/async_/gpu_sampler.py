@@ -306,6 +306,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
                 self._restarted = set()
             elif self._share.n_eval_envs > 0:
                 groups = self.eval_groups
+                ctrl.eval_again.value |= bool(self._supervisor.restarted)
                 self.agent.eval_mode(itr)
                 self._do_task(lambda: self.serve_actions_evaluation(itr))
             else:
@@ -338,7 +339,8 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         if supervisor is None:
             return
         if self.ctrl.quit.value and not supervisor.is_over:
-            self.ctrl.barrier_in.open_for_all()
+            for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
+                barrier.open_for_all()
             supervisor.join()
         supervisor.terminate()
 

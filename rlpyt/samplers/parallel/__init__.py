@@ -7,5 +7,6 @@
 * ``_division``: the share of each worker in environments and CPUs.
 * ``_channels``: control, trajectory infos and states between sampler and workers.
 
-Workers that die or hang are noticed by ``rlpyt.utils.processes.supervisor``.
+Workers that die or hang are noticed by ``rlpyt.utils.processes.supervisor``. A sampler that starts
+them again lets the new ones do the present task alone, after the others: ``base`` says how.
 """

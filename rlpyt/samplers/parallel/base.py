@@ -419,7 +419,8 @@ class ParallelSamplerBase(BaseSampler):
         infos: list[Any] = []
         with self._supervisor.task():
             self.ctrl.itr.value = itr
-            self.ctrl.eval_again.value = self.sync.stop_eval.value = False
+            self.sync.stop_eval.value = False
+            self.ctrl.eval_again.value = bool(self._supervisor.restarted)
             for heartbeat in self._heartbeats:
                 heartbeat.values[Heartbeat.STEPS] = 0
             self.ctrl.do_eval.value = True
@@ -504,7 +505,8 @@ class ParallelSamplerBase(BaseSampler):
         # Workers have finished their last task, and this process has given none since.
         if not supervisor.is_over and end.opened_at > start.opened_at:
             self.ctrl.quit.value = True
-            start.open_for_all()
+            for barrier in (start, end):  # One that was started again waits at the end.
+                barrier.open_for_all()
             supervisor.join()
         supervisor.terminate()
         self.traj_infos_queue.close()

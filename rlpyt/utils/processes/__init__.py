@@ -1,6 +1,7 @@
 """Processes that work together: how they are started, watched, synchronized and ended.
 
-* ``supervisor``: starts processes, watches them, raises the first error, and ends them.
+* ``supervisor``: starts processes, watches them, raises the first error or starts them again, and
+  ends them.
 * ``child``: one child process. Its heartbeat; its handle in the parent; the task, error report and
   end in the child itself.
 * ``primitives``: semaphore, barrier and queue whose waits notice a failure of the processes.
@@ -11,5 +12,6 @@
 The first process of a run makes a ``Supervisor``, and semaphores, barriers and queues of it, and
 starts the others with these as arguments. While it waits at them, or in ``Supervisor.wait_for``, it
 notices within fractions of a second if another process died, raised or stalled, ends the rest and
-raises ``WorkerError``. Processes that wait for each other are ended with it.
+raises ``WorkerError``. Processes that wait for each other are ended with it. Where restarts are
+allowed, only the process that failed is ended, and a new one takes its place.
 """
