@@ -1,11 +1,13 @@
 """Semaphores, barriers and queues between real processes."""
 
+import os
 import queue
+import signal
 
 import pytest
 
 from rlpyt.utils.processes.primitives import Barrier, CountedQueue, Semaphore
-from rlpyt.utils.processes.supervisor import Supervisor
+from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
 from rlpyt.utils.synchronize import drain_queue
 
 METHODS = ["fork", "spawn", "forkserver"]
@@ -83,3 +85,82 @@ def test_semaphores(method):
         question.release()
         reply.acquire()
     supervisor.join()
+
+
+# --- Restarts ------------------------------------------------------------------------------------
+
+
+class Crew:
+    """Two processes that send items and meet; the second dies at a place, once."""
+
+    def __init__(self, supervisor, where):
+        self.supervisor, self.where = supervisor, where
+        self.barrier, self.items = Barrier(supervisor, 3), CountedQueue(supervisor, 2)
+        self.n_starts = [0, 0]
+        for index in range(2):
+            self.start(index)
+        supervisor.allow_restarts(self.start, 3)
+
+    def start(self, index):
+        fails = index == 1 and self.n_starts[1] == 0
+        self.n_starts[index] += 1
+        kwargs = dict(
+            barrier=self.barrier.at(index),
+            items=self.items.at(index),
+            name=(index, self.n_starts[index]),
+            where=self.where if fails else None,
+        )
+        self.supervisor.start(send_and_meet, kwargs, f"{index}", index=index)
+
+
+def die_at(place, where):
+    if place == where:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def send_and_meet(barrier, items, name, where):
+    die_at("start", where)
+    items.put((name, bytes(3_000_000)))  # Larger than a pipe.
+    die_at("sending", where)
+    items.put((name, b""))
+    barrier.wait()
+    die_at("barrier", where)
+    barrier.wait()
+
+
+@pytest.mark.parametrize("where", ["start", "sending", "barrier"])
+def test_a_process_that_died_leaves_nothing_behind(supervisor, where):
+    crew = Crew(supervisor, where)
+    with supervisor.task():
+        crew.barrier.wait()
+        received = crew.items.get_all()
+        crew.barrier.collect()
+        assert supervisor.absent == supervisor.restarted == {1}
+        supervisor.welcome_restarted()
+        assert supervisor.absent == {0}
+        for _ in range(2):
+            crew.barrier.wait()
+        received += crew.items.get_all()
+        supervisor.absent = set()
+        crew.barrier.open()
+    assert crew.n_starts == [1, 2]
+    names = [name for name, _ in received]
+    assert names.count((0, 1)) == names.count((1, 2)) == 2
+    assert where == "barrier" or (1, 1) not in names, "its items are dropped"
+    supervisor.join()
+
+
+def test_a_process_that_fails_outside_of_a_task_is_not_started_again(supervisor):
+    crew = Crew(supervisor, "start")
+    with pytest.raises(WorkerError, match="was ended by SIGKILL"):
+        crew.barrier.wait()
+    assert crew.n_starts == [1, 1]
+
+
+def test_units_for_an_absent_process_are_not_counted(supervisor):
+    question, reply = Semaphore(supervisor, acquired_by=0), Semaphore(supervisor, released_by=0)
+    supervisor.absent = {0}
+    question.release()
+    assert reply.acquire(), "nobody is waited for"
+    supervisor.absent = set()
+    assert not question.acquire(block=False)
