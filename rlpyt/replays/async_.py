@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
 
     async_ = True
     tree_class: type[SumTree] = AsyncSumTree
+    _is_frozen = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.rw_lock = ReadWriteLock()
@@ -69,10 +72,22 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
             self._async_pull()
             super().update_batch_priorities(*args, **kwargs)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the buffer as copies, since others continue to write."""
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Keep other processes from writing; :meth:`state_dict` copies nothing then."""
         with self.rw_lock:
             self._async_pull()
+            self._is_frozen = True
+            try:
+                yield
+            finally:
+                self._is_frozen = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the buffer as copies, since others continue to write."""
+        if self._is_frozen:
+            return super().state_dict()
+        with self.frozen():
             state: dict[str, Any] = _copied(super().state_dict())
             return state
 

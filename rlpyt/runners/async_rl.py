@@ -11,7 +11,8 @@ import math
 import queue
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from rlpyt.runners._async_processes import (
@@ -215,6 +216,15 @@ class AsyncRlBase(AsyncRun):
             "n_sampled": self.rate_limiter.n_copied,
             "next_itr": self.rate_limiter.itr,
         }
+
+    def _save_checkpoint(self, state: Callable[[], Any], cum_steps: int) -> None:
+        if self.checkpoints is None or not self.checkpoints.is_missing(cum_steps):
+            return
+        self.checkpoints.wait()  # Before others are kept from the buffer.
+        # Then its state need not be copied, but for what is written.
+        replay_buffer = getattr(self.algo, "replay_buffer", None)
+        with getattr(replay_buffer, "frozen", nullcontext)():
+            super()._save_checkpoint(state, cum_steps)
 
     def _begin_checkpoints(self) -> None:
         """Save the state at the start of a new run, and say what will not be resumed exactly."""

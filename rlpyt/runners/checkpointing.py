@@ -8,7 +8,6 @@ that all of them have.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 import time
@@ -157,7 +156,7 @@ class RunCheckpoints:
         state = Checkpoints(path.parent, configuration=self.plan.configuration).load(path)
         if self._store is not None and path in (paths := self._store.complete()):
             for later in paths[paths.index(path) + 1 :]:
-                shutil.rmtree(later)
+                self._store.remove(later)
         return state
 
     def last(self, max_steps: int | None = None) -> Path | None:
@@ -206,8 +205,8 @@ class RunCheckpoints:
     def drop_latest(self) -> None:
         """Remove the latest checkpoint, which another process could not write."""
         path = None if self._store is None else self._store.latest()
-        if path is not None:
-            shutil.rmtree(path)
+        if self._store is not None and path is not None:
+            self._store.remove(path)
 
 
 class StopSignals:

@@ -446,19 +446,11 @@ def read_array(path: Path, entry: Mapping[str, Any]) -> Any:
     """Return the array of an entry of the manifest; :class:`SavedRows` if it was rows."""
     if entry["is_rows"]:
         return SavedRows(path, entry)
-    pieces = _pieces(path, entry)
-    _, array = next(pieces)
-    if len(entry["pieces"]) == 1:
-        return array
-    whole: Any
-    if isinstance(array, torch.Tensor):
-        whole = torch.empty(entry["shape"], dtype=array.dtype)
-    else:
-        whole = np.empty(entry["shape"], array.dtype)
-    whole[: len(array)] = array
-    for start, array in pieces:
-        whole[start : start + len(array)] = array
-    return whole
+    pieces = [array for _, array in _pieces(path, entry)]
+    is_tensor = isinstance(pieces[0], torch.Tensor)
+    if len(pieces) > 1:
+        return torch.cat(pieces) if is_tensor else np.concatenate(pieces)
+    return pieces[0].clone() if is_tensor else pieces[0].copy()
 
 
 def _pieces(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
@@ -467,6 +459,6 @@ def _pieces(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
     starts = [piece["start"] for piece in entry["pieces"]]
     for piece, start, stop in zip(entry["pieces"], starts, [*starts[1:], *shape[:1]] or [None]):
         with safe_open(path / piece["file"], framework="pt") as file:
-            stored = file.get_tensor(piece["key"]).clone()
+            stored = file.get_tensor(piece["key"])  # Mapped from the file, not read yet.
         rows = [] if stop is None else [stop - start]
         yield start, from_stored(stored, {**entry, "shape": [*rows, *shape[1:]]})

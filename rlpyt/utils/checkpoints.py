@@ -38,6 +38,7 @@ from rlpyt.utils._checkpoint_files import (
     divided,
     read_array,
     read_manifest,
+    remove,
     remove_leftovers,
     verify,
 )
@@ -179,6 +180,10 @@ class Checkpoints:
             return put_together(manifest["state"], lambda name: read_array(found, entries[name]))
         except (SafetensorError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged(found, f"its content does not fit together ({error!r})") from error
+
+    def remove(self, path: Path) -> None:
+        """Remove a checkpoint; if this is interrupted, it does not count any more."""
+        remove(path)
 
     def complete(self) -> list[Path]:
         """Return the complete checkpoints, the newest last."""

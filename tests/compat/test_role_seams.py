@@ -6,6 +6,7 @@ Every test states one habit of programs written against rlpyt 0.1.2.
 from __future__ import annotations
 
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.utils.collections import AttrDict, namedarraytuple
+from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from tests.compat.corridor import Corridor, CorridorAgent, make_runner
 
@@ -151,6 +153,24 @@ def test_snapshots_load_with_weights_only(tmp_path: Path) -> None:
     assert keys <= snapshot.keys()
     assert (snapshot["itr"], snapshot["cum_steps"]) == (49, 200)
     assert snapshot["agent_state_dict"].keys() == {"model", "target"}
+
+
+class Malice:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (open, (str(self.path), "w"))
+
+
+def test_a_snapshot_with_code_in_it_is_refused_by_default(tmp_path: Path) -> None:
+    with logger_context(str(tmp_path), 0, "corridor", snapshot_mode="last", override_prefix=True):
+        logger.save_itr_params(3, {"agent_state_dict": Malice(tmp_path / "ran")})
+    with pytest.raises(UnpicklingError):
+        torch.load(tmp_path / "run_0" / "params.pkl")
+    assert not (tmp_path / "ran").exists()
 
 
 # --- Algorithm and agent ------------------------------------------------------------------------

@@ -57,6 +57,25 @@ def test_state_is_a_copy():
     np.testing.assert_equal(state, before)
 
 
+def test_frozen_it_is_no_copy_and_nobody_writes():
+    cell = cells(is_shared=True, is_prioritized=True)[0]
+    shared, _, stream = pair(cell)
+    go_on(cell, [shared], stream, 18)
+    batch = cell.samples(stream.steps(7))
+    process = mp.get_context("fork").Process(target=shared.append_samples, args=(batch,))
+    with shared.frozen():
+        state = shared.state_dict()
+        assert np.shares_memory(state["rows"]["reward"], shared.samples.reward)
+        process.start()
+        process.join(0.3)
+        assert process.is_alive()
+        np.testing.assert_equal(shared.state_dict(), state)
+    process.join(60)
+    assert process.exitcode == 0
+    assert not np.shares_memory(shared.state_dict()["rows"]["reward"], shared.samples.reward)
+    assert shared.t == (18 + 7) % shared.T
+
+
 def test_tree_equals_its_counterpart():
     rng = np.random.default_rng(0)
     kwargs = {"enable_input_priorities": True, "input_priority_shift": 1}

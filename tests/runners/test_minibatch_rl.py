@@ -291,6 +291,24 @@ def test_rows_logged_after_the_saved_state_are_not_there_twice(tmp_path):
     assert values(read_rows(tmp_path), "Diagnostics/CumSteps") == [40, 80, 120, 160]
 
 
+def test_saved_states_are_no_larger_than_their_arrays(tmp_path):
+    """The old protocol made 1.5 bytes of one, and could not save arrays above 4 GiB."""
+
+    class Runner:
+        def state_dict(self):
+            return {"image": array}
+
+        def load_state_dict(self, state):
+            raise NotImplementedError
+
+    array = np.random.default_rng(0).integers(256, size=1_000_000, dtype=np.uint8)
+    with logger_context(str(tmp_path), 0, "x", snapshot_mode="last", override_prefix=True):
+        SaveState().on_log(Runner(), 0, [])
+    file = tmp_path / "run_0" / "run_state.pkl"
+    assert file.stat().st_size < 1.01 * array.nbytes
+    np.testing.assert_array_equal(load_run_state(file)["image"], array)
+
+
 def test_best_snapshot_stays_the_best_after_resuming(tmp_path):
     # A fresh callback used to take the first snapshot after resuming for the best.
     callbacks = [SaveBest(), SaveState()]
