@@ -128,7 +128,7 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
         axes.step(thresholds, found.value, linewidth=1.8, label=name, where="post", **style)
         _fill(axes, thresholds, found, style["color"], step="post")
     axes.set(
-        xlabel=f"{comparison.scale}, {_score_words(comparison)}",
+        xlabel=_wrapped(f"{comparison.scale}, {_score_words(comparison)}", 80),
         ylabel="fraction of runs with more",
         ylim=(-0.02, 1.02),
         title=title,
@@ -146,7 +146,7 @@ def draw_improvement(comparison: Comparison, title: str = "") -> Any:
     for place, (label, found) in enumerate(comparison.improvements.items()):
         color = _style(comparison.labels.index(label))["color"]
         if not np.isnan(found.low):
-            axes.plot([found.low, found.high], [place, place], color=color, linewidth=9, alpha=0.3)
+            axes.barh(place, found.high - found.low, 0.3, found.low, color=color, alpha=0.3)
         axes.plot(found.value, place, "o", color=color)
     axes.axvline(0.5, color="black", linewidth=0.8)
     axes.set_yticks(range(len(others)), others)
@@ -203,7 +203,8 @@ def _legend(
     if n_panels == 1:
         axes[0].legend(handles=handles, title=title.replace("; ", "\n"), alignment="left", **small)
     else:
-        n_columns = min(len(handles), 4)
+        longest_inches = 0.075 * max(len(name) for name in names.values()) + 0.6
+        n_columns = max(1, min(len(handles), 4, int(figure.get_figwidth() / longest_inches)))
         figure.legend(
             handles=handles, loc="outside lower center", ncols=n_columns, title=title, **small
         )

@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 import sys
 
@@ -65,6 +66,15 @@ def test_legend_names_runs_interval_and_smoothing(sweeps):
     assert [len(axes.collections) for axes in figure.axes] == [1, 1, 1]
     unsmoothed = pictures.draw_curves(Comparison(find_runs(sweeps[:1]), n_resamples=20))
     assert "smoothed" not in legend(unsmoothed)[0]
+
+
+def test_legend_of_long_labels_fits(sweeps):
+    """Labels beside each other ran over both edges of the picture."""
+    runs = [run._replace(label=f"{run.label} {'x' * 40}") for run in find_runs(sweeps)]
+    figure = pictures.draw_curves(Comparison(runs, n_resamples=20))
+    figure.savefig(io.BytesIO())
+    box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
 def test_learning_curves_of_given_files(sweeps, tmp_path):
