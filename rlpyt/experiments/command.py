@@ -1,4 +1,4 @@
-"""The command ``rlpyt``: train, list, evaluate and watch."""
+"""The command ``rlpyt``: train, list, evaluate, watch and plot."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from rlpyt.experiments import catalog, evaluation, settings
 from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.program import runner_call, source
 from rlpyt.experiments.train import (
-    check_unused,
+    check_same_run,
     log_call,
+    recorded,
     starting_point,
     try_environment,
     with_steps,
 )
+from rlpyt.utils.results.pictures import plot_results
 from rlpyt.utils.seed import make_seed
 
 KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers")
@@ -97,6 +99,10 @@ def configuration(what: str, arguments: Sequence[str], steps: float | None = Non
 @click.option("--steps", type=float, help="Environment steps of the run.")
 @click.option("--log-dir", type=click.Path(), help="Directory of the log; named after the time.")
 @click.option("--run-id", default="0", show_default=True, help="Name of the run in --log-dir.")
+@click.option(
+    "--resume", is_flag=True, help="Save checkpoints in --log-dir, and go on from the latest one."
+)
+@click.option("--checkpoint-steps", type=float, help="Steps between them; else ten minutes.")
 @click.option("--print", "prints", is_flag=True, help="Print the program that does the same.")
 @click.option("--settings", "lists", is_flag=True, help="List all settings with their values.")
 def train(
@@ -106,6 +112,8 @@ def train(
     steps: float | None,
     log_dir: str | None,
     run_id: str,
+    resume: bool,
+    checkpoint_steps: float | None,
     prints: bool,
     lists: bool,
 ) -> None:
@@ -116,6 +124,7 @@ def train(
     rlpyt train sac Pendulum-v1 algo.learning_rate=1e-3 --steps 2e4
     rlpyt train atari_dqn/double breakout sampler=cpu workers=8 batch_B=16
     rlpyt train dqn CartPole-v1 runner=async sampler=cpu --print
+    rlpyt train dqn pong --log-dir runs/pong --resume
     """
     with explained():
         config = configuration(what, arguments, steps)
@@ -123,20 +132,28 @@ def train(
             rows = settings.describe(config)
             click.echo(tabulate(rows, headers=("setting", "type", "value"), disable_numparse=True))
             return
-        seed = make_seed() if seed is None else seed
+        if (resume or checkpoint_steps) and log_dir is None:
+            raise ValueError("--resume and --checkpoint-steps need the --log-dir of the run")
+        earlier = recorded(log_dir, run_id)
+        if seed is None:
+            seed = earlier["seed"] if resume and earlier else make_seed()
+        log = log_call(config, seed, log_dir, run_id, resume)
+        run_dir = Path(log.kwargs["log_dir"]) / f"run_{run_id}"
         call = runner_call(config, seed)
-        log = log_call(config, seed, log_dir, run_id)
+        saving: dict[str, Any] = {"resume": "auto"} if resume else {}
+        if checkpoint_steps is not None:
+            saving["checkpoint_interval_steps"] = checkpoint_steps
         if prints:
-            options = [] if steps is None else ["--steps", f"{steps:g}"]
-            words = ["rlpyt", "train", what, *arguments, *options, "--seed", str(seed)]
-            click.echo(source(call, log.kwargs, shlex.join(words)))
+            words = [what, *arguments, *([f"--steps={steps:g}"] if steps else []), f"--seed={seed}"]
+            click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
-        check_unused(log)
+        if earlier is not None:
+            check_same_run(config, earlier, run_dir, resume)
         try_environment(config)
         runner = call.make()
     with log.make():
-        runner.train()
-    click.echo(f"\nRun: {Path(log.kwargs['log_dir']) / f'run_{run_id}'}")
+        runner.train(**saving)
+    click.echo(f"\nRun: {run_dir}")
 
 
 # --- list ----------------------------------------------------------------------------------------
@@ -177,7 +194,7 @@ def _names_of(kind: str) -> list[str]:
     return list(tables[kind])
 
 
-# --- evaluate and watch --------------------------------------------------------------------------
+# --- evaluate, watch and plot --------------------------------------------------------------------
 
 
 @main.command()
@@ -211,6 +228,50 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
     click.echo(_table(infos))
     if video is not None:
         click.echo(f"\nVideo: {video}")
+
+
+@main.command()
+@click.argument("directories", nargs=-1, required=True)
+@click.option("--output", default="plots", show_default=True, help="Directory of the pictures.")
+@click.option("--by", multiple=True, help="Parameter that distinguishes curves; may be repeated.")
+@click.option("--task", help="Parameter that tells the task; the environment by default.")
+@click.option("--column", "y", default="ReturnAverage", show_default=True, help="What to plot.")
+@click.option("--smooth", default=1, show_default=True, help="Log rows in a moving mean.")
+@click.option("--baseline", help="Label that the others are compared with; the first by default.")
+@click.option("--title", default="")
+@click.option("--runs", is_flag=True, help="Draw single runs too.")
+def plot(
+    directories: tuple[str, ...],
+    output: str,
+    by: tuple[str, ...],
+    task: str | None,
+    y: str,
+    smooth: int,
+    baseline: str | None,
+    title: str,
+    runs: bool,
+) -> None:
+    r"""Compare runs, settings or sweeps in pictures: curves over seeds, profiles, improvement.
+
+    \b
+    rlpyt plot data/my_sweep --smooth 3
+    rlpyt plot PPO=runs/ppo A2C=runs/a2c --output figures
+    """
+    with explained():
+        comparison, files = plot_results(
+            directories,
+            output,
+            by,
+            task,
+            ("png", "svg"),
+            title,
+            runs,
+            y=y,
+            smooth=smooth,
+            baseline=baseline,
+        )
+    click.echo(comparison.table())
+    click.echo("\n" + "\n".join(str(file) for file in files))
 
 
 def _table(infos: Sequence[Any]) -> str:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlpyt.experiments.catalog import extra_for, load, targets
+from rlpyt.experiments.catalog import load, targets
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.program import agent_call, environment_kwargs
 from rlpyt.experiments.settings import SECTIONS, checked
+from rlpyt.runners.video import check_video_packages, write_video
 from rlpyt.utils.seed import make_seed, set_seed
 from rlpyt.utils.types import NDArray
 
@@ -186,7 +187,7 @@ class Camera:
 
 
 def picture(image: Any) -> NDArray:
-    """Return an image as [H,W,3] uint8, at least 128 pixels high, in even sizes."""
+    """Return an image as [H,W,3] uint8, at least 128 pixels high."""
     if image is None:
         raise ValueError("the environment draws no pictures: it has no render_mode 'rgb_array'")
     image = np.asarray(image)
@@ -195,9 +196,8 @@ def picture(image: Any) -> NDArray:
     if image.ndim == 2:
         image = np.repeat(image[..., None], 3, axis=-1)
     zoom = -(-128 // image.shape[0])
-    image = image.repeat(zoom, axis=0).repeat(zoom, axis=1)
-    even: NDArray = image[: image.shape[0] // 2 * 2, : image.shape[1] // 2 * 2]
-    return even
+    larger: NDArray = image.repeat(zoom, axis=0).repeat(zoom, axis=1)
+    return larger
 
 
 def watch(
@@ -218,16 +218,13 @@ def watch(
         max_frames: number of pictures of the video at most.
 
     Raises:
-        ValueError: if the environment cannot be shown, or imageio is not installed.
+        ValueError: if the environment cannot be shown, or the ending is neither ".mp4" nor ".gif".
+        ImportError: if imageio is not installed.
     """
     if saved.config["roles"]["sampler"] == "vector" and "game" in saved.config["env"]:
         raise ValueError("the vector environment of Atari games draws no pictures")
     if video is not None:
-        extra_for("imageio", "video", "a video")
-        if Path(video).suffix not in (".mp4", ".gif"):
-            raise ValueError(f"video={str(video)!r}: end the name with .mp4 or .gif")
-        if Path(video).suffix == ".mp4":
-            extra_for("av", "video", "an mp4 video")
+        check_video_packages(Path(video).suffix)
     saved = SavedAgent(
         checked(changed(saved.config, roles={"sampler": "serial"})), saved.snapshot, saved.file
     )
@@ -238,11 +235,5 @@ def watch(
         infos += evaluate(saved, 1, episode_seed, EnvCls=camera)
         frames += camera.frames
     if video is not None:
-        import imageio.v3 as imageio
-
-        Path(video).parent.mkdir(parents=True, exist_ok=True)
-        if Path(video).suffix == ".gif":
-            imageio.imwrite(video, frames, duration=1000 / camera.fps, loop=0)
-        else:
-            imageio.imwrite(video, frames, plugin="pyav", codec="libx264", fps=round(camera.fps))
+        write_video(video, frames, camera.fps)
     return infos

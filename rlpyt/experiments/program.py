@@ -170,12 +170,13 @@ def make_affinity(
 # --- The program ---------------------------------------------------------------------------------
 
 
-def source(runner: Call, log: Mapping[str, Any], command: str) -> str:
+def source(runner: Call, log: Mapping[str, Any], saving: Mapping[str, Any], command: str) -> str:
     """Return a Python program that makes and trains a runner.
 
     Args:
         runner: call that makes the runner.
         log: keyword arguments of ``logger_context``.
+        saving: keyword arguments of ``runner.train``.
         command: command that trains the same, for the docstring.
     """
     roles = {key: value for key, value in runner.kwargs.items() if isinstance(value, Call)}
@@ -183,7 +184,8 @@ def source(runner: Call, log: Mapping[str, Any], command: str) -> str:
     lines = [f"    {role} = {_text(call, 4)}" for role, call in roles.items()]
     lines.append(f"    runner = {_text(Call(runner.name, settings), 4)}")
     lines.append(f"    with {_text(Call(LOGGER_CONTEXT, dict(log)), 4)}:")
-    lines.append("        runner.train()")
+    arguments = ", ".join(f"{key}={_text(value, 0)}" for key, value in saving.items())
+    lines.append(f"        runner.train({arguments})")
     body = "\n".join(lines)
     names = {LOGGER_CONTEXT, *_names(runner)}
     imports = sorted(f"from {name.rpartition('.')[0]} import {_short(name)}" for name in names)

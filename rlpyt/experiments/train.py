@@ -8,6 +8,7 @@ is an older form of ``rlpyt train mujoco_ppo/ppo_1M_serial HalfCheetah-v5 --seed
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,13 @@ def try_environment(config: Config) -> None:
 # --- Runs ----------------------------------------------------------------------------------------
 
 
-def log_call(config: Config, seed: int, log_dir: str | None = None, run_ID: int | str = 0) -> Call:
+def log_call(
+    config: Config,
+    seed: int,
+    log_dir: str | None = None,
+    run_ID: int | str = 0,
+    resume: bool = False,
+) -> Call:
     """Return the call of ``logger_context`` for a run.
 
     Its parameters are the configuration and the seed: with them, agent and environment can be made
@@ -94,6 +101,7 @@ def log_call(config: Config, seed: int, log_dir: str | None = None, run_ID: int 
         seed: seed of the run.
         log_dir: directory of the log; None for a new one, named after the time.
         run_ID: number or name of the run in it.
+        resume: whether to continue the log of an earlier run.
     """
     name = run_name(config)
     if log_dir is None:
@@ -107,15 +115,46 @@ def log_call(config: Config, seed: int, log_dir: str | None = None, run_ID: int 
             "log_params": {**config, "seed": seed, "version": __version__},
             "snapshot_mode": "last",
             "override_prefix": True,
+            **({"resume": True} if resume else {}),
         },
     )
 
 
-def check_unused(log: Call) -> None:
-    """Raise ``ValueError`` if the directory of a log has a run already."""
-    run_dir = Path(log.kwargs["log_dir"]) / f"run_{log.kwargs['run_ID']}"
-    if (run_dir / "params.json").exists():
-        raise ValueError(f"{run_dir} has the log of another run: choose another log_dir or run_ID")
+def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
+    """Return the parameters of the run that a directory has already; None if it has none."""
+    file = Path(log_dir or "") / f"run_{run_ID}" / "params.json"
+    if log_dir is None or not file.exists():
+        return None
+    params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return params
+
+
+def check_same_run(config: Config, params: Mapping[str, Any], run_dir: Path, resume: bool) -> None:
+    """Raise ``ValueError`` unless a directory has this run, to be resumed from its checkpoints.
+
+    Args:
+        config: configuration to resume with, whose section ``runner`` may differ.
+        params: parameters of the run that the directory has.
+        run_dir: directory of the run.
+        resume: whether it shall be resumed.
+    """
+    if not resume:
+        raise ValueError(
+            f"{run_dir} has the log of another run: choose another --log-dir or --run-id, or go on "
+            "with it by --resume"
+        )
+    if not (run_dir / "checkpoints").exists():
+        raise ValueError(
+            f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; with "
+            "--resume from the start, a run saves checkpoints"
+        )
+    now = json.loads(json.dumps({key: value for key, value in config.items() if key != "runner"}))
+    differing = [key for key in now if now[key] != params.get(key, {})]
+    if differing:
+        changes = ", ".join(f"{key}: {params.get(key)} now {now[key]}" for key in differing)
+        raise ValueError(
+            f"{run_dir} has the log of another run ({changes}): choose another --log-dir"
+        )
 
 
 def build_and_train(
@@ -123,8 +162,8 @@ def build_and_train(
 ) -> None:
     """Train one run of a sweep, as :mod:`rlpyt.utils.launching.exp_launcher` starts it.
 
-    An affinity of several processes is that of a synchronous or asynchronous runner, which the run
-    then has.
+    A run that was interrupted goes on from its latest checkpoint. An affinity of several processes
+    is that of a synchronous or asynchronous runner, which the run then has.
 
     Args:
         slot_affinity_code: code of the part of the machine that the run has.
@@ -143,8 +182,8 @@ def build_and_train(
     seed = int(run_ID)
     runner = runner_call(config, seed, affinity).make()
     log = log_call(config, seed, log_dir, run_ID).kwargs
-    with logger_context(**{**log, "override_prefix": False}):
-        runner.train()
+    with logger_context(**{**log, "override_prefix": False, "resume": True}):
+        runner.train(resume="auto")
 
 
 def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:

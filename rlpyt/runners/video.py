@@ -1,4 +1,4 @@
-"""Callback that records episodes of the agent as videos."""
+"""Videos: a callback that records episodes of the agent, and the writer of files."""
 
 from __future__ import annotations
 
@@ -66,13 +66,7 @@ class RecordVideo(Callback):
 
     def on_start(self, runner: RunnerLike) -> None:
         """Make the environment, and try to draw it before anything is lost."""
-        try:
-            import imageio  # noqa: F401 (by the extra ``video``)
-
-            if self.extension == ".mp4":
-                import av  # noqa: F401
-        except ImportError as error:
-            raise ImportError("Videos need imageio: pip install 'rlpyt[video]'.") from error
+        check_video_packages(self.extension)
         before = rng_state()  # The generator of the environment is seeded from these.
         self._env = self.EnvCls(**self.env_kwargs)
         self._env.reset()
@@ -86,7 +80,7 @@ class RecordVideo(Callback):
             path = Path(directory) / "videos" / f"itr_{itr}{self.extension}"
             frames = self._play(runner.agent, itr)
             try:
-                self._write(path, frames)
+                write_video(path, frames, self.fps)
                 logger.record_video("video", path)
             except OSError as error:
                 logger.log(f"Could not write {path}: {error}")
@@ -142,14 +136,41 @@ class RecordVideo(Callback):
             )
         return np.asarray(image, dtype=np.uint8)
 
-    def _write(self, path: Path, frames: Sequence[NDArray]) -> None:
-        import imageio.v3 as imageio
 
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if self.extension == ".gif":
-            imageio.imwrite(path, np.stack(frames), duration=1000 / self.fps, loop=0)
-        else:
-            # An odd height or width cannot be encoded.
-            height, width = (size // 2 * 2 for size in frames[0].shape[:2])
-            cut = np.stack(frames)[:, :height, :width]
-            imageio.imwrite(path, cut, plugin="pyav", codec="libx264", fps=round(self.fps))
+def check_video_packages(extension: str) -> None:
+    """Raise an error unless videos of this kind can be written here.
+
+    Raises:
+        ValueError: if the extension is neither ".gif" nor ".mp4".
+        ImportError: if a package is missing.
+    """
+    if extension not in (".gif", ".mp4"):
+        raise ValueError(f"the extension of a video is {extension!r}: use '.mp4' or '.gif'")
+    try:
+        import imageio  # noqa: F401 (by the extra ``video``)
+
+        if extension == ".mp4":
+            import av  # noqa: F401
+    except ImportError as error:
+        raise ImportError("Videos need imageio: pip install 'rlpyt[video]'.") from error
+
+
+def write_video(path: str | Path, frames: Sequence[NDArray], fps: float) -> None:
+    """Write pictures as an animated gif or an mp4 video, as the name of the file says.
+
+    Args:
+        path: file to write; its directory is made if needed.
+        frames: pictures [H,W,3] uint8.
+        fps: number of pictures in a second.
+    """
+    import imageio.v3 as imageio
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gif":
+        imageio.imwrite(path, np.stack(frames), duration=1000 / fps, loop=0)
+    else:
+        # An odd height or width cannot be encoded.
+        height, width = (size // 2 * 2 for size in frames[0].shape[:2])
+        cut = np.stack(frames)[:, :height, :width]
+        imageio.imwrite(path, cut, plugin="pyav", codec="libx264", fps=round(fps))

@@ -238,12 +238,42 @@ def test_the_log_of_another_run_is_not_overwritten(run):
     assert (run / "progress.csv").read_bytes() == before
 
 
+def test_a_run_is_resumed_with_its_seed(tmp_path):
+    words = ["train", "ppo", "CartPole-v1", *QUICK, "--log-dir", tmp_path, "--resume"]
+    words += ["log_interval_steps=64", "linear_lr_schedule=false", "--checkpoint-steps", 64]
+    invoke(*words, "--steps", 128, "--seed", 7)
+    invoke(*words, "--steps", 256)
+    assert [int(row["Diagnostics/CumSteps"]) for row in rows(tmp_path)] == [64, 128, 192, 256]
+    assert json.loads((tmp_path / "run_0" / "params.json").read_text())["seed"] == 7
+    whole = tmp_path / "whole"
+    words[words.index("--log-dir") + 1] = whole
+    invoke(*words, "--steps", 256, "--seed", 7)
+    assert [r["lossAverage"] for r in rows(whole)] == [r["lossAverage"] for r in rows(tmp_path)]
+    # Another run does not go on from there.
+    assert "another run (algo:" in refused(*words, "discount=0.5")
+    assert "another run (env:" in refused(*words, "env=Acrobot-v1")
+
+
+def test_a_run_without_checkpoints_is_not_resumed(run):
+    words = ["train", "ppo", "CartPole-v1", *QUICK]
+    assert "without checkpoints" in refused(*words, "--log-dir", run.parent, "--resume")
+    assert "need the --log-dir" in refused(*words, "--resume")
+
+
+def test_plot(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    output = invoke("plot", f"PPO={run.parent}", "--output", tmp_path / "plots")
+    assert "CartPole-v1" in output
+    assert (tmp_path / "plots" / "curves.png").stat().st_size > 1000
+    assert (tmp_path / "plots" / "curves.svg").exists()
+
+
 def test_evaluation_of_what_is_no_run(run, tmp_path):
     assert "there are some in" in refused("evaluate", run.parent)
     assert "has no snapshot" in refused("evaluate", tmp_path)
     assert "does not exist" in refused("evaluate", tmp_path / "x")
     assert "give at least 1" in refused("evaluate", run, "--episodes", 0)
-    assert "end the name with .mp4 or .gif" in refused("watch", run, "--video", "x.avi")
+    assert "use '.mp4' or '.gif'" in refused("watch", run, "--video", "x.avi")
 
 
 def test_settings_and_roles_may_come_in_any_order():
