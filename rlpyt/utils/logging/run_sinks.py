@@ -21,7 +21,7 @@ import numpy as np
 
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.sinks import RunInfo, RunSink, Sink
+from rlpyt.utils.logging.sinks import RunInfo, RunSink, Sink, append_whole
 
 
 def make_sinks(given: Sequence[Sink | str]) -> list[Sink]:
@@ -45,12 +45,13 @@ class JsonLinesSink(RunSink):
 
     The first line has the keys ``name``, ``run_ID``, ``params`` and ``code``; all others have
     ``step`` (the iteration), ``time`` (seconds since 1970) and the recorded values, ``null`` for
-    what is not finite.
+    what is not finite. A row that could not be written is kept and written before the next.
     """
 
     def __init__(self, file_name: str = "progress.jsonl") -> None:
         self.file_name = file_name
         self.path = ""
+        self._pending: deque[dict[str, Any]] = deque()
 
     def open(self, run: RunInfo) -> None:
         self.path = os.path.join(run.directory, self.file_name)
@@ -71,11 +72,19 @@ class JsonLinesSink(RunSink):
     def drop_after(self, step: int) -> None:
         self._keep(lambda row: row.get("step", step) <= step)
 
+    def close(self) -> None:
+        self._write_pending()
+
     def _append(self, values: Mapping[str, Any]) -> None:
-        text = json.dumps({k: _json(v) for k, v in values.items()}, default=str, allow_nan=False)
-        # One unbuffered write per line: whenever the process dies, no half of a line is left.
-        with open(self.path, "ab", buffering=0) as file:
-            file.write(text.encode() + b"\n")
+        self._pending.append({key: _json(value) for key, value in values.items()})
+        self._write_pending()
+
+    def _write_pending(self) -> None:
+        while self._pending:
+            text = json.dumps(self._pending[0], default=str, allow_nan=False)
+            with open(self.path, "ab", buffering=0) as file:
+                append_whole(file, text.encode() + b"\n")
+            self._pending.popleft()
 
     def _keep(self, keep: Any) -> None:
         """Remove rows, and a line without its end, which a crashed machine may leave."""

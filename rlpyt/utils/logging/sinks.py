@@ -184,12 +184,7 @@ class CsvSink(Sink):
         self._rewrite(rows, self.columns + new)
 
     def _append(self, fields: list[str]) -> None:
-        # One unbuffered write per line: whenever the process dies, no half of a line is left.
-        line = _line(fields)
-        start = self.file.seek(0, os.SEEK_END)
-        if self.file.write(line) != len(line):
-            self.file.truncate(start)
-            raise OSError(f"Could not write a whole row to {self.path!r}; is the disk full?")
+        append_whole(self.file, _line(fields))
 
     def _rows(self) -> Iterator[list[str]]:
         with open(self._absolute_path, encoding="utf-8", newline="") as file:
@@ -217,6 +212,19 @@ class CsvSink(Sink):
 
     def _open(self) -> io.FileIO:
         return open(self._absolute_path, "ab", buffering=0)  # noqa: SIM115 (closed in close)
+
+
+def append_whole(file: io.FileIO, line: bytes) -> None:
+    """Append a line to an unbuffered file, whole or not at all.
+
+    Raises:
+        OSError: if not all of it could be written.
+    """
+    # One write: whenever the process dies, no half of a line is left.
+    start = file.seek(0, os.SEEK_END)
+    if file.write(line) != len(line):
+        file.truncate(start)
+        raise OSError(f"Could not write a whole row to {file.name!r}; is the disk full?")
 
 
 def _line(fields: list[str]) -> bytes:

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -119,6 +120,23 @@ def test_json_lines_of_a_resumed_run(tmp_path):
     assert [row["a"] for row in rows_of(path)[1:]] == [0, 1, 20]
     JsonLinesSink().open(run)
     assert len(rows_of(path)) == 1
+
+
+def test_json_lines_on_a_full_disk(tmp_path):
+    """Every write to /dev/full fails; once it is replaced, nothing is missing."""
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full")
+    sink = JsonLinesSink(str(full))
+    with logger_context(tmp_path, 0, "a", override_prefix=True, sinks=[sink]):
+        write_row(0, a=0)
+        write_row(1, a=1)
+        sink.path = str(tmp_path / "other.jsonl")
+        write_row(2, a=2)
+    head, *rows = rows_of(tmp_path / "other.jsonl")
+    assert head["name"] == "a"
+    assert [row["a"] for row in rows] == [0, 1, 2]
+    assert (tmp_path / "run_0" / "debug.log").read_text().count("No space left on device") == 1
 
 
 # Weights & Biases.
