@@ -23,6 +23,7 @@ from rlpyt.experiments.train import (
     with_steps,
 )
 from rlpyt.utils.results.pictures import plot_results
+from rlpyt.utils.results.statistics import STATISTICS
 from rlpyt.utils.seed import make_seed
 
 KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers")
@@ -238,6 +239,17 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
 @click.option("--column", "y", default="ReturnAverage", show_default=True, help="What to plot.")
 @click.option("--smooth", default=1, show_default=True, help="Log rows in a moving mean.")
 @click.option("--baseline", help="Label that the others are compared with; the first by default.")
+@click.option("--x", help="Column of the horizontal axis; environment steps by default.")
+@click.option("--statistic", type=click.Choice(list(STATISTICS)), help="Of the runs; iqm.")
+@click.option("--confidence", type=float, help="Probability of the intervals; 0.95.")
+@click.option("--min-steps", type=float, help="Leave out runs that end before.")
+@click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    metavar="TASK=LOW:HIGH",
+    help="Scores that become 0 and 1 where tasks are put together; for every task.",
+)
 @click.option("--title", default="")
 @click.option("--runs", is_flag=True, help="Draw single runs too.")
 def plot(
@@ -245,11 +257,10 @@ def plot(
     output: str,
     by: tuple[str, ...],
     task: str | None,
-    y: str,
-    smooth: int,
-    baseline: str | None,
+    ranges: tuple[str, ...],
     title: str,
     runs: bool,
+    **options: Any,
 ) -> None:
     r"""Compare runs, settings or sweeps in pictures: curves over seeds, profiles, improvement.
 
@@ -258,20 +269,26 @@ def plot(
     rlpyt plot PPO=runs/ppo A2C=runs/a2c --output figures
     """
     with explained():
+        given = {name: value for name, value in options.items() if value is not None}
+        if ranges:
+            given["score_ranges"] = dict(map(_score_range, ranges))
         comparison, files = plot_results(
-            directories,
-            output,
-            by,
-            task,
-            ("png", "svg"),
-            title,
-            runs,
-            y=y,
-            smooth=smooth,
-            baseline=baseline,
+            directories, output, by, task, ("png", "svg"), title, runs, **given
         )
     click.echo(comparison.table())
     click.echo("\n" + "\n".join(str(file) for file in files))
+
+
+def _score_range(word: str) -> tuple[str, tuple[float, float]]:
+    """Split ``TASK=LOW:HIGH``."""
+    task, _, limits = word.rpartition("=")
+    low, _, high = limits.partition(":")
+    try:
+        return task, (float(low), float(high))
+    except ValueError as error:
+        raise ValueError(f"--range {word}: write it as TASK=LOW:HIGH, as in pong=-20.7:14.6") from (
+            error
+        )
 
 
 def _table(infos: Sequence[Any]) -> str:

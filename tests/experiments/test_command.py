@@ -266,6 +266,16 @@ def test_plot(run, tmp_path):
     assert "CartPole-v1" in output
     assert (tmp_path / "plots" / "curves.png").stat().st_size > 1000
     assert (tmp_path / "plots" / "curves.svg").exists()
+    options = ["--statistic", "median", "--confidence", "0.5", "--range", "CartPole-v1=0:500"]
+    output = invoke("plot", run.parent, "--output", tmp_path / "other", *options)
+    assert "median" in output
+    assert "50% interval" in output
+    wrong = ["plot", run.parent, "--output", tmp_path / "wrong"]
+    assert "write it as TASK=LOW:HIGH" in refused(*wrong, "--range", "CartPole-v1=0")
+    assert "lacks the task 'CartPole-v1'" in refused(*wrong, "--range", "CartPole=0:1")
+    assert "did you mean 'ReturnAverage'" in refused(*wrong, "--column", "RetrunAverage")
+    assert "has no run" in refused("plot", tmp_path / "plots")
+    assert not (tmp_path / "wrong").exists()
 
 
 def test_evaluation_of_what_is_no_run(run, tmp_path):
