@@ -266,17 +266,23 @@ def test_random_actions_have_the_same_distribution(SamplerCls, n_workers):
 
 EPSILON = dict(eps_init=0.3, eps_final=0.3, eps_eval=0.2)
 SMALL = {"model_kwargs": {"hidden_sizes": [16]}}
+SMALL_LSTM = {"model_kwargs": {"hidden_sizes": [16], "lstm_size": 16}}
 # Class of the agent, that of alternating samplers, whether actions are continuous, settings.
 AGENTS = {
     "epsilon-greedy": (MlpDqnAgent, MlpDqnAgent, False, EPSILON),
     "epsilon-greedy by atoms": (MlpCatDqnAgent, MlpCatDqnAgent, False, EPSILON),
     "random fractions": (MlpIqnAgent, MlpIqnAgent, False, dict(n_tau=4, **EPSILON)),
     "noisy network": (MlpDqnAgent, MlpDqnAgent, False, {"model_kwargs": {"noisy": True}}),
-    "recurrent epsilon-greedy": (MlpR2d1Agent, MlpR2d1AlternatingAgent, False, EPSILON),
+    "recurrent epsilon-greedy": (
+        MlpR2d1Agent,
+        MlpR2d1AlternatingAgent,
+        False,
+        {**SMALL_LSTM, **EPSILON},
+    ),
     "categorical": (GenericFfAgent, GenericFfAgent, False, {}),
-    "recurrent categorical": (GenericLstmAgent, AlternatingGenericLstmAgent, False, {}),
+    "recurrent categorical": (GenericLstmAgent, AlternatingGenericLstmAgent, False, SMALL_LSTM),
     "Gaussian": (GenericFfAgent, GenericFfAgent, True, {}),
-    "recurrent Gaussian": (GenericLstmAgent, AlternatingGenericLstmAgent, True, {}),
+    "recurrent Gaussian": (GenericLstmAgent, AlternatingGenericLstmAgent, True, SMALL_LSTM),
     "TD3": (Td3Agent, Td3Agent, True, {**SMALL, "action_noise_clip": 0.2}),
     "SAC": (SacAgent, SacAgent, True, SMALL),
 }

@@ -20,7 +20,14 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.processes.supervisor import WorkerError
-from tests.samplers.parallel_parts import DiceEnv, RuleAgent, as_dict, assert_equal, start
+from tests.samplers.parallel_parts import (
+    ChanceAgent,
+    DiceEnv,
+    RuleAgent,
+    as_dict,
+    assert_equal,
+    start,
+)
 from tests.samplers.test_parallel_samplers import OwnCpuCollector
 
 EVALUATION = dict(eval_n_envs=4, eval_max_steps=80)
@@ -40,12 +47,20 @@ SAMPLERS = [
 ]
 
 
-class SharedRule(RuleAgent):
+class SharedMixin:
     """Has nothing to publish, and so nothing to take over."""
 
     def async_cpu(self, share_memory=True): ...
 
     def recv_shared_memory(self): ...
+
+
+class SharedRule(SharedMixin, RuleAgent):
+    pass
+
+
+class SharedChance(SharedMixin, ChanceAgent):
+    pass
 
 
 @pytest.fixture(autouse=True)
@@ -54,11 +69,12 @@ def _discount_of_one_afterwards():
     TrajInfo._discount = 1
 
 
-def start_async(SamplerCls, affinity, **kwargs):
+def start_async(SamplerCls, affinity, agent=None, **kwargs):
     kwargs = {"EnvCls": DiceEnv, "env_kwargs": {}, "max_decorrelation_steps": 5, **kwargs}
     sampler = SamplerCls(batch_T=7, batch_B=4, **kwargs)
     traj_info_kwargs = {"discount": 0.5}
-    sampler.async_initialize(SharedRule(), True, traj_info_kwargs=traj_info_kwargs, seed=3)
+    agent = agent or SharedRule()
+    sampler.async_initialize(agent, True, traj_info_kwargs=traj_info_kwargs, seed=3)
     sampler.initialize(affinity)
     return sampler
 
@@ -111,7 +127,7 @@ def test_alternating_pairs_of_a_server():
 
 @cache
 def expected_run(limit):
-    sampler, _ = start(SerialSampler, 0, RuleAgent(), **{**EVALUATION, **LIMITS[limit]})
+    sampler, _ = start(SerialSampler, 0, ChanceAgent(), **{**EVALUATION, **LIMITS[limit]})
     return run(sampler, lambda itr: sampler.obtain_samples(itr))
 
 
@@ -130,7 +146,7 @@ def run(sampler, obtain):
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize(("SamplerCls", "affinity"), SAMPLERS)
 def test_batches_and_evaluations_are_those_of_the_serial_sampler(SamplerCls, affinity, limit):
-    sampler = start_async(SamplerCls, affinity, **{**EVALUATION, **LIMITS[limit]})
+    sampler = start_async(SamplerCls, affinity, SharedChance(), **{**EVALUATION, **LIMITS[limit]})
     batches = torchify_buffer(sampler.double_buffer)
 
     def obtain(itr):
