@@ -13,8 +13,9 @@ import torch
 
 from rlpyt.reproduce import main as reproduce
 from rlpyt.runners.divergence import DivergenceError, DivergenceGuard, scale_learning_rates
+from rlpyt.utils.logging.context import logger_context
 from tests.runners import divergence_script
-from tests.runners.parts import make_runner
+from tests.runners.parts import CountingAlgo, make_runner
 
 SCRIPT = Path(divergence_script.__file__)
 
@@ -34,26 +35,15 @@ def steps_logged(directory):
         return [int(row["Diagnostics/CumSteps"]) for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize(
-    ("fault", "message", "batch"),
-    [
-        ("loss", "loss of FaultyA2C is", "all observations and rewards are finite"),
-        (
-            "observation",
-            "not finite",
-            "observation of environment 0 is not finite at step 4",
-        ),
-    ],
-)
-def test_a_bundle_reproduces_the_failure(fault, message, batch, tmp_path):
-    failed = run_script(SCRIPT, tmp_path, fault)
+def test_a_bundle_reproduces_the_failure(tmp_path):
+    failed = run_script(SCRIPT, tmp_path, "loss")
     assert failed.returncode == 1
     (bundle,) = bundles_in(tmp_path)
     content = json.loads((bundle / "bundle.json").read_text())
-    assert message in content["error"]["message"]
-    assert content["batch"] == batch
-    assert f"python -m rlpyt.reproduce {bundle}" in failed.stdout
+    assert "loss of FaultyA2C is inf" in content["error"]["message"]
+    assert content["batch"] == "all observations and rewards are finite"
     assert content["versions"]["torch"] == torch.__version__
+    assert f"python -m rlpyt.reproduce {bundle}" in failed.stdout
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     again = run_script("-m", "rlpyt.reproduce", bundle)
@@ -65,27 +55,23 @@ def test_a_bundle_reproduces_the_failure(fault, message, batch, tmp_path):
     assert all(path.read_bytes() == content for path, content in before.items())
     assert len(bundles_in(tmp_path)) == 1
 
+    content["error"]["message"] = "something else"
+    (bundle / "bundle.json").write_text(json.dumps(content))
+    again = run_script("-m", "rlpyt.reproduce", bundle)
+    assert again.returncode == 1
+    assert "Not reproduced: another error" in again.stdout
+
 
 def test_the_bundle_holds_the_batch(tmp_path):
     with pytest.raises(ValueError, match="not finite"):
         divergence_script.main(tmp_path, "observation", {})
     (bundle,) = bundles_in(tmp_path)
+    content = json.loads((bundle / "bundle.json").read_text())
+    assert content["batch"] == "observation of environment 0 is not finite at step 4"
     batch = np.load(bundle / "batch.npz")
     assert batch["env.observation"].shape == (5, 2, 4)
     assert not np.isfinite(batch["env.observation"]).all()
     assert np.isfinite(batch["env.reward"]).all()
-
-
-def test_another_error_is_not_called_reproduced(tmp_path):
-    run_script(SCRIPT, tmp_path, "loss")
-    (bundle,) = bundles_in(tmp_path)
-    file = bundle / "bundle.json"
-    content = json.loads(file.read_text())
-    content["error"]["message"] = "something else"
-    file.write_text(json.dumps(content))
-    again = run_script("-m", "rlpyt.reproduce", bundle)
-    assert again.returncode == 1
-    assert "Not reproduced: another error" in again.stdout
 
 
 def test_going_back_lowers_the_learning_rate_and_completes_the_run(tmp_path):
@@ -135,9 +121,6 @@ def test_collapse_is_a_fraction_of_the_improvement(returns, collapses):
 
 
 def test_other_errors_leave_no_bundle(tmp_path):
-    from rlpyt.utils.logging.context import logger_context
-    from tests.runners.parts import CountingAlgo
-
     runner = make_runner(algo=CountingAlgo(fail_at=1), callbacks=[DivergenceGuard()])
     with logger_context(tmp_path, 0, "x", override_prefix=True), pytest.raises(ZeroDivisionError):
         runner.train()
