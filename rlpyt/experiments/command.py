@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import gymnasium
 from tabulate import tabulate
 
 from rlpyt.experiments import catalog, evaluation, settings
@@ -34,7 +35,7 @@ def explained() -> Iterator[None]:
     """Let wrong input end the command with its message, without a traceback."""
     try:
         yield
-    except (ValueError, TypeError, ImportError, FileNotFoundError) as error:
+    except (ValueError, TypeError, ImportError, FileNotFoundError, gymnasium.error.Error) as error:
         raise click.ClickException(str(error)) from error
 
 

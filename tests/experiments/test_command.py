@@ -278,6 +278,11 @@ def test_plot(run, tmp_path):
     assert not (tmp_path / "wrong").exists()
 
 
+def test_a_package_that_gymnasium_lacks_is_named(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    assert "pip install" in refused("watch", run, "--video", run / "x.gif")
+
+
 def test_evaluation_of_what_is_no_run(run, tmp_path):
     assert "there are some in" in refused("evaluate", run.parent)
     assert "has no snapshot" in refused("evaluate", tmp_path)
