@@ -27,16 +27,18 @@ import psutil
 from safetensors import SafetensorError
 
 import rlpyt
+from rlpyt.utils._checkpoint_arrays import (
+    Rows as Rows,
+    SavedRows as SavedRows,
+    divided,
+    read_array,
+)
 from rlpyt.utils._checkpoint_files import (
     FORMAT,
     SCHEMA,
     CheckpointError as CheckpointError,
-    Rows as Rows,
-    SavedRows as SavedRows,
     Writing,
     damaged,
-    divided,
-    read_array,
     read_manifest,
     remove,
     remove_leftovers,

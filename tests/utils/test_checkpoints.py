@@ -13,13 +13,14 @@ import shutil
 import signal
 import threading
 import time
+import tracemalloc
 from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.utils import _checkpoint_files
+from rlpyt.utils import _checkpoint_arrays, _checkpoint_files
 from rlpyt.utils.checkpoints import CheckpointError, Checkpoints, Rows
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
@@ -322,7 +323,7 @@ N_ROWS, SEGMENT = 4000, 8  # Rows of 16 bytes.
 
 @pytest.fixture
 def small_segments(monkeypatch):
-    monkeypatch.setattr(_checkpoint_files, "SMALLEST_SEGMENT", 16 * SEGMENT)
+    monkeypatch.setattr(_checkpoint_arrays, "SMALLEST_SEGMENT", 16 * SEGMENT)
 
 
 def made_rows(rng=None):
@@ -400,7 +401,7 @@ def test_rows_of_any_type_are_read_in_place(tmp_path, dtype, n_rows):
 
 
 def test_large_arrays_are_divided(tmp_path, monkeypatch):
-    monkeypatch.setattr(_checkpoint_files, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(_checkpoint_arrays, "LARGEST_FILE", 1000)
     state = {"x": made_rows()[:100], "t": torch.arange(999.0).reshape(333, 3).bfloat16()}
     state["small"] = [np.arange(i) for i in range(40)]
     checkpoints = saved(tmp_path, state)
@@ -433,6 +434,27 @@ def test_copies_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
     assert max(most) <= 1000 + 16 * 16
     assert len(most) == 250
     np.testing.assert_array_equal(checkpoints.load()["rows"], array)
+
+
+def test_loading_needs_no_second_copy(tmp_path):
+    array = np.ones((4 << 20, 8), np.uint8)  # 32 MiB.
+    checkpoints = saved(tmp_path, {"rows": Rows.of(array, len(array))}, max_copy_bytes=1 << 20)
+    other = np.zeros_like(array)
+    tracemalloc.start()
+    try:
+        checkpoints.load()["rows"].read_into(other)
+        loading = tracemalloc.get_traced_memory()[1]
+        array[: len(array) // 100] = tracemalloc.reset_peak() or 2
+        checkpoints.save({"rows": Rows.of(array, len(array))}, 2)
+        assert checkpoints.wait()
+        saving = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert other.all()
+    assert loading < 4 << 20
+    assert saving < 4 << 20
+    new = sum(file.stat().st_size for file in new_files(checkpoints.latest()))
+    assert new < 0.03 * array.nbytes
 
 
 # --- Faults -------------------------------------------------------------------------------------
@@ -491,7 +513,7 @@ def save_for_ever(directory, steps):
 @pytest.mark.parametrize("seed", range(6))
 def test_killed_while_writing(tmp_path, monkeypatch, seed):
     """What is there is complete, and what is not is removed."""
-    monkeypatch.setattr(_checkpoint_files, "SMALLEST_SEGMENT", 4096)
+    monkeypatch.setattr(_checkpoint_arrays, "SMALLEST_SEGMENT", 4096)
     received, steps = fork.Pipe(duplex=False)
     process = fork.Process(target=save_for_ever, args=(tmp_path, steps))
     process.start()

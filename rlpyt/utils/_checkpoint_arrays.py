@@ -1,0 +1,205 @@
+"""Arrays of a checkpoint: divided into files, so that those that did not change are known again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+
+from rlpyt.utils._state_tree import describe, from_stored
+from rlpyt.utils.jit import jit
+from rlpyt.utils.types import Array, NDArray
+
+LARGEST_FILE = 64 << 20
+N_SEGMENTS, SMALLEST_SEGMENT = 256, 256 << 10
+
+
+class Rows(np.ndarray[Any, Any]):
+    """View of the first rows of an array that fills up; saved in segments and loaded in place.
+
+    In a loaded state, a :class:`SavedRows` stands for it.
+
+    Attributes:
+        capacity: number of rows of the whole array.
+    """
+
+    capacity: int
+
+    @classmethod
+    def of(cls, array: NDArray, n_rows: int) -> Rows:
+        """Return the first ``n_rows`` of ``array`` [capacity,...]."""
+        rows = array[:n_rows].view(cls)
+        rows.capacity = len(array)
+        return rows
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.capacity = getattr(source, "capacity", 0)
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+
+class SavedRows:
+    """Rows in a checkpoint, read when they are asked for.
+
+    Attributes:
+        shape: shape [n_rows,...] of all rows.
+        dtype: dtype of the rows.
+    """
+
+    def __init__(self, directory: Path, entry: Mapping[str, Any]) -> None:
+        self.shape: tuple[int, ...] = tuple(entry["shape"])
+        self.dtype: np.dtype[Any] = np.dtype(entry["dtype"])
+        self._directory = directory
+        self._entry = entry
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def read_into(self, array: NDArray) -> None:
+        """Fill the first rows of ``array``, one segment at a time."""
+        for start, segment in _pieces(self._directory, self._entry):
+            array[start : start + len(segment)] = segment
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        array: NDArray = np.empty(self.shape, self.dtype)
+        self.read_into(array)
+        return array if dtype is None else array.astype(dtype)
+
+
+# --- Division into files ------------------------------------------------------------------------
+
+
+def divided(
+    arrays: Mapping[str, Array], entries: dict[str, Any], before: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Array] | str]]:
+    """Yield for every file its name and its arrays, or the name of the same file in ``before``.
+
+    Args:
+        arrays: arrays by name, not copied.
+        entries: entries of the manifest, filled in here: description and pieces of every array.
+        before: entries of the checkpoint before.
+    """
+    known = dict(_segments(before))
+    pack: dict[str, Array] = {}
+    n_packs, n_bytes = 0, 0
+    for i, (name, array) in enumerate(arrays.items()):
+        is_rows = isinstance(array, Rows)
+        pieces: list[dict[str, Any]] = []
+        entries[name] = {**describe(array), "is_rows": is_rows, "pieces": pieces}
+        slug = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[-80:]
+        for start, stop in _cuts(array):
+            piece = array if stop is None else array[start:stop]
+            key = name if stop is None else f"{name}[{start}:{stop}]"
+            if isinstance(piece, Rows):
+                file, digest = f"rows{i:03d}-{slug}-{start:09d}.safetensors", fingerprint(piece)
+                pieces.append({"file": file, "key": key, "start": start, "fingerprint": digest})
+                same = known.get((name, piece.dtype.str, piece.shape, start, digest))
+                yield file, same or {key: piece}
+                continue
+            if pack and n_bytes + n_bytes_of(piece) > LARGEST_FILE:
+                yield _pack_name(n_packs), pack
+                pack, n_packs, n_bytes = {}, n_packs + 1, 0
+            pack[key] = piece
+            n_bytes += n_bytes_of(piece)
+            pieces.append({"file": _pack_name(n_packs), "key": key, "start": start})
+    if pack:
+        yield _pack_name(n_packs), pack
+
+
+def _pack_name(number: int) -> str:
+    return f"arrays-{number:03d}.safetensors"
+
+
+def n_bytes_of(array: Array) -> int:
+    """Return the number of bytes of the elements of ``array``."""
+    return int(array.nbytes)
+
+
+def _cuts(array: Array) -> Iterator[tuple[int, int | None]]:
+    """Yield first row and stop of every piece of ``array``; stop is None for all of it."""
+    is_rows = isinstance(array, Rows)
+    if not is_rows and n_bytes_of(array) <= LARGEST_FILE:
+        yield 0, None
+        return
+    row_bytes = max(1, n_bytes_of(array) // max(1, len(array)))
+    if isinstance(array, Rows):
+        # By the capacity: segments are where they were while the array fills up.
+        length = max(-(-SMALLEST_SEGMENT // row_bytes), -(-array.capacity // N_SEGMENTS))
+    else:
+        length = max(1, LARGEST_FILE // row_bytes)
+    for start in range(0, len(array), length):
+        yield start, min(start + length, len(array))
+
+
+def _segments(entries: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield what tells a segment of rows from all others, and its file."""
+    for name, entry in entries.items():
+        pieces = entry["pieces"] if entry["is_rows"] else []
+        stops = [*(piece["start"] for piece in pieces[1:]), *entry["shape"][:1]]
+        for piece, stop in zip(pieces, stops):
+            shape = (stop - piece["start"], *entry["shape"][1:])
+            yield (name, entry["dtype"], shape, piece["start"], piece["fingerprint"]), piece["file"]
+
+
+def fingerprint(array: NDArray) -> str:
+    """Return 64 hexadecimal digits that tell the content of ``array`` from any other.
+
+    As fast as copying it. A change within 8 bytes is always seen, others but for chance (2^-64).
+    """
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    n_whole = len(content) // 32 * 32
+    rest = np.zeros(32, np.uint8)
+    rest[: len(content) - n_whole] = content[n_whole:]
+    lanes = np.array([1, 2, 3, 4], np.uint64)
+    _mix(np.asarray(content[:n_whole].view(np.uint64)), lanes)
+    _mix(rest.view(np.uint64), lanes)
+    return lanes.tobytes().hex()
+
+
+@jit
+def _mix(words: NDArray, lanes: NDArray) -> None:
+    """Mix ``words`` [4n] into four numbers, each by steps of which every one can be undone."""
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    shift = np.uint64(31)
+    a, b, c, d = lanes[0], lanes[1], lanes[2], lanes[3]
+    for i in range(0, len(words), 4):
+        a = (a ^ words[i]) * factor
+        b = (b ^ words[i + 1]) * factor
+        c = (c ^ words[i + 2]) * factor
+        d = (d ^ words[i + 3]) * factor
+        a ^= a >> shift
+        b ^= b >> shift
+        c ^= c >> shift
+        d ^= d >> shift
+    lanes[0], lanes[1], lanes[2], lanes[3] = a, b, c, d
+
+
+# --- Reading ------------------------------------------------------------------------------------
+
+
+def read_array(path: Path, entry: Mapping[str, Any]) -> Any:
+    """Return the array of an entry of the manifest; :class:`SavedRows` if it was rows."""
+    if entry["is_rows"]:
+        return SavedRows(path, entry)
+    pieces = [array for _, array in _pieces(path, entry)]
+    is_tensor = isinstance(pieces[0], torch.Tensor)
+    if len(pieces) > 1:
+        return torch.cat(pieces) if is_tensor else np.concatenate(pieces)
+    return pieces[0].clone() if is_tensor else pieces[0].copy()
+
+
+def _pieces(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the pieces of an array, each with its first row."""
+    shape = entry["shape"]
+    starts = [piece["start"] for piece in entry["pieces"]]
+    for piece, start, stop in zip(entry["pieces"], starts, [*starts[1:], *shape[:1]] or [None]):
+        with safe_open(path / piece["file"], framework="pt") as file:
+            stored = file.get_tensor(piece["key"])  # Mapped from the file, not read yet.
+        rows = [] if stop is None else [stop - start]
+        yield start, from_stored(stored, {**entry, "shape": [*rows, *shape[1:]]})
