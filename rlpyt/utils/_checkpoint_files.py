@@ -103,8 +103,7 @@ class Writing:
         temporary = self.path.with_name(self.path.name + UNFINISHED)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.mkdir()
-            with _locked(temporary):
+            with _new_directory(temporary):
                 while isinstance(item := self._work.get(), tuple):
                     self._write(temporary, *item)
                     del item  # Or it would stay in memory while the next one is waited for.
@@ -169,12 +168,20 @@ def _sync(directory: Path) -> None:
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Hold a lock on ``directory``, which ends with this process at the latest."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
+def _new_directory(path: Path) -> Iterator[None]:
+    """Make a directory, and hold a lock on it that ends with this process at the latest."""
+    while True:
+        path.mkdir(exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # Before it was locked, another process took it for a leftover.
+            continue
         with suppress(OSError):  # Not every file system has locks.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+            break
+        os.close(descriptor)
+    try:
         yield
     finally:
         os.close(descriptor)

@@ -529,6 +529,25 @@ def test_killed_while_writing(tmp_path, monkeypatch, seed):
     assert (np.asarray(state["rows"]) == state["step"]).all()
 
 
+def test_a_directory_that_is_removed_before_it_is_locked_is_made_again(tmp_path):
+    """By another process that opens the checkpoints at this very moment."""
+    may_stop = threading.Event()
+
+    def keep_removing():
+        while not may_stop.is_set():
+            Checkpoints(tmp_path)
+
+    thread = threading.Thread(target=keep_removing)
+    thread.start()
+    try:
+        for step in range(30):
+            saved(tmp_path, {"step": step}, step)
+    finally:
+        may_stop.set()
+        thread.join()
+    assert Checkpoints(tmp_path).load() == {"step": 29}
+
+
 def test_what_another_process_writes_now_is_no_leftover(tmp_path, monkeypatch):
     may_go_on = threading.Event()
     write = _checkpoint_files.to_safetensors
