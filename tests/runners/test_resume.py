@@ -11,11 +11,15 @@ import psutil
 import pytest
 import torch
 
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
+from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.checkpointing import CheckpointError
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.runners import async_parts
 from tests.runners.parts import CountingAlgo, make_runner
@@ -190,6 +194,33 @@ def test_environments_without_a_state_are_told_of_at_the_start_and_truncated(tmp
     second = make_forgetful(n_steps=80)
     assert train(second, tmp_path, resume="auto") == [40, 80]
     assert second.algo.truncated == [0, 1, 2, 3]
+
+
+def make_with_subprocesses(**kwargs):
+    sampler = VectorSampler(
+        EnvCls=vector.make,
+        env_kwargs={"id": "CartPole-v1", "vectorization_mode": "async"},
+        batch_T=5,
+        batch_B=2,
+    )
+    algo = DQN(batch_size=8, min_steps_learn=20, replay_size=200, n_step_return=3)
+    agent = MlpDqnAgent(model_kwargs={"hidden_sizes": [8]})
+    return MinibatchRl(algo=algo, agent=agent, sampler=sampler, log_interval_steps=20, **kwargs)
+
+
+def test_vector_environments_in_processes_begin_anew(tmp_path):
+    train(make_with_subprocesses(n_steps=60, seed=3), tmp_path, resume="auto")
+    runner = make_with_subprocesses(n_steps=100, seed=3)
+    marked = []
+
+    class See(Callback):
+        def on_start(self, runner):
+            marked.append(len(runner.algo.replay_buffer.truncated.state_dict()["marked"]))
+
+    runner.callbacks = [See()]
+    assert train(runner, tmp_path, resume="auto") == [20, 40, 60, 80, 100]
+    assert marked[0] > 0, "rows whose return would reach into the new episodes"
+    assert "2 of 2 environments have no state" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
 # --- Tensorboard ----------------------------------------------------------------------------------
