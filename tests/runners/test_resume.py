@@ -19,6 +19,7 @@ from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.checkpointing import CheckpointError
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.runners import async_parts
@@ -313,6 +314,13 @@ def make_slow(RunnerCls):
     return make_runner(RunnerCls, algo=SlowAlgo(), n_steps=4000)
 
 
+def make_slow_with_workers(RunnerCls):
+    runner = make_slow(RunnerCls)
+    runner.sampler = GpuSampler(CountEnv, {}, batch_T=5, batch_B=4, max_decorrelation_steps=0)
+    runner.affinity = {"workers_cpus": 2}
+    return runner
+
+
 def make_slow_ranks(RunnerCls):
     runner = make_runner(RunnerCls, algo=SlowAlgo(), n_steps=8000, affinity=[{}, {}])
     runner.agent = ParallelQuietAgent()
@@ -389,6 +397,16 @@ def test_a_signal_ends_the_iteration_saves_and_exits(kind, number, tmp_path):
     assert newest >= rows[-1]
     if os.path.isdir("/dev/shm"):
         assert set(os.listdir("/dev/shm")) <= before
+
+
+@pytest.mark.slow
+def test_a_signal_to_all_processes_of_a_run_is_left_to_the_main_one(tmp_path):
+    # As job schedulers send it; workers used to end at once, and the run failed.
+    run = start_run(tmp_path, "MinibatchRl", "make_slow_with_workers")
+    os.killpg(run.pid, signal.SIGTERM)
+    output = run.communicate(timeout=60)[1].decode()
+    assert run.returncode == 143, output
+    assert steps_of_checkpoints(tmp_path)[-1] >= 80
 
 
 @pytest.mark.slow

@@ -41,11 +41,12 @@ class Heartbeat:
         values: counters, at the indices ``STEPS`` (time steps taken in the present task), ``BUSY``
             (1 while others wait for this process), ``PLACE`` (index of the environment at work, or
             -1) and ``BEGUN`` (everything else that was begun, such as resets). A step loop writes
-            them directly, which costs the least.
+            them directly, which costs the least. ``ENDING`` is set by the parent before it asks the
+            process to end.
     """
 
-    STEPS, BUSY, PLACE, BEGUN = 0, 1, 2, 3
-    IDLE = (0, 0, -1, 0)
+    STEPS, BUSY, PLACE, BEGUN, ENDING = 0, 1, 2, 3, 4
+    IDLE = (0, 0, -1, 0, 0)
 
     def __init__(self, context: Any) -> None:
         self.values = context.RawArray("l", self.IDLE)
@@ -263,7 +264,7 @@ def run_child(
 
 
 def _prepare_signals(report: Any) -> None:
-    """Leave Ctrl-C to the parent, and send tracebacks of crashes and of stalls to it."""
+    """Leave Ctrl-C and SIGTERM to the parent, and send tracebacks of crashes and stalls to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _exit_on_signal)
     faulthandler.enable(file=report.fileno())
@@ -272,6 +273,8 @@ def _prepare_signals(report: Any) -> None:
 
 
 def _exit_on_signal(number: int, frame: Any) -> None:
+    if _own_heartbeat is not None and not _own_heartbeat.values[Heartbeat.ENDING]:
+        return  # Sent to all processes of a job: the parent ends the run when its work is done.
     signal.signal(number, signal.SIG_IGN)  # A second one must not interrupt the cleaning up.
     sys.exit(128 + number)
 
@@ -297,6 +300,8 @@ def _end_with_parent(parent_pid: int) -> None:
             os.kill(parent_pid, 0)
             continue
         break
+    if _own_heartbeat is not None:
+        _own_heartbeat.values[Heartbeat.ENDING] = 1
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(TERMINATE_S)
     os._exit(1)

@@ -402,6 +402,8 @@ class Supervisor:
 def _end(children: Sequence[ChildProcess], pid: int) -> None:
     if os.getpid() != pid:
         return
+    for child in children:
+        child.heartbeat.values[Heartbeat.ENDING] = 1
     for end in ("terminate", "kill"):
         alive = [child.process for child in children if child.process.is_alive()]
         for process in alive:
