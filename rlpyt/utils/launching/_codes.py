@@ -129,6 +129,40 @@ def get_n_run_slots(affinity_code: str) -> int:
     return divided(options[N_CPU_CORE], options[CPU_PER_RUN], N_CPU_CORE, CPU_PER_RUN)
 
 
+class OneSlot(NamedTuple):
+    """Resources of one slot, and the code of a machine that has nothing else."""
+
+    code: str  # With slot 0; the processes do not pin themselves.
+    n_cpu: int
+    n_gpu: int
+    runs_per_gpu: int
+
+
+def one_slot(affinity_code: str) -> OneSlot:
+    """Return what one run has, for clusters that choose its CPUs and GPUs themselves.
+
+    Raises:
+        ValueError: if options are missing or exclude each other.
+    """
+    options = checked(decode_affinity(affinity_code))
+    gpr, cxg = options.get(GPU_PER_RUN, 1), options.get(CONTEXTS_PER_GPU, 1)
+    n_gpu = gpr if options[N_GPU] else 0
+    if options.get(ASYNC_SAMPLE):
+        if n_gpu and not options.get(OPTIM_SAMPLE_SHARE_GPU):
+            n_gpu += options.get(SAMPLE_GPU_PER_RUN, 0)
+        n_cpu = options[N_CPU_CORE] // max(1, get_n_run_slots(affinity_code))
+    elif n_gpu:
+        n_cpu = divided(options[N_CPU_CORE], options[N_GPU] * cxg, N_CPU_CORE, "runs") * gpr
+    else:
+        n_cpu = options[CPU_PER_RUN]
+    for letters in (CONTEXTS_PER_GPU, N_SOCKET):  # One of each, which needs no word.
+        options.pop(letters, None)
+    changes = {RUN_SLOT: 0, N_CPU_CORE: n_cpu, N_GPU: n_gpu, CPU_PER_RUN: n_cpu}
+    options = {**options, **changes, HYPERTHREAD_OFFSET: 0, SET_AFFINITY: 0}
+    code = "_".join(f"{options[letters]}{letters}" for letters in ABBREVS if letters in options)
+    return OneSlot(code, n_cpu, n_gpu, cxg)
+
+
 def checked(options: dict[str, int]) -> dict[str, int]:
     """Return the options, after checks of everything that the placement of a run needs."""
     _refuse(options, (RUN_SLOT in options, "slt (run slot) is given twice"))

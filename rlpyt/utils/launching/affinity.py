@@ -46,6 +46,7 @@ from rlpyt.utils.launching._codes import (
     checked,
     decode_affinity as decode_affinity,
     get_n_run_slots as get_n_run_slots,
+    one_slot as one_slot,
     prepend_run_slot as prepend_run_slot,
     remove_run_slot as remove_run_slot,
     write_code,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -12,7 +13,12 @@ from typing import Any, Protocol
 import torch
 
 from rlpyt.utils.launching import run as run_module
-from rlpyt.utils.launching.affinity import affinity_from_code, get_n_run_slots, prepend_run_slot
+from rlpyt.utils.launching.affinity import (
+    affinity_from_code,
+    get_n_run_slots,
+    one_slot,
+    prepend_run_slot,
+)
 from rlpyt.utils.launching.run import RunCommand
 from rlpyt.utils.processes.launch import check_cpus
 
@@ -76,6 +82,124 @@ class LocalSlots:
     def stop(self, handle: subprocess.Popen[bytes]) -> None:
         assert handle.stdin is not None
         handle.stdin.close()
+
+
+class RayCluster:
+    """Slots of a Ray cluster, which places each run where its CPUs and GPUs are free.
+
+    The directory of the sweep must be the same on all of its machines. A cluster is joined, or
+    started on this machine, unless ``ray.init`` was called before.
+
+    Args:
+        affinity_code: code from :func:`~rlpyt.utils.launching.affinity.encode_affinity`; what one
+            slot of it has is what each run asks for.
+        address: address of the cluster; None for that of ``RAY_ADDRESS``, or this machine.
+        n_parallel: number of runs at a time; None for as many as there is room for now.
+
+    Raises:
+        ImportError: if Ray is not installed.
+        ValueError: if no machine of the cluster has room for a run.
+    """
+
+    def __init__(
+        self, affinity_code: str, address: str | None = None, n_parallel: int | None = None
+    ) -> None:
+        try:
+            ray: Any = importlib.import_module("ray")
+        except ImportError as error:
+            raise _not_installed("RayCluster", "ray") from error
+        slot = one_slot(affinity_code)
+        gpus: float = slot.n_gpu / slot.runs_per_gpu
+        if not ray.is_initialized():
+            ray.init(address=address, include_dashboard=False)
+        if n_parallel is None:
+            machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            n_parallel = 0
+            for machine in machines:
+                rooms = [machine.get("CPU", 0) // slot.n_cpu]
+                rooms += [machine.get("GPU", 0) // gpus] if gpus else []
+                n_parallel += int(min(rooms))
+        if n_parallel < 1:
+            raise ValueError(
+                f"affinity_code={affinity_code!r} gives each run {slot.n_cpu} CPUs and {gpus:g} "
+                "GPUs, for which no machine of the Ray cluster has room"
+            )
+        self.slot_codes: Sequence[str] = [slot.code] * n_parallel
+        self._ray = ray
+        self._task = ray.remote(run_module.run_to_end).options(
+            num_cpus=slot.n_cpu,
+            num_gpus=gpus,
+            max_retries=0,
+            runtime_env={"env_vars": run_module.library_path()},
+        )
+
+    def start(self, command: RunCommand) -> Any:
+        return self._task.remote(command)
+
+    def ended(self, handle: Any) -> bool:
+        return bool(self._ray.wait([handle], timeout=0)[0])
+
+    def stop(self, handle: Any) -> None:
+        self._ray.cancel(handle)
+
+
+class SlurmCluster:
+    """Jobs of SLURM, one for each run, by way of submitit.
+
+    The directory of the sweep must be the same on all machines. Jobs outlive the launcher. A job
+    has GPUs of its own, also where the code lets several runs share one.
+
+    Args:
+        affinity_code: code from :func:`~rlpyt.utils.launching.affinity.encode_affinity`; what one
+            slot of it has is what each job asks for.
+        folder: directory for the files of submitit.
+        cluster: name of the executor of submitit, "slurm", or "local" to try it without SLURM.
+        n_parallel: number of jobs that are queued or at work at a time.
+        parameters: further parameters of ``submitit.AutoExecutor``, such as ``timeout_min`` and
+            ``slurm_partition``.
+
+    Raises:
+        ImportError: if submitit is not installed.
+        ValueError: if there is no SLURM on this machine.
+    """
+
+    def __init__(
+        self,
+        affinity_code: str,
+        folder: str | os.PathLike[str],
+        cluster: str = "slurm",
+        n_parallel: int = 100,
+        **parameters: Any,
+    ) -> None:
+        try:
+            submitit: Any = importlib.import_module("submitit")
+        except ImportError as error:
+            raise _not_installed("SlurmCluster", "slurm") from error
+        if cluster == "slurm" and shutil.which("sbatch") is None:
+            raise ValueError(
+                "cluster='slurm' needs the program sbatch, which this machine lacks: launch on a "
+                "machine of the cluster, or pass cluster='local'"
+            )
+        slot = one_slot(affinity_code)
+        self.slot_codes: Sequence[str] = [slot.code] * n_parallel
+        self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+        resources = {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": slot.n_cpu}
+        if slot.n_gpu:
+            resources["gpus_per_node"] = slot.n_gpu
+        self._executor.update_parameters(**{"name": "rlpyt", **resources, **parameters})
+
+    def start(self, command: RunCommand) -> Any:
+        return self._executor.submit(run_module.run_to_end, command)
+
+    def ended(self, handle: Any) -> bool:
+        return bool(handle.done())
+
+    def stop(self, handle: Any) -> None:
+        handle.cancel(check=False)
+
+
+def _not_installed(name: str, extra: str) -> ImportError:
+    return ImportError(f"{name} needs a package of its own: pip install 'rlpyt[{extra}]'")
 
 
 # --- Command of a run ----------------------------------------------------------------------------

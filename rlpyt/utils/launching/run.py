@@ -194,7 +194,10 @@ def run_to_end(command: RunCommand) -> int:
     guard = start(command)
     assert guard.stdin is not None
     try:
-        return guard.wait()
+        # Ray cancels by an exception that waits for the end of a call into the system.
+        while guard.poll() is None:
+            time.sleep(0.1)
+        return guard.returncode
     finally:
         guard.stdin.close()
         guard.wait()
