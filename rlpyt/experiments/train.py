@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from rlpyt.experiments.settings import checked, with_environment
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import load_variant, update_config
 from rlpyt.utils.logging.context import get_log_dir, logger_context
+
+# Interval of the checkpoints of runs of a sweep.
+CHECKPOINT_INTERVAL_MINUTES = 10.0
 
 # --- Configurations ------------------------------------------------------------------------------
 
@@ -162,8 +166,9 @@ def build_and_train(
 ) -> None:
     """Train one run of a sweep, as :mod:`rlpyt.utils.launching.exp_launcher` starts it.
 
-    A run that was interrupted goes on from its latest checkpoint. An affinity of several processes
-    is that of a synchronous or asynchronous runner, which the run then has.
+    An affinity of several processes is that of a synchronous or asynchronous runner, which the run
+    then has. A run that was interrupted goes on from its latest checkpoint, of which one is saved
+    every ten minutes; the end of the run removes them.
 
     Args:
         slot_affinity_code: code of the part of the machine that the run has.
@@ -181,9 +186,11 @@ def build_and_train(
     config = checked(changed(config, roles=roles_for(config["roles"], affinity)))
     seed = int(run_ID)
     runner = runner_call(config, seed, affinity).make()
-    log = log_call(config, seed, log_dir, run_ID).kwargs
-    with logger_context(**{**log, "override_prefix": False, "resume": True}):
-        runner.train(resume="auto")
+    log = {**log_call(config, seed, log_dir, run_ID).kwargs, "override_prefix": False}
+    run_dir = Path(log_dir, f"run_{run_ID}")
+    with logger_context(**log, resume=(run_dir / "progress.csv").exists()):
+        runner.train(checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
+    shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
 
 
 def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:

@@ -6,6 +6,7 @@
 * ``exp_launcher``: what programs call, for a sweep and for a single run.
 * ``sweep``: the sweep at work; what it skips, starts and reports when it is launched again.
 * ``run``: one run, its guard process, and its state on disk.
-* ``pools``: the slots of this machine.
+* ``pools``: the slots of this machine, Ray, SLURM.
+* ``search``: grids, random draws, and trials that Optuna chooses.
 * ``display``: the live table.
 """
