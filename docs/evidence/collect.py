@@ -18,7 +18,7 @@ import numpy as np
 
 from rlpyt.utils.results.comparison import Comparison
 from rlpyt.utils.results.pictures import draw_curves, plot_learning_curves
-from rlpyt.utils.results.runs import STEPS, Run, read_columns
+from rlpyt.utils.results.runs import STEPS, LoggedRun, read_columns
 
 DATA = Path(__file__).parent / "data"
 COMPARED = {
@@ -39,7 +39,7 @@ def collect(runs: Path) -> None:
             shutil.copy(csv_file, target / f"{env}_{seed}.csv")
         draw_and_tabulate(target)
     runs_compared = [
-        Run(csv_file, label, env)
+        LoggedRun(csv_file, label, env)
         for label, setting_name in COMPARED.items()
         for env, csv_files in csv_files_by_env(DATA / setting_name).items()
         for csv_file in csv_files

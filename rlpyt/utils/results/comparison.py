@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from rlpyt.utils.results.runs import STEPS, Run, closest, moving_mean, read_curve
+from rlpyt.utils.results.runs import STEPS, LoggedRun, closest, moving_mean, read_curve
 from rlpyt.utils.results.statistics import (
     STATISTICS,
     Estimate,
@@ -70,7 +70,7 @@ class Comparison:
 
     def __init__(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[LoggedRun],
         y: str = "ReturnAverage",
         x: str = STEPS,
         statistic: str = "iqm",
@@ -230,9 +230,9 @@ class Comparison:
                 writer.writerows(rows)
         return [directory / f"{name}.csv" for name in files]
 
-    def _read(self, runs: Sequence[Run], min_steps: float) -> dict[Run, NDArray]:
+    def _read(self, runs: Sequence[LoggedRun], min_steps: float) -> dict[LoggedRun, NDArray]:
         """Return the curves of the runs that have values."""
-        curves: dict[Run, NDArray] = {}
+        curves: dict[LoggedRun, NDArray] = {}
         for run in runs:
             if not _has_rows(run.csv_file):
                 self.notes.append(f"Left out, without a row yet: {run.csv_file}")
@@ -291,10 +291,10 @@ class Comparison:
         low, high = self._ranges[task]
         return np.asarray((values - low) / (high - low))
 
-    def _of(self, task: str, label: str) -> list[Run]:
+    def _of(self, task: str, label: str) -> list[LoggedRun]:
         return [run for run in self._curves if (run.task, run.label) == (task, label)]
 
-    def _places(self, runs: Sequence[Run]) -> NDArray:
+    def _places(self, runs: Sequence[LoggedRun]) -> NDArray:
         """Return the places of all rows where every run has values, at most ``MAX_POINTS``."""
         start = max(self._curves[run][0, 0] for run in runs)
         end = min(self._curves[run][0, -1] for run in runs)
@@ -304,11 +304,11 @@ class Comparison:
             places = places[np.linspace(0, len(places) - 1, MAX_POINTS).astype(int)]
         return np.asarray(places)
 
-    def _values(self, runs: Sequence[Run], x: NDArray) -> NDArray:
+    def _values(self, runs: Sequence[LoggedRun], x: NDArray) -> NDArray:
         curves = [self._curves[run] for run in runs]
         return np.stack([np.interp(x, places, moving_mean(y, self.smooth)) for places, y in curves])
 
-    def _score(self, run: Run) -> float:
+    def _score(self, run: LoggedRun) -> float:
         """Return the mean over the last part of the steps that all runs of the task have."""
         end = min(c[0, -1] for other, c in self._curves.items() if other.task == run.task)
         places, values = self._curves[run]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.results.comparison import ALL_TASKS, Comparison, spoken
-from rlpyt.utils.results.runs import STEPS, Run, find_runs
+from rlpyt.utils.results.runs import STEPS, LoggedRun, find_runs
 from rlpyt.utils.results.statistics import Estimate
 
 # Okabe and Ito 2008, https://jfly.uni-koeln.de/color: told apart by colour-blind readers too.
@@ -85,7 +85,9 @@ def plot_learning_curves(
         title: title of the picture.
         settings: further arguments of :class:`~rlpyt.utils.results.comparison.Comparison`.
     """
-    listed = [Run(Path(file), label) for label, csv_files in runs.items() for file in csv_files]
+    listed = [
+        LoggedRun(Path(file), label) for label, csv_files in runs.items() for file in csv_files
+    ]
     _save(draw_curves(Comparison(listed, y, x, **settings), title, True), Path(picture_file))
 
 

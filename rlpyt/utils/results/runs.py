@@ -22,7 +22,7 @@ TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env")
 _REPETITION = re.compile(r"(run|seed)_?-?\d+")
 
 
-class Run(NamedTuple):
+class LoggedRun(NamedTuple):
     """Finished or running run.
 
     Attributes:
@@ -38,7 +38,7 @@ class Run(NamedTuple):
 
 def find_runs(
     directories: Sequence[str | Path], by: Sequence[str] = (), task: str | None = None
-) -> list[Run]:
+) -> list[LoggedRun]:
     """Return the runs in directories and below.
 
     A label consists of the parts of the path in which the runs differ, without ``run_<n>`` and
@@ -73,7 +73,7 @@ def find_runs(
     for csv_file, label, task_name in zip(csv_files, labels, tasks):
         values = [f"{key.split('.')[-1]}={params[csv_file].get(key, 'not set')}" for key in by]
         label = ", ".join(filter(None, (label, *values))) or _own_name(given[0][1])
-        runs.append(Run(csv_file, label, task_name))
+        runs.append(LoggedRun(csv_file, label, task_name))
     return runs
 
 

@@ -29,8 +29,9 @@ class Estimate(NamedTuple):
 def interquartile_mean(scores: Sequence[NDArray]) -> NDArray:
     """Return the mean of all runs without the lowest and the highest quarter.
 
-    IQM = mean(x_(k+1), ..., x_(N-k)) with x_(1) <= ... <= x_(N) and k = floor(N / 4), so that it is
-    the mean of all runs if there are fewer than four.
+    IQM = 1/(N - 2k) sum_i x_i for i = k+1, ..., N-k, with x_1 <= ... <= x_N and k = floor(N / 4).
+
+    With fewer than four runs it is their mean.
 
     Args:
         scores: [N,...] scores of each task.

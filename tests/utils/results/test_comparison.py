@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlpyt.utils.results.comparison import ALL_TASKS, Comparison
-from rlpyt.utils.results.runs import STEPS, Run
+from rlpyt.utils.results.runs import STEPS, LoggedRun
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def run(tmp_path):
         steps = 10 * np.arange(1, len(values) + 1) if steps is None else steps
         with path.open("w", newline="") as file:
             csv.writer(file).writerows([(STEPS, "ReturnAverage"), *zip(steps, values)])
-        return Run(path, label, task)
+        return LoggedRun(path, label, task)
 
     return write
 
