@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlpyt.experiments.catalog import load, targets
+from rlpyt.experiments.catalog import environment_ids, load, targets
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.program import agent_call, environment_kwargs
 from rlpyt.experiments.settings import SECTIONS, checked
@@ -60,6 +60,7 @@ def load_agent(path: str | Path) -> SavedAgent:
             "tables do"
         )
     config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
+    environment_ids()  # Registers those of installed packages.
     # Whoever sampled, one process evaluates; vector environments may differ from single ones.
     sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
     config = changed(config, roles={"sampler": sampler, "runner": "minibatch"})
