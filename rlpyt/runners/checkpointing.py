@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.runners._checks import at_least_one
-from rlpyt.utils.checkpoints import CheckpointError as CheckpointError, Checkpoints, step_of
+from rlpyt.utils.checkpoints import Checkpoints, step_of
 from rlpyt.utils.logging import logger
 
 AUTO = "auto"

@@ -17,10 +17,10 @@ from rlpyt.core.records import TrajInfo
 from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
-from rlpyt.runners.checkpointing import CheckpointError
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
+from rlpyt.utils.checkpoints import CheckpointError
 from rlpyt.utils.logging.context import logger_context
 from tests.runners import async_parts
 from tests.runners.parts import CountingAlgo, make_runner
