@@ -6,6 +6,7 @@ The roles are duck-typed: nothing has to inherit from these.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from rlpyt.core.records import AgentStep, BatchSpec, EnvSpaces, EnvStep
@@ -246,6 +247,10 @@ class RunnerLike(Protocol):
     """A runner as callbacks see it."""
 
     n_itr: int
+    seed: int | None
+    world_size: int
+    itr_batch_size: int
+    checkpoints: Any
 
     @property
     def algo(self) -> AlgoLike: ...
@@ -255,6 +260,11 @@ class RunnerLike(Protocol):
 
     @property
     def sampler(self) -> SamplerLike | AsyncSamplerLike: ...
+
+    @property
+    def can_go_back(self) -> bool: ...
+
+    def go_back(self, checkpoint: Path) -> None: ...
 
     def stop(self) -> None: ...
 

@@ -6,6 +6,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,12 @@ class BaseRunner:
 
     algo: AlgoLike
     agent: AgentLike
+    sampler: Any
     n_steps: int
     seed: int | None
     log_interval_steps: int
     world_size = 1
+    itr_batch_size: int
     callbacks: Sequence[Callback] = ()
     pbar: ProgBarCounter | None = None
     checkpoints: RunCheckpoints | None = None
@@ -118,6 +121,15 @@ class BaseRunner:
     def stop(self) -> None:
         """End the run after the present iteration, with a last log row."""
         self._stopping = True
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether :meth:`go_back` is possible, as in runs that one process trains synchronously."""
+        return False
+
+    def go_back(self, checkpoint: Path) -> None:
+        """Continue from an earlier checkpoint of this run; for callbacks in ``on_error``."""
+        raise NotImplementedError(f"{type(self).__name__} cannot go back to {checkpoint}")
 
     def get_traj_info_kwargs(self) -> dict[str, Any]:
         """Return attributes for the trajectory info class."""

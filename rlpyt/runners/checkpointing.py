@@ -13,11 +13,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlpyt.runners._checks import at_least_one
 from rlpyt.utils.checkpoints import Checkpoints, step_of
 from rlpyt.utils.logging import logger
+
+if TYPE_CHECKING:
+    from rlpyt.runners.base import BaseRunner
 
 AUTO = "auto"
 DEFAULT_INTERVAL_MINUTES = 10.0
@@ -42,7 +45,7 @@ class CheckpointPlan(NamedTuple):
 
 
 def plan_checkpoints(
-    runner: Any, saves: bool, resume: str | os.PathLike[str] | None, world_size: int
+    runner: BaseRunner, saves: bool, resume: str | os.PathLike[str] | None, world_size: int
 ) -> CheckpointPlan:
     """Return where the checkpoints of ``runner`` are, and which of them it resumes from.
 
@@ -74,7 +77,7 @@ def plan_checkpoints(
     )
 
 
-def _configuration(runner: Any, world_size: int) -> dict[str, Any]:
+def _configuration(runner: BaseRunner, world_size: int) -> dict[str, Any]:
     """Return the settings without which a state does not fit."""
     roles = {"runner": runner, "algo": runner.algo, "agent": runner.agent}
     roles["sampler"] = runner.sampler

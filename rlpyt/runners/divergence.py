@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 import rlpyt
+from rlpyt.core.protocols import AlgoLike, RunnerLike
 from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.utils.buffer import named_leaves
 from rlpyt.utils.files import replacing
@@ -86,11 +87,11 @@ class DivergenceGuard(Callback):
         self._best = -np.inf
         self._good_steps: int | None = None
 
-    def on_start(self, runner: Any) -> None:
+    def on_start(self, runner: RunnerLike) -> None:
         """Refuse to go back in a run that cannot, before anything is lost."""
         if not self.goes_back or reproduced_bundle() is not None:
             return
-        if runner.world_size > 1 or not hasattr(runner, "go_back"):
+        if not runner.can_go_back:
             raise ValueError(
                 "goes_back=True needs a run that one process trains, such as MinibatchRl: leave it "
                 f"False with {type(runner).__name__}"
@@ -101,13 +102,15 @@ class DivergenceGuard(Callback):
                 "checkpoint_interval_steps or checkpoint_interval_minutes"
             )
 
-    def on_itr(self, runner: Any, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
+    def on_itr(
+        self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any], opt_info: Any
+    ) -> None:
         """Raise ``DivergenceError`` if the batch holds numbers that are not finite."""
         found = _not_finite(_batch_of(runner))
         if found is not None:
             raise DivergenceError(f"{found} in the batch of iteration {itr}: mend the environment")
 
-    def on_log(self, runner: Any, itr: int, traj_infos: Sequence[Any]) -> None:
+    def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
         """Raise ``ReturnCollapse`` if the mean return has collapsed."""
         if self.collapse is None or len(traj_infos) < self.min_trajectories:
             return
@@ -122,7 +125,7 @@ class DivergenceGuard(Callback):
             )
         self._good_steps = (itr + 1) * runner.itr_batch_size
 
-    def on_error(self, runner: Any, itr: int, error: Exception) -> bool:
+    def on_error(self, runner: RunnerLike, itr: int, error: Exception) -> bool:
         """Write the bundle; return whether the runner continues from an earlier checkpoint."""
         if reproduced_bundle() is not None or not _is_divergence(error, _batch_of(runner)):
             return False
@@ -166,7 +169,7 @@ class DivergenceGuard(Callback):
         self._good_steps = state["good_steps"]
 
 
-def scale_learning_rates(algo: Any, factor: float) -> list[float]:
+def scale_learning_rates(algo: AlgoLike, factor: float) -> list[float]:
     """Multiply the learning rates of all optimizers of ``algo``, and of their schedules.
 
     Returns:
@@ -186,7 +189,7 @@ def scale_learning_rates(algo: Any, factor: float) -> list[float]:
 
 
 def write_bundle(
-    directory: Path, runner: Any, itr: int, error: Exception, checkpoint: Path | None
+    directory: Path, runner: RunnerLike, itr: int, error: Exception, checkpoint: Path | None
 ) -> Path:
     """Write a bundle, and return its directory.
 
@@ -262,7 +265,7 @@ def versions() -> dict[str, str]:
     return {**found, "machine": f"{platform.system()} {platform.machine()}"}
 
 
-def _batch_of(runner: Any) -> Nested:
+def _batch_of(runner: RunnerLike) -> Nested:
     """Return the last batch of the sampler as numpy arrays, or None."""
     return getattr(getattr(runner, "sampler", None), "samples_np", None)
 

@@ -127,8 +127,11 @@ class MinibatchRlBase(BaseRunner):
         """Return whether a callback lets the run go back after ``error``."""
         return any(callback.on_error(self, itr, error) for callback in self.callbacks)
 
+    @property
+    def can_go_back(self) -> bool:
+        return self.world_size == 1
+
     def go_back(self, checkpoint: Path) -> None:
-        """Continue from an earlier checkpoint of this run; for callbacks in ``on_error``."""
         assert self.checkpoints is not None
         self.load_state_dict(self.checkpoints.load(checkpoint))
         self._resume_if_asked()

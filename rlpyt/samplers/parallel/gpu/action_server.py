@@ -278,13 +278,13 @@ def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable
         columns: columns of these environments in the step buffer.
         serve_actions: function that chooses the actions of one batch, for all environments.
     """
-    agent, groups, step = sampler.agent, sampler.groups, sampler.step_buffer_np
+    groups, step = sampler.groups, sampler.step_buffer_np
     others = np.setdiff1d(np.arange(len(step.done)), columns)
     buffers = leaves(step)
     if "bootstrap_value" in sampler.samples_np.agent:
         buffers.append(sampler.samples_np.agent.bootstrap_value[0])
     kept = [buffer[others] for buffer in buffers]
-    rnn_states = [map_buffer(torch.clone, state) for state in _rnn_states(agent, groups)]
+    rnn_states = [map_buffer(torch.clone, state) for state in _rnn_states(sampler, groups)]
     noises, random_numbers = [group.noise.state_dict() for group in groups], rng_state()
     for group, noise in zip(groups, noises):
         group.noise.load_state_dict({**noise, "step": noise["step"] - sampler.batch_spec.T})
@@ -294,7 +294,7 @@ def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable
     serve_actions()
     for buffer, values in zip(buffers, kept):
         buffer[others] = values
-    for group, new, old in zip(groups, _rnn_states(agent, groups), rnn_states):
+    for group, new, old in zip(groups, _rnn_states(sampler, groups), rnn_states):
         own = [column - group.columns.start for column in others if column in group]
         new[:, own] = old[:, own]
     for group, noise in zip(groups, noises):
@@ -302,8 +302,9 @@ def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable
     set_rng_state(random_numbers)
 
 
-def _rnn_states(agent: Any, groups: Sequence[Group]) -> list[Nested]:
+def _rnn_states(sampler: Served, groups: Sequence[Group]) -> list[Nested]:
     """Return the recurrent state [N,B,H] for each group; an empty list if there is none."""
+    agent: Any = sampler.agent
     if not agent.recurrent:
         return []
     states = []
