@@ -340,7 +340,7 @@ class MinibatchRlBase(BaseRunner):
             logger.log(
                 f"WARNING: {len(without_state)} of {self.sampler.batch_spec.B} environments have "
                 f"no state, such as environment {column}: {reason}. When this run is resumed, they "
-                "begin new episodes; what they stored before is truncated, with a bootstrap value."
+                "begin new episodes; their last transitions before are not trained on."
             )
         self._save_checkpoint(lambda: state, self._cum_steps)
 
