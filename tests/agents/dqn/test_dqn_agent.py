@@ -16,6 +16,7 @@ from rlpyt.agents.dqn.catdqn_agent import AgentInfo as CatAgentInfo, CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import AgentInfo, DqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
 from rlpyt.core.records import EnvSpaces
+from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -130,10 +131,24 @@ def test_discrete_actions_of_gymnasium(start: int) -> None:
 
 
 @pytest.mark.parametrize("AgentCls", [MlpDqnAgent, MlpCatDqnAgent])
-def test_observations_of_several_arrays_are_refused_by_the_perceptron(AgentCls: Any) -> None:
+def test_observations_of_several_arrays_all_count(AgentCls: Any) -> None:
     observation = Composite([FloatBox(-1, 1, (3,)), FloatBox(-1, 1, (2,))], Pair)
+    agent = AgentCls()
+    agent.initialize(EnvSpaces(observation, IntBox(0, 4)))
+    agent.eval_mode(1)
+    pair = Pair(torch.zeros(5, 3), torch.zeros(5, 2))
+    others = torch.zeros(5, dtype=torch.long), torch.zeros(5)
+    values = [
+        agent(x, *others) for x in (pair, *(pair._replace(**{k: v + 1}) for k, v in pair.items()))
+    ]
+    assert all(value.shape[:2] == (5, 4) for value in values)
+    assert not any(torch.equal(values[0], value) for value in values[1:])
+
+
+@pytest.mark.parametrize("ModelCls", [MlpDqnModel, MlpCatDqnModel])
+def test_the_perceptron_refuses_observations_of_several_arrays(ModelCls: Any) -> None:
     with pytest.raises(ValueError, match=r"observation_shape is Pair.*one array: .*ModelCls"):
-        AgentCls().initialize(EnvSpaces(observation, IntBox(0, 4)))
+        ModelCls(observation_shape=Pair((3,), (2,)), output_size=4)
 
 
 def test_one_atom_is_no_range() -> None:
