@@ -97,7 +97,7 @@ def test_killed_launcher(script, tmp_path):
     """Exactly the missing runs are made, and interrupted ones go on where they were."""
     names, n_seeds = [f"v{n}" for n in range(6)], 2
     program = tmp_path / "sweep.py"
-    variants = [{"sleep": 0.1}] * len(names)
+    variants = [{"sleep": 0.5}] * len(names)
     program.write_text(
         textwrap.dedent(f"""
         from rlpyt.utils.launching import exp_launcher, sweep
@@ -110,9 +110,11 @@ def test_killed_launcher(script, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[3])}
     launcher = subprocess.Popen([sys.executable, str(program)], env=env)
     deadline = time.monotonic() + 60
-    while sum(s["state"] == run.FINISHED for s in statuses(tmp_path).values()) < 4:
+    states: list[str] = []
+    while states.count(run.FINISHED) < 4 or run.RUNNING not in states:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+        states = [s["state"] for s in statuses(tmp_path).values()]
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
     launch(tmp_path / "s", script, names, n_seeds, variants=variants)
