@@ -102,7 +102,7 @@ def test_cartpole(AlgoCls, AgentCls, settings, seed):
         AlgoCls(**{**CARTPOLE, **settings}),
         AgentCls(model_kwargs={"hidden_sizes": [128, 128]}, eps_final=0.02),
         cartpole_sampler(),
-        n_steps=120e3,
+        n_steps=80e3,
         threshold=475,
         seed=seed,
     )

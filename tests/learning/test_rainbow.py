@@ -42,4 +42,4 @@ def test_catch(AlgoCls, AgentCls, settings, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cartpole(seed):
     AgentCls = partial(MlpQrDqnAgent, n_quantiles=32)
-    test_dqn.test_cartpole(QRDQN, AgentCls, {"replay_ratio": 16}, seed)
+    test_dqn.test_cartpole(QRDQN, AgentCls, {}, seed)
