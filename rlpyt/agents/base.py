@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from rlpyt.core.records import (
     AgentStep as AgentStep,
     EnvSpaces,
 )
+from rlpyt.models.encoders import EncodedModel, needs_encoder
 from rlpyt.models.utils import fitting_state_dict
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.logging import logger
@@ -56,6 +58,8 @@ class BaseAgent:
     recurrent = False
     alternating = False
     q_kind: str | None = None
+    # Models that take one vector; other observations are encoded for them.
+    vector_models: tuple[type[torch.nn.Module], ...] = ()
 
     model_kwargs: dict[str, Any]
     initial_model_state_dict: Mapping[str, Any] | None
@@ -175,6 +179,9 @@ class BaseAgent:
                 f"model_kwargs of {type(self).__name__} has {twice}, but the agent takes that from "
                 "the environment: leave it out, or override make_env_to_model_kwargs"
             )
+        space = self.env_spaces.observation
+        if ModelCls in self.vector_models and needs_encoder(space):
+            ModelCls = partial(EncodedModel, ModelCls, space)
         return ModelCls(**self.env_model_kwargs, **model_kwargs)
 
     def collector_initialize(

@@ -286,6 +286,7 @@ AGENTS = {
     "TD3": (Td3Agent, Td3Agent, True, {**SMALL, "action_noise_clip": 0.2}),
     "SAC": (SacAgent, SacAgent, True, SMALL),
 }
+WITH_EVERY_NUMBER = ("epsilon-greedy", "categorical", "Gaussian", "SAC")  # Of workers.
 
 
 def walk(SamplerCls, n_workers, name, seed=3):
@@ -318,8 +319,14 @@ def walk(SamplerCls, n_workers, name, seed=3):
 expected_walk = cache(lambda name: walk(SerialSampler, 0, name))
 
 
-@pytest.mark.parametrize("name", AGENTS)
-@pytest.mark.parametrize(("SamplerCls", "n_workers"), ONE_OF_EACH)
+@pytest.mark.parametrize(
+    ("SamplerCls", "n_workers", "name"),
+    [
+        pytest.param(*sampler.values, name, id=f"{sampler.id}-{name}")
+        for name in AGENTS
+        for sampler in (SAMPLERS if name in WITH_EVERY_NUMBER else ONE_OF_EACH)
+    ],
+)
 def test_exploration_is_that_of_the_serial_sampler(SamplerCls, n_workers, name):
     """Exact actions, if they are discrete; all else as the network's outputs, which are not."""
     is_continuous = AGENTS[name][2]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from rlpyt.agents.base import BaseAgent
@@ -16,14 +14,12 @@ from rlpyt.core.records import EnvSpaces
 from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
 from rlpyt.models.dqn.mlp_quantile_model import MlpIqnModel, MlpQrDqnModel
 from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
-from rlpyt.models.encoders import EncodedModel, needs_encoder
-
-# Models that take one vector; other observations are encoded for them.
-VECTOR_MODELS = (MlpDqnModel, MlpCatDqnModel, MlpQrDqnModel, MlpIqnModel, MlpR2d1Model)
 
 
 class MlpMixin(BaseAgent):
     """Passes observation shape and number of actions to the model; stands first among the bases."""
+
+    vector_models = (MlpDqnModel, MlpCatDqnModel, MlpQrDqnModel, MlpIqnModel, MlpR2d1Model)
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``observation_shape`` and ``output_size``, the number of actions."""
@@ -31,12 +27,6 @@ class MlpMixin(BaseAgent):
             "observation_shape": env_spaces.observation.shape,
             "output_size": env_spaces.action.n,
         }
-
-    def build_model(self, ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Any:
-        space = self.env_spaces.observation
-        if ModelCls in VECTOR_MODELS and needs_encoder(space):
-            ModelCls = partial(EncodedModel, ModelCls, space)
-        return super().build_model(ModelCls, model_kwargs)
 
 
 class MlpDqnAgent(MlpMixin, DqnAgent):

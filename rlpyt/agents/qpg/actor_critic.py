@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing as mp
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.agents.base import BaseAgent, without_ddp
 from rlpyt.core.records import EnvSpaces
-from rlpyt.models.encoders import EncodedModel, needs_encoder
 from rlpyt.models.qpg.mlp import (
     CatQofMuMlpModel,
     MuMlpModel,
@@ -24,9 +22,6 @@ from rlpyt.models.qpg.mlp import (
 from rlpyt.models.utils import TargetNetwork, fitting_state_dict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray
-
-# Models that take one vector; other observations are encoded for them.
-VECTOR_MODELS = (MuMlpModel, PiMlpModel, QofMuMlpModel, CatQofMuMlpModel, VMlpModel)
 
 
 class ActionBounds(NamedTuple):
@@ -132,6 +127,7 @@ class ActorCriticAgent(BaseAgent):
 
     network_names: tuple[str, ...] = ("model",)
     target_names: tuple[str, ...] = ()
+    vector_models = (MuMlpModel, PiMlpModel, QofMuMlpModel, CatQofMuMlpModel, VMlpModel)
 
     action_bounds: ActionBounds
 
@@ -170,12 +166,6 @@ class ActorCriticAgent(BaseAgent):
 
     def _make_action_bounds(self, env_spaces: EnvSpaces) -> ActionBounds:
         return continuous_action_bounds(type(self).__name__, env_spaces.action)
-
-    def build_model(self, ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Any:
-        space = self.env_spaces.observation
-        if ModelCls in VECTOR_MODELS and needs_encoder(space):
-            ModelCls = partial(EncodedModel, ModelCls, space)
-        return super().build_model(ModelCls, model_kwargs)
 
     def build_network(self, name: str) -> Any:
         """Build the network ``name``, one of ``network_names``, or its target copy."""
