@@ -15,6 +15,11 @@ import numpy as np
 from rlpyt.utils.collections import AttrDict, record, record_class
 from rlpyt.utils.types import Array, Nested
 
+
+class NotFiniteError(ValueError, FloatingPointError):
+    """A reward, observation or probability that is not finite, so that a run cannot go on."""
+
+
 # --- One step of an environment (numpy) ---------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from rlpyt.core.records import NotFiniteError
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.discrete import DiscreteMixin
 from rlpyt.utils.collections import record
@@ -40,14 +41,14 @@ class Categorical(DiscreteMixin, Distribution):
             Actions [...].
 
         Raises:
-            ValueError: if a probability is negative or not finite, or all of a datum are 0.
+            NotFiniteError: if a probability is negative or not finite, or all of a datum are 0.
         """
         prob = dist_info.prob.detach()
         race = prob / exponential_like(prob)
         best, actions = race.max(dim=-1)
         least, most = torch.aminmax(race)
         if not (least.item() >= 0 and most.item() < math.inf and best.min().item() > 0):
-            raise ValueError(
+            raise NotFiniteError(
                 "probabilities of actions are negative, all 0 or not finite: "
                 f"{prob.reshape(-1, prob.shape[-1])[:5]}; the network or its inputs diverged"
             )

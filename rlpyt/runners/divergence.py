@@ -22,11 +22,13 @@ import torch
 
 import rlpyt
 from rlpyt.core.protocols import AlgoLike, RunnerLike
+from rlpyt.core.records import NotFiniteError
 from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.utils.buffer import named_leaves
-from rlpyt.utils.files import replacing
+from rlpyt.utils.files import free_path, link_or_copy, replacing
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
+from rlpyt.utils.processes.child import WorkerError
 from rlpyt.utils.types import Nested
 
 BUNDLE, BATCH, CHECKPOINTS = "bundle.json", "batch.npz", "checkpoints"
@@ -201,19 +203,16 @@ def write_bundle(
         checkpoint: checkpoint before the failure; None to reproduce from the start of the run, as
             in runs of several processes.
     """
-    bundle, n = directory / f"divergence_{itr}", 1
-    while bundle.exists():
-        n += 1
-        bundle = directory / f"divergence_{itr}-{n}"
+    bundle = free_path(directory / f"divergence_{itr}")
     bundle.mkdir(parents=True)
     if checkpoint is not None:
         copied = bundle / CHECKPOINTS / checkpoint.name
-        shutil.copytree(checkpoint, copied, copy_function=_link_or_copy)
+        shutil.copytree(checkpoint, copied, copy_function=link_or_copy)
     batch = _batch_of(runner)
     if batch is not None:
         np.savez(bundle / BATCH, **dict(named_leaves(batch)))
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
+    main = vars(sys.modules["__main__"])
+    spec = main.get("__spec__")
     content = {
         "error": {"type": type(error).__name__, "message": str(error)},
         "batch": _not_finite(batch) or "all observations and rewards are finite",
@@ -221,7 +220,7 @@ def write_bundle(
         "seed": runner.seed,
         "program": {
             "module": None if spec is None else spec.name,
-            "script": getattr(main, "__file__", None),
+            "script": main.get("__file__"),
             "arguments": sys.argv[1:],
             "directory": os.getcwd(),
         },
@@ -267,7 +266,7 @@ def versions() -> dict[str, str]:
 
 def _batch_of(runner: RunnerLike) -> Nested:
     """Return the last batch of the sampler as numpy arrays, or None."""
-    return getattr(getattr(runner, "sampler", None), "samples_np", None)
+    return getattr(runner.sampler, "samples_np", None)
 
 
 def _not_finite(batch: Nested) -> str | None:
@@ -289,13 +288,6 @@ def _is_divergence(error: Exception, batch: Nested) -> bool:
     """Return whether ``error`` comes from numbers that are not finite, or from a collapse."""
     if isinstance(error, (FloatingPointError, DivergenceError)):
         return True
-    # Agents cannot act on such observations, and the step loop refuses such rewards.
-    text = str(error)
-    return _not_finite(batch) is not None or "not finite" in text or "reward nan" in text
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+    # A worker's error shows the traceback of the one that was raised there.
+    in_worker = isinstance(error, WorkerError) and NotFiniteError.__name__ in str(error)
+    return in_worker or _not_finite(batch) is not None  # Agents cannot act on such observations.

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentInputs, TrajInfo
+from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
 from rlpyt.samplers._batch_writer import BatchRows, plain, rows_of
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import buffer_from_example, leaves, numpify_buffer, torchify_buffer
@@ -152,7 +152,7 @@ class StepLoop:
         inputs = self.inputs
         observation, reward, done, env_info = self.envs[b].step(action)
         if reward != reward:
-            raise ValueError(
+            raise NotFiniteError(
                 f"environment {b} ({type(self.envs[b]).__name__}) returned reward {reward} for "
                 f"action {action}: mend the environment, or clip the action"
             )

@@ -19,6 +19,7 @@ from safetensors.torch import save as to_safetensors
 import rlpyt
 from rlpyt.utils._checkpoint_arrays import n_bytes_of
 from rlpyt.utils._state_tree import as_stored
+from rlpyt.utils.files import link_or_copy
 from rlpyt.utils.types import Array
 
 FORMAT, SCHEMA = "rlpyt checkpoint", 1
@@ -125,7 +126,7 @@ class Writing:
     def _write(self, directory: Path, file: str, content: Any, n_bytes: int) -> None:
         if isinstance(content, str):
             assert self._source is not None
-            _link(self._source / content, directory / file)
+            link_or_copy(self._source / content, directory / file)
             self._manifest["files"][file] = self._source_files[content]
             return
         data = to_safetensors(content)
@@ -149,14 +150,6 @@ def _write_file(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _link(source: Path, path: Path) -> None:
-    """Make ``path`` another name of the file ``source``, or a copy where that is impossible."""
-    try:
-        os.link(source, path)
-    except OSError:
-        _write_file(path, source.read_bytes())
 
 
 def _sync(directory: Path) -> None:

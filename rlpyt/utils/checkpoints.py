@@ -45,6 +45,7 @@ from rlpyt.utils._checkpoint_files import (
     verify,
 )
 from rlpyt.utils._state_tree import put_together, take_apart
+from rlpyt.utils.files import free_path
 from rlpyt.utils.logging import logger
 
 _NAME = re.compile(r"checkpoint_\d+(-\d+)?")
@@ -124,7 +125,8 @@ class Checkpoints:
         if limit is None:
             limit = psutil.virtual_memory().available // 2
         outdated = complete[: max(0, len(complete) - self.keep + 1)]
-        path = self._free_path(int(step))
+        # The run may have been at this step before.
+        path = free_path(self.directory / f"checkpoint_{int(step):09d}")
         writing = Writing(path, manifest, source, before["files"], limit, outdated)
         self._writing, self._is_reported = writing, False
         try:
@@ -197,14 +199,6 @@ class Checkpoints:
                 except (LookupError, TypeError, ValueError):
                     continue  # Not complete, or not one of ours.
         return [path for _, path in sorted(found)]
-
-    def _free_path(self, step: int) -> Path:
-        """Return a path for a checkpoint of ``step``; the run may have been there before."""
-        path, n = self.directory / f"checkpoint_{step:09d}", 1
-        while path.exists():
-            n += 1
-            path = self.directory / f"checkpoint_{step:09d}-{n}"
-        return path
 
     def _check_configuration(self, path: Path, saved: Any) -> None:
         if self.configuration is None or saved is None:

@@ -1,7 +1,8 @@
 """A program whose run diverges: python divergence_script.py LOG_DIR FAULT [guard's keywords].
 
 FAULT: ``loss`` (the loss of update 30 is infinite, but for learning rates below 1e-3),
-``observation`` (an environment returns infinity from step 60 on).
+``observation`` (an environment returns infinity from step 60 on), ``reward`` (an environment in a
+worker returns NaN from step 60 on).
 """
 
 import json
@@ -14,6 +15,7 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.gym import make
 from rlpyt.runners.divergence import DivergenceGuard
 from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import logger_context
 
@@ -30,21 +32,22 @@ class FaultyA2C(A2C):
 
 
 class FaultyEnv:
-    """An environment that returns infinite observations from its 60th step on."""
+    """An environment with infinite observations or NaN as reward from its 60th step on."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, fault, **kwargs):
         self.env = make(**kwargs)
-        self.n_steps = 0
+        self.fault, self.n_steps = fault, 0
 
     def __getattr__(self, name):
         return getattr(self.env, name)
 
     def step(self, action):
         self.n_steps += 1
-        observation, *rest = self.env.step(action)
+        observation, reward, *rest = self.env.step(action)
         if self.n_steps >= 60:
-            observation = observation + np.inf
-        return observation, *rest
+            observation = observation + (np.inf if self.fault == "observation" else 0)
+            reward = reward + (np.nan if self.fault == "reward" else 0)
+        return observation, reward, *rest
 
     def state_dict(self):
         return {"env": self.env.state_dict(), "n_steps": self.n_steps}
@@ -58,15 +61,16 @@ def main(log_dir, fault, guard):
     runner = MinibatchRl(
         algo=(FaultyA2C if fault == "loss" else A2C)(learning_rate=1e-3),
         agent=GenericFfAgent(),
-        sampler=SerialSampler(
-            EnvCls=FaultyEnv if fault == "observation" else make,
-            env_kwargs={"id": "CartPole-v1"},
+        sampler=(CpuSampler if fault == "reward" else SerialSampler)(
+            EnvCls=FaultyEnv,
+            env_kwargs={"fault": fault, "id": "CartPole-v1"},
             batch_T=5,
             batch_B=2,
             max_decorrelation_steps=0,
         ),
         n_steps=600,
         seed=3,
+        affinity={"workers_cpus": 1},
         log_interval_steps=100,
         callbacks=[DivergenceGuard(**guard)],
     )

@@ -14,6 +14,7 @@ import torch
 from rlpyt.reproduce import main as reproduce
 from rlpyt.runners.divergence import DivergenceError, DivergenceGuard, scale_learning_rates
 from rlpyt.utils.logging.context import logger_context
+from rlpyt.utils.processes.supervisor import WorkerError
 from tests.runners import divergence_script
 from tests.runners.parts import CountingAlgo, make_runner
 
@@ -72,6 +73,12 @@ def test_the_bundle_holds_the_batch(tmp_path):
     assert batch["env.observation"].shape == (5, 2, 4)
     assert not np.isfinite(batch["env.observation"]).all()
     assert np.isfinite(batch["env.reward"]).all()
+
+
+def test_a_reward_that_is_not_finite_in_a_worker(tmp_path):
+    with pytest.raises(WorkerError, match="NotFiniteError: environment . .* returned reward nan"):
+        divergence_script.main(tmp_path, "reward", {})
+    assert len(bundles_in(tmp_path)) == 1
 
 
 def test_going_back_lowers_the_learning_rate_and_completes_the_run(tmp_path):
