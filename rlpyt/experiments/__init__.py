@@ -9,5 +9,7 @@ A configuration has a section of keyword arguments for each role of a run. Where
 * ``program``: a configuration as calls of constructors, made or written as a program; affinities.
 * ``train``: the configuration that a run starts from, its log, and one run of a sweep, which
   ``launched`` starts as a script.
+* ``sweep``: variants from lists and ranges of values, and their launch; ``slots``: the CPUs and
+  GPUs of each run.
 * ``evaluation``: statistics and videos of a snapshot.
 """

@@ -1,8 +1,12 @@
-"""The command ``rlpyt``: train, list, evaluate, watch and plot."""
+"""The command ``rlpyt``: train, sweep, list, evaluate, watch and plot."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shlex
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,17 +16,18 @@ import click
 import gymnasium
 from tabulate import tabulate
 
-from rlpyt.experiments import catalog, evaluation, settings
-from rlpyt.experiments.configs.tables import Config
+from rlpyt.experiments import catalog, evaluation, settings, slots, sweep as sweeps
 from rlpyt.experiments.program import runner_call, source
 from rlpyt.experiments.train import (
     check_same_run,
+    configuration,
     log_call,
     recorded,
     starting_point,
     try_environment,
-    with_steps,
 )
+from rlpyt.utils.launching.exp_launcher import SweepError
+from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.results.pictures import plot_results
 from rlpyt.utils.results.statistics import STATISTICS
 from rlpyt.utils.seed import make_seed
@@ -33,9 +38,10 @@ KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers
 @contextmanager
 def explained() -> Iterator[None]:
     """Let wrong input end the command with its message, without a traceback."""
+    wrong = (ValueError, TypeError, ImportError, FileNotFoundError, gymnasium.error.Error)
     try:
         yield
-    except (ValueError, TypeError, ImportError, FileNotFoundError, gymnasium.error.Error) as error:
+    except (*wrong, SweepError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -43,6 +49,8 @@ def explained() -> Iterator[None]:
 @click.version_option(package_name="rlpyt")
 def main() -> None:
     """Reinforcement learning from the command line."""
+    if os.getcwd() not in sys.path:  # Classes of the user's own, given by their names.
+        sys.path.append(os.getcwd())
 
 
 # --- train ---------------------------------------------------------------------------------------
@@ -66,27 +74,6 @@ def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def _environments() -> list[str]:
     return [*catalog.atari_games(), *catalog.environment_ids()]
-
-
-def configuration(what: str, arguments: Sequence[str], steps: float | None = None) -> Config:
-    """Return the checked configuration of ``rlpyt train WHAT [ENVIRONMENT] [NAME=VALUE]...``.
-
-    Raises:
-        ValueError: if something is unknown or of another type; the message says what to type.
-    """
-    environments = [word for word in arguments if "=" not in word]
-    if len(environments) > 1:
-        raise ValueError(
-            f"there are two environments, {' and '.join(environments)}: give one; settings have "
-            "the form name=value"
-        )
-    config = starting_point(what, *environments)
-    if steps is not None:
-        config = with_steps(config, steps)
-    config = settings.overridden(config, [word for word in arguments if "=" in word])
-    if not config["env"] and config["roles"].get("env", "gym") == "gym":
-        raise ValueError(f"name an environment, as in: rlpyt train {what} CartPole-v1")
-    return settings.checked(config)
 
 
 @main.command()
@@ -156,6 +143,88 @@ def train(
     with log.make():
         runner.train(**saving)
     click.echo(f"\nRun: {run_dir}")
+
+
+# --- sweep ---------------------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("what", metavar="ALGORITHM,...", shell_complete=complete_train)
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="[ENVIRONMENT,...] [NAME=VALUE,...]...",
+    shell_complete=complete_train,
+)
+@click.option("--seeds", default=1, show_default=True, help="Runs of each variant: seeds 0, 1, ...")
+@click.option("--steps", type=float, help="Environment steps of each run.")
+@click.option("--log-dir", type=click.Path(), help="Directory of the sweep; named after the time.")
+@click.option("--slots", type=int, help="Runs at a time; as many as there are GPUs, or CPUs.")
+@click.option("--cpus-per-run", type=int, help="CPU cores of each run; else all are shared.")
+@click.option("--gpus", type=int, help="GPUs of all runs together; all by default.")
+@click.option("--gpus-per-run", default=1, show_default=True, help="GPUs that train in a run.")
+@click.option("--affinity", metavar="CODE", help="Slots as a code, in place of these options.")
+@click.option("--search", type=click.Choice(sweeps.SEARCHES), default="grid", show_default=True)
+@click.option("--trials", default=20, show_default=True, help="Settings that a search chooses.")
+@click.option("--seed", default=0, show_default=True, help="Seed of --search random.")
+@click.option("--metric", default="ReturnAverage", show_default=True, help="What Optuna maximizes.")
+@click.option("--prune/--no-prune", default=True, help="Let Optuna end trials early; yes.")
+@click.option("--pool", type=click.Choice(slots.POOLS), default="local", show_default=True)
+@click.option("--job", multiple=True, metavar="NAME=VALUE", help="Parameter of a job of SLURM.")
+@click.option("--retry-failed", is_flag=True, help="Start runs again that failed earlier.")
+@click.option("--time-limit", type=float, metavar="SECONDS", help="Of each run.")
+@click.option("--dry-run", is_flag=True, help="Check and list the variants, and start nothing.")
+def sweep(
+    what: str,
+    arguments: tuple[str, ...],
+    seeds: int,
+    steps: float | None,
+    log_dir: str | None,
+    affinity: str | None,
+    search: str,
+    trials: int,
+    seed: int,
+    metric: str,
+    prune: bool,
+    pool: str,
+    job: tuple[str, ...],
+    retry_failed: bool,
+    time_limit: float | None,
+    dry_run: bool,
+    **resources: Any,
+) -> None:
+    r"""Train with all combinations of values, or with values that a search chooses.
+
+    Launched again with the same words and --log-dir, a sweep goes on.
+
+    \b
+    rlpyt sweep ppo CartPole-v1,Acrobot-v1 learning_rate=1e-3,3e-4 --seeds 3
+    rlpyt sweep dqn,rainbow pong,breakout --seeds 5 --gpus 8 --log-dir runs/atari
+    rlpyt sweep sac Pendulum-v1 model.hidden_sizes=[64,64],[256,256] --slots 2
+    rlpyt sweep ppo CartPole-v1 learning_rate=1e-5:1e-2:log epochs=1:10 --search optuna
+    """
+    with explained():
+        parts = sweeps.parts_of(what, arguments, steps)
+        if search == "optuna":
+            variants = sweeps.examples(parts)
+        else:
+            variants = sweeps.variants_of(parts, search, trials, seed)
+        roles = sweeps.roles_of(variants)
+        code = affinity or slots.affinity_code(roles, pool == "local", **resources)
+        log_dir = log_dir or get_log_dir("sweep_" + re.sub("[/,]", "_", what))
+        place = slots.make_pool(pool, code, resources["slots"], log_dir, job)
+        sweeps.check_runs(variants, place.slot_codes[0])
+        if dry_run:
+            rows = [(variant.log_dir, json.dumps(variant.changes)) for variant in variants]
+            click.echo(tabulate(rows, headers=("directory", "changes"), disable_numparse=True))
+            click.echo(f"\n{len(place.slot_codes)} at a time, each {seeds} times, in {log_dir}")
+            return
+        launch = sweeps.Launch(log_dir, code, place, seeds, retry_failed, time_limit)
+        if search == "optuna":
+            click.echo("\n" + launch.search(parts[0], trials, metric, prune))
+        else:
+            launch.run(variants)
+    click.echo(f"\nSweep: {log_dir}\nCompare: rlpyt plot {shlex.quote(log_dir)}")
 
 
 # --- list ----------------------------------------------------------------------------------------

@@ -300,12 +300,17 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
             pairs.append((name, parse_value(value)))
     # Roles first, wherever they stand: they say which settings there are.
     for name, value in sorted(pairs, key=lambda pair: not pair[0].endswith("Cls")):
-        section, setting = _find_setting(config, name)
+        section, setting = path_of(config, name)
         config = changed(config, **{section: {setting: value}})
     return config
 
 
-def _find_setting(config: Config, name: str) -> tuple[str, str]:
+def path_of(config: Config, name: str) -> tuple[str, str]:
+    """Return section and name of a setting, of which the section may be left out.
+
+    Raises:
+        ValueError: if there is no such setting, or several sections have it.
+    """
     section, dot, setting = name.partition(".")
     if dot:
         if section not in SECTIONS:

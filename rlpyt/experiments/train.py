@@ -18,9 +18,9 @@ from rlpyt import __version__
 from rlpyt.experiments.catalog import ATARI_ENTRIES, entries, find_environment, targets, unknown
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
-from rlpyt.experiments.settings import checked, with_environment
+from rlpyt.experiments.settings import checked, overridden, with_environment
 from rlpyt.utils.launching.affinity import affinity_from_code
-from rlpyt.utils.launching.variant import load_variant, update_config
+from rlpyt.utils.launching.variant import load_variant, merged
 from rlpyt.utils.logging.context import get_log_dir, logger_context
 
 # Interval of the checkpoints of runs of a sweep.
@@ -29,8 +29,8 @@ CHECKPOINT_INTERVAL_MINUTES = 10.0
 # --- Configurations ------------------------------------------------------------------------------
 
 
-def starting_point(name: str, environment: str | None = None) -> Config:
-    """Return the configuration that a run starts from.
+def entry_name(name: str, environment: str | None = None) -> str:
+    """Return the full name of an entry, ``"table/entry"``.
 
     Args:
         name: entry of a table, as "atari_dqn/double", or algorithm, whose entry is then that for
@@ -57,8 +57,47 @@ def starting_point(name: str, environment: str | None = None) -> Config:
         name = found[0]
     if name not in known:
         raise unknown("entry", name, known)
-    config = changed(known[name])
+    return name
+
+
+def starting_point(name: str, environment: str | None = None) -> Config:
+    """Return the configuration that a run starts from, see :func:`entry_name`."""
+    config = changed(entries()[entry_name(name, environment)])
     return config if environment is None else with_environment(config, environment)
+
+
+def configuration(
+    name: str,
+    words: Sequence[str] = (),
+    steps: float | None = None,
+    variant: Mapping[str, Any] | None = None,
+) -> Config:
+    """Return the checked configuration of ``rlpyt train NAME [ENVIRONMENT] [NAME=VALUE]...``.
+
+    Args:
+        name: entry or algorithm.
+        words: environment, and settings in the form ``name=value``.
+        steps: environment steps of the run; None for those of the entry.
+        variant: further changes of the configuration, as a run of a sweep has them.
+
+    Raises:
+        ValueError: if something is unknown or of another type; the message says what to type.
+    """
+    environments = [word for word in words if "=" not in word]
+    if len(environments) > 1:
+        raise ValueError(
+            f"there are two environments, {' and '.join(environments)}: give one; settings have "
+            "the form name=value"
+        )
+    config = starting_point(name, *environments)
+    if steps is not None:
+        config = with_steps(config, steps)
+    config = overridden(config, [word for word in words if "=" in word])
+    config = merged(config, variant or {})
+    if not config["env"] and config["roles"].get("env", "gym") == "gym":
+        name = name.removeprefix("generic/")
+        raise ValueError(f"name an environment, as in: rlpyt train {name} CartPole-v1")
+    return checked(config)
 
 
 def with_steps(config: Config, n_steps: float) -> Config:
@@ -161,14 +200,39 @@ def check_same_run(config: Config, params: Mapping[str, Any], run_dir: Path, res
         )
 
 
+def slot_runner(
+    slot_affinity_code: str,
+    seed: int,
+    name: str,
+    words: Sequence[str],
+    variant: Mapping[str, Any],
+) -> tuple[Config, Call]:
+    """Return the configuration of a run in a slot of a sweep, and the call that makes its runner.
+
+    An affinity of several processes is that of a synchronous or asynchronous runner, which the run
+    then has. For the other arguments see :func:`configuration`.
+
+    Raises:
+        ValueError: if the affinity or a setting does not fit the entry.
+    """
+    affinity = affinity_from_code(slot_affinity_code)
+    config = configuration(name, words, variant=variant)
+    config = checked(changed(config, roles=roles_for(config["roles"], affinity)))
+    return config, runner_call(config, seed, affinity)
+
+
 def build_and_train(
-    slot_affinity_code: str, log_dir: str, run_ID: int | str, family: str, config_key: str
+    slot_affinity_code: str,
+    log_dir: str,
+    run_ID: int | str,
+    family: str,
+    config_key: str,
+    *words: str,
 ) -> None:
     """Train one run of a sweep, as :mod:`rlpyt.utils.launching.exp_launcher` starts it.
 
-    An affinity of several processes is that of a synchronous or asynchronous runner, which the run
-    then has. A run that was interrupted goes on from its latest checkpoint, of which one is saved
-    every ten minutes; the end of the run removes them.
+    A run that was interrupted goes on from its latest checkpoint, of which one is saved every ten
+    minutes; the end of the run removes them.
 
     Args:
         slot_affinity_code: code of the part of the machine that the run has.
@@ -176,16 +240,14 @@ def build_and_train(
         run_ID: number of the run, and its seed.
         family: name of the table.
         config_key: name of the entry in the table.
+        words: environment and settings of all runs, as ``rlpyt train`` takes them.
 
     Raises:
         ValueError: if the affinity or a setting does not fit the entry.
-        KeyError: if the variant names a setting that the entry does not have.
     """
-    affinity = affinity_from_code(slot_affinity_code)
-    config = update_config(starting_point(f"{family}/{config_key}"), load_variant(log_dir))
-    config = checked(changed(config, roles=roles_for(config["roles"], affinity)))
-    seed = int(run_ID)
-    runner = runner_call(config, seed, affinity).make()
+    seed, variant = int(run_ID), load_variant(log_dir)
+    config, call = slot_runner(slot_affinity_code, seed, f"{family}/{config_key}", words, variant)
+    runner = call.make()
     log = {**log_call(config, seed, log_dir, run_ID).kwargs, "override_prefix": False}
     run_dir = Path(log_dir, f"run_{run_ID}")
     with logger_context(**log, resume=(run_dir / "progress.csv").exists()):

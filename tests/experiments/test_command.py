@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rlpyt.experiments import catalog, train
-from rlpyt.experiments.command import configuration
+from rlpyt.experiments.train import configuration
 from tests.experiments.parts import MODULE, invoke, refused
 
 QUICK = ["batch_T=16", "batch_B=4", "minibatches=2", "epochs=1", "hidden_sizes=8", "threads=1"]

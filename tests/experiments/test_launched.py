@@ -43,7 +43,7 @@ def test_variant_changes_the_entry_and_run_id_is_the_seed(tmp_path):
 
 def test_misspelt_setting_is_refused(tmp_path):
     save_variant({"algo": {"learning_rat": 1}}, tmp_path / "x")
-    with pytest.raises(KeyError, match="learning_rat"):
+    with pytest.raises(ValueError, match=r"did you mean algo\.learning_rate"):
         build_and_train("0slt_" + CODE, str(tmp_path / "x"), 0, "mujoco_ppo", "ppo_1M_serial")
 
 

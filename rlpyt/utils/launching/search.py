@@ -32,6 +32,7 @@ from rlpyt.utils.launching.variant import (
     VariantLevel,
     load_variant,
     make_variants,
+    merged,
     update_config,
 )
 from rlpyt.utils.logging.context import get_log_dir
@@ -109,16 +110,7 @@ def _variant_of(values: Mapping[Path, Any], base: Mapping[str, Any] | None = Non
     """Return a variant with these settings, besides those of ``base``."""
     level = VariantLevel(keys=list(values), values=[tuple(values.values())], dir_names=[""])
     (variant,), _ = make_variants(level)
-    return _merged(base or {}, variant)
-
-
-def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
-    merged = dict(base)
-    for key, value in changes.items():
-        old = merged.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
-    return merged
+    return merged(base or {}, variant)
 
 
 # --- Grids and random draws ----------------------------------------------------------------------

@@ -63,8 +63,8 @@ class SweepError(RuntimeError):
             f"  exit code {run.exit_code}: run {run.run_ID} in {run.log_dir}" for run in failed
         )
         super().__init__(
-            f"{len(self.failed)} of {total} runs failed, see their logs; retry_failed=True tries "
-            f"them again:\n{lines}"
+            f"{len(self.failed)} of {total} runs failed, see their logs; retry_failed=True "
+            f"(--retry-failed) tries them again:\n{lines}"
         )
 
 
@@ -176,7 +176,9 @@ class Sweep:
         status = run.status
         if status.state == run_module.FAILED and not self.retry_failed:
             self.failed.append(FailedRun(run.log_dir, run.run_ID, status.exit_code or 0))
-            self._display.skipped(run, "failed earlier; retry_failed=True tries it again")
+            self._display.skipped(
+                run, "failed earlier; retry_failed=True (--retry-failed) tries it again"
+            )
             self._count()
             return False
         if status.state in (run_module.FINISHED, run_module.PRUNED):
@@ -263,7 +265,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
         if osp.exists(osp.join(exp_dir, "experiments_tree.txt")):
             raise ValueError(
                 f"{exp_dir!r} is the directory of a sweep that has no {SWEEP}, so that its runs "
-                "cannot be told from those of another sweep: choose another experiment_title"
+                "cannot be told from those of another sweep: choose another directory"
             ) from None
         return
     if before == identity:
@@ -276,7 +278,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
         key, was, now = f"{key}[{name!r}]", was.get(name), now.get(name)
     raise ValueError(
         f"{exp_dir!r} is the directory of another sweep, with {key}={was!r} instead of {now!r}: "
-        "choose another experiment_title"
+        "choose another directory"
     )
 
 

@@ -115,3 +115,14 @@ def update_config(default: Mapping[str, Any], variant: Mapping[str, Any]) -> Con
             )
         config[key] = update_config(old, value) if isinstance(value, Mapping) else value
     return config
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
+    """Return a copy of ``base`` with the values of ``changes``, level by level; keys may be new."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = merged(old, value)
+        result[key] = value
+    return result

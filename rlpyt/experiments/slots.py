@@ -1,0 +1,113 @@
+"""Slots of a sweep: the CPUs and GPUs that each run has, on this machine or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import path
+
+import psutil
+import torch
+
+from rlpyt.experiments.settings import parse_value
+from rlpyt.utils.launching.affinity import encode_affinity, get_hyperthread_offset, get_n_socket
+from rlpyt.utils.launching.pools import LocalSlots, Pool, RayCluster, SlurmCluster
+
+POOLS = ("local", "ray", "slurm")
+
+
+def affinity_code(
+    roles: Mapping[str, str],
+    is_local: bool = True,
+    slots: int | None = None,
+    cpus_per_run: int | None = None,
+    gpus: int | None = None,
+    gpus_per_run: int = 1,
+) -> str:
+    """Return the code for runs that share the CPUs and GPUs that this process may use.
+
+    Args:
+        roles: roles of the runs; an asynchronous runner and an alternating sampler have
+            affinities of their own.
+        is_local: whether the runs are on this machine; otherwise the code is for one of them, on
+            any machine.
+        slots: number of runs at a time; None for one for each GPU, or without for as many as there
+            are CPUs for.
+        cpus_per_run: number of CPU cores of each run; None to share all.
+        gpus: number of GPUs of all runs together; None for all.
+        gpus_per_run: number of GPUs that train in each run.
+
+    Raises:
+        ValueError: if there are not so many CPUs or GPUs.
+    """
+    for name, given in (("--slots", slots), ("--cpus-per-run", cpus_per_run)):
+        if given is not None and given < 1:
+            raise ValueError(f"{name} {given}: give at least 1")
+    usable, hyperthread_offset, n_socket = _cpus()
+    if not is_local:
+        slots, gpus, n_socket, hyperthread_offset = 1, gpus or 0, 1, 0
+        usable = set(range(cpus_per_run or 1))
+    gpus = torch.cuda.device_count() if gpus is None else gpus
+    groups = gpus // gpus_per_run
+    if gpus and not groups:
+        raise ValueError(f"--gpus-per-run {gpus_per_run}: there are {gpus} GPUs in all")
+    n_core = len(usable)
+    slots = slots or groups or n_core // (cpus_per_run or 1)
+    cpus_per_run = cpus_per_run or n_core // max(slots, 1)
+    if not slots or not cpus_per_run or slots * cpus_per_run > n_core:
+        raise ValueError(
+            f"{max(slots, 1)} runs at a time, each on {max(cpus_per_run, 1)} CPU cores, need more "
+            f"than the {n_core} that this process may use: lower --slots or --cpus-per-run"
+        )
+    if groups and slots > groups and slots % groups:
+        raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")
+    is_async = roles.get("runner") == "async"
+    serves = roles.get("sampler") in ("gpu", "alternating")
+    return encode_affinity(
+        n_cpu_core=slots * cpus_per_run,
+        n_gpu=min(groups, slots) * gpus_per_run,
+        contexts_per_gpu=max(1, slots // groups) if groups else 1,
+        gpu_per_run=gpus_per_run if groups else 1,
+        cpu_per_run=cpus_per_run,
+        cpu_reserved=int(is_async and cpus_per_run > gpus_per_run),
+        hyperthread_offset=hyperthread_offset,
+        n_socket=1 if slots % n_socket else n_socket,
+        async_sample=is_async,
+        optim_sample_share_gpu=bool(is_async and groups and serves),
+        alternating=roles.get("sampler") == "alternating",
+        # In a code, CPUs have numbers from 0; a container may have others.
+        set_affinity=usable == set(range(n_core)),
+    )
+
+
+def _cpus() -> tuple[set[int], int, int]:
+    """Return the cores that this process may use, the offset of hyperthreads, and the sockets."""
+    process, n_cpu = psutil.Process(), psutil.cpu_count() or 1
+    usable = set(process.cpu_affinity() if hasattr(process, "cpu_affinity") else range(n_cpu))
+    offset = get_hyperthread_offset()
+    cores = {cpu for cpu in usable if cpu < offset}
+    if offset and usable == {*cores, *(core + offset for core in cores)}:
+        return cores, offset, get_n_socket()
+    return usable, 0, 1
+
+
+def make_pool(
+    kind: str, code: str, n_parallel: int | None, log_dir: str, job: Sequence[str]
+) -> Pool:
+    """Return the machine or cluster of a sweep.
+
+    Args:
+        kind: one of ``POOLS``.
+        code: affinity code.
+        n_parallel: number of runs at a time on a cluster; None for its default.
+        log_dir: directory of the sweep.
+        job: parameters of a job of SLURM, in the form ``name=value``.
+    """
+    if job and kind != "slurm":
+        raise ValueError("--job has parameters of --pool slurm: use both or none")
+    if kind == "ray":
+        return RayCluster(code, n_parallel=n_parallel)
+    if kind == "slurm":
+        parameters = {key: parse_value(value) for key, _, value in (w.partition("=") for w in job)}
+        folder = path.join(log_dir, "jobs")
+        return SlurmCluster(code, folder, n_parallel=n_parallel or 100, **parameters)
+    return LocalSlots(code)
