@@ -17,7 +17,7 @@ from rlpyt.samplers.async_.action_server import AsyncActionServer
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
 from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.parallel._channels import StateExchange, TrajInfoQueue, barriers
+from rlpyt.samplers.parallel._channels import TrajInfoQueue, barriers
 from rlpyt.samplers.parallel._division import (
     Offset,
     check_affinity,
@@ -28,6 +28,7 @@ from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.action_server import Group, connect_workers, serve_again
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.parallel.gpu.sampler import add_step_buffers, step_semaphores
+from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.launch import shared_memory_for
@@ -89,7 +90,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what an action server is given: all but the handles of other processes."""
-        return {**self.__dict__, "supervisor": None, "workers": [], "_states": None}
+        return {**self.__dict__, "supervisor": None, "workers": [], "_workers": None}
 
     # --- In the process of the sampler ------------------------------------------------------------
 
@@ -125,7 +126,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
                     dict(sampler=self, server_kwargs=server_kwargs),
                     label=f"action server {rank} (environments {ranks[0]} to {ranks[-1]})",
                 )
-            self._finish_task()  # All environments are started.
+            self._workers.finish_task()  # All environments are started.
         logger.log(
             f"{type(self).__name__} initialized with {len(affinities)} action servers and "
             f"{self.n_worker} workers."
@@ -133,7 +134,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
 
     def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
         traj_infos = super().obtain_samples(itr, db_idx)
-        self._cut = set(np.flatnonzero(self.ctrl.cut).tolist())
+        self._restarted = set(np.flatnonzero(self.ctrl.cut).tolist())
         self.ctrl.cut[:] = [False] * self.batch_spec.B
         return traj_infos
 
@@ -234,7 +235,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         try:
             self.launch_workers(double_buffer_slice, affinity, self.seed, n_envs_list)
             with self._supervisor.task():
-                self._finish_task()  # Their environments are started.
+                self._workers.finish_task()  # Their environments are started.
             self.agent.to_device(affinity.get("cuda_idx"))
             self.agent.async_cpu(share_memory=False)
             self.agent.collector_initialize(global_B=self.batch_spec.B, env_ranks=env_ranks)
@@ -264,12 +265,12 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         self.samples_np = double_buffer_slice[0]
         n_worker = len(n_envs_list)
         self.supervisor = supervisor = Supervisor(self.start_method, self.worker_timeout_s)
-        self._states = StateExchange(supervisor, n_worker)
         self._servers_ctrl, self._all_traj_infos = self.ctrl, self.traj_infos_queue
         self._all_eval_traj_infos = self.eval_traj_infos_queue
         for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
             barrier.supervisor = supervisor  # Waiting for other servers, it watches its workers.
         self.ctrl = AttrDict(self.ctrl, **barriers(supervisor, 1 + n_worker))
+        self._workers = Workers(supervisor, self.ctrl, n_worker, self._first.env)
         self.traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
         self.eval_traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
         self.sync = AttrDict(
@@ -300,17 +301,18 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
                 groups = self.groups
                 self.agent.sample_mode(itr)
                 self.samples_np = self.double_buffer[self.sync.db_idx.value]
-                self._do_task(lambda: self.serve_actions(itr), lambda: self._collect_again(itr))
-                for column in self._restarted:
+                self._workers.do_task(
+                    lambda: self.serve_actions(itr), lambda: self._collect_again(itr)
+                )
+                for column in self._workers.end_batch(self.batch_spec.T):
                     ctrl.cut[column] = True
-                self._restarted = set()
             elif self._share.n_eval_envs > 0:
                 groups = self.eval_groups
                 ctrl.eval_again.value |= bool(self._supervisor.restarted)
                 self.agent.eval_mode(itr)
-                self._do_task(lambda: self.serve_actions_evaluation(itr))
+                self._workers.do_task(lambda: self.serve_actions_evaluation(itr))
             else:
-                self._do_task(lambda: None)
+                self._workers.do_task(lambda: None)
             self.traj_infos_queue.hand_on(self._all_traj_infos)
             self.hand_on_evaluation()
             self._servers_ctrl.barrier_out.wait()
@@ -319,7 +321,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         return True
 
     def _collect_again(self, itr: int) -> None:
-        serve_again(self, self._present_columns(), lambda: self.serve_actions(itr))
+        serve_again(self, self._workers.present_columns(), lambda: self.serve_actions(itr))
 
     def hand_on_evaluation(self) -> None:
         """Send the sampler the trajectory infos of evaluation that have come by now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,15 +9,7 @@ from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.samplers._env_states import envs_without_state
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
-from rlpyt.samplers.parallel._channels import (
-    GIVE_STATE,
-    NOTHING,
-    TAKE_STATE,
-    StateExchange,
-    TrajInfoQueue,
-    make_control,
-    stop_at_limit,
-)
+from rlpyt.samplers.parallel._channels import TrajInfoQueue, make_control, stop_at_limit
 from rlpyt.samplers.parallel._division import (
     Offset,
     WorkerSpec,
@@ -31,6 +22,7 @@ from rlpyt.samplers.parallel._division import (
     worker_specs,
 )
 from rlpyt.samplers.parallel.worker import sampling_process
+from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.child import Heartbeat
@@ -102,15 +94,9 @@ class ParallelSamplerBase(BaseSampler):
     _first = Offset()
     _traj_info_kwargs: dict[str, Any] = {}
     _heartbeats: list[Heartbeat]
-    _states: StateExchange
-    # Process function, common arguments, and arguments of each worker of this process.
-    _start_kwargs: tuple[Callable[..., Any], dict[str, Any], Sequence[dict[str, Any]]]
-    # Columns whose workers were started again: since the last batch, and between the last two.
+    _workers: Workers
+    # Columns of the last batch whose workers were started again.
     _restarted: set[int] = set()
-    _cut: set[int] = set()
-    # State of the random numbers by which workers act, some batches ago.
-    _noise_state: dict[str, int]
-    _n_batches = 0
 
     def __init__(
         self,
@@ -197,65 +183,21 @@ class ParallelSamplerBase(BaseSampler):
             common_kwargs = self._assemble_common_kwargs(affinity, global_B=B * world_size)
             workers_kwargs = self._assemble_workers_kwargs(affinity, self.seed, n_envs_list)
             self._start_workers(common_kwargs, workers_kwargs, worker_process)
-            self._finish_task()  # All environments are started.
-        self._restarted = set()
+            self._workers.finish_task()  # All environments are started.
+        self._workers.restarted.clear()
         logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
         return examples
 
     def _start_workers(
         self,
         common_kwargs: dict[str, Any],
-        workers_kwargs: list[dict[str, Any]],
+        workers_kwargs: Sequence[dict[str, Any]],
         worker_process: Callable[..., Any] | None = None,
     ) -> None:
-        # A copy of the agent, which may later be moved to another device.
-        common_kwargs = {**common_kwargs, "agent": copy.copy(common_kwargs["agent"])}
-        self._start_kwargs = worker_process or sampling_process, common_kwargs, workers_kwargs
-        if self.on_worker_failure == "restart":
-            self._supervisor.allow_restarts(self._start_again, self.max_restarts_per_hour)
-        self.workers = [self._start_worker(index) for index in range(len(workers_kwargs))]
-
-    def _start_worker(self, index: int, **changes: Any) -> Any:
-        """Start worker ``index`` of this process, with ``changes`` of its common arguments."""
-        process, common_kwargs, workers_kwargs = self._start_kwargs
-        common_kwargs = {**common_kwargs, **changes, "ctrl": AttrDict(self.ctrl)}
-        for shared, names in (
-            (common_kwargs["ctrl"], ("barrier_in", "barrier_out")),
-            (common_kwargs, ("traj_infos_queue", "eval_traj_infos_queue")),
-        ):
-            shared.update({name: shared[name].at(index) for name in names if name in shared})
-        worker_kwargs = {**workers_kwargs[index], "state_pipe": self._states.worker_ends[index]}
-        rank, ranks = worker_kwargs["rank"], worker_kwargs["env_ranks"]
-        return self._supervisor.start(
-            process,
-            {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
-            label=f"worker {rank} (environments {ranks[0]} to {ranks[-1]})",
-            heartbeat=self._heartbeats[rank],
-            index=index,
-        )
-
-    def _start_again(self, index: int) -> None:
-        """Start worker ``index`` of this process again, after it failed."""
-        n_steps = self._noise_state["step"] + self._n_batches * self.batch_spec.T
-        noise_state = {**self._noise_state, "step": n_steps}
-        self.workers[index] = self._start_worker(
-            index, max_decorrelation_steps=0, acting_noise=noise_state
-        )
-        first = self._first.env
-        self._restarted.update(first + column for column in self._columns_of(index))
-        if self.ctrl.do_eval.value:
-            self.ctrl.eval_again.value = True
-
-    def _columns_of(self, index: int) -> range:
-        """Return the columns that worker ``index`` of this process fills, among those of it."""
-        worker_kwargs = self._start_kwargs[2][index]
-        first = worker_kwargs["first_env"] - self._first.env
-        return range(first, first + worker_kwargs["n_envs"])
-
-    def _present_columns(self) -> list[int]:
-        """Return the columns, among those of this process, of the workers that are not absent."""
-        present = set(range(len(self.workers))) - self._supervisor.absent
-        return [column for index in sorted(present) for column in self._columns_of(index)]
+        restarts = self.max_restarts_per_hour if self.on_worker_failure == "restart" else None
+        process = worker_process or sampling_process
+        self._workers.start(process, common_kwargs, workers_kwargs, self._heartbeats, restarts)
+        self.workers = self._workers.processes
 
     # --- Hooks of the start, in the order of their calls ------------------------------------------
 
@@ -309,9 +251,9 @@ class ParallelSamplerBase(BaseSampler):
         self.traj_infos_queue = TrajInfoQueue(supervisor, n_servers or n_worker)
         self.eval_traj_infos_queue = TrajInfoQueue(supervisor, n_servers or n_worker)
         self.sync = AttrDict(stop_eval=supervisor.context.RawValue("b", False))
-        self._restarted, self._cut = set(), set()
+        self._restarted = set()
         self._heartbeats = [Heartbeat(supervisor.context) for _ in range(n_worker)]
-        self._states = StateExchange(supervisor, n_worker)
+        self._workers = Workers(supervisor, self.ctrl, n_servers or n_worker)
         if self.eval_n_envs > 0:
             self.eval_max_T = self._eval_time_limit()
             self._divide_evaluation(self.eval_n_envs, n_worker)
@@ -352,7 +294,6 @@ class ParallelSamplerBase(BaseSampler):
         self, affinity: Any, seed: int, n_envs_list: Sequence[int]
     ) -> list[dict[str, Any]]:
         """Return the arguments of each worker."""
-        self._noise_state, self._n_batches = {"seed": seed, "step": 0}, 0
         quota = self._eval_quota()
         workers_kwargs = []
         for spec in worker_specs(n_envs_list, self._n_groups):
@@ -364,14 +305,12 @@ class ParallelSamplerBase(BaseSampler):
                     stop_eval=self.sync.stop_eval,
                     heartbeat=self._heartbeats[worker_kwargs["rank"]],
                 ),
-                state_pipe=self._states.worker_ends[spec.rank],
                 n_eval_envs=0,
             )
             if self.eval_n_envs > 0:
                 eval_spec, n_before = self.eval_specs[spec.rank], self.rank * self.eval_n_envs
                 worker_kwargs.update(share_of_evaluation(eval_spec, self._first, n_before, quota))
             workers_kwargs.append(worker_kwargs)
-        self._states.sizes = [(w["n_envs"], w["n_eval_envs"]) for w in workers_kwargs]
         return workers_kwargs
 
     # --- Work -------------------------------------------------------------------------------------
@@ -386,14 +325,13 @@ class ParallelSamplerBase(BaseSampler):
         self._prepare_agent(itr, to_evaluate=False)
         with self._supervisor.task():
             self.ctrl.itr.value = itr
-            self._do_task(lambda: self._during_batch(itr), lambda: self._collect_again(itr))
-            self._n_batches += 1
-            self._cut, self._restarted = self._restarted, set()
+            self._workers.do_task(lambda: self._during_batch(itr), lambda: self._collect_again(itr))
+            self._restarted = self._workers.end_batch(self.batch_spec.T)
             return self.samples_pyt, self.traj_infos_queue.take()
 
     def take_restarted(self) -> list[int]:
-        cut, self._cut = self._cut, set()
-        return sorted(cut)
+        restarted, self._restarted = self._restarted, set()
+        return sorted(restarted)
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation in the workers, and return its trajectory infos.
@@ -424,38 +362,10 @@ class ParallelSamplerBase(BaseSampler):
             for heartbeat in self._heartbeats:
                 heartbeat.values[Heartbeat.STEPS] = 0
             self.ctrl.do_eval.value = True
-            self._do_task(lambda: infos.extend(self._during_evaluation(itr)))
+            self._workers.do_task(lambda: infos.extend(self._during_evaluation(itr)))
             infos += self.eval_traj_infos_queue.take(self.eval_max_trajectories)
             self.ctrl.do_eval.value = False
         return infos
-
-    def _do_task(
-        self, work: Callable[[], Any], work_again: Callable[[], Any] | None = None
-    ) -> None:
-        """Let the workers do the task that ``ctrl`` tells.
-
-        Args:
-            work: part of the task in this process, while the workers do theirs.
-            work_again: the same for workers that were started again, which do the task alone after
-                the others; None if they need not do it.
-        """
-        self.ctrl.barrier_in.wait()
-        work()
-        self._finish_task(work_again)
-
-    def _finish_task(self, work_again: Callable[[], Any] | None = None) -> None:
-        """Wait for all workers, and let those catch up that were started again."""
-        start, end, supervisor = self.ctrl.barrier_in, self.ctrl.barrier_out, self._supervisor
-        end.collect()
-        while supervisor.restarted:
-            supervisor.welcome_restarted()
-            end.wait()  # They have started their environments.
-            if work_again is not None:
-                start.wait()
-                work_again()
-                end.collect()
-        supervisor.absent = set()
-        end.open()
 
     def _check_started(self, to_evaluate: bool = False) -> None:
         super()._check_started(to_evaluate)
@@ -517,9 +427,7 @@ class ParallelSamplerBase(BaseSampler):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every worker, fetched from there."""
         self._check_started()
-        states: dict[int, Any] = {}
-        self._exchange_states(GIVE_STATE, lambda: states.update(self._states.receive()))
-        return {"workers": [states[index] for index in range(len(states))]}
+        return {"workers": self._workers.get_states()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``; the sampler must be initialized with as many workers.
@@ -528,17 +436,7 @@ class ParallelSamplerBase(BaseSampler):
             ValueError: if ``state`` belongs to another kind of sampler, or to other numbers.
         """
         self._check_started()
-        states = state.get("workers", ())
-        self._states.check_sizes(states)
-        self._exchange_states(TAKE_STATE, lambda: self._states.send(states))
-        self._noise_state = states[0]["collector"].get("acting_noise", self._noise_state)
-        self._n_batches = 0
-
-    def _exchange_states(self, task: int, exchange: Callable[[], None]) -> None:
-        with self._supervisor.task():
-            self.ctrl.state_task.value = task
-            self._do_task(exchange, exchange)
-            self.ctrl.state_task.value = NOTHING
+        self._workers.set_states(state.get("workers", ()))
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return envs_without_state(env for worker in state["workers"] for env in worker["envs"])

@@ -112,7 +112,7 @@ class GpuSamplerBase(ParallelSamplerBase):
         self.serve_actions(itr)
 
     def _collect_again(self, itr: int) -> None:
-        serve_again(self, self._present_columns(), lambda: self.serve_actions(itr))
+        serve_again(self, self._workers.present_columns(), lambda: self.serve_actions(itr))
 
     def _during_evaluation(self, itr: int) -> list[Any]:
         return list(self.serve_actions_evaluation(itr) or ())  # Users' servers drain the queue.

@@ -1,0 +1,174 @@
+"""The workers of a parallel sampler: started, given tasks, and started again if they fail.
+
+A worker that was started again misses the rest of the present task. It does that task alone, after
+the others, which wait for it before they go on.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING, TAKE_STATE, StateExchange
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.processes.child import Heartbeat
+from rlpyt.utils.processes.supervisor import Supervisor
+
+
+class Workers:
+    """Worker processes that a sampler, or one of its action servers, gives tasks to.
+
+    Args:
+        supervisor: supervisor that starts and watches them.
+        ctrl: barriers and flags shared with them, see
+            :func:`~rlpyt.samplers.parallel._channels.make_control`.
+        n_workers: number of workers.
+        first_env: index in the batch of their first environment.
+
+    Attributes:
+        processes: processes of the workers.
+        restarted: columns of the batch whose workers were started again in the present task.
+        acting_noise: state of the random numbers by which they act, after the last batch.
+    """
+
+    _process: Callable[..., Any]
+    _common_kwargs: dict[str, Any]
+    _workers_kwargs: Sequence[dict[str, Any]]
+    _heartbeats: Sequence[Heartbeat]
+
+    def __init__(
+        self, supervisor: Supervisor, ctrl: Any, n_workers: int, first_env: int = 0
+    ) -> None:
+        self.supervisor, self.ctrl = supervisor, ctrl
+        self.processes: list[Any] = []
+        self.restarted: set[int] = set()
+        self.acting_noise = {"seed": 0, "step": 0}
+        self._first_env = first_env
+        self._states = StateExchange(supervisor, n_workers)
+
+    # --- Start ------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        process: Callable[..., Any],
+        common_kwargs: dict[str, Any],
+        workers_kwargs: Sequence[dict[str, Any]],
+        heartbeats: Sequence[Heartbeat],
+        max_restarts_per_hour: int | None = None,
+    ) -> None:
+        """Start all workers.
+
+        Args:
+            process: function of ``common_kwargs`` and ``worker_kwargs`` to run in a worker.
+            common_kwargs: arguments that are the same for all workers.
+            workers_kwargs: arguments of each worker.
+            heartbeats: heartbeats by the ranks of the workers.
+            max_restarts_per_hour: number of restarts in an hour; None to raise the first failure.
+        """
+        self._process, self._workers_kwargs = process, workers_kwargs
+        # A copy of the agent, which may later be moved to another device.
+        self._common_kwargs = {**common_kwargs, "agent": copy.copy(common_kwargs["agent"])}
+        self._heartbeats = heartbeats
+        self.acting_noise = {"seed": workers_kwargs[0]["envs_seed"], "step": 0}
+        self._states.sizes = [(w["n_envs"], w["n_eval_envs"]) for w in workers_kwargs]
+        if max_restarts_per_hour is not None:
+            self.supervisor.allow_restarts(self._start_again, max_restarts_per_hour)
+        self.processes[:] = [self._start(index) for index in range(len(workers_kwargs))]
+
+    def _start(self, index: int, **changes: Any) -> Any:
+        """Start worker ``index``, with ``changes`` of the common arguments."""
+        common_kwargs = {**self._common_kwargs, **changes, "ctrl": AttrDict(self.ctrl)}
+        for shared, names in (
+            (common_kwargs["ctrl"], ("barrier_in", "barrier_out")),
+            (common_kwargs, ("traj_infos_queue", "eval_traj_infos_queue")),
+        ):
+            shared.update({name: shared[name].at(index) for name in names if name in shared})
+        state_pipe = self._states.worker_ends[index]
+        worker_kwargs = {**self._workers_kwargs[index], "state_pipe": state_pipe}
+        rank, ranks = worker_kwargs["rank"], worker_kwargs["env_ranks"]
+        return self.supervisor.start(
+            self._process,
+            {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
+            label=f"worker {rank} (environments {ranks[0]} to {ranks[-1]})",
+            heartbeat=self._heartbeats[rank],
+            index=index,
+        )
+
+    def _start_again(self, index: int) -> None:
+        """Start worker ``index`` again, after it failed."""
+        self.processes[index] = self._start(
+            index, max_decorrelation_steps=0, acting_noise=self.acting_noise
+        )
+        self.restarted.update(self._first_env + column for column in self._columns_of(index))
+        if self.ctrl.do_eval.value:
+            self.ctrl.eval_again.value = True
+
+    def _columns_of(self, index: int) -> range:
+        """Return the columns that worker ``index`` fills, among those of these workers."""
+        worker_kwargs = self._workers_kwargs[index]
+        first = worker_kwargs["first_env"] - self._first_env
+        return range(first, first + worker_kwargs["n_envs"])
+
+    def present_columns(self) -> list[int]:
+        """Return the columns, among those of these workers, of the ones that are not absent."""
+        present = set(range(len(self.processes))) - self.supervisor.absent
+        return [column for index in sorted(present) for column in self._columns_of(index)]
+
+    # --- Tasks ------------------------------------------------------------------------------------
+
+    def do_task(self, work: Callable[[], Any], work_again: Callable[[], Any] | None = None) -> None:
+        """Let the workers do the task that ``ctrl`` tells.
+
+        Args:
+            work: part of the task in this process, while the workers do theirs.
+            work_again: part of the task in this process, while workers that were started again do
+                theirs; None if they need not do it.
+        """
+        self.ctrl.barrier_in.wait()
+        work()
+        self.finish_task(work_again)
+
+    def finish_task(self, work_again: Callable[[], Any] | None = None) -> None:
+        """Wait for all workers, and let those catch up that were started again."""
+        start, end, supervisor = self.ctrl.barrier_in, self.ctrl.barrier_out, self.supervisor
+        end.collect()
+        while supervisor.restarted:
+            supervisor.welcome_restarted()
+            end.wait()  # They have started their environments.
+            if work_again is not None:
+                start.wait()
+                work_again()
+                end.collect()
+        supervisor.absent = set()
+        end.open()
+
+    def end_batch(self, n_steps: int) -> set[int]:
+        """Count the steps of a batch; return the columns whose workers were started again in it."""
+        self.acting_noise = {**self.acting_noise, "step": self.acting_noise["step"] + n_steps}
+        restarted, self.restarted = self.restarted, set()
+        return restarted
+
+    # --- State ------------------------------------------------------------------------------------
+
+    def get_states(self) -> list[Any]:
+        """Return the state of every worker, fetched from there."""
+        states: dict[int, Any] = {}
+        self._exchange_states(GIVE_STATE, lambda: states.update(self._states.receive()))
+        return [states[index] for index in range(len(states))]
+
+    def set_states(self, states: Sequence[Any]) -> None:
+        """Restore the state of every worker.
+
+        Raises:
+            ValueError: if there are other numbers of workers or environments.
+        """
+        self._states.check_sizes(states)
+        self._exchange_states(TAKE_STATE, lambda: self._states.send(states))
+        self.acting_noise = states[0]["collector"].get("acting_noise", self.acting_noise)
+
+    def _exchange_states(self, task: int, exchange: Callable[[], None]) -> None:
+        with self.supervisor.task():
+            self.ctrl.state_task.value = task
+            self.do_task(exchange, exchange)
+            self.ctrl.state_task.value = NOTHING
