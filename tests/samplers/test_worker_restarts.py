@@ -15,6 +15,8 @@ from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu import sampler as gpu_sampler
+from rlpyt.samplers.parallel.gpu.action_server import serve_again
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -136,6 +138,28 @@ def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     assert message in log
     assert "busy with environment 3" in log
     assert "It is started again (1 of at most 10 restarts in an hour)" in log
+
+
+@pytest.mark.parametrize("SamplerCls", [GpuSampler, AlternatingSampler])
+def test_a_new_worker_that_begins_before_the_server(SamplerCls, tmp_path, monkeypatch):
+    """It is ready while its former actions are still served, and steps before they are anew."""
+    agent, is_late = agent_for(SamplerCls), False
+
+    def step(*inputs):
+        time.sleep(0.15 if (tmp_path / "mark").exists() and not is_late else 0)
+        return type(agent).step(agent, *inputs)
+
+    def serve_late(*args):
+        nonlocal is_late
+        is_late = True
+        time.sleep(0.3)
+        serve_again(*args)
+
+    monkeypatch.setattr(agent, "step", step, raising=False)
+    monkeypatch.setattr(gpu_sampler, "serve_again", serve_late)
+    sampler, _ = start(SamplerCls, 2, agent, **kwargs_of(tmp_path, "raise", after=10))
+    assert_restarted_in(1, sampler.obtain_samples, sampler.take_restarted)
+    sampler.shutdown()
 
 
 class ChanceAgent(RuleAgent):

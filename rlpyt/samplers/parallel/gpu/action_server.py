@@ -288,10 +288,10 @@ def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable
     noises, random_numbers = [group.noise.state_dict() for group in groups], rng_state()
     for group, noise in zip(groups, noises):
         group.noise.load_state_dict({**noise, "step": noise["step"] - sampler.batch_spec.T})
-    for column in columns:
-        step.action[column], step.reward[column] = sampler.null_action, 0
-        step.done[column] = True  # So that the agent's state is reset.
+    step.done[columns] = True  # So that the agent's inputs and state are reset.
     serve_actions()
+    # A new worker may have begun by recording the last action that was served to the former one.
+    sampler.samples_np.agent.prev_action[0, columns] = sampler.null_action
     for buffer, values in zip(buffers, kept):
         buffer[others] = values
     for group, new, old in zip(groups, _rnn_states(sampler, groups), rnn_states):
