@@ -3,11 +3,12 @@
 A sampler has a collector, which steps environments in one loop. Where to look for what:
 
 * ``base``: the arguments of every sampler, their checks, and what the runner calls.
-* ``buffer``: the batch, allocated by example, in shared memory if there are workers;
+* ``buffer``: the batch and the inputs of the agent, allocated by example; the batch is in shared
+  memory if there are workers;
   ``collections``: its records, under their public path.
 * ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation,
   whose limits are arguments of ``base``.
-* ``_step_loop``: the loop itself, its two sources of actions, and the handling of episode ends;
+* ``_step_loop``: the loop itself, its source of actions, and the rules for the end of an episode;
   ``_batch_writer``: fast copies into the rows of a batch; ``_env_states``: states of environments,
   which some do not have.
 * ``serial``: one process, the sampler to debug with; ``vector``: one process, and an environment

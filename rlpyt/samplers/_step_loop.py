@@ -1,6 +1,7 @@
 """The loop that steps environments, for every collector, and the two choices collectors make.
 
-actions    source of actions: the agent in this process, or a server over shared memory
+actions    source of actions: the agent in this process (here), or a server over shared memory (in
+           ``parallel.gpu.collectors``)
 on_done    response to the end of an episode: a reset at once, or a wait until the batch ends
 """
 
@@ -15,9 +16,8 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
-from rlpyt.samplers._batch_writer import BatchRows, plain, rows_of
-from rlpyt.samplers.buffer import null_inputs
-from rlpyt.utils.buffer import buffer_from_example, leaves, numpify_buffer, torchify_buffer
+from rlpyt.samplers._batch_writer import BatchRows, rows_of
+from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.types import BoolArray, Nested
@@ -46,8 +46,8 @@ class StepLoop:
         envs: Sequence[Any],
         traj_infos: list[Any],
         TrajInfoCls: Any,
-        actions: LocalActions | ServedActions,
-        on_done: ResetNow | HoldUntilBatchEnd,
+        actions: Actions,
+        on_done: EndRule,
         heartbeat: Any,
         env_ranks: Sequence[int] | None = None,
     ) -> None:
@@ -193,10 +193,56 @@ class StepLoop:
         return completed
 
 
+def heartbeat_of(sync: Any) -> Any:
+    """Return the values of this process's heartbeat, or a list in its place if nobody watches."""
+    is_watched = sync is not None and "heartbeat" in sync
+    return sync["heartbeat"].values if is_watched else list(Heartbeat.IDLE)
+
+
 # --- Who acts -----------------------------------------------------------------------------------
 
 
-class LocalActions:
+class Actions:
+    """Base class of the sources of actions.
+
+    Attributes:
+        inputs: next inputs of the agent, numpy buffers [B,...], which the loop writes in place.
+        done: [B], whether the last step ended an episode of the learner.
+    """
+
+    inputs: AgentInputs
+    done: BoolArray
+
+    @classmethod
+    def of(
+        cls,
+        collector: Any,
+        inputs: AgentInputs,
+        noise: ActingNoise | None = None,
+        may_stop: bool = False,
+    ) -> Actions:
+        """Return the actions for the environments of ``collector``.
+
+        Args:
+            collector: collector of training or evaluation.
+            inputs: first inputs of an agent in this process.
+            noise: random numbers for acting in this process; None for torch's global generator.
+            may_stop: whether a server may end the loop, as it may in evaluation.
+        """
+        raise NotImplementedError
+
+    def choose(self) -> tuple[Nested, Nested] | None:
+        """Return action [B,...], numpy, and agent_info [B,...], or None to stop."""
+        raise NotImplementedError
+
+    def advance(self, action: Nested, over: Sequence[int]) -> None:
+        """Make ``action`` the previous one; environments ``over`` begin an episode."""
+
+    def finish(self, bootstrap_value: Nested = None) -> None:
+        """Write the agent's value [1,B] of the inputs after the last step, if it is asked for."""
+
+
+class LocalActions(Actions):
     """Actions of an agent in this process, which reads torch views of the numpy inputs.
 
     Args:
@@ -204,9 +250,6 @@ class LocalActions:
         inputs: its next inputs, numpy buffers [B,...], which the loop writes in place.
         null_action: action that precedes an episode.
         noise: random numbers for acting; None for those of torch's global generator.
-
-    Attributes:
-        done: [B], whether the last step ended an episode of the learner.
     """
 
     def __init__(
@@ -218,7 +261,7 @@ class LocalActions:
     ) -> None:
         self.agent = agent
         self.inputs = inputs
-        self.done: BoolArray = np.zeros(len(inputs.prev_reward), dtype=bool)
+        self.done = np.zeros(len(inputs.prev_reward), dtype=bool)
         self._inputs_pyt = torchify_buffer(inputs)
         self._prev_action = rows_of(inputs.prev_action)
         self._null_action = null_action
@@ -232,18 +275,15 @@ class LocalActions:
         noise: ActingNoise | None = None,
         may_stop: bool = False,
     ) -> LocalActions:
-        """Return the actions of the agent of ``collector`` for ``inputs``."""
         return cls(collector.agent, inputs, collector.envs[0].action_space.null_value(), noise)
 
-    def choose(self) -> tuple[Nested, Nested] | None:
-        """Return action [B,...], numpy, and agent_info [B,...], or None to stop."""
+    def choose(self) -> tuple[Nested, Nested]:
         with self._noise:
             action, agent_info = self.agent.step(*self._inputs_pyt)
         is_tensor = type(action) is torch.Tensor
         return action.numpy() if is_tensor else numpify_buffer(action), agent_info
 
     def advance(self, action: Nested, over: Sequence[int]) -> None:
-        """Make ``action`` the previous one; environments ``over`` begin an episode."""
         self._prev_action[:] = action
         for b in over:
             self.inputs.prev_action[b] = self._null_action
@@ -251,74 +291,15 @@ class LocalActions:
             self.agent.reset_one(b)
 
     def finish(self, bootstrap_value: Nested = None) -> None:
-        """Write the agent's value [1,B] of the inputs after the last step, if it is asked for."""
         if bootstrap_value is not None:
             bootstrap_value[:] = numpify_buffer(self.agent.value(*self._inputs_pyt))
-
-
-class ServedActions:
-    """Actions that another process chooses, for many workers at once, over shared memory.
-
-    A step costs one release and one acquire of a semaphore. The server reads ``done``, and resets
-    the agent's state where that is set.
-
-    Args:
-        step_buffer_np: step buffer [B,...] of these environments.
-        sync: semaphores ``obs_ready`` and ``act_ready``, and the flag ``stop_eval``.
-        may_stop: whether the server may end the loop, as it may in evaluation.
-
-    Attributes:
-        inputs: observation, previous action and reward in the step buffer.
-        done: [B], whether the last step ended an episode of the learner, in the step buffer.
-    """
-
-    def __init__(self, step_buffer_np: Nested, sync: Any, may_stop: bool = False) -> None:
-        step = plain(step_buffer_np)
-        self.inputs = AgentInputs(step.observation, step.action, step.reward)
-        self.done: BoolArray = step.done
-        self._agent_info = step.agent_info
-        self._sync = sync
-        self._may_stop = may_stop
-
-    @classmethod
-    def of(
-        cls,
-        collector: Any,
-        inputs: AgentInputs,
-        noise: ActingNoise | None = None,
-        may_stop: bool = False,
-    ) -> ServedActions:
-        """Return the actions in the step buffer of ``collector``; the next two are unused."""
-        return cls(collector.step_buffer_np, collector.sync, may_stop)
-
-    def choose(self) -> tuple[Nested, Nested] | None:
-        """Return copies of action [B,...], and agent_info [B,...], or None to stop."""
-        self._sync.obs_ready.release()
-        self._sync.act_ready.acquire()
-        if self._may_stop and self._sync.stop_eval.value:
-            return None
-        # A copy, since environments may keep what they were given.
-        return _copy(self.inputs.prev_action), self._agent_info
-
-    def advance(self, action: Nested, over: Sequence[int]) -> None:
-        """Leave the inputs as they are: the server writes them."""
-
-    def finish(self, bootstrap_value: Nested = None) -> None:
-        """Let the server read the final inputs and write their value."""
-        self._sync.obs_ready.release()
-
-
-def _copy(buffer: Nested) -> Nested:
-    if isinstance(buffer, tuple):
-        return buffer._make([_copy(part) for part in buffer])  # type: ignore[attr-defined]
-    return None if buffer is None else buffer.copy()
 
 
 # --- What follows the end of an episode ---------------------------------------------------------
 
 
-class ResetNow:
-    """Resets a finished environment at once: the next row of the batch is a new episode.
+class EndRule:
+    """Base class of the rules for the end of an episode.
 
     Args:
         envs: B environments.
@@ -342,7 +323,7 @@ class ResetNow:
 
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
         """Return what the agent sees after the last ``observation`` of an episode."""
-        return self._envs[b].reset() if traj_done else observation
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """Return what is put off to the next batch."""
@@ -352,7 +333,14 @@ class ResetNow:
         """Restore what :meth:`state_dict` returned."""
 
 
-class HoldUntilBatchEnd(ResetNow):
+class ResetNow(EndRule):
+    """Resets a finished environment at once: the next row of the batch is a new episode."""
+
+    def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
+        return self._envs[b].reset() if traj_done else observation
+
+
+class HoldUntilBatchEnd(EndRule):
     """Lets a finished environment wait; the rest of its batch is blank, with ``done`` True.
 
     Where only the learner's episode ended (a lost life), the environment continues in the next
@@ -382,51 +370,3 @@ class HoldUntilBatchEnd(ResetNow):
         self.waiting[:] = state["waiting"]
         self.need_reset[:] = state["need_reset"]
         self.held[:] = state["held"]
-
-
-# --- The start ----------------------------------------------------------------------------------
-
-
-def heartbeat_of(sync: Any) -> Any:
-    """Return the values of this process's heartbeat, or a list in its place if nobody watches."""
-    is_watched = sync is not None and "heartbeat" in sync
-    return sync["heartbeat"].values if is_watched else list(Heartbeat.IDLE)
-
-
-def first_inputs(
-    envs: Sequence[Any],
-    heartbeat: Any,
-    env_ranks: Sequence[int] | None = None,
-    record: Nested = None,
-) -> AgentInputs:
-    """Reset all environments, and return the agent's first inputs as numpy buffers [B,...].
-
-    Args:
-        envs: B environments.
-        heartbeat: values of the heartbeat of this process.
-        env_ranks: indexes of ``envs`` over all processes; 0 to B - 1 if None.
-        record: buffer [T,B,...] that observations will be recorded in; None if there is none.
-
-    Raises:
-        ValueError: if the observations have different shapes.
-    """
-    ranks = range(len(envs)) if env_ranks is None else env_ranks
-    observations = []
-    for env, rank in zip(envs, ranks):
-        Heartbeat.beat(heartbeat, rank)
-        observations.append(env.reset())
-    Heartbeat.beat(heartbeat, -1)
-    shapes = [np.shape(leaf) for leaf in leaves(observations[0])]
-    if record is not None:
-        shapes = [leaf.shape[2:] for leaf in leaves(record)]
-    inputs = null_inputs(observations[0], len(envs), envs[0].action_space)
-    for b, observation in enumerate(observations):
-        own_shapes = [np.shape(leaf) for leaf in leaves(observation)]
-        if own_shapes != shapes:
-            raise ValueError(
-                f"environment {ranks[b]} ({type(envs[b]).__name__}) began with an observation of "
-                f"shapes {own_shapes}, but the first environment with {shapes}: all environments "
-                "of a sampler need the same observation space"
-            )
-        inputs.observation[b] = observation
-    return inputs

@@ -1,8 +1,9 @@
-"""Sample buffers, allocated by example: one real step shows the structure of every entry."""
+"""Batches and inputs of the agent, allocated by example: one real step shows every entry."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from rlpyt.core.records import (
     EnvSamples,
     Samples,
 )
-from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import buffer_from_example, leaves, numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import fields_of, record_class
+from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.processes.primitives import Semaphore
 from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.types import Nested
@@ -161,6 +163,45 @@ def null_inputs(observation: Nested, B: int, action_space: Any) -> AgentInputs:
     action[:] = null_action
     reward = np.zeros(B, dtype="float32")
     return AgentInputs(buffer_from_example(observation, B), action, reward)
+
+
+def first_inputs(
+    envs: Sequence[EnvLike],
+    heartbeat: Any,
+    env_ranks: Sequence[int] | None = None,
+    record: Nested = None,
+) -> AgentInputs:
+    """Reset all environments, and return the agent's first inputs as numpy buffers [B,...].
+
+    Args:
+        envs: B environments.
+        heartbeat: values of the heartbeat of this process.
+        env_ranks: indexes of ``envs`` over all processes; 0 to B - 1 if None.
+        record: buffer [T,B,...] that observations will be recorded in; None if there is none.
+
+    Raises:
+        ValueError: if the observations have different shapes.
+    """
+    ranks = range(len(envs)) if env_ranks is None else env_ranks
+    observations = []
+    for env, rank in zip(envs, ranks):
+        Heartbeat.beat(heartbeat, rank)
+        observations.append(env.reset())
+    Heartbeat.beat(heartbeat, -1)
+    shapes = [np.shape(leaf) for leaf in leaves(observations[0])]
+    if record is not None:
+        shapes = [leaf.shape[2:] for leaf in leaves(record)]
+    inputs = null_inputs(observations[0], len(envs), envs[0].action_space)
+    for b, observation in enumerate(observations):
+        own_shapes = [np.shape(leaf) for leaf in leaves(observation)]
+        if own_shapes != shapes:
+            raise ValueError(
+                f"environment {ranks[b]} ({type(envs[b]).__name__}) began with an observation of "
+                f"shapes {own_shapes}, but the first environment with {shapes}: all environments "
+                "of a sampler need the same observation space"
+            )
+        inputs.observation[b] = observation
+    return inputs
 
 
 def _check_action_fields(action: Nested, env: EnvLike) -> None:

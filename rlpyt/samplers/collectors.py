@@ -15,15 +15,8 @@ import numpy as np
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers._batch_writer import BatchRows
-from rlpyt.samplers._step_loop import (
-    HoldUntilBatchEnd,
-    LocalActions,
-    ResetNow,
-    ServedActions,
-    StepLoop,
-    first_inputs,
-    heartbeat_of,
-)
+from rlpyt.samplers._step_loop import Actions, EndRule, StepLoop, heartbeat_of
+from rlpyt.samplers.buffer import first_inputs
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
@@ -209,8 +202,8 @@ class LoopCollector(DecorrelatingStartCollector):
         on_done: class of the rule for the end of an episode.
     """
 
-    actions: type[LocalActions] | type[ServedActions]
-    on_done: type[ResetNow] | type[HoldUntilBatchEnd]
+    actions: type[Actions]
+    on_done: type[EndRule]
 
     _loop: StepLoop | None = None
     _loop_inputs: AgentInputs | None = None

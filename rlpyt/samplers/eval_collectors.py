@@ -8,14 +8,8 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._step_loop import (
-    LocalActions,
-    ResetNow,
-    ServedActions,
-    StepLoop,
-    first_inputs,
-    heartbeat_of,
-)
+from rlpyt.samplers._step_loop import Actions, ResetNow, StepLoop, heartbeat_of
+from rlpyt.samplers.buffer import first_inputs
 from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
@@ -76,7 +70,7 @@ class LoopEvalCollector(BaseEvalCollector):
             None where actions are served, or for torch's global generator.
     """
 
-    actions: type[LocalActions] | type[ServedActions]
+    actions: type[Actions]
 
     quota: Sequence[int] | None = None
     env_ranks: Sequence[int] | None = None

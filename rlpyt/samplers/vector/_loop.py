@@ -73,9 +73,7 @@ class VectorLoop:
         for t in range(n_steps):
             for rows, present in observations:
                 rows[t] = present
-            chosen = actions.choose()
-            assert chosen is not None, "a local agent always acts"
-            action, agent_info = chosen
+            action, agent_info = actions.choose()
             step = self._step(t, action, agent_info)
             if batch is not None:
                 batch.action[t] = action

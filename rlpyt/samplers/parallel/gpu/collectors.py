@@ -4,9 +4,61 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.samplers._step_loop import HoldUntilBatchEnd, ResetNow, ServedActions, StepLoop
+from rlpyt.core.records import AgentInputs
+from rlpyt.samplers._batch_writer import plain
+from rlpyt.samplers._step_loop import Actions, HoldUntilBatchEnd, ResetNow, StepLoop
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
+from rlpyt.utils.noise import ActingNoise
+from rlpyt.utils.types import Nested
+
+
+class ServedActions(Actions):
+    """Actions that another process chooses, for many workers at once, over shared memory.
+
+    A step costs one release and one acquire of a semaphore. The server reads ``done``, resets the
+    agent's inputs and state where that is set, and writes the value after the last step.
+
+    Args:
+        step_buffer_np: step buffer [B,...] of these environments, with their inputs.
+        sync: semaphores ``obs_ready`` and ``act_ready``, and the flag ``stop_eval``.
+        may_stop: whether the server may end the loop, as it may in evaluation.
+    """
+
+    def __init__(self, step_buffer_np: Nested, sync: Any, may_stop: bool = False) -> None:
+        step = plain(step_buffer_np)
+        self.inputs = AgentInputs(step.observation, step.action, step.reward)
+        self.done = step.done
+        self._agent_info = step.agent_info
+        self._sync = sync
+        self._may_stop = may_stop
+
+    @classmethod
+    def of(
+        cls,
+        collector: Any,
+        inputs: AgentInputs,
+        noise: ActingNoise | None = None,
+        may_stop: bool = False,
+    ) -> ServedActions:
+        return cls(collector.step_buffer_np, collector.sync, may_stop)
+
+    def choose(self) -> tuple[Nested, Nested] | None:
+        self._sync.obs_ready.release()
+        self._sync.act_ready.acquire()
+        if self._may_stop and self._sync.stop_eval.value:
+            return None
+        # A copy, since environments may keep what they were given.
+        return _copy(self.inputs.prev_action), self._agent_info
+
+    def finish(self, bootstrap_value: Nested = None) -> None:
+        self._sync.obs_ready.release()
+
+
+def _copy(buffer: Nested) -> Nested:
+    if isinstance(buffer, tuple):
+        return buffer._make([_copy(part) for part in buffer])  # type: ignore[attr-defined]
+    return None if buffer is None else buffer.copy()
 
 
 class GpuResetCollector(LoopCollector):
