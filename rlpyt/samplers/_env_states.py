@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rlpyt.core.protocols import Stateful
+from rlpyt.core.protocols import AgentLike, EnvLike, Stateful
+from rlpyt.samplers.collectors import BaseCollector
 from rlpyt.utils.buffer import numpy_leaves
 from rlpyt.utils.types import Nested
 
 _NO_STATE = "no_state"
 
 
-def env_state(env: Any) -> dict[str, Any]:
+def env_state(env: EnvLike) -> dict[str, Any]:
     """Return the state of ``env``; if it has none, the reason in its place."""
     if not isinstance(env, Stateful):
         return {_NO_STATE: f"{type(env).__name__} has no state_dict() and load_state_dict(state)"}
@@ -31,40 +32,67 @@ def envs_without_state(states: Iterable[dict[str, Any]]) -> dict[int, str]:
     return {b: state[_NO_STATE] for b, state in enumerate(states) if _NO_STATE in state}
 
 
-def load_env_states(envs: Iterable[Any], states: Iterable[dict[str, Any]]) -> None:
+def load_env_states(envs: Iterable[EnvLike], states: Iterable[dict[str, Any]]) -> None:
     """Restore the environments that have a state."""
     for env, state in zip(envs, states):
         if _NO_STATE not in state:
+            assert isinstance(env, Stateful), f"{env} had a state when it was saved"
             env.load_state_dict(state)
 
 
-def load_rows(buffer: Nested, saved: Nested, lost: Iterable[int]) -> None:
-    """Restore the rows of ``buffer`` [B,...] but for the environments ``lost``."""
-    lost = set(lost)
+def load_rows(buffer: Nested, saved: Nested, kept: Sequence[int]) -> None:
+    """Restore the rows ``kept`` of ``buffer`` [B,...]."""
     for rows, saved_rows in zip(numpy_leaves(buffer), numpy_leaves(saved), strict=True):
-        kept = [b for b in range(len(rows)) if b not in lost]
         rows[kept] = saved_rows[kept]
+
+
+def sampling_state(
+    envs: Sequence[EnvLike],
+    eval_envs: Sequence[EnvLike],
+    inputs: Any,
+    traj_infos: Sequence[Any],
+    collector: BaseCollector,
+    agent: AgentLike | None,
+) -> dict[str, Any]:
+    """Return the state of environments and of what acts in them.
+
+    Args:
+        envs: environments of training.
+        eval_envs: environments of evaluation.
+        inputs: record of the next inputs of the agent [B,...].
+        traj_infos: running trajectory infos.
+        collector: collector of ``envs``.
+        agent: agent that acts in this process; None if actions are served.
+    """
+    return {
+        "envs": [env_state(env) for env in envs],
+        "eval_envs": [env_state(env) for env in eval_envs],
+        "agent_inputs": inputs._asdict(),
+        "traj_infos": [dict(traj_info) for traj_info in traj_infos],
+        "collector": collector.state_dict(),
+        "agent": None if agent is None else agent.sample_state_dict(),
+    }
 
 
 def load_sampling_state(
     state: dict[str, Any],
-    envs: Sequence[Any],
-    eval_envs: Sequence[Any],
+    envs: Sequence[EnvLike],
+    eval_envs: Sequence[EnvLike],
     inputs: Sequence[Nested],
-    saved_inputs: Iterable[Nested],
     traj_infos: Sequence[Any],
-    collector: Any,
+    collector: BaseCollector,
+    agent: AgentLike | None,
 ) -> None:
-    """Restore environments, and of those that have a state trajectories and inputs of the agent.
+    """Restore a state of :func:`sampling_state`; environments without a state begin anew.
 
     Args:
-        state: ``envs``, ``eval_envs``, ``traj_infos`` and the state of the ``collector``.
+        state: state of as many environments.
         envs: environments of training.
         eval_envs: environments of evaluation.
-        inputs: buffers [B,...] of the next inputs of the agent.
-        saved_inputs: their contents, in the same order.
+        inputs: record of the next inputs of the agent [B,...].
         traj_infos: running trajectory infos.
         collector: collector of ``envs``.
+        agent: agent that acts in this process; None if actions are served.
     """
     lost = envs_without_state(state["envs"])
     load_env_states(envs, state["envs"])
@@ -72,10 +100,13 @@ def load_sampling_state(
     collector.load_state_dict(state["collector"])
     if lost:
         collector.release(list(lost))
-    for buffer, saved in zip(inputs, saved_inputs):
-        if buffer is not None:
-            load_rows(buffer, saved, lost)
-    for b, (traj_info, saved) in enumerate(zip(traj_infos, state["traj_infos"])):
-        if b not in lost:
-            traj_info.clear()
-            traj_info.update(saved)
+    kept = [b for b in range(len(envs)) if b not in lost]
+    for buffer, saved in zip(inputs, state["agent_inputs"].values()):
+        load_rows(buffer, saved, kept)
+    for b in kept:
+        traj_infos[b].clear()
+        traj_infos[b].update(state["traj_infos"][b])
+    if agent is not None:
+        agent.load_sample_state_dict(state["agent"])
+        for b in lost:
+            agent.reset_one(b)

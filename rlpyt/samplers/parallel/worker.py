@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.samplers._env_states import env_state, envs_without_state, load_sampling_state
+from rlpyt.samplers._env_states import load_sampling_state, sampling_state
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
@@ -208,38 +208,17 @@ class SamplingWorker:
         else:
             self.load_state_dict(self.own.state_pipe.recv())
 
-    def _inputs(self) -> Any:
-        """Return the inputs of the next action: in this process, or in the step buffer."""
-        step_buffer_np = self.own.get("step_buffer_np")
-        return self.agent_inputs if step_buffer_np is None else step_buffer_np
+    def _parts_with_state(self) -> tuple[Any, ...]:
+        inputs = self.own.get("step_buffer_np")  # Of the next action, if that is served.
+        inputs = self.agent_inputs if inputs is None else inputs
+        envs = self.envs, self.eval_envs
+        return *envs, inputs, self.traj_infos, self.collector, self.common.agent
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector, agent and generators."""
-        agent = self.common.agent
-        return {
-            "envs": [env_state(env) for env in self.envs],
-            "eval_envs": [env_state(env) for env in self.eval_envs],
-            "inputs": self._inputs()._asdict(),
-            "traj_infos": [dict(traj_info) for traj_info in self.traj_infos],
-            "collector": self.collector.state_dict(),
-            "agent": None if agent is None else agent.sample_state_dict(),
-            "rng": rng_state(),
-        }
+        return {**sampling_state(*self._parts_with_state()), "rng": rng_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``."""
-        load_sampling_state(
-            state,
-            self.envs,
-            self.eval_envs,
-            self._inputs(),
-            state["inputs"].values(),
-            self.traj_infos,
-            self.collector,
-        )
-        agent = self.common.agent
-        if agent is not None:
-            agent.load_sample_state_dict(state["agent"])
-            for b in envs_without_state(state["envs"]):
-                agent.reset_one(b)
+        load_sampling_state(state, *self._parts_with_state())
         set_rng_state(state["rng"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
-from rlpyt.samplers._env_states import env_state, envs_without_state, load_sampling_state
+from rlpyt.samplers._env_states import envs_without_state, load_sampling_state, sampling_state
 from rlpyt.samplers.base import (
     EVAL_SEED_OFFSET as EVAL_SEED_OFFSET,
     BaseSampler,
@@ -172,14 +172,7 @@ class SerialSampler(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector and acting agent."""
-        return {
-            "envs": [env_state(env) for env in self.envs],
-            "eval_envs": [env_state(env) for env in self.eval_envs],
-            "agent_inputs": self.agent_inputs._asdict(),
-            "traj_infos": [dict(traj_info) for traj_info in self.traj_infos],
-            "collector": self.collector.state_dict(),
-            "agent": self.agent.sample_state_dict(),
-        }
+        return sampling_state(*self._parts_with_state())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``; the sampler must be initialized with the same sizes.
@@ -193,18 +186,11 @@ class SerialSampler(BaseSampler):
                     f"the saved sampler had {len(state[name])} {name}, this one has {len(envs)}: "
                     "resume with the same batch_B and eval_n_envs"
                 )
-        load_sampling_state(
-            state,
-            self.envs,
-            self.eval_envs,
-            self.agent_inputs,
-            state["agent_inputs"].values(),
-            self.traj_infos,
-            self.collector,
-        )
-        self.agent.load_sample_state_dict(state["agent"])
-        for b in self.envs_without_state(state):
-            self.agent.reset_one(b)
+        load_sampling_state(state, *self._parts_with_state())
+
+    def _parts_with_state(self) -> tuple[Any, ...]:
+        envs = self.envs, self.eval_envs
+        return *envs, self.agent_inputs, self.traj_infos, self.collector, self.agent
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return envs_without_state(state["envs"])

@@ -188,7 +188,7 @@ class VectorSampler(BaseSampler):
         lost = self.envs_without_state(state)
         if not lost:
             for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
-                load_rows(buffer, saved, lost)
+                load_rows(buffer, saved, range(self.batch_spec.B))
             self.trajectories.load_state_dict(state["trajectories"])
         self.collector.load_state_dict(state.get("collector", {}))  # Older files have none.
         self.agent.load_sample_state_dict(state["agent"])
