@@ -6,8 +6,8 @@ import copy
 import inspect
 import random
 import secrets
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -44,7 +44,14 @@ def make_seed() -> int:
     return secrets.randbelow(10000)
 
 
-def set_envs_seeds(envs: Iterable[Any], seed: int | None) -> None:
+class Resettable(Protocol):
+    """An environment, of which seeding asks for no more than ``reset``."""
+
+    @property
+    def reset(self) -> Callable[..., Any]: ...
+
+
+def set_envs_seeds(envs: Iterable[Resettable], seed: int | None) -> None:
     """Seed the ``i``-th environment and its spaces with ``seed + i``; with None, do nothing.
 
     An environment without a method ``seed`` whose ``reset`` takes one is seeded by a reset.
@@ -52,18 +59,18 @@ def set_envs_seeds(envs: Iterable[Any], seed: int | None) -> None:
     if seed is None:
         return
     for env_seed, env in enumerate(envs, start=seed):
-        # An attribute ``seed`` may also be the number.
-        if callable(getattr(env, "seed", None)):
-            env.seed(env_seed)
+        seed_env = getattr(env, "seed", None)
+        if callable(seed_env):  # It may also be the number.
+            seed_env(env_seed)
         elif _reset_takes_seed(env):
             env.reset(seed=env_seed)
         for name in ("action_space", "observation_space"):
-            space: Any = getattr(env, name, None)
-            if callable(getattr(space, "seed", None)):
-                space.seed(env_seed)
+            seed_space = getattr(getattr(env, name, None), "seed", None)
+            if callable(seed_space):
+                seed_space(env_seed)
 
 
-def _reset_takes_seed(env: Any) -> bool:
+def _reset_takes_seed(env: Resettable) -> bool:
     """Return whether ``reset`` takes a seed as in gymnasium, whose wrappers pass on keywords."""
     parameters = inspect.signature(env.reset).parameters
     handed_on = any(p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters.values())

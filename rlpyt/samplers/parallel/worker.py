@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.core.protocols import EnvLike
 from rlpyt.samplers._env_states import load_sampling_state, sampling_state
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
@@ -85,8 +86,8 @@ class SamplingWorker:
 
     def __init__(self, common: Any, own: Any) -> None:
         self.common, self.own = common, own
-        self.envs: list[Any] = []
-        self.eval_envs: list[Any] = []
+        self.envs: list[EnvLike] = []
+        self.eval_envs: list[EnvLike] = []
         self.collector: Any = None
         self.eval_collector: Any = None
         self.agent_inputs: Any = None
@@ -165,7 +166,7 @@ class SamplingWorker:
             self.common.traj_infos_queue.put(info, (t, ranks[b]))
 
     def _make_envs(
-        self, envs: list[Any], env_kwargs: Any, first: int, env_ranks: Sequence[int], seed: int
+        self, envs: list[EnvLike], env_kwargs: Any, first: int, env_ranks: Sequence[int], seed: int
     ) -> None:
         """Append environments one by one, so that :meth:`close` finds those that were made."""
         for index, env_rank in enumerate(env_ranks, start=first):
