@@ -9,8 +9,7 @@
   ports), ``allocator`` (freed memory stays in the process).
 * Runs: ``logging``, ``launching`` (CPUs and GPUs of a run, sweeps), ``results`` (statistics and
   pictures of finished runs), ``seed`` (random generators and their states), ``noise`` (random
-  numbers for acting), ``checkpoints`` (states of runs on disk: values in ``_state_tree``, arrays in
-  ``_checkpoint_arrays``, directories in ``_checkpoint_files``), ``files`` (whole or not at all),
+  numbers for acting), ``checkpoints`` (states of runs on disk), ``files`` (whole or not at all),
   ``prog_bar``.
 * ``quick_args``: constructors that store their arguments.
 * Kept for programs written against rlpyt 0.1.2: ``array``, ``misc``, ``shmemarray``.

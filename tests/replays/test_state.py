@@ -5,8 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rlpyt.utils import _checkpoint_arrays
-from rlpyt.utils.checkpoints import Checkpoints
+from rlpyt.utils.checkpoints import Checkpoints, arrays as checkpoint_arrays
 from rlpyt.utils.collections import namedarraytuple
 from tests.replays.cells import Cell, Pixels, assert_same, cells, go_on
 
@@ -27,7 +26,7 @@ def made(cell, n_appends, **settings):
 )
 def test_checkpoints_hold_it_however_often_it_changed_in_between(cell, tmp_path, monkeypatch):
     """Although only segments that changed are written; also by a run that was resumed."""
-    monkeypatch.setattr(_checkpoint_arrays, "SMALLEST_SEGMENT", 100)
+    monkeypatch.setattr(checkpoint_arrays, "SMALLEST_SEGMENT", 100)
     interval = 4 if cell.is_sequence else 1
     buffer, stream = made(cell, 1, T=40, interval=interval)
     checkpoints = Checkpoints(tmp_path)

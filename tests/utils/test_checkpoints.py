@@ -20,8 +20,13 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.utils import _checkpoint_arrays, _checkpoint_files
-from rlpyt.utils.checkpoints import CheckpointError, Checkpoints, Rows
+from rlpyt.utils.checkpoints import (
+    CheckpointError,
+    Checkpoints,
+    Rows,
+    arrays as checkpoint_arrays,
+    files as checkpoint_files,
+)
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 
@@ -308,7 +313,7 @@ def test_no_pickle_is_opened(tmp_path, is_declared):
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         manifest["files"][file.name] = {"size": file.stat().st_size, "sha256": digest}
         del manifest["sha256"]
-        (file.parent / "manifest.json").write_bytes(_checkpoint_files.manifest_text(manifest))
+        (file.parent / "manifest.json").write_bytes(checkpoint_files.manifest_text(manifest))
     with pytest.raises(CheckpointError, match="is damaged"):
         checkpoints.load()
     assert not (tmp_path / "ran").exists()
@@ -323,7 +328,7 @@ N_ROWS, SEGMENT = 4000, 8  # Rows of 16 bytes.
 
 @pytest.fixture
 def small_segments(monkeypatch):
-    monkeypatch.setattr(_checkpoint_arrays, "SMALLEST_SEGMENT", 16 * SEGMENT)
+    monkeypatch.setattr(checkpoint_arrays, "SMALLEST_SEGMENT", 16 * SEGMENT)
 
 
 def made_rows(rng=None):
@@ -401,7 +406,7 @@ def test_rows_of_any_type_are_read_in_place(tmp_path, dtype, n_rows):
 
 
 def test_large_arrays_are_divided(tmp_path, monkeypatch):
-    monkeypatch.setattr(_checkpoint_arrays, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(checkpoint_arrays, "LARGEST_FILE", 1000)
     state = {"x": made_rows()[:100], "t": torch.arange(999.0).reshape(333, 3).bfloat16()}
     state["small"] = [np.arange(i) for i in range(40)]
     checkpoints = saved(tmp_path, state)
@@ -413,7 +418,7 @@ def test_large_arrays_are_divided(tmp_path, monkeypatch):
 def test_copies_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
     """The writer is slow; saving waits for it instead of copying on."""
     waiting, most = [], []
-    copy, write = _checkpoint_files.as_stored, _checkpoint_files.to_safetensors
+    copy, write = checkpoint_files.as_stored, checkpoint_files.to_safetensors
 
     def counting_copy(array):
         copied = copy(array)
@@ -426,8 +431,8 @@ def test_copies_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
         waiting.pop()
         return write(tensors)
 
-    monkeypatch.setattr(_checkpoint_files, "as_stored", counting_copy)
-    monkeypatch.setattr(_checkpoint_files, "to_safetensors", slow_write)
+    monkeypatch.setattr(checkpoint_files, "as_stored", counting_copy)
+    monkeypatch.setattr(checkpoint_files, "to_safetensors", slow_write)
     array = made_rows()
     checkpoints = saved(tmp_path, {"rows": Rows.of(array, N_ROWS)}, max_copy_bytes=1000)
     # One more than is counted, of which the file is being made.
@@ -513,7 +518,7 @@ def save_for_ever(directory, steps):
 @pytest.mark.parametrize("seed", range(6))
 def test_killed_while_writing(tmp_path, monkeypatch, seed):
     """What is there is complete, and what is not is removed."""
-    monkeypatch.setattr(_checkpoint_arrays, "SMALLEST_SEGMENT", 4096)
+    monkeypatch.setattr(checkpoint_arrays, "SMALLEST_SEGMENT", 4096)
     received, steps = fork.Pipe(duplex=False)
     process = fork.Process(target=save_for_ever, args=(tmp_path, steps))
     process.start()
@@ -550,9 +555,9 @@ def test_a_directory_that_is_removed_before_it_is_locked_is_made_again(tmp_path)
 
 def test_what_another_process_writes_now_is_no_leftover(tmp_path, monkeypatch):
     may_go_on = threading.Event()
-    write = _checkpoint_files.to_safetensors
+    write = checkpoint_files.to_safetensors
     monkeypatch.setattr(
-        _checkpoint_files, "to_safetensors", lambda x: may_go_on.wait(30) and write(x)
+        checkpoint_files, "to_safetensors", lambda x: may_go_on.wait(30) and write(x)
     )
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({"x": np.zeros(3)}, 1)
@@ -571,7 +576,7 @@ def test_an_interrupted_copy_leaves_nothing(tmp_path, monkeypatch, lines):
 
     checkpoints = Checkpoints(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoint_files, "as_stored", interrupt)
+        patch.setattr(checkpoint_files, "as_stored", interrupt)
         with pytest.raises(KeyboardInterrupt):
             checkpoints.save({"x": np.zeros(3)}, 1)
     assert not checkpoints.wait()

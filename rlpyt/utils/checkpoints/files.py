@@ -17,8 +17,7 @@ from typing import Any
 from safetensors.torch import save as to_safetensors
 
 import rlpyt
-from rlpyt.utils._checkpoint_arrays import n_bytes_of
-from rlpyt.utils._state_tree import as_stored
+from rlpyt.utils.checkpoints.arrays import as_stored
 from rlpyt.utils.files import link_or_copy
 from rlpyt.utils.types import Array
 
@@ -77,7 +76,7 @@ class Writing:
         if isinstance(pieces, str):
             self._work.put((file, pieces, 0))
             return
-        n_bytes = sum(map(n_bytes_of, pieces.values()))
+        n_bytes = sum(piece.nbytes for piece in pieces.values())
         with self._progress:
             self._progress.wait_for(
                 lambda: (

@@ -11,12 +11,21 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from rlpyt.utils._state_tree import describe, from_stored
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import Array, NDArray
 
 LARGEST_FILE = 64 << 20
 N_SEGMENTS, SMALLEST_SEGMENT = 256, 256 << 10
+
+# Elements that safetensors has; of others the bytes are stored.
+_REAL = (
+    *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.float32, torch.float64),
+)
+_TENSORS = (*_REAL, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+_COMPLEX = (torch.complex64, torch.complex128)
+_ARRAYS = tuple(str(dtype).removeprefix("torch.") for dtype in _REAL)
 
 
 class Rows(np.ndarray[Any, Any]):
@@ -72,6 +81,55 @@ class SavedRows:
         return array if dtype is None else array.astype(dtype)
 
 
+# --- Arrays as tensors, which safetensors writes ------------------------------------------------
+
+
+def is_storable(array: Any) -> bool:
+    """Return whether ``array`` has elements that can be stored, and is dense."""
+    if isinstance(array, torch.Tensor):
+        return array.layout == torch.strided and array.dtype in (*_TENSORS, *_COMPLEX)
+    is_masked = isinstance(array, np.ma.MaskedArray)
+    return not is_masked and array.dtype.kind not in "OV" and array.itemsize > 0
+
+
+def describe(array: Array) -> dict[str, Any]:
+    """Return type, dtype and shape of ``array`` as values of JSON."""
+    if isinstance(array, torch.Tensor):
+        return {
+            "type": "torch",
+            "dtype": str(array.dtype).removeprefix("torch."),
+            "shape": list(array.shape),
+        }
+    return {"type": "numpy", "dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def as_stored(array: Array) -> torch.Tensor:
+    """Return a copy of ``array`` as a tensor that safetensors can write."""
+    if isinstance(array, torch.Tensor):
+        copy = array.detach().to("cpu", copy=True).resolve_conj().resolve_neg().contiguous()
+        return torch.view_as_real(copy) if copy.is_complex() else copy
+    copied = np.array(array, order="C")
+    if copied.dtype.isnative and copied.dtype.name in _ARRAYS:
+        return torch.from_numpy(copied)
+    return torch.from_numpy(copied.reshape(-1).view(np.uint8))
+
+
+def from_stored(stored: torch.Tensor, description: Mapping[str, Any]) -> Array:
+    """Return the array with this :func:`describe` of which :func:`as_stored` made ``stored``.
+
+    Raises:
+        ValueError: if they do not fit together.
+    """
+    if description["type"] == "torch":
+        is_complex = description["dtype"].startswith("complex")
+        return torch.view_as_complex(stored) if is_complex else stored
+    dtype = np.dtype(description["dtype"])
+    if dtype.hasobject:
+        raise ValueError(f"an array of {dtype} holds objects")
+    array: Array = stored.numpy().view(dtype).reshape(description["shape"])
+    return array
+
+
 # --- Division into files ------------------------------------------------------------------------
 
 
@@ -102,11 +160,11 @@ def divided(
                 same = known.get((name, piece.dtype.str, piece.shape, start, digest))
                 yield file, same or {key: piece}
                 continue
-            if pack and n_bytes + n_bytes_of(piece) > LARGEST_FILE:
+            if pack and n_bytes + piece.nbytes > LARGEST_FILE:
                 yield _pack_name(n_packs), pack
                 pack, n_packs, n_bytes = {}, n_packs + 1, 0
             pack[key] = piece
-            n_bytes += n_bytes_of(piece)
+            n_bytes += piece.nbytes
             pieces.append({"file": _pack_name(n_packs), "key": key, "start": start})
     if pack:
         yield _pack_name(n_packs), pack
@@ -116,18 +174,13 @@ def _pack_name(number: int) -> str:
     return f"arrays-{number:03d}.safetensors"
 
 
-def n_bytes_of(array: Array) -> int:
-    """Return the number of bytes of the elements of ``array``."""
-    return int(array.nbytes)
-
-
 def _cuts(array: Array) -> Iterator[tuple[int, int | None]]:
     """Yield first row and stop of every piece of ``array``; stop is None for all of it."""
     is_rows = isinstance(array, Rows)
-    if not is_rows and n_bytes_of(array) <= LARGEST_FILE:
+    if not is_rows and array.nbytes <= LARGEST_FILE:
         yield 0, None
         return
-    row_bytes = max(1, n_bytes_of(array) // max(1, len(array)))
+    row_bytes = max(1, array.nbytes // max(1, len(array)))
     if isinstance(array, Rows):
         # By the capacity: segments are where they were while the array fills up.
         length = max(-(-SMALLEST_SEGMENT // row_bytes), -(-array.capacity // N_SEGMENTS))

@@ -1,19 +1,4 @@
-"""Checkpoints of a run: directories of plain files, written in the background.
-
-checkpoints = Checkpoints("log/checkpoints", keep=2)
-checkpoints.save(runner.state_dict(), step=120_000)
-runner.load_state_dict(checkpoints.load())
-
-A checkpoint has a ``manifest.json`` (versions, step, configuration, the state with references to
-its arrays, size and sha256 of every file) and safetensors files with the arrays. Nothing in it is
-a pickle: loading runs no code. It is written beside, brought to disk, and then renamed, so a
-directory of its name is complete; and it needs no other one, so it can be copied, moved or deleted
-alone.
-
-Large arrays of which few rows change, such as those of replay buffers, are marked as :class:`Rows`.
-They are written in segments, and a segment that is as in the checkpoint before is a hard link to
-its file there.
-"""
+"""The checkpoints of a run in one directory: saved, loaded, and the oldest removed."""
 
 from __future__ import annotations
 
@@ -27,16 +12,11 @@ import psutil
 from safetensors import SafetensorError
 
 import rlpyt
-from rlpyt.utils._checkpoint_arrays import (
-    Rows as Rows,
-    SavedRows as SavedRows,
-    divided,
-    read_array,
-)
-from rlpyt.utils._checkpoint_files import (
+from rlpyt.utils.checkpoints.arrays import divided, read_array
+from rlpyt.utils.checkpoints.files import (
     FORMAT,
     SCHEMA,
-    CheckpointError as CheckpointError,
+    CheckpointError,
     Writing,
     damaged,
     read_manifest,
@@ -44,7 +24,7 @@ from rlpyt.utils._checkpoint_files import (
     remove_leftovers,
     verify,
 )
-from rlpyt.utils._state_tree import put_together, take_apart
+from rlpyt.utils.checkpoints.tree import put_together, take_apart
 from rlpyt.utils.files import free_path
 from rlpyt.utils.logging import logger
 
@@ -160,8 +140,9 @@ class Checkpoints:
     def load(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Return the state of a checkpoint, after its files were verified.
 
-        Arrays and tensors are new ones in memory of the CPU. In the place of :class:`Rows` are
-        :class:`SavedRows`, for which the checkpoint must be there until they were read.
+        Arrays and tensors are new ones in memory of the CPU. In the place of
+        :class:`~rlpyt.utils.checkpoints.arrays.Rows` are ``SavedRows`` from there, for which the
+        checkpoint must be there until they were read.
 
         Args:
             path: path of a checkpoint; by default the latest.

@@ -16,19 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.utils.checkpoints.arrays import is_storable
 from rlpyt.utils.collections import is_namedarraytuple_class, record_class
 from rlpyt.utils.types import Array
 
 _LARGEST_INT = 2**63  # Beyond it other readers of JSON round.
-# Elements that safetensors has; of others the bytes are stored.
-_REAL = (
-    *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-    *(torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.float16, torch.float32, torch.float64),
-)
-_TENSORS = (*_REAL, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
-_COMPLEX = (torch.complex64, torch.complex128)
-_ARRAYS = tuple(str(dtype).removeprefix("torch.") for dtype in _REAL)
 
 
 def take_apart(state: Any) -> tuple[Any, dict[str, Array]]:
@@ -143,11 +135,9 @@ def _join(path: str, step: Any) -> str:
 
 def _add(array: Any, path: str, arrays: dict[str, Array]) -> str:
     """Add ``array`` to ``arrays``, and return its name there."""
-    if isinstance(array, torch.Tensor):
-        if array.layout != torch.strided or array.dtype not in (*_TENSORS, *_COMPLEX):
-            raise _cannot_be_saved(array, path, f"is a tensor of {array.dtype}, {array.layout}")
-    elif isinstance(array, np.ma.MaskedArray) or array.dtype.kind in "OV" or not array.itemsize:
-        raise _cannot_be_saved(array, path, f"is an array of {array.dtype}")
+    if not is_storable(array):
+        kind = array.layout if isinstance(array, torch.Tensor) else "an array"
+        raise _cannot_be_saved(array, path, f"is {kind} of {array.dtype}")
     name, n = path or "state", 1
     while name in arrays:  # Keys may have dots in them.
         n += 1
@@ -162,44 +152,3 @@ def _cannot_be_saved(value: Any, path: str, reason: str) -> TypeError:
         "let state_dict() return numbers, text, None, bytes, lists, tuples, dictionaries, numpy "
         "arrays and tensors"
     )
-
-
-# --- Arrays as tensors, which safetensors writes ------------------------------------------------
-
-
-def describe(array: Array) -> dict[str, Any]:
-    """Return type, dtype and shape of ``array`` as values of JSON."""
-    if isinstance(array, torch.Tensor):
-        return {
-            "type": "torch",
-            "dtype": str(array.dtype).removeprefix("torch."),
-            "shape": list(array.shape),
-        }
-    return {"type": "numpy", "dtype": array.dtype.str, "shape": list(array.shape)}
-
-
-def as_stored(array: Array) -> torch.Tensor:
-    """Return a copy of ``array`` as a tensor that safetensors can write."""
-    if isinstance(array, torch.Tensor):
-        copy = array.detach().to("cpu", copy=True).resolve_conj().resolve_neg().contiguous()
-        return torch.view_as_real(copy) if copy.is_complex() else copy
-    copied = np.array(array, order="C")
-    if copied.dtype.isnative and copied.dtype.name in _ARRAYS:
-        return torch.from_numpy(copied)
-    return torch.from_numpy(copied.reshape(-1).view(np.uint8))
-
-
-def from_stored(stored: torch.Tensor, description: Mapping[str, Any]) -> Array:
-    """Return the array with this :func:`describe` of which :func:`as_stored` made ``stored``.
-
-    Raises:
-        ValueError: if they do not fit together.
-    """
-    if description["type"] == "torch":
-        is_complex = description["dtype"].startswith("complex")
-        return torch.view_as_complex(stored) if is_complex else stored
-    dtype = np.dtype(description["dtype"])
-    if dtype.hasobject:
-        raise ValueError(f"an array of {dtype} holds objects")
-    array: Array = stored.numpy().view(dtype).reshape(description["shape"])
-    return array
