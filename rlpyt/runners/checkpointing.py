@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlpyt.runners._checks import at_least_one
-from rlpyt.utils.checkpoints import Checkpoints, step_of
+from rlpyt.utils.checkpoints.store import Checkpoints, step_of
 from rlpyt.utils.logging import logger
 
 if TYPE_CHECKING:

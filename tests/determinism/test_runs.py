@@ -18,7 +18,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
-from rlpyt.utils.checkpoints import Checkpoints
+from rlpyt.utils.checkpoints.store import Checkpoints
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac

@@ -20,7 +20,7 @@ from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
-from rlpyt.utils.checkpoints import CheckpointError
+from rlpyt.utils.checkpoints.files import CheckpointError
 from rlpyt.utils.logging.context import logger_context
 from tests.runners import async_parts
 from tests.runners.parts import CountingAlgo, make_runner

@@ -10,7 +10,7 @@ a pickle: loading runs no code. It is written beside, brought to disk, and then 
 directory of its name is complete; and it needs no other one, so it can be copied, moved or deleted
 alone.
 
-Large arrays of which few rows change, such as those of replay buffers, are marked as :class:`Rows`.
+Large arrays of which few rows change, such as those of replay buffers, are marked as ``Rows``.
 They are written in segments, and a segment that is as in the checkpoint before is a hard link to
 its file there.
 
@@ -19,7 +19,3 @@ its file there.
 * ``arrays``: their division into files, by which those that did not change are known again.
 * ``files``: the thread that writes them, and what is verified in them.
 """
-
-from rlpyt.utils.checkpoints.arrays import Rows as Rows, SavedRows as SavedRows
-from rlpyt.utils.checkpoints.files import CheckpointError as CheckpointError
-from rlpyt.utils.checkpoints.store import Checkpoints as Checkpoints, step_of as step_of
