@@ -11,5 +11,6 @@ A configuration has a section of keyword arguments for each role of a run. Where
   ``launched`` starts as a script.
 * ``sweep``: variants from lists and ranges of values, and their launch; ``slots``: the CPUs and
   GPUs of each run.
+* ``doctor``: measurements of a task on this machine, and the fastest settings.
 * ``evaluation``: statistics and videos of a snapshot.
 """

@@ -227,6 +227,44 @@ def sweep(
     click.echo(f"\nSweep: {log_dir}\nCompare: rlpyt plot {shlex.quote(log_dir)}")
 
 
+# --- doctor --------------------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("what", metavar="ALGORITHM|TABLE/ENTRY", shell_complete=complete_train)
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="[ENVIRONMENT] [NAME=VALUE]...",
+    shell_complete=complete_train,
+)
+@click.option("--seconds", default=60.0, show_default=True, help="Time to measure, roughly.")
+@click.option("--csv", "file", type=click.Path(), help="Table of all combinations to write.")
+@click.option("--steps", type=float, help="Environment steps of the run.")
+def doctor(
+    what: str, arguments: tuple[str, ...], seconds: float, file: str | None, steps: float | None
+) -> None:
+    r"""Find the sampler, workers, batch_B and threads that are fastest on this machine.
+
+    \b
+    rlpyt doctor ppo CartPole-v1
+    rlpyt doctor a2c pong sampler=gpu --seconds 30
+
+    What is given, such as the sampler, is not changed.
+    """
+    from rlpyt.experiments.doctor.diagnosis import examine
+
+    with explained():
+        config = configuration(what, arguments, steps)
+        try_environment(config)
+        found = examine(config, arguments, seconds, lambda text: click.echo(text, err=True))
+    click.echo("\n" + found.text())
+    options = [f"--steps={steps:g}"] if steps else []
+    click.echo("\n" + found.command(what, arguments, options))
+    if file is not None:
+        found.write(file)
+
+
 # --- list ----------------------------------------------------------------------------------------
 
 

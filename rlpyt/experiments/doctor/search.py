@@ -1,0 +1,333 @@
+"""The search for the fastest settings: candidates are measured in turn, the slower ones drop out.
+
+The machine may become faster or slower meanwhile; what is measured in turn, in short slices, stays
+comparable. The prediction chooses which candidates begin; neighbours of the fastest come in later.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+
+import torch
+
+from rlpyt.experiments import settings
+from rlpyt.experiments.catalog import SAMPLERS, load, targets
+from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.doctor.machine import look_at_machine
+from rlpyt.experiments.doctor.prediction import Candidate, PartTimes
+from rlpyt.experiments.doctor.trials import (
+    RunTime,
+    StepTime,
+    Trial,
+    acting,
+    sampling,
+    stepping,
+    training,
+)
+from rlpyt.utils.processes.supervisor import WorkerError
+
+PARALLEL = ("cpu", "gpu", "alternating")
+_INTERVAL = "log_interval_steps"
+
+
+class Search:
+    """Search for the settings with which a run is fastest on this machine.
+
+    ``batch_T * batch_B`` is held fixed, since the algorithm trains on that many steps; with a
+    replay buffer it is ``batch_T``, since its replay ratio keeps the updates per step. Settings
+    that were given are not changed.
+
+    Args:
+        config: checked configuration.
+        given: names of the settings that may not change, such as "sampler" and "sampler.batch_B".
+        seconds: seconds of measurement in all, roughly; starting processes comes on top.
+        say: function that is told what is done.
+
+    Attributes:
+        parts: times of environment and agent alone, after :meth:`measure_parts`.
+        times: what was measured of each candidate, slice by slice.
+        left_out: reasons why candidates cannot be measured.
+
+    Raises:
+        ValueError: if ``seconds`` is not positive, or the sampler is none of the library's.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        given: Iterable[str] = (),
+        seconds: float = 60.0,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        sampler = config["roles"].get("sampler", "serial")
+        if sampler not in SAMPLERS:
+            raise ValueError(f"sampler={sampler}: the doctor compares {', '.join(SAMPLERS)}")
+        if not seconds > 0:
+            raise ValueError(f"seconds={seconds}: give more than 0, such as 60")
+        self.config, self.given, self._say = config, set(given), say
+        self.slice_s, self.limit_s = seconds / 150, max(20.0, seconds / 2)
+        self.machine = look_at_machine()
+        # One process, without what takes time only at the start or at log rows.
+        affinity = {k: v for k, v in config["affinity"].items() if k != "processes"}
+        gpus = affinity.get("gpus")
+        if isinstance(gpus, list):
+            affinity["gpus"] = gpus[:1]
+        runner = {k: v for k, v in config["runner"].items() if k in ("n_steps", _INTERVAL)}
+        self._base = {
+            **changed(
+                config,
+                roles={"runner": "minibatch"},
+                sampler={"eval_n_envs": 0, "max_decorrelation_steps": 0},
+            ),
+            "runner": runner,
+            "affinity": affinity,
+        }
+        self._gpus: list[int | None] = [None, 0] if self.machine.n_gpus else [None]
+        if gpus is not None:
+            self._gpus = [gpus[0] if isinstance(gpus, list) else gpus]
+        threads = config["affinity"].get("threads")
+        default = torch.get_num_threads()
+        self._threads = sorted({1, default}) if threads is None else [threads]
+        self.as_given = self._as_given(sampler, threads or default)
+        self.has_replay = "replay_ratio" in settings.parameters(targets(config)["algo"])[0]
+        self.parts: PartTimes
+        self.times: dict[Candidate, list[RunTime]] = {}
+        self.left_out: dict[Candidate, str] = {}
+
+    def _as_given(self, sampler: str, threads: int) -> Candidate:
+        given, batch = self._base["affinity"], self._base["sampler"]
+        cpus = tuple(given.get("cpus") or ()) if sampler in PARALLEL else ()
+        workers = given.get("workers") or len(cpus) or len(self.machine.cpus)
+        workers = min(workers, batch["batch_B"]) if sampler in PARALLEL else 0
+        workers += workers % 2 if sampler == "alternating" else 0
+        sizes = int(batch["batch_T"]), int(batch["batch_B"])
+        return Candidate(sampler, workers, *sizes, threads, self._gpus[0], cpus)
+
+    # --- Candidates ------------------------------------------------------------------------------
+
+    def candidates(self) -> list[Candidate]:
+        """Return all combinations of samplers, workers and ``batch_B``; some may be impossible."""
+        samplers = [self.as_given.sampler] if "sampler" in self.given else list(SAMPLERS)
+        return [
+            self._with_device(Candidate(sampler, workers, T, B, cpus=self.as_given.cpus))
+            for T, B in self._sizes()
+            for sampler in samplers
+            for workers in (self._workers(B) if sampler in PARALLEL else [0])
+        ]
+
+    def _sizes(self) -> list[tuple[int, int]]:
+        """Return the values of ``batch_T`` and ``batch_B`` that are comparable."""
+        T, B = self.as_given.batch_T, self.as_given.batch_B
+        if "sampler.batch_B" in self.given:
+            return [(T, B)]
+        if self.has_replay:
+            largest = max(4 * B, 4 * self.machine.n_cpus)
+            return [(T, B << k) for k in range(20) if B << k <= largest]
+        is_recurrent = load(targets(self.config)["agent"]).recurrent
+        if "sampler.batch_T" in self.given or is_recurrent:
+            return [(T, B)]
+        sizes = [int(B * factor) for factor in (0.25, 0.5, 1, 2, 4)]
+        return [(T * B // size, size) for size in sizes if size and T * B % size == 0]
+
+    def _workers(self, B: int) -> list[int]:
+        if "affinity.workers" in self.given or self.as_given.cpus:
+            return [min(self._base["affinity"].get("workers") or len(self.as_given.cpus), B)]
+        powers = {2**k for k in range(1, 12)} | {self.machine.n_cpus}
+        return sorted(n for n in powers if 2 <= n <= B) or [1]
+
+    def _with_device(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with the threads, or the GPU, on which the agent acts fastest."""
+        if candidate.sampler == "cpu":  # Each worker acts, with one thread.
+            return candidate._replace(threads=self._threads[0], gpu=self._gpus[0])
+        devices = [
+            candidate._replace(threads=threads, gpu=gpu)
+            for gpu in self._gpus
+            for threads in (self._threads if gpu is None else self._threads[:1])
+        ]
+        return min(devices, key=lambda each: self.parts.acting(each, each.batch_B).total)
+
+    def configuration(self, candidate: Candidate) -> Config:
+        """Return the configuration with which a candidate is measured.
+
+        Raises:
+            ValueError: if the settings do not fit each other, or the memory.
+        """
+        words = list(candidate.words(self.config).values())
+        settings.checked(settings.overridden(self.config, words))
+        needed = max(candidate.workers, 1) * self.parts.step.memory
+        if needed > 0.8 * self.machine.memory:
+            raise ValueError(f"needs about {needed / 2**30:.1f} GiB of memory")
+        return settings.checked(settings.overridden(self._base, words))
+
+    # --- The parts -------------------------------------------------------------------------------
+
+    def measure_parts(self) -> PartTimes:
+        """Measure environment and agent alone."""
+        alone = settings.checked(changed(self._base, roles={"sampler": "serial"}))
+        n, seconds = self.machine.n_cpus, 2 * self.slice_s
+        self._say(f"The environment alone, and {n} at the same time")
+        with ExitStack() as stack:
+            trials = [stack.enter_context(Trial(stepping, alone)) for _ in range(n)]
+            for trial in trials:
+                trial.result(self.limit_s)
+            step: StepTime = trials[0].measure(seconds, self.limit_s)
+            for trial in trials:
+                trial.begin(seconds)
+            running = [trial.result(self.limit_s).running for trial in trials]
+        largest = max(B for _, B in self._sizes())
+        sizes = sorted({4**k for k in range(10) if 4**k < largest} | {largest})
+        self._say(f"The agent alone, on batches of {', '.join(map(str, sizes))}")
+        threads = sorted({1, *self._threads})
+        n_times = len(sizes) * (len(threads) + 1)
+        with Trial(acting, alone, sizes, threads, self._gpus[-1]) as trial:
+            trial.result(self.limit_s)
+            act = trial.measure(4 * self.slice_s / n_times, 3 * self.limit_s)
+        slowdown = max(1.0, statistics.mean(running) / step.running)
+        self.parts = PartTimes(step, slowdown, act, n)
+        return self.parts
+
+    # --- Samplers --------------------------------------------------------------------------------
+
+    def start(self, candidate: Candidate, stack: ExitStack) -> Trial | None:
+        """Start a candidate that samples; None if it is left out, see ``left_out``."""
+        per_row = sum(self.parts.predict(candidate)) * candidate.batch_B
+        batch_T = max(1, min(candidate.batch_T, round(self.slice_s / per_row)))
+        try:
+            trial = stack.enter_context(Trial(sampling, self.configuration(candidate), batch_T))
+            trial.result(self.limit_s)
+        except (ValueError, TypeError, WorkerError, TimeoutError, OSError) as error:
+            self.left_out[candidate] = _last_line(error)
+            return None
+        return trial
+
+    def compare(self, trials: dict[Candidate, Trial], n_rounds: int) -> None:
+        """Measure candidates in turn, several times; those that fail are taken out."""
+        for _ in range(n_rounds):
+            for candidate, trial in list(trials.items()):
+                try:
+                    time = trial.measure(self.slice_s, self.limit_s)
+                except (WorkerError, TimeoutError) as error:
+                    self.left_out[candidate] = _last_line(error)
+                    trials.pop(candidate).close()
+                else:
+                    self.times.setdefault(candidate, []).append(time)
+
+    def sampling_time(self, candidate: Candidate) -> float:
+        """Return the median of what was measured, in seconds for an environment step."""
+        return statistics.median(time.sampling for time in self.times[candidate])
+
+    def batch_time(self, candidate: Candidate) -> float:
+        """Return the seconds in which one batch is sampled."""
+        return self.sampling_time(candidate) * candidate.batch_T * candidate.batch_B
+
+    def search(self) -> list[Candidate]:
+        """Return the candidates that were measured to the end, the fastest first."""
+        everything = self.candidates()
+        predicted = {each: sum(self.parts.predict(each)) for each in everything}
+        everything.sort(key=predicted.__getitem__)
+        chosen = [self.as_given]
+        for sampler in SAMPLERS:  # The prediction errs most between samplers.
+            chosen += [each for each in everything if each.sampler == sampler][:2]
+        chosen += [each for each in everything if each not in chosen][:3]
+        with ExitStack() as stack:
+            trials: dict[Candidate, Trial] = {}
+            self._run(trials, dict.fromkeys(chosen), 3, stack)
+            for _ in range(2):
+                self._keep_best(trials, 4)
+                near = [each for each in everything if self._is_near(each, next(iter(trials)))]
+                self._run(trials, [each for each in near if each not in self.times], 3, stack)
+            self._keep_best(trials, 3)
+            self._run(trials, (), 6, stack)
+            self._keep_best(trials, 3)
+            return list(trials)
+
+    def _run(
+        self,
+        trials: dict[Candidate, Trial],
+        new: Iterable[Candidate],
+        n_rounds: int,
+        stack: ExitStack,
+    ) -> None:
+        """Compare the candidates that run already, and new ones."""
+        for candidate in new:
+            if candidate in self.left_out:
+                continue
+            self._say(f"Starting {candidate.describe()}")
+            trial = self.start(candidate, stack)
+            if trial is not None:
+                trials[candidate] = trial
+        if not trials:
+            reasons = "; ".join(dict.fromkeys(self.left_out.values()))
+            raise ValueError(f"no sampler can run this task here: {reasons}")
+        self._say(f"Measuring {len(trials)} in turn")
+        self.compare(trials, n_rounds)
+
+    def _keep_best(self, trials: dict[Candidate, Trial], n: int) -> None:
+        """Order the candidates by what was measured, the fastest first, and end all but n."""
+        ranked = sorted(trials, key=self.sampling_time)
+        kept = {candidate: trials[candidate] for candidate in ranked[:n]}
+        for candidate in ranked[n:]:
+            trials[candidate].close()
+        trials.clear()
+        trials.update(kept)
+
+    def _is_near(self, candidate: Candidate, best: Candidate) -> bool:
+        """Return whether one number of a candidate is next to that of the best."""
+        if candidate.sampler != best.sampler:
+            return False
+        pairs = ((candidate.workers, best.workers), (candidate.batch_B, best.batch_B))
+        ratios = [max(pair) / max(1, min(pair)) for pair in pairs]
+        return max(ratios) <= 2 and candidate != best
+
+    # --- Whole runs ------------------------------------------------------------------------------
+
+    def train(self, candidates: Sequence[Candidate], n_rounds: int = 3) -> dict[Candidate, RunTime]:
+        """Measure whole runs in turn; return the medians of the times of an environment step.
+
+        Those that take much longer than the first one to start, or fail, are left out.
+        """
+        times: dict[Candidate, list[RunTime]] = {}
+        limit_s = 3 * self.limit_s
+        torch.optim.SGD([torch.zeros(1)])  # Imports for seconds; processes that fork need not.
+        with ExitStack() as stack:
+            trials: dict[Candidate, Trial] = {}
+            for candidate in candidates:
+                self._say(f"Training with {candidate.describe()}")
+                begin = time.monotonic()
+                try:
+                    trial = stack.enter_context(Trial(training, self.configuration(candidate)))
+                    trial.result(limit_s)
+                except (ValueError, TypeError, WorkerError, TimeoutError, OSError) as error:
+                    self.left_out[candidate] = f"training: {_last_line(error)}"
+                    continue
+                trials[candidate] = trial
+                limit_s = min(limit_s, max(3.0, 4 * (time.monotonic() - begin)))
+            for _ in range(n_rounds):
+                for candidate, trial in trials.items():
+                    times.setdefault(candidate, []).append(
+                        trial.measure(2 * self.slice_s, 3 * self.limit_s)
+                    )
+        return {
+            candidate: RunTime(*(statistics.median(part) for part in zip(*each)))
+            for candidate, each in times.items()
+        }
+
+    def variants(self, candidate: Candidate) -> list[Candidate]:
+        """Return the candidate on every device, and with its workers pinned to CPUs."""
+        found = [
+            candidate._replace(threads=threads, gpu=gpu)
+            for gpu in self._gpus
+            for threads in self._threads
+        ]
+        cpus = tuple(self.machine.cpus[: candidate.workers])
+        if candidate.workers and not candidate.cpus and "affinity.cpus" not in self.given:
+            found.append(candidate._replace(cpus=cpus))
+        return [candidate, *(each for each in found if each != candidate)]
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the last line of a message: after a traceback, the error itself."""
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]

@@ -1,0 +1,257 @@
+"""The command ``rlpyt doctor``: limits, advice, and what can go wrong while it measures."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shlex
+import signal
+import time
+
+import gymnasium
+import numpy as np
+import psutil
+import pytest
+from gymnasium import spaces
+
+from rlpyt.experiments.command import configuration
+from rlpyt.experiments.doctor.diagnosis import given_settings
+from rlpyt.experiments.doctor.machine import cgroup_limits, look_at_machine
+from rlpyt.experiments.doctor.prediction import Candidate, Parts, PartTimes
+from rlpyt.experiments.doctor.search import Search
+from rlpyt.experiments.doctor.trials import ActTime, StepTime, Trial, stepping
+from rlpyt.utils.processes.supervisor import WorkerError
+from tests.experiments.parts import invoke, refused
+
+QUICK = ["hidden_sizes=8", "threads=1"]
+
+
+class Sleeping(gymnasium.Env):
+    """Sleeps in every step, and fails after some, if asked."""
+
+    def __init__(self, seconds=0.01, fails_after=None):
+        self.seconds, self.fails_after, self.n_steps = seconds, fails_after, 0
+        self.observation_space = spaces.Box(-1, 1, (3,), np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.n_steps += 1
+        if self.n_steps == self.fails_after:
+            raise RuntimeError("the robot fell over")
+        time.sleep(self.seconds)
+        return np.zeros(3, np.float32), 0.0, False, False, {}
+
+
+gymnasium.register("Sleeping-v0", entry_point=Sleeping)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    before = set(psutil.Process().children(recursive=True))
+    yield
+    _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, 5)
+    assert not alive
+
+
+# --- Advice ---------------------------------------------------------------------------------------
+
+
+def test_a_sleeping_environment_gets_more_workers_than_cpus(tmp_path):
+    words = ["Sleeping-v0", "sampler=cpu", "batch_B=16", "batch_T=4", *QUICK]
+    output = invoke("doctor", "a2c", *words, "--seconds", 1, "--csv", tmp_path / "all.csv")
+    assert "As given, waiting limits the run." in output
+    command = output.splitlines()[-1]
+    assert re.fullmatch(
+        r"rlpyt train a2c Sleeping-v0 hidden_sizes=8 sampler=cpu batch_T=4 batch_B=16 "
+        r"workers=\d+ threads=1( 'cpus=\S+')?",
+        command,
+    )
+    workers = int(re.search(r"workers=(\d+)", command)[1])
+    assert workers > len(look_at_machine().cpus)
+    configuration("a2c", shlex.split(command)[3:])
+    with (tmp_path / "all.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {int(row["workers"]) for row in rows} >= {2, 4, 8, 16}
+    assert all(row["sampler"] == "cpu" for row in rows)
+    assert [row["reason"] for row in rows].count("as given") == 1
+
+
+def test_all_samplers_are_compared_and_impossible_ones_have_a_reason(tmp_path):
+    words = ["ppo", "CartPole-v1", "batch_B=3", "batch_T=16", "epochs=1", "minibatches=1", *QUICK]
+    output = invoke("doctor", *words, "--seconds", 1, "--csv", tmp_path / "all.csv")
+    assert output.splitlines()[-1].startswith("rlpyt train ppo CartPole-v1 ")
+    with (tmp_path / "all.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    measured = {row["sampler"] for row in rows if row["measured"]}
+    assert measured == {"serial", "vector", "cpu", "gpu"}
+    reasons = [row["reason"] for row in rows if row["sampler"] == "alternating"]
+    assert any("choose an even number" in reason for reason in reasons)
+
+
+# --- The space that is searched -------------------------------------------------------------------
+
+
+def search(what, *words):
+    found = Search(configuration(what, words), given_settings(words), seconds=1)
+    found.parts = parts(found.machine.n_cpus)
+    return found
+
+
+def parts(n_cpus, running=1e-4, sleeping=0.0, act=1e-3):
+    threads = {1: act, 2: act / 2, **dict.fromkeys(range(3, 65), act)}
+    acts = {(n, size): ActTime(t, 0.0) for n, t in threads.items() for size in (1, 64)}
+    return PartTimes(StepTime(running, sleeping, 0), 1.0, acts, n_cpus)
+
+
+def test_the_size_of_the_batch_stays_as_the_algorithm_expects_it():
+    found = {(each.batch_T, each.batch_B) for each in search("ppo", "CartPole-v1").candidates()}
+    assert found == {(512, 2), (256, 4), (128, 8), (64, 16), (32, 32)}
+    found = {(each.batch_T, each.batch_B) for each in search("dqn", "CartPole-v1").candidates()}
+    assert found >= {(8, 4), (8, 8), (8, 16)}
+    assert {T for T, _ in found} == {8}
+    lstm = search("ppo", "CartPole-v1", "agent=generic_lstm").candidates()
+    assert {(each.batch_T, each.batch_B) for each in lstm} == {(128, 8)}
+
+
+@pytest.mark.parametrize(
+    ("word", "field", "values"),
+    [
+        ("sampler=gpu", "sampler", {"gpu"}),
+        ("batch_B=16", "batch_B", {16}),
+        ("sampler.batch_T=64", "batch_T", {64}),
+        ("workers=4", "workers", {0, 2, 4}),  # None of a serial sampler, two for two environments.
+        ("threads=1", "threads", {1}),
+    ],
+)
+def test_what_is_given_stays(word, field, values):
+    found = search("ppo", "CartPole-v1", word).candidates()
+    assert {getattr(each, field) for each in found} == values
+
+
+def test_settings_of_the_algorithm_of_the_same_name_are_left_alone():
+    assert given_settings(["algo.batch_B=8", "sampler.batch_B=4"]) == {"sampler.batch_B"}
+    words = search("r2d1", "CartPole-v1").as_given.words(configuration("r2d1", ["CartPole-v1"]))
+    assert words["sampler.batch_B"] == "sampler.batch_B=8"
+
+
+def test_asynchronous_runs_have_no_vector_sampler():
+    found = search("dqn", "CartPole-v1", "runner=async")
+    vector = next(each for each in found.candidates() if each.sampler == "vector")
+    with pytest.raises(ValueError, match="sampler=vector"):
+        found.configuration(vector)
+
+
+def test_workers_that_do_not_fit_into_memory_are_left_out():
+    found = search("ppo", "CartPole-v1")
+    found.parts = found.parts._replace(step=StepTime(1e-4, 0.0, found.machine.memory // 4))
+    found.configuration(Candidate("cpu", 2, 128, 8))
+    with pytest.raises(ValueError, match="GiB of memory"):
+        found.configuration(Candidate("cpu", 8, 128, 8))
+
+
+# --- Prediction -----------------------------------------------------------------------------------
+
+
+def test_predicted_parts_by_hand():
+    times = parts(2, running=1e-3, sleeping=3e-3, act=8e-3)
+    serial = times.predict(Candidate("serial", 0, 4, 8))
+    assert serial == pytest.approx(Parts(1e-3, 1e-3, 0.0, 3e-3))
+    # Two processes, each of which is idle for some of its time: no slower on two CPUs.
+    cpu = times.predict(Candidate("cpu", 2, 4, 8))
+    assert cpu == pytest.approx(Parts(0.5e-3, 1e-3, 0.0, 1.5e-3))
+    # Eight that compute for a quarter of the time take two CPUs, and step at once.
+    gpu = times.predict(Candidate("gpu", 8, 4, 8))
+    assert gpu[:3] == pytest.approx((0.125e-3, 1e-3, 0.0))
+    assert 3e-3 / 8 < gpu.waiting < 3.5e-3 / 8
+
+
+def test_busy_workers_beyond_the_cpus_are_no_faster():
+    times = parts(2, running=1e-3, act=1e-6)
+    speed = {n: 1 / sum(times.predict(Candidate("cpu", n, 4, 8))) for n in (1, 2, 4, 8)}
+    assert speed[2] == pytest.approx(2 * speed[1], rel=0.01)
+    assert speed[4] == pytest.approx(speed[2], rel=0.01)
+    assert speed[8] == pytest.approx(speed[2], rel=0.01)
+
+
+# --- The machine ----------------------------------------------------------------------------------
+
+
+def test_limits_of_cgroups_of_version_2(tmp_path):
+    group = tmp_path / "sys/fs/cgroup/user/job"
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/user/job\n")
+    (group / "cpu.max").write_text("max 100000\n")
+    (group / "memory.max").write_text("max\n")
+    assert cgroup_limits(tmp_path) == (None, None)
+    (group / "cpu.max").write_text("150000 100000\n")
+    (group.parent / "memory.max").write_text("1073741824\n")
+    assert cgroup_limits(tmp_path) == (1.5, 2**30)
+
+
+def test_limits_of_cgroups_of_version_1(tmp_path):
+    mount = tmp_path / "sys/fs/cgroup"
+    (mount / "cpu").mkdir(parents=True)
+    (mount / "memory/job").mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("4:memory:/job\n1:cpu,cpuacct:/not/mounted\n")
+    (mount / "cpu/cpu.cfs_quota_us").write_text("400000\n")
+    (mount / "cpu/cpu.cfs_period_us").write_text("100000\n")
+    (mount / "memory/job/memory.limit_in_bytes").write_text("4096\n")
+    assert cgroup_limits(tmp_path) == (4.0, 4096)
+    (mount / "cpu/cpu.cfs_quota_us").write_text("-1\n")
+    assert cgroup_limits(tmp_path) == (None, 4096)
+
+
+# --- What goes wrong ------------------------------------------------------------------------------
+
+
+def test_wrong_input_is_refused_before_anything_starts():
+    assert "seconds=0.0: give more than 0" in refused(
+        "doctor", "ppo", "CartPole-v1", "--seconds", 0
+    )
+    assert "did you mean CartPole" in refused("doctor", "ppo", "CartPole-v7")
+    assert "did you mean" in refused("doctor", "ppo", "CartPole-v1", "sampler=seriel")
+
+
+def test_an_environment_that_fails_ends_with_its_error():
+    words = ["Sleeping-v0", "env.fails_after=20", "env.seconds=0", *QUICK]
+    with pytest.raises(WorkerError, match="the robot fell over"):
+        invoke("doctor", "a2c", *words, "--seconds", 1)
+
+
+def trial(**env):
+    words = [f"env.{name}={value}" for name, value in env.items()]
+    return Trial(stepping, configuration("ppo", ["Sleeping-v0", *words]))
+
+
+def test_sleep_is_told_from_computation():
+    with trial() as measured:
+        measured.result(20)
+        step = measured.measure(0.2, 20)
+    assert step.sleeping > 0.009
+    assert step.sleeping > 3 * step.running
+
+
+def test_a_trial_that_is_killed_raises():
+    with trial() as measured:
+        measured.result(20)
+        child = psutil.Process().children()[-1]
+        measured.begin(30)
+        os.kill(child.pid, signal.SIGKILL)
+        with pytest.raises(WorkerError, match="SIGKILL, as the system does when memory is short"):
+            measured.result(20)
+
+
+def test_a_trial_that_takes_too_long_is_ended():
+    with trial() as measured:
+        measured.result(20)
+        with pytest.raises(TimeoutError, match="took over 0 s"):
+            measured.measure(30, 0.1)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 10
