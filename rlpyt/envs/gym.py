@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib
+import importlib.util
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
@@ -245,6 +245,21 @@ class EnvInfoWrapper(Wrapper):
         return result
 
 
+def register_ids(namespace: str) -> None:
+    """Register the ids ``ALE/...`` or ``MinAtar/...``, if their package is installed.
+
+    Their packages do it only when they are asked to, in every process that makes an environment.
+    """
+    package = {"ALE": "ale_py", "MinAtar": "minatar"}.get(namespace)
+    is_registered = any(env_id.startswith(f"{namespace}/") for env_id in gym.registry)
+    if package is None or is_registered or importlib.util.find_spec(package) is None:
+        return
+    if package == "ale_py":
+        gym.register_envs(importlib.import_module(package))
+    else:
+        importlib.import_module("minatar.gym").register_envs()
+
+
 def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> GymEnvWrapper:
     """Make an environment by its id, as ``EnvCls=make, env_kwargs=dict(id="CartPole-v1")``.
 
@@ -268,6 +283,7 @@ def make_unwrapped(*args: Any, info_example: Mapping[Any, Any] | None = None, **
 
 def _find_and_make(*args: Any, **kwargs: Any) -> Any:
     env_id = args[0] if args else kwargs.get("id")
+    register_ids(str(env_id).partition("/")[0])
     try:
         return gym.make(*args, **kwargs)
     except gym.error.UnregisteredEnv as error:

@@ -24,7 +24,7 @@ import numpy as np
 from rlpyt.envs._gym_state import layer_state, set_layer_states
 from rlpyt.envs._info import InfoLayout, infill_info
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.gym import Wrapper, _known_states, _layers
+from rlpyt.envs.gym import Wrapper, _known_states, _layers, register_ids
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.seed import make_generator
@@ -304,6 +304,7 @@ def make(
         vector_kwargs: arguments of the class of the vector environment.
         kwargs: arguments of the environments, or of ``gymnasium.make_vec``.
     """
+    register_ids(id.partition("/")[0])
     mode = gym.vector.AutoresetMode[autoreset_mode.upper()]
     vector_kwargs = {"autoreset_mode": mode, **(vector_kwargs or {})}
     env = gym.make_vec(

@@ -104,6 +104,7 @@ RUNNERS = {
 ENVIRONMENTS = {
     "gym": ("rlpyt.envs.gym.make", "rlpyt.envs.vector.make"),
     "atari": ("rlpyt.envs.atari.atari_env.AtariEnv", "rlpyt.envs.atari.vector.AtariVector"),
+    "envpool": (None, "rlpyt.envs.envpool.make"),
 }
 
 _CONFIGS = "rlpyt.experiments.configs"
@@ -192,6 +193,10 @@ def targets(config: Config) -> dict[str, str]:
             f"sampler={roles['sampler']} samples in the process of the runner: choose another "
             "sampler for runner=async, or runner=minibatch"
         )
+    if isinstance(environments, tuple) and environments[0] is None and roles["sampler"] != "vector":
+        raise ValueError(
+            f"environments of EnvPool are vectors: use sampler=vector, not {roles['sampler']}"
+        )
     agent = _agent(algorithm, roles)
     return {
         "algo": algorithm.name if isinstance(algorithm, Algorithm) else algorithm,
@@ -242,7 +247,10 @@ def environment_ids() -> list[str]:
     """Return the ids of gymnasium that can be made here, those of installed packages included."""
     import gymnasium
 
-    _register_installed()
+    from rlpyt.envs.gym import register_ids
+
+    register_ids("ALE")
+    register_ids("MinAtar")
     return sorted(gymnasium.registry)
 
 
@@ -254,25 +262,23 @@ def atari_games() -> list[str]:
     return games
 
 
-@cache
-def _register_installed() -> None:
-    if find_spec("ale_py") is not None:
-        import gymnasium
-
-        gymnasium.register_envs(import_module("ale_py"))
-    if find_spec("minatar") is not None:
-        import_module("minatar.gym").register_envs()
-
-
 def find_environment(name: str) -> tuple[str, dict[str, str]]:
     """Return the role ``env`` and the keyword arguments that make an environment.
 
     Args:
-        name: id of gymnasium, name of an Atari game, or full name of a class or function.
+        name: id of gymnasium, name of an Atari game, ``envpool:`` and an id of EnvPool, or full
+            name of a class or function.
 
     Raises:
         ValueError: if there is no such environment, or the extra for it is not installed.
     """
+    if name.startswith("envpool:"):
+        env_id = name.removeprefix("envpool:")
+        extra_for("envpool", "envpool", f"the environment {name!r}")
+        known = import_module("envpool").list_all_envs()
+        if env_id not in known:
+            raise unknown("environment of EnvPool", env_id, known)
+        return "envpool", {"id": env_id}
     game = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     if game in atari_games():
         extra_for("cv2", "atari", f"the Atari game {game!r}")

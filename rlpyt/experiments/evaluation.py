@@ -222,8 +222,10 @@ def watch(
         ValueError: if the environment cannot be shown, or the ending is neither ".mp4" nor ".gif".
         ImportError: if imageio is not installed.
     """
-    if saved.config["roles"]["sampler"] == "vector" and "game" in saved.config["env"]:
-        raise ValueError("the vector environment of Atari games draws no pictures")
+    of_its_own = {"atari": "of Atari games", "envpool": "of EnvPool"}
+    kind = of_its_own.get(saved.config["roles"].get("env", "gym"))
+    if saved.config["roles"]["sampler"] == "vector" and kind is not None:
+        raise ValueError(f"the vector environment {kind} draws no pictures")
     if video is not None:
         check_video_packages(Path(video).suffix)
     saved = SavedAgent(

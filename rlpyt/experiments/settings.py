@@ -274,7 +274,8 @@ def with_environment(config: Config, name: str) -> Config:
     role, arguments = find_environment(name)
     if config["roles"].get("env", "gym") == role:
         return changed(config, env=arguments)
-    config = changed(config, roles={"env": role})
+    samplers = {"sampler": "vector"} if role == "envpool" else {}
+    config = changed(config, roles={"env": role, **samplers})
     return {**config, "env": dict(arguments), "eval_env": {}}
 
 

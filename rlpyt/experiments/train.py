@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt import __version__
-from rlpyt.experiments.catalog import ATARI_ENTRIES, entries, find_environment, targets, unknown
+from rlpyt.experiments.catalog import (
+    ATARI_ENTRIES,
+    ENVIRONMENTS,
+    entries,
+    find_environment,
+    targets,
+    unknown,
+)
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
 from rlpyt.experiments.settings import checked, overridden, with_environment
@@ -122,6 +129,8 @@ def try_environment(config: Config) -> None:
         make_unwrapped(**config["env"]).close()
     elif target == "rlpyt.envs.atari.atari_env.AtariEnv":
         Call(target, config["env"]).make().close()
+    elif any(target == of_vectors for _, of_vectors in ENVIRONMENTS.values()):
+        Call(target, {"num_envs": 1, **config["env"]}).make().close()
 
 
 # --- Runs ----------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Environments of gymnasium and of old gym."""
 
 import pickle
+import subprocess
+import sys
 import tracemalloc
 from collections import deque
 
@@ -644,3 +646,16 @@ def test_state_continues_exactly_in_the_middle_of_an_episode(env_id, monkeypatch
         assert (a.reward, a.done, a.env_info) == (b.reward, b.done, b.env_info)
         if a.done:
             assert np.array_equal(env.reset(), other.reset())
+
+
+@pytest.mark.parametrize(
+    ("package", "env_id"), [("minatar", "MinAtar/Breakout-v1"), ("ale_py", "ALE/Breakout-v5")]
+)
+def test_ids_are_registered_in_the_process_that_makes_the_environment(package, env_id):
+    # A worker that was spawned, or a program of ``rlpyt train --print``, did not know them.
+    pytest.importorskip(package)
+    program = (
+        "from rlpyt.envs.gym import make; from rlpyt.envs.vector import make as make_vector\n"
+        f"make(id={env_id!r}).close(); make_vector(id={env_id!r}, num_envs=2).close()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

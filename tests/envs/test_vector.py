@@ -176,3 +176,35 @@ def test_atari_reward_is_the_sign_of_the_score():
 def test_atari_lives_need_the_mode_which_tells_them():
     with pytest.raises(ValueError, match="episodic_lives"):
         atari(autoreset_mode="same_step", episodic_lives=True)
+
+
+# --- EnvPool --------------------------------------------------------------------------------------
+
+
+def test_pools_of_envpool_are_dense_seeded_and_reset_in_part():
+    pytest.importorskip("envpool")
+    from rlpyt.envs.envpool import make as make_pool
+
+    env = make_pool("CartPole-v1", 3, max_episode_steps=12, num_threads=1)
+
+    def play():
+        env.seed(4)
+        observations, ends = [env.reset()], []
+        for _ in range(30):
+            step = env.step(np.array([1, 0, len(ends) % 2]))  # The third one is truncated.
+            ends.append(step.done)
+            begun = step.next_inputs[step.done]
+            assert (np.abs(begun) <= 0.05).all()  # First observations of the next episodes.
+            if step.done.any():
+                assert (step.env_info.elapsed_step[step.done] > 1).all()
+                assert (np.abs(step.observation[step.done]) > 0.05).any(axis=1).all()
+            assert step.env_info.timeout.tolist() == [False, False, bool(step.done[2])]
+            assert (step.reward == 1).all()  # No step is a reset.
+            observations.append(step.next_inputs)
+        assert np.array(ends).sum(axis=0).tolist()[2] == 2
+        return np.array(observations)
+
+    first = play()
+    assert len(np.unique(first[0, :, 0])) == 3
+    np.testing.assert_array_equal(first, play())
+    env.close()

@@ -85,6 +85,28 @@ def test_every_sampler_and_runner(sampler, runner, tmp_path):
     assert params["roles"] == {"algo": "dqn", "sampler": sampler, "runner": runner}
 
 
+def test_workers_that_are_spawned_know_the_ids_of_other_packages(tmp_path):
+    pytest.importorskip("minatar")
+    words = ["MinAtar/Breakout-v1", "sampler=cpu", "workers=1", *REPLAY, "batch_B=1", "--steps", 8]
+    words += ["batch_T=4", "sampler.start_method=spawn"]
+    invoke("train", "dqn", *words, "--seed", 1, "--log-dir", tmp_path)
+    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) >= 8
+
+
+def test_environments_of_envpool_are_trained_on_and_evaluated(tmp_path):
+    pytest.importorskip("envpool")
+    words = ["envpool:CartPole-v1", *QUICK, "--steps", 64, "--log-dir", tmp_path]
+    invoke("train", "ppo", *words, "env.max_episode_steps=20")
+    assert "10 episodes" in invoke("evaluate", tmp_path / "run_0", "--episodes", 10)
+    assert max(float(r["Length"]) for r in rows(tmp_path, "run_0/params_evaluation.csv")) <= 20
+    assert "draws no pictures" in refused(
+        "watch", tmp_path / "run_0", "--video", tmp_path / "x.gif"
+    )
+    assert "use sampler=vector, not cpu" in refused("train", "ppo", *words, "sampler=cpu")
+    assert "did you mean CartPole-v1" in refused("train", "ppo", "envpool:CartPol-v1")
+    assert "keyword argument 'size'" in refused("train", "ppo", words[0], "env.size=3")
+
+
 def test_the_older_command_samples_as_the_entry_says(tmp_path, capsys):
     words = ["mujoco_td3", "async_cpu", "--seed", "3", "--threads", "1", "--log_dir", str(tmp_path)]
     for change in (
@@ -221,6 +243,7 @@ def test_wrong_input_is_refused_before_anything_starts(words, message, tmp_path)
         ("ale_py", ["dqn", "ALE/Pong-v5"], "pip install 'rlpyt[atari]'"),
         ("minatar", ["dqn", "MinAtar/Breakout-v1"], "pip install 'rlpyt[minatar]'"),
         ("mujoco", ["sac", "Hopper-v5"], "pip install 'rlpyt[mujoco]'"),
+        ("envpool", ["dqn", "envpool:Pong-v5"], "pip install 'rlpyt[envpool]'"),
     ],
 )
 def test_a_missing_extra_is_named_with_its_command(missing, words, command, monkeypatch):
