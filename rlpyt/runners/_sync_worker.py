@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -115,15 +115,14 @@ class DistributedRunner(MinibatchRlBase):
     def _is_checkpoint_due(self, itr: int) -> bool:
         return super()._is_checkpoint_due(itr) if self.group is None else self._saves_now
 
-    def _save_checkpoint(self, state: Callable[[], Any], cum_steps: int) -> None:
+    def _write_checkpoint(self, checkpoints: RunCheckpoints) -> None:
         """Save a checkpoint of this process, together with the others."""
-        checkpoints = self.checkpoints
-        if checkpoints is not None and self.group is not None and checkpoints.is_missing(cum_steps):
+        if self.group is not None:
             is_written = checkpoints.wait()
             _, (is_lacking,) = self.group.end_iteration([], [not is_written])
             if is_lacking and is_written:
                 checkpoints.drop_latest()
-        super()._save_checkpoint(state, cum_steps)
+        super()._write_checkpoint(checkpoints)
 
     def shutdown(self) -> None:
         """Shut down as in one process, and leave the process group."""

@@ -11,7 +11,7 @@ import math
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -24,6 +24,7 @@ from rlpyt.runners._async_processes import (
 )
 from rlpyt.runners._async_run import AsyncRun
 from rlpyt.runners._checks import at_least_one
+from rlpyt.runners.checkpointing import RunCheckpoints
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
@@ -134,10 +135,10 @@ class AsyncRlBase(AsyncRun):
                     self._iterate(itr)
                 itr += 1
                 if self.checkpoints is not None and self.checkpoints.is_due(self._cum_steps):
-                    self._save_checkpoint(self.state_dict, self._cum_steps)
+                    self._save_checkpoint()
             if self._signal is None:
                 self._finish(itr)
-            self._save_checkpoint(self.state_dict, self._cum_steps)
+            self._save_checkpoint()
             if self._signal is None:
                 logger.log("Training complete.")
         except BaseException as error:
@@ -217,27 +218,19 @@ class AsyncRlBase(AsyncRun):
             "next_itr": self.rate_limiter.itr,
         }
 
-    def _save_checkpoint(self, state: Callable[[], Any], cum_steps: int) -> None:
-        if self.checkpoints is None or not self.checkpoints.is_missing(cum_steps):
-            return
-        self.checkpoints.wait()  # Before others are kept from the buffer.
+    def _write_checkpoint(self, checkpoints: RunCheckpoints) -> None:
+        checkpoints.wait()  # Before others are kept from the buffer.
         # Then its state need not be copied, but for what is written.
         replay_buffer = getattr(self.algo, "replay_buffer", None)
         with getattr(replay_buffer, "frozen", nullcontext)():
-            super()._save_checkpoint(state, cum_steps)
+            super()._write_checkpoint(checkpoints)
 
-    def _begin_checkpoints(self) -> None:
-        """Save the state at the start of a new run, and say what will not be resumed exactly."""
-        if self.checkpoints is None:
-            return
-        if self._n_sampled_before:
-            self.checkpoints.begin(self._cum_steps)
-        logger.log(
-            "WARNING: an asynchronous run is not resumed exactly: its environments begin new "
-            "episodes, and their trajectories before are truncated; batches that have not reached "
-            "the replay buffer are sampled again."
+    def _describe_inexact_resume(self) -> str:
+        return (
+            "an asynchronous run is not resumed exactly: its environments begin new episodes, and "
+            "their trajectories before are truncated; batches that have not reached the replay "
+            "buffer are sampled again."
         )
-        self._save_checkpoint(self.state_dict, self._cum_steps)
 
     # --- Performance -------------------------------------------------------------------------
 

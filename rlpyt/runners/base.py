@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -292,10 +292,37 @@ class BaseRunner:
         """The signal that ends the run after the present iteration, if there was one."""
         return self._signals.received
 
-    def _save_checkpoint(self, state: Callable[[], Any], cum_steps: int) -> None:
+    @property
+    def _cum_steps(self) -> int:
+        """Environment steps of the iterations that are over, by which checkpoints are named."""
+        raise NotImplementedError
+
+    def _begin_checkpoints(self) -> None:
+        """Save the state at the start of a new run, and say what will not be resumed exactly."""
+        if self.checkpoints is None:
+            return
+        if self._cum_steps:
+            self.checkpoints.begin(self._cum_steps)
+        warning = self._describe_inexact_resume()
+        if warning:
+            logger.log(f"WARNING: {warning}")
+        self._save_checkpoint()
+
+    def _describe_inexact_resume(self) -> str:
+        """Return what of this run is not resumed exactly; empty if everything is."""
+        raise NotImplementedError
+
+    def _save_checkpoint(self) -> None:
         """Save a checkpoint, unless there is one of these steps."""
-        if self.checkpoints is not None and self.checkpoints.is_missing(cum_steps):
-            self.checkpoints.save(state(), cum_steps)
+        if self.checkpoints is not None and self.checkpoints.is_missing(self._cum_steps):
+            self._write_checkpoint(self.checkpoints)
+
+    def _write_checkpoint(self, checkpoints: RunCheckpoints) -> None:
+        checkpoints.save(self._own_state_dict(), self._cum_steps)
+
+    def _own_state_dict(self) -> dict[str, Any]:
+        """Return the state of this process alone."""
+        return self.state_dict()
 
     def _notify(self, event: str, *args: Any) -> None:
         for callback in self.callbacks:

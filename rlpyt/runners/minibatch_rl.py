@@ -97,10 +97,10 @@ class MinibatchRlBase(BaseRunner):
                         self._iterate(itr)
                     itr += 1
                 except Exception as error:
-                    if not self._goes_back_after(itr, error):
-                        raise
+                    if not any(callback.on_error(self, itr, error) for callback in self.callbacks):
+                        raise  # No callback has gone back to a checkpoint.
                     itr = self.start_itr
-            self._save_checkpoint(self._own_state_dict, self._cum_steps)
+            self._save_checkpoint()
             if self._signal is None:
                 logger.log("Training complete.")
         except BaseException:
@@ -121,11 +121,7 @@ class MinibatchRlBase(BaseRunner):
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
             self._measure_and_log(itr)
         if self._is_checkpoint_due(itr):
-            self._save_checkpoint(self._own_state_dict, self._cum_steps)
-
-    def _goes_back_after(self, itr: int, error: Exception) -> bool:
-        """Return whether a callback lets the run go back after ``error``."""
-        return any(callback.on_error(self, itr, error) for callback in self.callbacks)
+            self._save_checkpoint()
 
     @property
     def can_go_back(self) -> bool:
@@ -319,30 +315,20 @@ class MinibatchRlBase(BaseRunner):
         self._continue_log_after(self._itr, self._cum_steps if self.start_itr else -1)
         logger.log(f"Resuming after iteration {self._itr}.")
 
-    def _own_state_dict(self) -> dict[str, Any]:
-        """Return the state of this process."""
-        return self.state_dict()
-
     @property
     def _cum_steps(self) -> int:
         return (self._itr + 1) * self.itr_batch_size
 
-    def _begin_checkpoints(self) -> None:
-        """Save the state at the start of a new run, and say what will not be resumed exactly."""
-        if self.checkpoints is None:
-            return
-        if self.start_itr:
-            self.checkpoints.begin(self._cum_steps)
-        state = self._own_state_dict()
-        without_state = self.sampler.envs_without_state(state["sampler"])
-        if without_state:
-            column, reason = next(iter(without_state.items()))
-            logger.log(
-                f"WARNING: {len(without_state)} of {self.sampler.batch_spec.B} environments have "
-                f"no state, such as environment {column}: {reason}. When this run is resumed, they "
-                "begin new episodes; their last transitions before are not trained on."
-            )
-        self._save_checkpoint(lambda: state, self._cum_steps)
+    def _describe_inexact_resume(self) -> str:
+        without_state = self.sampler.envs_without_state(self.sampler.state_dict())
+        if not without_state:
+            return ""
+        column, reason = next(iter(without_state.items()))
+        return (
+            f"{len(without_state)} of {self.sampler.batch_spec.B} environments have no state, such "
+            f"as environment {column}: {reason}. When this run is resumed, they begin new "
+            "episodes; their last transitions before are not trained on."
+        )
 
     def _is_checkpoint_due(self, itr: int) -> bool:
         """Return whether to save a checkpoint after iteration ``itr``."""
