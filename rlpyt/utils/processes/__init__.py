@@ -2,6 +2,7 @@
 
 * ``supervisor``: starts processes, watches them, raises the first error or starts them again, and
   ends them.
+* ``watcher``: a thread that does so for a process that is busy in a loop of its own.
 * ``child``: one child process. Its heartbeat; its handle in the parent; the task, error report and
   end in the child itself.
 * ``primitives``: semaphore, barrier and queue whose waits notice a failure of the processes.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
-from multiprocessing import connection, util
+from multiprocessing import util
 from typing import Any, TypeVar
 
 from rlpyt.utils.logging import logger
@@ -24,11 +22,9 @@ from rlpyt.utils.processes.child import (
     run_child,
 )
 from rlpyt.utils.processes.launch import get_context, start_process
+from rlpyt.utils.processes.watcher import GRACE_S, POLL_S, Watcher
 
-POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
 QUIT_S = 10.0  # Seconds that processes get to end by themselves, once their work is done.
-# Grace periods: for this process to notice a failure, and before the program is ended by force.
-_GRACE_S, _FORCE_S = 1.0, 4.0
 _HOUR_S = 3600.0
 
 T = TypeVar("T")
@@ -54,7 +50,6 @@ class Supervisor:
         context: multiprocessing context of the start method.
         children: processes, in the order of their start.
         is_over: whether the processes have been ended.
-        has_interrupted: whether :meth:`watch` has interrupted this process, by a SIGINT.
         renewable: semaphores, barriers and queues, of which a new process gets new parts.
         restarted: indices of processes that were started again and have not been welcomed yet.
         absent: indices of processes that take no part in the present task: nobody waits for them.
@@ -83,10 +78,7 @@ class Supervisor:
         self._restart_times: list[float] = []
         self._in_task = False
         self._pid = os.getpid()
-        self._thread: threading.Thread | None = None
-        self._stop_thread = threading.Event()
-        self._cause: WorkerError | None = None
-        self.has_interrupted = self._detects_stalls = False
+        self._watcher: Watcher | None = None
         # Runs before Python waits for its children at exit; does not keep the supervisor alive.
         util.Finalize(self, _end, (self.children, self._pid), exitpriority=100)
 
@@ -224,7 +216,8 @@ class Supervisor:
                 "the processes have been shut down: start them again, for example by initializing "
                 "the sampler again"
             )
-        failure = self._cause or self._find_failure(stalls)
+        seen = None if self._watcher is None else self._watcher.cause
+        failure = seen or self._find_failure(stalls)
         if failure is None:
             return False
         if not self._restart(failure):
@@ -300,59 +293,23 @@ class Supervisor:
     # --- Watching from a thread ----------------------------------------------------------------
 
     def watch(self, detect_stalls: bool = False) -> None:
-        """Watch all processes from a thread from now on, whatever this process does.
-
-        After a failure the thread gives this process time to notice, then kills the other
-        processes, which breaks their connections to it, and then interrupts its main thread.
+        """Watch all processes from a thread from now on, see :class:`Watcher`.
 
         Args:
             detect_stalls: whether a process that sends no heartbeat is a failure, too.
         """
         stalls = StallDetector(self.children, self.time_limit_s) if detect_stalls else None
-        is_main = threading.current_thread() is threading.main_thread()
-        self._detects_stalls = detect_stalls
-        self._thread = threading.Thread(
-            target=self._watch, args=(stalls, is_main), name="supervisor", daemon=True
-        )
-        self._thread.start()
-
-    def _watch(self, stalls: StallDetector | None, may_interrupt: bool) -> None:
-        sentinels = [child.process.sentinel for child in self.children]
-        while not self._stop_thread.is_set():
-            # With a timeout, since children of a process may keep its sentinel open.
-            connection.wait(sentinels, POLL_S)
-            cause = self._find_failure(stalls)
-            if cause is not None and not self._stop_thread.is_set():
-                self._cause = cause
-                self._make_main_thread_notice(may_interrupt)
-                return
-
-    def _make_main_thread_notice(self, may_interrupt: bool) -> None:
-        if self._stop_thread.wait(_GRACE_S):
-            return
-        for child in self.children:
-            child.process.kill()
-        if self._stop_thread.wait(_GRACE_S) or not may_interrupt:
-            return
-        self.has_interrupted = True
-        if hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        if not self._stop_thread.wait(_FORCE_S):
-            logger.log(f"ERROR: {self._cause}")
-            logger.log("ERROR: this process hangs, cannot be interrupted, and is ended.")
-            sys.stdout.flush()
-            os._exit(1)
+        self._watcher = Watcher(self.children, self._find_failure, stalls)
 
     def stop_watching(self) -> None:
         """Stop the thread of :meth:`watch`: from now on processes may end."""
-        try:
-            self._stop_thread.set()
-            if self._thread is not None:
-                self._thread.join()
-        except KeyboardInterrupt:
-            if not self.has_interrupted:
-                raise
-            self._stop_thread.set()
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    @property
+    def has_interrupted(self) -> bool:
+        """Whether :meth:`watch` has interrupted this process, by a SIGINT."""
+        return self._watcher is not None and self._watcher.has_interrupted
 
     def explain(self, error: BaseException | None) -> WorkerError | None:
         """End all processes after ``error`` in this one, and return its cause in one of them.
@@ -361,26 +318,28 @@ class Supervisor:
             None if no other process caused ``error``, or if it already is a ``WorkerError``.
         """
         self.stop_watching()
-        if self._cause is None and is_connection_error(error):
-            self._cause = self._find_lost_peer()
+        cause = None if self._watcher is None else self._watcher.cause
+        if cause is None and is_connection_error(error):
+            cause = self._find_lost_peer()
         self.terminate()
         is_interrupt = isinstance(error, KeyboardInterrupt) and not self.has_interrupted
-        if self._cause is None or is_interrupt or isinstance(error, WorkerError):
+        if cause is None or is_interrupt or isinstance(error, WorkerError):
             return None
         if not self.has_interrupted:
-            return self._cause
-        return WorkerError(f"{self._cause}\nThis process was interrupted then: see above where.")
+            return cause
+        return WorkerError(f"{cause}\nThis process was interrupted then: see above where.")
 
     def _find_lost_peer(self) -> WorkerError | None:
         """Find the process that has died, or else those that keep all others waiting."""
-        deadline = time.monotonic() + _GRACE_S
+        deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             failure = self._find_failure()
             if failure is not None:
                 return failure
             time.sleep(0.02)
         busy = [child for child in self.children if child.heartbeat.values[Heartbeat.BUSY]]
-        return self._stall_error(busy) if busy and not self._detects_stalls else None
+        detects_stalls = self._watcher is not None and self._watcher.stalls is not None
+        return self._stall_error(busy) if busy and not detects_stalls else None
 
     # --- The end -----------------------------------------------------------------------------
 
@@ -395,7 +354,8 @@ class Supervisor:
     def terminate(self) -> None:
         """Ask all processes to end, and kill those that do not."""
         self.is_over = True
-        self._stop_thread.set()
+        if self._watcher is not None:
+            self._watcher.stopping.set()
         _end(self.children, self._pid)
 
 

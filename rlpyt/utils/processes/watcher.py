@@ -1,0 +1,87 @@
+"""A thread that watches processes, and makes the main thread notice if one fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing import connection
+
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes.child import ChildProcess, StallDetector, WorkerError
+
+POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
+# Grace periods: for this process to notice a failure, and before the program is ended by force.
+GRACE_S, _FORCE_S = 1.0, 4.0
+
+
+class Watcher:
+    """Watches processes from a thread, whatever this process does.
+
+    After a failure it gives this process time to notice, then kills the other processes, which
+    breaks their connections to it, and then interrupts its main thread.
+
+    Args:
+        children: processes to watch.
+        find_failure: function of ``stalls`` that returns the error of a process, or None.
+        stalls: detector of processes that send no heartbeat; None to look for those that ended.
+
+    Attributes:
+        cause: error of the process that failed first, or None.
+        has_interrupted: whether it has interrupted this process, by a SIGINT.
+        stopping: event after which processes may end.
+    """
+
+    def __init__(
+        self,
+        children: Sequence[ChildProcess],
+        find_failure: Callable[[StallDetector | None], WorkerError | None],
+        stalls: StallDetector | None = None,
+    ) -> None:
+        self.cause: WorkerError | None = None
+        self.has_interrupted = False
+        self.stopping = threading.Event()
+        self.stalls = stalls
+        self._children, self._find_failure = children, find_failure
+        self._may_interrupt = threading.current_thread() is threading.main_thread()
+        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop to watch: from now on processes may end."""
+        try:
+            self.stopping.set()
+            self._thread.join()
+        except KeyboardInterrupt:
+            if not self.has_interrupted:
+                raise
+            self.stopping.set()
+
+    def _watch(self) -> None:
+        sentinels = [child.process.sentinel for child in self._children]
+        while not self.stopping.is_set():
+            # With a timeout, since children of a process may keep its sentinel open.
+            connection.wait(sentinels, POLL_S)
+            cause = self._find_failure(self.stalls)
+            if cause is not None and not self.stopping.is_set():
+                self.cause = cause
+                self._make_main_thread_notice()
+                return
+
+    def _make_main_thread_notice(self) -> None:
+        if self.stopping.wait(GRACE_S):
+            return
+        for child in self._children:
+            child.process.kill()
+        if self.stopping.wait(GRACE_S) or not self._may_interrupt:
+            return
+        self.has_interrupted = True
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        if not self.stopping.wait(_FORCE_S):
+            logger.log(f"ERROR: {self.cause}")
+            logger.log("ERROR: this process hangs, cannot be interrupted, and is ended.")
+            sys.stdout.flush()
+            os._exit(1)
