@@ -38,20 +38,12 @@ class AsyncActionServer(ActionServer):
 
     def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
-        return serve_evaluation(self, itr, overlap=True, stop=told_to_stop(self))
+        return serve_evaluation(self, itr, self.overlap, stop=told_to_stop(self))
 
 
-class AsyncAlternatingActionServer(AlternatingActionServer):
+class AsyncAlternatingActionServer(AsyncActionServer, AlternatingActionServer):
     """Actions are chosen for one half of the environments while the other half steps."""
 
-    def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
-        """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
-        return serve_evaluation(self, itr, overlap=True, stop=told_to_stop(self))
 
-
-class AsyncNoOverlapAlternatingActionServer(NoOverlapAlternatingActionServer):
+class AsyncNoOverlapAlternatingActionServer(AsyncActionServer, NoOverlapAlternatingActionServer):
     """Actions are chosen for one half; it begins to step after the other half has finished."""
-
-    def serve_actions_evaluation(self: ServedApart, itr: int) -> list[Any]:
-        """Choose the actions of one evaluation, until the sampler or the limit of steps ends it."""
-        return serve_evaluation(self, itr, overlap=False, stop=told_to_stop(self))

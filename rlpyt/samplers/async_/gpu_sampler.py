@@ -70,6 +70,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
     step_buffer_pyt: Nested
     agent_inputs: Nested
     groups: list[Group]
+    overlap: bool
     eval_step_buffer_np: Nested
     eval_step_buffer_pyt: Nested
     eval_agent_inputs: Nested

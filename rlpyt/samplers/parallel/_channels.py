@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.processes.primitives import Barrier, CountedQueue
 from rlpyt.utils.processes.supervisor import Supervisor
 
@@ -152,44 +150,3 @@ class StateExchange:
         self._ends[index].close()
         self.worker_ends[index].close()
         self._ends[index], self.worker_ends[index] = self._supervisor.context.Pipe()
-
-
-def stop_at_limit(
-    supervisor: Supervisor,
-    queue: TrajInfoQueue,
-    limit: int,
-    heartbeats: Sequence[Heartbeat],
-    ctrl: Any,
-    stop: Any,
-    check_s: float,
-) -> None:
-    """Wait until the workers have completed ``limit`` trajectories or have ended by themselves.
-
-    Workers are not in step with each other, but the trajectories that count must not depend on
-    that: the evaluation ends only after all workers have passed the time step that reached the
-    limit.
-
-    Args:
-        supervisor: supervisor of the workers.
-        queue: queue of their trajectory infos.
-        limit: number of trajectories.
-        heartbeats: heartbeats of the workers that evaluate.
-        ctrl: result of :func:`make_control`; an evaluation to be taken again ends at once.
-        stop: shared flag, set to True at the limit.
-        check_s: seconds between two looks.
-    """
-
-    def is_settled(block: bool = True, timeout: float | None = None) -> bool:
-        # The steps first: trajectories completed in them are in the queue by then.
-        n_steps = min(heartbeat.values[Heartbeat.STEPS] for heartbeat in heartbeats)
-        queue.receive()
-        last = queue.time_of(limit)
-        if ctrl.barrier_out.is_complete():
-            return True
-        if ctrl.eval_again.value or (last is not None and n_steps > last):
-            stop.value = True
-            return True
-        time.sleep(check_s)
-        return False
-
-    supervisor.wait_for(is_settled)

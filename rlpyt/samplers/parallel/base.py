@@ -9,7 +9,7 @@ from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.samplers._env_states import envs_without_state
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
-from rlpyt.samplers.parallel._channels import TrajInfoQueue, make_control, stop_at_limit
+from rlpyt.samplers.parallel._channels import TrajInfoQueue, make_control
 from rlpyt.samplers.parallel._division import (
     Offset,
     WorkerSpec,
@@ -386,15 +386,9 @@ class ParallelSamplerBase(BaseSampler):
         """Wait for the limit of trajectories; return infos taken out of the queue meanwhile."""
         limit = self._limit_for_workers()
         if limit is not None:
-            stop_at_limit(
-                self._supervisor,
-                self.eval_traj_infos_queue,
-                limit,
-                [self._heartbeats[spec.rank] for spec in self.eval_specs if spec.n_envs],
-                self.ctrl,
-                self.sync.stop_eval,
-                EVAL_TRAJ_CHECK,
-            )
+            busy = [self._heartbeats[spec.rank] for spec in self.eval_specs if spec.n_envs]
+            queue, stop = self.eval_traj_infos_queue, self.sync.stop_eval
+            self._workers.stop_at_limit(queue, limit, busy, stop, EVAL_TRAJ_CHECK)
         return []
 
     def _limit_for_workers(self) -> int | None:

@@ -7,10 +7,17 @@ the others, which wait for it before they go on.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING, TAKE_STATE, StateExchange
+from rlpyt.samplers.parallel._channels import (
+    GIVE_STATE,
+    NOTHING,
+    TAKE_STATE,
+    StateExchange,
+    TrajInfoQueue,
+)
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.processes.supervisor import Supervisor
@@ -148,6 +155,43 @@ class Workers:
         self.acting_noise = {**self.acting_noise, "step": self.acting_noise["step"] + n_steps}
         restarted, self.restarted = self.restarted, set()
         return restarted
+
+    def stop_at_limit(
+        self,
+        queue: TrajInfoQueue,
+        limit: int,
+        heartbeats: Sequence[Heartbeat],
+        stop: Any,
+        check_s: float,
+    ) -> None:
+        """Wait until evaluation has completed ``limit`` trajectories, or ends by itself.
+
+        Workers are not in step with each other, but the trajectories that count must not depend on
+        that: the evaluation ends only after all workers have passed the time step that reached the
+        limit. One that is to be taken again ends at once.
+
+        Args:
+            queue: queue of trajectory infos.
+            limit: number of trajectories.
+            heartbeats: heartbeats of the workers that evaluate.
+            stop: shared flag, set to True at the limit.
+            check_s: seconds between two looks.
+        """
+
+        def is_settled(block: bool = True, timeout: float | None = None) -> bool:
+            # The steps first: trajectories completed in them are in the queue by then.
+            n_steps = min(heartbeat.values[Heartbeat.STEPS] for heartbeat in heartbeats)
+            queue.receive()
+            last = queue.time_of(limit)
+            if self.ctrl.barrier_out.is_complete():
+                return True
+            if self.ctrl.eval_again.value or (last is not None and n_steps > last):
+                stop.value = True
+                return True
+            time.sleep(check_s)
+            return False
+
+        self.supervisor.wait_for(is_settled)
 
     # --- State ------------------------------------------------------------------------------------
 

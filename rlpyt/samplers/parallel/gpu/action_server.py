@@ -180,6 +180,7 @@ class Served(Protocol):
         step_buffer_pyt: torch tensors in the memory of ``step_buffer_np``.
         agent_inputs: inputs of the agent among these tensors.
         groups: groups of workers, made by :func:`connect_workers`.
+        overlap: whether a group may step while actions for another one are chosen.
         null_action: previous action at the start of an episode.
     """
 
@@ -193,6 +194,7 @@ class Served(Protocol):
     step_buffer_pyt: Nested
     agent_inputs: Nested
     groups: list[Group]
+    overlap: bool
     eval_n_envs: int
     eval_specs: Sequence[WorkerSpec]
     eval_step_buffer_np: Nested
@@ -354,36 +356,28 @@ def serve_evaluation(
 
 
 class ActionServer:
-    """All environments step, then actions are chosen for all of them."""
+    """All environments step, then actions are chosen for all of them.
+
+    Attributes:
+        overlap: whether a group may step while actions for another one are chosen.
+    """
+
+    overlap = True
 
     def serve_actions(self: Served, itr: int) -> None:
         """Choose the actions of one batch."""
-        serve_batch(self, overlap=True)
+        serve_batch(self, self.overlap)
 
     def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until its limit of steps or trajectories."""
-        return serve_evaluation(self, itr, overlap=True)
+        return serve_evaluation(self, itr, self.overlap)
 
 
-class AlternatingActionServer:
+class AlternatingActionServer(ActionServer):
     """Actions are chosen for one half of the environments while the other half steps."""
 
-    def serve_actions(self: Served, itr: int) -> None:
-        """Choose the actions of one batch."""
-        serve_batch(self, overlap=True)
 
-    def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
-        """Choose the actions of one evaluation, until its limit of steps or trajectories."""
-        return serve_evaluation(self, itr, overlap=True)
-
-
-class NoOverlapAlternatingActionServer:
+class NoOverlapAlternatingActionServer(ActionServer):
     """Actions are chosen for one half; it begins to step after the other half has finished."""
 
-    def serve_actions(self: Served, itr: int) -> None:
-        """Choose the actions of one batch."""
-        serve_batch(self, overlap=False)
-
-    def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
-        """Choose the actions of one evaluation, until its limit of steps or trajectories."""
-        return serve_evaluation(self, itr, overlap=False)
+    overlap = False

@@ -61,6 +61,7 @@ class GpuSamplerBase(ParallelSamplerBase):
     step_buffer_pyt: Nested
     agent_inputs: Nested
     groups: list[Group]
+    overlap: bool
     eval_step_buffer_np: Nested
     eval_step_buffer_pyt: Nested
     eval_agent_inputs: Nested
