@@ -88,7 +88,7 @@ class RecordVideo(Callback):
 
     def on_end(self, runner: RunnerLike) -> None:
         """Close the environment."""
-        if self._env is not None and hasattr(self._env, "close"):
+        if self._env is not None:
             self._env.close()
 
     def state_dict(self) -> dict[str, Any]:
