@@ -1,10 +1,17 @@
-"""Colours of the terminal; the rest is kept for programs written against rlpyt 0.1.2."""
+"""Colours and tables of the terminal; the rest is kept for programs of rlpyt 0.1.2."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
+
+from tabulate import tabulate
+
+CLEAR_SCREEN = "\x1b[2J\x1b[H"
+N_HEADER_LINES = 3
 
 color2num = {
     "gray": 30,
@@ -37,6 +44,37 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
     if bold:
         codes.append("1")
     return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
+
+
+class TerminalTablePrinter:
+    """Screen of the tabular-only mode: the latest rows under one header.
+
+    Columns are those of the first row. On something else than a terminal only the newest row is
+    printed, and nothing is cleared.
+    """
+
+    def __init__(self) -> None:
+        self.headers: list[str] = []
+        self.tabulars: list[list[Any]] = []
+
+    def print_tabular(self, new_tabular: Iterable[tuple[str, Any]]) -> None:
+        """Add one row.
+
+        Args:
+            new_tabular: (key, value) of each column; keys not in the first row are not shown.
+        """
+        row = dict(new_tabular)
+        self.headers = self.headers or list(row)
+        self.tabulars.append([row.get(key) for key in self.headers])
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Print the rows again."""
+        is_terminal = sys.stdout.isatty()
+        n_rows = max(1, shutil.get_terminal_size().lines - N_HEADER_LINES) if is_terminal else 1
+        del self.tabulars[:-n_rows]
+        table = tabulate(self.tabulars, self.headers)
+        print((CLEAR_SCREEN if is_terminal else "") + table, flush=True)
 
 
 def mkdir_p(path: str | os.PathLike[str]) -> None:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -23,43 +21,8 @@ from tabulate import tabulate
 
 from rlpyt.utils.files import make_parent, replacing
 from rlpyt.utils.logging._logger import Logger as Logger, check_snapshot_mode
-from rlpyt.utils.logging.console import mkdir_p
+from rlpyt.utils.logging.console import TerminalTablePrinter as TerminalTablePrinter, mkdir_p
 from rlpyt.utils.logging.sinks import ScalarWriter, Sink as Sink
-
-CLEAR_SCREEN = "\x1b[2J\x1b[H"
-N_HEADER_LINES = 3
-
-
-class TerminalTablePrinter:
-    """Screen of the tabular-only mode: the latest rows under one header.
-
-    Columns are those of the first row. On something else than a terminal only the newest row is
-    printed, and nothing is cleared.
-    """
-
-    def __init__(self) -> None:
-        self.headers: list[str] = []
-        self.tabulars: list[list[Any]] = []
-
-    def print_tabular(self, new_tabular: Iterable[tuple[str, Any]]) -> None:
-        """Add one row.
-
-        Args:
-            new_tabular: (key, value) of each column; keys not in the first row are not shown.
-        """
-        row = dict(new_tabular)
-        self.headers = self.headers or list(row)
-        self.tabulars.append([row.get(key) for key in self.headers])
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Print the rows again."""
-        is_terminal = sys.stdout.isatty()
-        n_rows = max(1, shutil.get_terminal_size().lines - N_HEADER_LINES) if is_terminal else 1
-        del self.tabulars[:-n_rows]
-        table = tabulate(self.tabulars, self.headers)
-        print((CLEAR_SCREEN if is_terminal else "") + table, flush=True)
-
 
 table_printer = TerminalTablePrinter()
 _current = Logger()
