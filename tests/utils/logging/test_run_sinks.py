@@ -158,7 +158,10 @@ def test_wandb_offline(tmp_path):
     assert ids[0] == ids[1] != ids[2]
     files = list(tmp_path.rglob("*.wandb"))
     assert sorted(path.name for path in files) == sorted(f"run-{run_id}.wandb" for run_id in ids)
+    end = time.monotonic() + 60  # A process of wandb writes; on a busy machine it may lag behind.
     for path in files:
+        while b"loss" not in path.read_bytes() and time.monotonic() < end:
+            time.sleep(0.1)
         content = path.read_bytes()
         assert b"loss" in content
         assert b"0.25" in content
