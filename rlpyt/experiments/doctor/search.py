@@ -235,13 +235,14 @@ class Search:
         with ExitStack() as stack:
             trials: dict[Candidate, Trial] = {}
             self._run(trials, dict.fromkeys(chosen), 3, stack)
-            for _ in range(2):
-                self._keep_best(trials, 4)
-                near = [each for each in everything if self._is_near(each, next(iter(trials)))]
+            for factor in (2.0, 1.5):
+                self._keep_best(trials, factor, 8)
+                best = list(trials)[:2]
+                near = [each for each in everything if any(self._is_near(each, b) for b in best)]
                 self._run(trials, [each for each in near if each not in self.times], 3, stack)
-            self._keep_best(trials, 3)
-            self._run(trials, (), 6, stack)
-            self._keep_best(trials, 3)
+            self._keep_best(trials, 1.3, 4)
+            self._run(trials, (), 8, stack)
+            self._keep_best(trials, 1.3, 3)
             return list(trials)
 
     def _run(
@@ -265,11 +266,19 @@ class Search:
         self._say(f"Measuring {len(trials)} in turn")
         self.compare(trials, n_rounds)
 
-    def _keep_best(self, trials: dict[Candidate, Trial], n: int) -> None:
-        """Order the candidates by what was measured, the fastest first, and end all but n."""
+    def _keep_best(self, trials: dict[Candidate, Trial], factor: float, n: int) -> None:
+        """Order the candidates, the fastest first, and end those that are slower by a factor.
+
+        Args:
+            trials: measurements of the candidates.
+            factor: factor by which those to be kept may be slower than the fastest.
+            n: number of candidates to keep at most.
+        """
         ranked = sorted(trials, key=self.sampling_time)
-        kept = {candidate: trials[candidate] for candidate in ranked[:n]}
-        for candidate in ranked[n:]:
+        limit = factor * self.sampling_time(ranked[0])
+        n_kept = min(n, sum(self.sampling_time(each) <= limit for each in ranked))
+        kept = {candidate: trials[candidate] for candidate in ranked[:n_kept]}
+        for candidate in ranked[n_kept:]:
             trials[candidate].close()
         trials.clear()
         trials.update(kept)
