@@ -285,8 +285,8 @@ def test_a_run_without_checkpoints_is_not_resumed(run):
 
 def test_plot(run, tmp_path):
     pytest.importorskip("matplotlib")
-    output = invoke("plot", f"PPO={run.parent}", "--output", tmp_path / "plots")
-    assert "CartPole-v1" in output
+    output = invoke("plot", f"PPO={run}", "--output", tmp_path / "plots")
+    assert "CartPole-v1  PPO " in output  # Not the name of the directory.
     assert (tmp_path / "plots" / "curves.png").stat().st_size > 1000
     assert (tmp_path / "plots" / "curves.svg").exists()
     options = ["--statistic", "median", "--confidence", "0.5", "--range", "CartPole-v1=0:500"]

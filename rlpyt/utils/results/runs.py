@@ -69,10 +69,11 @@ def find_runs(
         _check_key(key, params)
     tasks = [_task(params[csv_file], task) for csv_file in csv_files]
     labels = _labels(list(csv_files.values()), tasks)
+    only_name = given[0][0] if len({name for name, _ in given}) == 1 else ""
     runs = []
     for csv_file, label, task_name in zip(csv_files, labels, tasks):
         values = [f"{key.split('.')[-1]}={params[csv_file].get(key, 'not set')}" for key in by]
-        label = ", ".join(filter(None, (label, *values))) or _own_name(given[0][1])
+        label = ", ".join(filter(None, (label, *values))) or only_name or _own_name(given[0][1])
         runs.append(LoggedRun(csv_file, label, task_name))
     return runs
 
