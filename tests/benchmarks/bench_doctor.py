@@ -22,10 +22,10 @@ import numpy as np
 from gymnasium import spaces
 from tabulate import tabulate
 
-from rlpyt.experiments.command import configuration
 from rlpyt.experiments.doctor.diagnosis import Diagnosis, examine, given_settings
 from rlpyt.experiments.doctor.prediction import Candidate
 from rlpyt.experiments.doctor.search import Search
+from rlpyt.experiments.train import configuration
 
 
 class Sleeping(gymnasium.Env):

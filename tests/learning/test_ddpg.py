@@ -1,7 +1,7 @@
 """DDPG, TD3 and D4PG swing up a pendulum, and use the bounds of each dimension of actions.
 
-One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
-tests/learning``.
+One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
+pytest tests/learning``.
 """
 
 import pytest
@@ -16,7 +16,7 @@ from rlpyt.envs import gym
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.learning.aiming import Aiming
-from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return
+from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return, variant
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -53,7 +53,7 @@ def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
         (TD3, Td3Agent, {"target_update_tau": 0.02}, 0.2),
         # With less noise, one seed in six still hangs down after these steps.
         (D4PG, D4pgAgent, RETURNS, 0.4),
-        (D4PG, D4pgAgent, {**RETURNS, "prioritized_replay": True}, 0.4),
+        variant(D4PG, D4pgAgent, {**RETURNS, "prioritized_replay": True}, 0.4),
     ],
     ids=["ddpg", "td3", "d4pg", "d4pg-prioritized"],
 )

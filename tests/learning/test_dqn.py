@@ -1,7 +1,7 @@
 """DQN and categorical DQN solve a vector task and a pixel task, each in well under a minute.
 
-One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
-tests/learning``.
+One seed of each algorithm runs with the other tests; more seeds, and variants, with
+``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
 import os
@@ -24,6 +24,11 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 
 SEEDS = [int(seed) for seed in os.environ.get("RLPYT_LEARNING_SEEDS", "0").split(",")]
+
+
+def variant(*values):
+    """Values of a test that runs only if seeds are given."""
+    return pytest.param(*values, marks=pytest.mark.variant)
 
 
 class StopWhenSolved(Callback):
@@ -92,8 +97,8 @@ CARTPOLE = {
     ("AlgoCls", "AgentCls", "settings"),
     [
         (DQN, MlpDqnAgent, {}),
-        (DQN, MlpDqnAgent, {"prioritized_replay": True}),
-        (CategoricalDQN, MlpCatDqnAgent, {"V_min": 0, "V_max": 100, "replay_ratio": 16}),
+        variant(DQN, MlpDqnAgent, {"prioritized_replay": True}),
+        variant(CategoricalDQN, MlpCatDqnAgent, {"V_min": 0, "V_max": 100, "replay_ratio": 16}),
     ],
     ids=["dqn", "dqn-prioritized", "categorical"],
 )
@@ -113,10 +118,10 @@ def test_cartpole(AlgoCls, AgentCls, settings, seed):
 @pytest.mark.parametrize(
     ("AlgoCls", "AgentCls", "settings"),
     [
-        (DQN, AtariDqnAgent, {}),
+        variant(DQN, AtariDqnAgent, {}),
         (DQN, AtariDqnAgent, {"prioritized_replay": True, "double_dqn": True}),
         (CategoricalDQN, AtariCatDqnAgent, {"V_min": -1, "V_max": 1}),
-        (DQN, partial(AtariDqnAgent, ModelCls=Autocast(AtariDqnModel)), {}),
+        variant(DQN, partial(AtariDqnAgent, ModelCls=Autocast(AtariDqnModel)), {}),
     ],
     ids=["dqn", "dqn-prioritized-double", "categorical", "bfloat16"],
 )

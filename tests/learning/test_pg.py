@@ -1,7 +1,7 @@
 """A2C and PPO learn with every kind of agent: feed-forward and recurrent, all kinds of spaces.
 
-One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
-tests/learning``.
+One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
+pytest tests/learning``.
 """
 
 import pytest
@@ -16,7 +16,7 @@ from rlpyt.envs.toy import TMaze
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.learning.instruments import Instruments
-from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return
+from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return, variant
 
 COMMON = {"gae_lambda": 0.95, "normalize_advantage": True}
 PPO_SETTINGS = {
@@ -77,10 +77,10 @@ def maze_a2c():
 @pytest.mark.parametrize(
     ("algo", "batch_B", "CollectorCls"),
     [
-        (maze_ppo, 16, CpuResetCollector),
+        variant(maze_ppo, 16, CpuResetCollector),
         (maze_ppo, 16, CpuWaitResetCollector),
         (maze_a2c, 8, CpuResetCollector),
-        (maze_a2c, 8, CpuWaitResetCollector),
+        variant(maze_a2c, 8, CpuWaitResetCollector),
     ],
     ids=["ppo-reset", "ppo-wait", "a2c-reset", "a2c-wait"],
 )
@@ -118,7 +118,7 @@ def test_observations_and_actions_of_several_parts(AgentCls, sizes, actions, see
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("AgentCls", [GenericFfAgent, MujocoFfAgent])
+@pytest.mark.parametrize("AgentCls", [variant(GenericFfAgent), MujocoFfAgent])
 def test_pendulum(AgentCls, seed):
     """Torques are bounded by -2 and 2."""
     sampler = make_sampler(gym.make, 200, 8, 201, 20, id="Pendulum-v1")

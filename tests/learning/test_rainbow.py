@@ -1,7 +1,7 @@
 """Rainbow, QR-DQN and IQN solve the tasks of ``test_dqn``, each in under a minute.
 
-One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
-tests/learning``.
+One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
+pytest tests/learning``.
 """
 
 from functools import partial
@@ -39,6 +39,7 @@ def test_catch(AlgoCls, AgentCls, settings, seed):
     test_dqn.test_catch(AlgoCls, AgentCls, settings, seed)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cartpole(seed):
     AgentCls = partial(MlpQrDqnAgent, n_quantiles=32)

@@ -1,7 +1,7 @@
 """SAC and SAC_V swing up a pendulum, and use the bounds of each dimension of actions.
 
-One seed runs with the other tests; all of them with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
-tests/learning``.
+One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
+pytest tests/learning``.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from rlpyt.envs import gym
 from rlpyt.envs.gym import GymEnvWrapper
 from tests.learning.aiming import Aiming
 from tests.learning.test_ddpg import make_sampler
-from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return
+from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return, variant
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -32,8 +32,8 @@ SMALL = {"model_kwargs": NET, "q_model_kwargs": NET, "v_model_kwargs": NET}
     ("AlgoCls", "AgentCls", "settings"),
     [
         (SAC, sac_agent.SacAgent, {}),
-        (SAC, sac_agent.SacAgent, {"fixed_alpha": 0.2}),
-        (SAC_V, sac_v_agent.SacAgent, {}),
+        variant(SAC, sac_agent.SacAgent, {"fixed_alpha": 0.2}),
+        variant(SAC_V, sac_v_agent.SacAgent, {}),
     ],
     ids=["sac", "sac-fixed", "sac_v"],
 )
