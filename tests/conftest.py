@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +16,9 @@ from rlpyt.utils import seed
 from rlpyt.utils.logging import logger
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Hundreds of processes import the package: it is compiled once, whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in the background of a script; what the tests start, and interrupt, would inherit that.
