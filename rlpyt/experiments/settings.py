@@ -262,7 +262,7 @@ def _check_required(config: Config) -> None:
             raise ValueError(f"{owner} needs {' and '.join(missing)}: add {missing[0]}=VALUE")
 
 
-_FILLED_IN = {"sampler.CollectorCls", "env.num_envs", "env.args"}
+_FILLED_IN = {"sampler.CollectorCls", "env.num_envs", "env.args", "env.env"}
 
 
 def with_environment(config: Config, name: str) -> Config:

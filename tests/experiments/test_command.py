@@ -93,6 +93,13 @@ def test_workers_that_are_spawned_know_the_ids_of_other_packages(tmp_path):
     assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) >= 8
 
 
+def test_the_vector_sampler_takes_the_vector_environment_of_atari_games():
+    pytest.importorskip("ale_py")
+    program = invoke("train", "a2c", "pong", "sampler=vector", "--print")
+    assert "EnvCls=AtariVector" in program
+    assert "sampler = VectorSampler(" in program
+
+
 def test_environments_of_envpool_are_trained_on_and_evaluated(tmp_path):
     pytest.importorskip("envpool")
     words = ["envpool:CartPole-v1", *QUICK, "--steps", 64, "--log-dir", tmp_path]
