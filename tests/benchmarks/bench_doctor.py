@@ -135,17 +135,17 @@ def main() -> None:
         summary, of_task = evaluate(name, args)
         summaries.append(summary)
         rows += of_task
+        if args.csv:
+            with open(args.csv, "w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
     print("\n# Advice against the best of all combinations, environment steps per second\n")
     facts = [[key, *(summary[key] for summary in summaries)] for key in summaries[0]]
     facts = [[f"{fact:.4g}" if isinstance(fact, float) else fact for fact in row] for row in facts]
     print(tabulate(facts[1:], headers=facts[0], disable_numparse=True))
     worst = min(min(each["ratio"], each["ratio "]) for each in summaries)
     print(f"\nThe advice reaches at least {worst:.0%} of the best.")
-    if args.csv:
-        with open(args.csv, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
 
 
 if __name__ == "__main__":
