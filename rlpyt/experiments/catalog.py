@@ -139,6 +139,9 @@ ATARI_ENTRIES = {
 }
 
 
+KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers")
+
+
 # --- Look-up -------------------------------------------------------------------------------------
 
 
@@ -174,6 +177,25 @@ def entries() -> dict[str, Config]:
         for table, module in TABLES.items()
         for key, entry in import_module(module).configs.items()
     }
+
+
+def names(kind: str) -> list[str]:
+    """Return all names of a kind, one of ``KINDS``; those of agents with their algorithms."""
+    if kind == "environments":
+        return [*atari_games(), *environment_ids()]
+    if kind == "agents":
+        return [
+            f"{algo} agent={agent}"
+            for algo, algorithm in ALGORITHMS.items()
+            for agent in algorithm.agents
+        ]
+    tables: dict[str, Iterable[str]] = {
+        "algorithms": ALGORITHMS,
+        "entries": entries(),
+        "runners": RUNNERS,
+        "samplers": SAMPLERS,
+    }
+    return list(tables[kind])
 
 
 def targets(config: Config) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The command ``rlpyt``: train, sweep, list, evaluate, watch and plot."""
+"""The command ``rlpyt``: train, sweep, doctor, list, evaluate, watch and plot."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import gymnasium
@@ -24,7 +24,7 @@ from rlpyt.experiments.train import (
     log_call,
     recorded,
     starting_point,
-    try_environment,
+    try_parts,
 )
 from rlpyt.utils.launching.exp_launcher import SweepError
 from rlpyt.utils.logging.context import get_log_dir
@@ -32,7 +32,7 @@ from rlpyt.utils.results.pictures import plot_results
 from rlpyt.utils.results.statistics import STATISTICS
 from rlpyt.utils.seed import make_seed
 
-KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers")
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) 
     entries = [key.removeprefix("generic/") for key in catalog.entries()]
     if not ctx.params.get("what"):
         return [name for name in entries if name.startswith(incomplete)]
-    words = [] if any("=" not in word for word in given) else _environments()
+    words = [] if any("=" not in word for word in given) else catalog.names("environments")
     try:
         config = starting_point(ctx.params["what"])
         words += [f"{name}=" for name, _, _ in settings.describe(config)]
@@ -72,20 +72,29 @@ def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [word for word in words if word.startswith(incomplete)]
 
 
-def _environments() -> list[str]:
-    return [*catalog.atari_games(), *catalog.environment_ids()]
+def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command the words that say what to train.
+
+    Args:
+        what: form of the first word, for the help.
+        arguments: form of the others.
+    """
+
+    def decorate(command: Command) -> Command:
+        for part in (
+            click.option("--steps", type=float, help="Environment steps of a run."),
+            click.argument("arguments", nargs=-1, metavar=arguments, shell_complete=complete_train),
+            click.argument("what", metavar=what, shell_complete=complete_train),
+        ):
+            command = part(command)
+        return command
+
+    return decorate
 
 
 @main.command()
-@click.argument("what", metavar="ALGORITHM|TABLE/ENTRY", shell_complete=complete_train)
-@click.argument(
-    "arguments",
-    nargs=-1,
-    metavar="[ENVIRONMENT] [NAME=VALUE]...",
-    shell_complete=complete_train,
-)
+@of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
-@click.option("--steps", type=float, help="Environment steps of the run.")
 @click.option("--log-dir", type=click.Path(), help="Directory of the log; named after the time.")
 @click.option("--run-id", default="0", show_default=True, help="Name of the run in --log-dir.")
 @click.option(
@@ -138,7 +147,7 @@ def train(
             return
         if earlier is not None:
             check_same_run(config, earlier, run_dir, resume)
-        try_environment(config)
+        try_parts(config)
         runner = call.make()
     with log.make():
         runner.train(**saving)
@@ -149,15 +158,8 @@ def train(
 
 
 @main.command()
-@click.argument("what", metavar="ALGORITHM,...", shell_complete=complete_train)
-@click.argument(
-    "arguments",
-    nargs=-1,
-    metavar="[ENVIRONMENT,...] [NAME=VALUE,...]...",
-    shell_complete=complete_train,
-)
+@of_run("ALGORITHM,...", "[ENVIRONMENT,...] [NAME=VALUE,...]...")
 @click.option("--seeds", default=1, show_default=True, help="Runs of each variant: seeds 0, 1, ...")
-@click.option("--steps", type=float, help="Environment steps of each run.")
 @click.option("--log-dir", type=click.Path(), help="Directory of the sweep; named after the time.")
 @click.option("--slots", type=int, help="Runs at a time; as many as there are GPUs, or CPUs.")
 @click.option("--cpus-per-run", type=int, help="CPU cores of each run; else all are shared.")
@@ -231,16 +233,9 @@ def sweep(
 
 
 @main.command()
-@click.argument("what", metavar="ALGORITHM|TABLE/ENTRY", shell_complete=complete_train)
-@click.argument(
-    "arguments",
-    nargs=-1,
-    metavar="[ENVIRONMENT] [NAME=VALUE]...",
-    shell_complete=complete_train,
-)
+@of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
 @click.option("--seconds", default=60.0, show_default=True, help="Time to measure, roughly.")
 @click.option("--csv", "file", type=click.Path(), help="Table of all combinations to write.")
-@click.option("--steps", type=float, help="Environment steps of the run.")
 def doctor(
     what: str, arguments: tuple[str, ...], seconds: float, file: str | None, steps: float | None
 ) -> None:
@@ -256,7 +251,7 @@ def doctor(
 
     with explained():
         config = configuration(what, arguments, steps)
-        try_environment(config)
+        try_parts(config)
         found = examine(config, arguments, seconds, lambda text: click.echo(text, err=True))
     click.echo("\n" + found.text())
     options = [f"--steps={steps:g}"] if steps else []
@@ -269,12 +264,12 @@ def doctor(
 
 
 @main.command("list")
-@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.argument("kind", type=click.Choice(catalog.KINDS), required=False)
 @click.argument("text", required=False)
 def list_(kind: str | None, text: str | None) -> None:
     """List the names that train understands; only those that contain TEXT, if it is given."""
-    for each in [kind] if kind else KINDS:
-        names = _names_of(each)
+    for each in [kind] if kind else catalog.KINDS:
+        names = catalog.names(each)
         if text:
             names = [name for name in names if text.lower() in name.lower()]
         if kind is None:
@@ -283,24 +278,6 @@ def list_(kind: str | None, text: str | None) -> None:
             click.echo("  " + "  ".join(names) + "\n")
         else:
             click.echo("\n".join(names))
-
-
-def _names_of(kind: str) -> list[str]:
-    if kind == "agents":
-        return [
-            f"{algo} agent={agent}"
-            for algo, algorithm in catalog.ALGORITHMS.items()
-            for agent in algorithm.agents
-        ]
-    if kind == "environments":
-        return _environments()
-    tables: dict[str, Iterable[str]] = {
-        "algorithms": catalog.ALGORITHMS,
-        "entries": catalog.entries(),
-        "runners": catalog.RUNNERS,
-        "samplers": catalog.SAMPLERS,
-    }
-    return list(tables[kind])
 
 
 # --- evaluate, watch and plot --------------------------------------------------------------------

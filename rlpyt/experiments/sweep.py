@@ -29,7 +29,7 @@ from rlpyt.experiments.train import (
     entry_name,
     slot_runner,
     starting_point,
-    try_environment,
+    try_parts,
     with_steps,
 )
 from rlpyt.utils.launching.exp_launcher import run_experiments
@@ -278,10 +278,10 @@ def check_runs(variants: Iterable[Variant], code: str) -> None:
     for variant in variants:
         part = variant.part
         config, call = slot_runner(code, 0, part.entry, part.words, variant.changes)
-        env = {key: config[key] for key in ("env", "roles")}
-        if env not in tried:
-            tried.append(env)
-            try_environment(config)
+        parts = {key: config[key] for key in ("roles", "env", "agent", "model")}
+        if parts not in tried:
+            tried.append(parts)
+            try_parts(config)
         call.make()
 
 

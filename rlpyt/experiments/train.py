@@ -17,14 +17,13 @@ from typing import Any
 from rlpyt import __version__
 from rlpyt.experiments.catalog import (
     ATARI_ENTRIES,
-    ENVIRONMENTS,
     entries,
     find_environment,
     targets,
     unknown,
 )
 from rlpyt.experiments.configs.tables import Config, changed
-from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
+from rlpyt.experiments.program import LOGGER_CONTEXT, Call, agent_call, runner_call
 from rlpyt.experiments.settings import checked, overridden, with_environment
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import load_variant, merged
@@ -120,17 +119,15 @@ def run_name(config: Config) -> str:
     return f"{config['roles']['algo'].rpartition('.')[2]}_{name}".replace("/", "_")
 
 
-def try_environment(config: Config) -> None:
-    """Make one environment of the run and close it, so that wrong settings of it show early."""
-    target = targets(config)["env"]
-    if target == "rlpyt.envs.gym.make":
-        from rlpyt.envs.gym import make_unwrapped
-
-        make_unwrapped(**config["env"]).close()
-    elif target == "rlpyt.envs.atari.atari_env.AtariEnv":
-        Call(target, config["env"]).make().close()
-    elif any(target == of_vectors for _, of_vectors in ENVIRONMENTS.values()):
-        Call(target, {"num_envs": 1, **config["env"]}).make().close()
+def try_parts(config: Config) -> None:
+    """Make an environment and the agent's networks for it, so that wrong settings show early."""
+    in_vectors = config["roles"].get("sampler") == "vector"
+    number = {"num_envs": 1} if in_vectors else {}
+    env = Call(targets(config)["env"], {**number, **config["env"]}).make()
+    try:
+        agent_call(config).make().initialize(env.spaces)
+    finally:
+        env.close()
 
 
 # --- Runs ----------------------------------------------------------------------------------------

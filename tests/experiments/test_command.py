@@ -236,6 +236,8 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
         (["ppo", "CartPole-v1", "gpus=99"], "affinity.gpus=[99]: torch sees"),
         (["ppo", "CartPole-v1", "processes=2"], "use runner=sync"),
         (["ppo", "CartPole-v1", "batch_T=0"], "batch_T is 0"),
+        (["sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
+        (["ppo", "CartPole-v1", "sampler=vector", "env.size=3"], "argument 'size'"),
     ],
 )
 def test_wrong_input_is_refused_before_anything_starts(words, message, tmp_path):

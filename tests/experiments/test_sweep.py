@@ -158,6 +158,8 @@ def test_a_sweep_goes_on_and_reports_what_failed(tmp_path):
     assert (good / "run_0" / "progress.csv").read_bytes() == before
     words[3] = "learning_rate=1e-3,1e-4"
     assert "directory of another sweep" in refused(*words)
+    words[-1] = good
+    assert "has runs that belong to no sweep" in refused(*words)
 
 
 # --- Wrong input ----------------------------------------------------------------------------------
@@ -181,6 +183,7 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         ([*CARTPOLE, "epochs=3:1", "--search", "random"], "low=3 must not be above high=1"),
         ([*CARTPOLE, "--search", "random"], "has nothing to choose"),
         (["dqn", "CartPole-v1", "runner=minibatch,async"], "need different slots"),
+        (["ppo,sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
         ([*CARTPOLE, "workers=2"], "affinity.workers is for rlpyt train"),
         ([*CARTPOLE, "--gpus", "99"], "this machine has"),
         ([*CARTPOLE, "--affinity", "2cpus"], "'2cpus', which is not a number"),

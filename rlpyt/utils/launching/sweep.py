@@ -267,6 +267,10 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
                 f"{exp_dir!r} is the directory of a sweep that has no {SWEEP}, so that its runs "
                 "cannot be told from those of another sweep: choose another directory"
             ) from None
+        if any(Path(exp_dir).glob("run_*")):
+            raise ValueError(
+                f"{exp_dir!r} has runs that belong to no sweep: choose another directory"
+            ) from None
         return
     if before == identity:
         return

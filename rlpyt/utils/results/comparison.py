@@ -141,7 +141,7 @@ class Comparison:
         if not self.complete_labels:
             return np.zeros(0)
         scores = np.concatenate([s for n in self.complete_labels for s in self._scaled_scores(n)])
-        margin = 0.02 * (scores.max() - scores.min() or 1.0)
+        margin = 0.02 * (scores.max() - scores.min()) or 0.1 * (abs(scores.max()) or 1.0)
         return np.linspace(scores.min() - margin, scores.max() + margin, 200)
 
     @cached_property

@@ -80,6 +80,12 @@ def test_a_single_run_has_no_interval(run):
     assert [line for line in lines if "none: one run only" in line and " 1 " in line]
 
 
+def test_profiles_of_equal_scores_have_a_readable_axis(run):
+    comparison = Comparison([run("a", [500, 500]), run("a", [500, 500])])
+    assert comparison.thresholds[[0, -1]].tolist() == [450, 550]
+    assert Comparison([run("a", [0, 0])]).thresholds[[0, -1]].tolist() == [-0.1, 0.1]
+
+
 def test_tasks_are_brought_to_one_scale(run):
     runs = [
         *(run("a", [0, value], "small") for value in (1, 2)),
