@@ -24,7 +24,7 @@ from rlpyt.experiments.train import (
     log_call,
     recorded,
     starting_point,
-    try_parts,
+    try_run,
 )
 from rlpyt.utils.launching.exp_launcher import SweepError
 from rlpyt.utils.logging.context import get_log_dir
@@ -147,7 +147,7 @@ def train(
             return
         if earlier is not None:
             check_same_run(config, earlier, run_dir, resume)
-        try_parts(config)
+        try_run(call)
         runner = call.make()
     with log.make():
         runner.train(**saving)
@@ -251,7 +251,7 @@ def doctor(
 
     with explained():
         config = configuration(what, arguments, steps)
-        try_parts(config)
+        try_run(runner_call(config))
         found = examine(config, arguments, seconds, lambda text: click.echo(text, err=True))
     click.echo("\n" + found.text())
     options = [f"--steps={steps:g}"] if steps else []

@@ -29,7 +29,7 @@ from rlpyt.experiments.train import (
     entry_name,
     slot_runner,
     starting_point,
-    try_parts,
+    try_run,
     with_steps,
 )
 from rlpyt.utils.launching.exp_launcher import run_experiments
@@ -274,15 +274,9 @@ def check_runs(variants: Iterable[Variant], code: str) -> None:
     Raises:
         ValueError: if a runner cannot be made.
     """
-    tried: list[Config] = []
     for variant in variants:
         part = variant.part
-        config, call = slot_runner(code, 0, part.entry, part.words, variant.changes)
-        parts = {key: config[key] for key in ("roles", "env", "agent", "model")}
-        if parts not in tried:
-            tried.append(parts)
-            try_parts(config)
-        call.make()
+        try_run(slot_runner(code, 0, part.entry, part.words, variant.changes)[1])
 
 
 # --- Launch --------------------------------------------------------------------------------------

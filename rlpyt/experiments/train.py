@@ -15,18 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt import __version__
+from rlpyt.core.records import BatchSpec
 from rlpyt.experiments.catalog import (
     ATARI_ENTRIES,
     entries,
     find_environment,
-    targets,
     unknown,
 )
 from rlpyt.experiments.configs.tables import Config, changed
-from rlpyt.experiments.program import LOGGER_CONTEXT, Call, agent_call, runner_call
+from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
 from rlpyt.experiments.settings import checked, overridden, with_environment
+from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.vector.sampler import FirstOf, VectorSampler
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import load_variant, merged
+from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import get_log_dir, logger_context
 
 # Interval of the checkpoints of runs of a sweep.
@@ -119,17 +122,6 @@ def run_name(config: Config) -> str:
     return f"{config['roles']['algo'].rpartition('.')[2]}_{name}".replace("/", "_")
 
 
-def try_parts(config: Config) -> None:
-    """Make an environment and the agent's networks for it, so that wrong settings show early."""
-    in_vectors = config["roles"].get("sampler") == "vector"
-    number = {"num_envs": 1} if in_vectors else {}
-    env = Call(targets(config)["env"], {**number, **config["env"]}).make()
-    try:
-        agent_call(config).make().initialize(env.spaces)
-    finally:
-        env.close()
-
-
 # --- Runs ----------------------------------------------------------------------------------------
 
 
@@ -204,6 +196,37 @@ def check_same_run(config: Config, params: Mapping[str, Any], run_dir: Path, res
         raise ValueError(
             f"{run_dir} has the log of another run ({changes}): choose another --log-dir"
         )
+
+
+def try_run(call: Call) -> None:
+    """Make the parts of a run with one environment, so that wrong settings show before it starts.
+
+    Args:
+        call: call of the runner.
+
+    Raises:
+        Exception: what environment, agent or algorithm raise.
+    """
+    runner = call.make()
+    agent, algo, sampler = runner.agent, runner.algo, runner.sampler
+    in_vectors = isinstance(sampler, VectorSampler)
+    number = {"num_envs": 1} if in_vectors else {}
+    env = sampler.EnvCls(**number, **sampler.env_kwargs)
+    logger.disable()
+    try:
+        agent.initialize(env.spaces)
+        examples = build_samples_buffer(
+            agent,
+            FirstOf(env) if in_vectors else env,
+            BatchSpec(1, 1),
+            algo.bootstrap_value,
+            subprocess=not in_vectors,  # Workers will fork, and EnvPool's threads cannot.
+        )[2]
+        n_itr = int(max(1, runner.n_steps // sampler.batch_spec.size))
+        algo.initialize(agent, n_itr, sampler.batch_spec, sampler.mid_batch_reset, examples)
+    finally:
+        logger.enable()
+        env.close()
 
 
 def slot_runner(

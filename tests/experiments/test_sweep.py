@@ -183,6 +183,7 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         ([*CARTPOLE, "epochs=3:1", "--search", "random"], "low=3 must not be above high=1"),
         ([*CARTPOLE, "--search", "random"], "has nothing to choose"),
         (["dqn", "CartPole-v1", "runner=minibatch,async"], "need different slots"),
+        (["dqn", "CartPole-v1", "replay_size=1e4,10"], "replay_size is 10, less than one"),
         (["ppo,sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
         ([*CARTPOLE, "workers=2"], "affinity.workers is for rlpyt train"),
         ([*CARTPOLE, "--gpus", "99"], "this machine has"),

@@ -106,7 +106,7 @@ class VectorSampler(BaseSampler):
             self.env.spaces, share_memory=False, global_B=global_B, env_ranks=env_ranks
         )
         examples: dict[str, Any] = {}
-        get_example_outputs(agent, _FirstOf(self.env), examples)
+        get_example_outputs(agent, FirstOf(self.env), examples)
         self.samples_pyt, self.samples_np, examples = build_samples_buffer(
             agent,
             self.env,
@@ -236,7 +236,7 @@ class VectorSampler(BaseSampler):
         self.eval_collector.acting_noise = self.collector.acting_noise
 
 
-class _FirstOf:
+class FirstOf:
     """The first part of a vector environment, for one example step."""
 
     def __init__(self, env: VectorEnvLike) -> None:
