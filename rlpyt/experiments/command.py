@@ -133,6 +133,8 @@ def train(
         if (resume or checkpoint_steps) and log_dir is None:
             raise ValueError("--resume and --checkpoint-steps need the --log-dir of the run")
         earlier = recorded(log_dir, run_id)
+        if earlier is not None and not prints:
+            check_same_run(config, earlier, Path(log_dir or "", f"run_{run_id}"), resume, seed)
         if seed is None:
             seed = earlier["seed"] if resume and earlier else make_seed()
         log = log_call(config, seed, log_dir, run_id, resume)
@@ -145,8 +147,6 @@ def train(
             words = [what, *arguments, *([f"--steps={steps:g}"] if steps else []), f"--seed={seed}"]
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
-        if earlier is not None:
-            check_same_run(config, earlier, run_dir, resume)
         try_run(call)
         runner = call.make()
     with log.make():

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from rlpyt.experiments.catalog import find_environment, load, targets, unknown
 from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.utils.launching.variant import merged
 
 ROLES = ("algo", "agent", "sampler", "runner", "env")
 SECTIONS = ("algo", "agent", "model", "optim", "env", "eval_env", "sampler", "runner", "affinity")
@@ -98,7 +99,7 @@ def _class_in(config: Config, section: str, target: str, argument: str) -> str |
     given = config.get(section, {}).get(argument, default)
     if given is None or given is inspect.Parameter.empty:
         return None
-    return given if isinstance(given, str) else full_name(given)
+    return str(as_name(given))
 
 
 def full_name(target: Any) -> str:
@@ -171,6 +172,8 @@ def as_name(value: Any) -> Any:
     if isinstance(value, str):
         load(value)
         return Name(value)
+    if not callable(value):
+        raise TypeError(f"{value!r} is no class: give the full name of one")
     return Name(full_name(value))
 
 
@@ -243,7 +246,7 @@ def _checked_value(
     try:
         return as_name(value) if name.endswith("Cls") else fit(value, found[name].hint)
     except TypeError:
-        text = expected(found[name].hint)
+        text = expected(type if name.endswith("Cls") else found[name].hint)
         raise ValueError(f"{section}.{name}={value!r}: give {text}") from None
 
 
@@ -283,7 +286,8 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
     """Return the configuration with overrides, in the form ``name=value``.
 
     A name is that of a role (``sampler=cpu``), a section and a setting (``algo.discount=0.9``), or
-    a setting alone that only one section has (``discount=0.9``).
+    a setting alone that only one section has (``discount=0.9``). A dictionary changes the entries
+    that it names.
 
     Raises:
         ValueError: if a name is unknown or ambiguous; the closest ones are in the message.
@@ -302,7 +306,7 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
     # Roles first, wherever they stand: they say which settings there are.
     for name, value in sorted(pairs, key=lambda pair: not pair[0].endswith("Cls")):
         section, setting = path_of(config, name)
-        config = changed(config, **{section: {setting: value}})
+        config = merged(config, {section: {setting: value}})
     return config
 
 

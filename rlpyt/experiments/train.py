@@ -170,7 +170,13 @@ def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
     return params
 
 
-def check_same_run(config: Config, params: Mapping[str, Any], run_dir: Path, resume: bool) -> None:
+def check_same_run(
+    config: Config,
+    params: Mapping[str, Any],
+    run_dir: Path,
+    resume: bool,
+    seed: int | None = None,
+) -> None:
     """Raise ``ValueError`` unless a directory has this run, to be resumed from its checkpoints.
 
     Args:
@@ -178,6 +184,7 @@ def check_same_run(config: Config, params: Mapping[str, Any], run_dir: Path, res
         params: parameters of the run that the directory has.
         run_dir: directory of the run.
         resume: whether it shall be resumed.
+        seed: seed to resume with; None for that of the run.
     """
     if not resume:
         raise ValueError(
@@ -190,6 +197,8 @@ def check_same_run(config: Config, params: Mapping[str, Any], run_dir: Path, res
             "--resume from the start, a run saves checkpoints"
         )
     now = json.loads(json.dumps({key: value for key, value in config.items() if key != "runner"}))
+    if seed is not None:
+        now["seed"] = seed
     differing = [key for key in now if now[key] != params.get(key, {})]
     if differing:
         changes = ", ".join(f"{key}: {params.get(key)} now {now[key]}" for key in differing)

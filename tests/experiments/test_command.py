@@ -239,6 +239,8 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
         (["dqn", "CartPole-v1", "replay_size=10"], "replay_size is 10, less than one"),
         (["dqn", "CartPole-v1", "runner=async", "discount=2"], "discount is 2: choose a number"),
         (["ppo", "CartPole-v1", "agent=generic_lstm", "minibatches=9"], "minibatches is 9"),
+        (["dqn", "CartPole-v1", "OptimCls=5"], "algo.OptimCls=5: give the full name of a class"),
+        (["dqn", "CartPole-v1", "algo.OptimCls=5", "alpha=1"], "5 is no class"),
         (["sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
         (["ppo", "CartPole-v1", "sampler=vector", "env.size=3"], "argument 'size'"),
     ],
@@ -287,6 +289,9 @@ def test_a_run_is_resumed_with_its_seed(tmp_path):
     # Another run does not go on from there.
     assert "another run (algo:" in refused(*words, "discount=0.5")
     assert "another run (env:" in refused(*words, "env=Acrobot-v1")
+    assert "another run (seed: 7 now 8)" in refused(*words, "--seed", 8)
+    (whole / "run_0" / "params.json").write_text("{}")  # As that of a program.
+    assert "another run (roles:" in refused(*words)
 
 
 def test_a_run_without_checkpoints_is_not_resumed(run):
@@ -307,6 +312,7 @@ def test_plot(run, tmp_path):
     assert "50% interval" in output
     wrong = ["plot", run.parent, "--output", tmp_path / "wrong"]
     assert "write it as TASK=LOW:HIGH" in refused(*wrong, "--range", "CartPole-v1=0")
+    assert "give two numbers, the lower" in refused(*wrong, "--range", "CartPole-v1=500:500")
     assert "lacks the task 'CartPole-v1'" in refused(*wrong, "--range", "CartPole=0:1")
     assert "did you mean 'ReturnAverage'" in refused(*wrong, "--column", "RetrunAverage")
     assert "has no run" in refused("plot", tmp_path / "plots")
@@ -324,6 +330,17 @@ def test_evaluation_of_what_is_no_run(run, tmp_path):
     assert "does not exist" in refused("evaluate", tmp_path / "x")
     assert "give at least 1" in refused("evaluate", run, "--episodes", 0)
     assert "use '.mp4' or '.gif'" in refused("watch", run, "--video", "x.avi")
+
+
+def test_a_dictionary_changes_the_entries_that_it_names():
+    pytest.importorskip("minatar")
+    word = "model.image_kwargs={'channels': [32]}"
+    given = configuration("dqn", ["MinAtar/Breakout-v1", word])["model"]["image_kwargs"]
+    default = configuration("dqn", ["MinAtar/Breakout-v1"])["model"]["image_kwargs"]
+    assert given == {**default, "channels": [32]}
+    variant = {"model": {"image_kwargs": {"channels": [32]}}}  # As a sweep has it.
+    in_sweep = configuration("dqn", ["MinAtar/Breakout-v1"], variant=variant)
+    assert in_sweep["model"]["image_kwargs"] == given
 
 
 def test_settings_and_roles_may_come_in_any_order():

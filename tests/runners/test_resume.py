@@ -274,7 +274,9 @@ def test_an_asynchronous_run_goes_on_with_its_buffer_and_counters(RunnerCls, tmp
     second.callbacks = [See()]
     rows = train(second, tmp_path, resume="auto", checkpoint_interval_steps=64)
     assert seen == [(40, n_updates)]
-    assert rows[-4:] == [80, 160, 240, 320]
+    # A row may be a batch late, since the sampler goes on meanwhile.
+    assert [row // 80 for row in rows[-4:]] == [1, 2, 3, 4]
+    assert rows[-1] == 320
     assert rows == sorted(set(rows))
     assert second.algo.update_counter > n_updates
     again = make(320)

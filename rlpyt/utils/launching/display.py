@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os.path as osp
 import time
@@ -15,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from rlpyt.utils.launching.run import Run, RunStatus
+from rlpyt.utils.results.runs import read_rows
 
 # Columns of progress.csv, which may have a prefix such as "Diagnostics/".
 STEPS, STEPS_PER_SECOND = "CumSteps", "StepsPerSecond"
@@ -36,21 +36,10 @@ class Progress(NamedTuple):
         return max(0.0, left - (now - self.written))
 
 
-def read_rows(log_dir: str, run_ID: int) -> list[dict[str, str]]:
-    """Return the rows of the table of a run; keys lack their prefixes. Empty before the first."""
-    path = osp.join(log_dir, f"run_{run_ID}", "progress.csv")
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (FileNotFoundError, csv.Error):
-        return []
-    return [{key.rpartition("/")[2]: value for key, value in row.items() if key} for row in rows]
-
-
 def read_progress(log_dir: str, run_ID: int) -> Progress:
     """Return the progress of a run, of which nothing needs to be known yet."""
     run_dir = osp.join(log_dir, f"run_{run_ID}")
-    rows = read_rows(log_dir, run_ID)
+    rows = read_rows(osp.join(run_dir, "progress.csv"))
     if not rows:
         return Progress(n_steps=_n_steps(run_dir))
     with suppress(OSError):

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.launching.display import read_rows
 from rlpyt.utils.launching.pools import LocalSlots, Pool
 from rlpyt.utils.launching.run import FAILED, FINISHED, INTERRUPTED, NEW, PRUNED, Run, write_status
 from rlpyt.utils.launching.sweep import Sweep, SweepError
@@ -36,6 +35,7 @@ from rlpyt.utils.launching.variant import (
     update_config,
 )
 from rlpyt.utils.logging.context import get_log_dir
+from rlpyt.utils.results.runs import closest, read_rows
 
 Path = tuple[str, ...]
 
@@ -100,6 +100,8 @@ Space = Mapping[Path, Distribution]
 
 
 def _check_bounds(low: float, high: float, log: bool) -> None:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"low={low} and high={high} must be finite")
     if not low <= high:
         raise ValueError(f"low={low} must not be above high={high}")
     if log and low <= 0:
@@ -221,7 +223,8 @@ def run_search(
     Raises:
         ImportError: if Optuna is not installed.
         KeyError: if ``config`` lacks a setting of the space.
-        ValueError: if the code does not fit the machine, or the directory is of another sweep.
+        ValueError: if the code does not fit the machine, the directory is of another sweep, or no
+            trial has a value.
         SweepError: if every trial failed.
     """
     try:
@@ -257,13 +260,16 @@ def run_search(
     search = _Search(optuna, study, exp_dir, space, runs_per_setting, base, metric)
     with sweep.opened("search", identity):
         search.restore(n_trials, retry_failed)
+        failure = None
         try:
             sweep.work(search.runs(n_trials), search.pruned)
-        except SweepError:
-            search.tell_ended()
-            if not study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)):
-                raise
+        except SweepError as error:
+            failure = error
         search.tell_ended()
+    if not study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)):
+        raise failure or ValueError(
+            f"metric={metric!r}: no trial in {exp_dir} was finished with a number in this column"
+        )
     return study
 
 
@@ -381,14 +387,24 @@ class _Search:
             return self.optuna.trial.TrialState.FAIL
         if states != {FINISHED}:
             return None
+        for run in runs:
+            columns = {name for row in self._rows(run) for name in row}
+            if self.metric not in columns:
+                raise ValueError(
+                    f"metric={self.metric!r} is no column of run {run.run_ID} in {run.log_dir}"
+                    f"{closest(self.metric, columns)}: launch the search in another directory"
+                )
         complete = bool(self._means(runs))
         return self.optuna.trial.TrialState["COMPLETE" if complete else "FAIL"]
+
+    def _rows(self, run: Run) -> list[dict[str, str]]:
+        return read_rows(osp.join(run.log_dir, f"run_{run.run_ID}", "progress.csv"))
 
     def _means(self, runs: Sequence[Run]) -> list[float]:
         """Return the means over the runs of the values that all of them have."""
         values = []
         for run in runs:
-            numbers = (float(row.get(self.metric) or "nan") for row in read_rows(*run[1:3]))
+            numbers = (float(row.get(self.metric) or "nan") for row in self._rows(run))
             values.append([number for number in numbers if math.isfinite(number)])
         return [float(np.mean(of_step)) for of_step in zip(*values)]
 

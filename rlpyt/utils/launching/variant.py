@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import os.path as osp
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -115,6 +115,15 @@ def update_config(default: Mapping[str, Any], variant: Mapping[str, Any]) -> Con
             )
         config[key] = update_config(old, value) if isinstance(value, Mapping) else value
     return config
+
+
+def flat(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of all levels with their dotted names, such as ``algo.discount``."""
+    for key, value in params.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.files import replacing
+from rlpyt.utils.launching.variant import flat
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.sinks import RunInfo, RunSink, Sink, append_whole
 
@@ -152,7 +153,8 @@ class MlflowSink(RunSink):
         experiment: name of the experiment, made if needed.
         tracking_uri: address of a server or data base; None for ``MLFLOW_TRACKING_URI``, or the
             file ``mlflow.db`` in the current directory.
-        close_timeout_s: number of seconds to wait at the end for rows that are not yet sent.
+        close_timeout_s: number of seconds until the log is closed without the rows that are not yet
+            sent; the process itself ends when MLflow gives up sending them.
 
     Raises:
         ImportError: if MLflow is not installed.
@@ -240,7 +242,7 @@ class MlflowSink(RunSink):
             made = client.create_run(number, run_name=f"{run.name}_{run.run_ID}", tags=tags)
             self.run_id = made.info.run_id
             param = self._mlflow.entities.Param
-            params = [param(_mlflow_name(k), str(v)[:6000]) for k, v in _flat(run.params)]
+            params = [param(_mlflow_name(k), str(v)[:6000]) for k, v in flat(run.params)]
             for start in range(0, len(params), 100):  # The most that a call takes.
                 client.log_batch(self.run_id, params=params[start : start + 100])
             _remember_id(run, "mlflow_run_id.txt", self.run_id)
@@ -283,16 +285,6 @@ def _json(value: Any) -> Any:
         return [_json(part) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _flat(params: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    pairs = []
-    for key, value in params.items():
-        if isinstance(value, Mapping):
-            pairs += _flat(value, f"{prefix}{key}.")
-        else:
-            pairs.append((f"{prefix}{key}", value))
-    return pairs
 
 
 def _mlflow_name(key: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from rlpyt.utils.results.runs import STEPS, LoggedRun, closest, moving_mean, read_curve
+from rlpyt.utils.results.runs import STEPS, LoggedRun, closest, moving_mean, read_curve, read_rows
 from rlpyt.utils.results.statistics import (
     STATISTICS,
     Estimate,
@@ -234,7 +234,7 @@ class Comparison:
         """Return the curves of the runs that have values."""
         curves: dict[LoggedRun, NDArray] = {}
         for run in runs:
-            if not _has_rows(run.csv_file):
+            if not read_rows(run.csv_file):
                 self.notes.append(f"Left out, without a row yet: {run.csv_file}")
                 continue
             curve = read_curve(run.csv_file, self.y, self.x)
@@ -261,6 +261,12 @@ class Comparison:
     ) -> tuple[str, dict[str, tuple[float, float]]]:
         """Return the name of the common scale of scores, and what becomes 0 and 1 of each task."""
         if given is not None:
+            for task, (low, high) in given.items():
+                if not -np.inf < low < high < np.inf:
+                    raise ValueError(
+                        f"the range {low:g}:{high:g} of {task!r} in score_ranges is none: give two "
+                        "numbers, the lower first"
+                    )
             missing = [task for task in self.tasks if task not in given]
             if missing:
                 raise ValueError(
@@ -333,10 +339,3 @@ def _known(name: str, known: Iterable[str], argument: str) -> str:
             f"{argument}={name!r} must be one of {', '.join(known)}{closest(name, known)}"
         )
     return name
-
-
-def _has_rows(csv_file: Path) -> bool:
-    with open(csv_file, encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        next(rows, None)
-        return next(rows, None) is not None

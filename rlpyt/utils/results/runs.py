@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlpyt.utils.launching.variant import flat
 from rlpyt.utils.types import NDArray
 
 STEPS = "Diagnostics/CumSteps"
@@ -76,6 +77,16 @@ def find_runs(
         label = ", ".join(filter(None, (label, *values))) or only_name or _own_name(given[0][1])
         runs.append(LoggedRun(csv_file, label, task_name))
     return runs
+
+
+def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
+    """Return the rows of a ``progress.csv``; keys lack their prefixes. Empty before the first."""
+    try:
+        with open(csv_file, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (FileNotFoundError, csv.Error):
+        return []
+    return [{key.rpartition("/")[2]: value for key, value in row.items() if key} for row in rows]
 
 
 def read_columns(csv_file: str | Path, *names: str) -> NDArray:
@@ -227,17 +238,9 @@ def _read_params(path: Path) -> dict[str, Any]:
     """Return parameters by dotted name; none if there is no file, as for a run being started."""
     try:
         with path.open(encoding="utf-8") as file:
-            return dict(_flat(json.load(file)))
+            return dict(flat(json.load(file)))
     except (OSError, json.JSONDecodeError):
         return {}
-
-
-def _flat(params: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in params.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _number(field: str | None) -> float:

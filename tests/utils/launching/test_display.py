@@ -7,7 +7,7 @@ import os
 import pytest
 from rich.console import Console
 
-from rlpyt.utils.launching.display import Display, Progress, read_progress, read_rows
+from rlpyt.utils.launching.display import Display, Progress, read_progress
 from rlpyt.utils.launching.run import FAILED, FINISHED, Run, RunStatus
 
 CSV = "Diagnostics/CumSteps,Diagnostics/StepsPerSecond,ReturnAverage\n100,nan,1\n200,50,2\n"
@@ -28,13 +28,11 @@ def test_progress(log_dir):
     assert progress == Progress(steps=200, n_steps=1000, steps_per_s=50, written=5000)
     assert progress.seconds_left(now=5000) == 16
     assert progress.seconds_left(now=5006) == 10
-    assert [row["ReturnAverage"] for row in read_rows(log_dir, 3)] == ["1", "2"]
 
 
 def test_progress_of_a_run_that_has_written_nothing(tmp_path):
     assert read_progress(str(tmp_path), 0) == Progress()
     assert Progress().seconds_left(0) is None
-    assert read_rows(str(tmp_path), 0) == []
 
 
 def events(console, log_dir):

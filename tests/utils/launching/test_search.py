@@ -103,6 +103,7 @@ def test_random_draws():
     [
         (lambda: Real(2, 1), "low=2 must not be above high=1"),
         (lambda: Integer(0, 3, log=True), "low=0 must be positive"),
+        (lambda: Real(1, float("inf")), "high=inf must be finite"),
         (lambda: Choice([]), "must not be empty"),
     ],
 )
@@ -120,6 +121,18 @@ def test_trials(script, tmp_path, optuna):
         assert trial.value == pytest.approx(value)
         assert trial.intermediate_values == pytest.approx({0: value - 2, 1: value - 1, 2: value})
     assert len(list((tmp_path / "s").glob("trial_*/run_*/progress.csv"))) == 6
+
+
+def test_a_misspelt_metric_ends_the_search_with_its_first_trial(script, tmp_path, optuna):
+    with pytest.raises(ValueError, match="metric='Scoer' is no column .*did you mean 'Score'"):
+        search(tmp_path, script, 5, metric="Scoer")
+    assert len(list((tmp_path / "s").glob("trial_*/run_0/progress.csv"))) == 1
+
+
+def test_a_search_whose_trials_have_no_number_is_no_success(tmp_path, script, optuna):
+    script.write_text(script.read_text().replace("range(1, 4)", "()"))
+    with pytest.raises(ValueError, match="metric='Score': no trial in .* with a number"):
+        search(tmp_path, script, 2)
 
 
 def test_search_goes_on(script, tmp_path, optuna):

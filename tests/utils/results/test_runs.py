@@ -10,6 +10,7 @@ from rlpyt.utils.results.runs import (
     moving_mean,
     read_columns,
     read_curve,
+    read_rows,
 )
 
 
@@ -29,6 +30,12 @@ def test_columns_in_the_order_asked_for(write):
     assert columns.dtype == np.float64
     assert columns.tolist() == [[3, 6], [1, 4]]
     assert read_columns(str(path), "b").tolist() == [[2.5, 5]]
+
+
+def test_rows_by_the_last_part_of_their_names(write, tmp_path):
+    path = write("progress.csv", ["Diagnostics/CumSteps", "Return"], [100, 1], [200, 2])
+    assert [row["CumSteps"] for row in read_rows(path)] == ["100", "200"]
+    assert read_rows(tmp_path / "none.csv") == []
 
 
 def test_keys_and_fields_with_commas_and_blanks(write):
