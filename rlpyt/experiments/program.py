@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import psutil
 import torch
 
 from rlpyt.experiments.catalog import load, targets
 from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.settings import Name
+from rlpyt.utils.launching.machine import look_at_machine
 from rlpyt.utils.processes.launch import check_cpus
 
 ATARI_TRAJ_INFO = Name("rlpyt.envs.atari.atari_env.AtariTrajInfo")
@@ -115,8 +115,8 @@ def make_affinity(
         runner: name of the runner.
         sampler: name of the sampler.
         batch_B: number of environments.
-        workers: number of worker processes of a sampler; one for each CPU by default, and for no
-            more than ``batch_B``.
+        workers: number of worker processes of a sampler; one for each CPU by default, or for
+            as many as the cgroup allows the time of; no more than ``batch_B``.
         cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
         gpus: GPU, or list with that of each process that trains.
         processes: number of processes that train, if ``gpus`` does not say it.
@@ -125,7 +125,6 @@ def make_affinity(
     Raises:
         ValueError: if there is no such CPU or GPU, or a number does not fit the runner.
     """
-    usable = psutil.Process().cpu_affinity() if hasattr(psutil.Process, "cpu_affinity") else None
     if cpus:
         check_cpus(cpus)
     gpus = [gpus] if isinstance(gpus, int) else gpus
@@ -144,7 +143,7 @@ def make_affinity(
     if workers is not None and workers < 1:
         raise ValueError(f"affinity.workers={workers}: give at least 1")
     if workers is None:
-        workers = len(cpus or usable or [0])
+        workers = len(cpus) if cpus else look_at_machine().n_cpus
     workers = min(workers, batch_B)
     if sampler == "alternating":
         workers += workers % 2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import path
 
-import psutil
 import torch
 
 from rlpyt.experiments.settings import parse_value
 from rlpyt.utils.launching.affinity import encode_affinity, get_hyperthread_offset, get_n_socket
+from rlpyt.utils.launching.machine import look_at_machine
 from rlpyt.utils.launching.pools import LocalSlots, Pool, RayCluster, SlurmCluster
 
 POOLS = ("local", "ray", "slurm")
@@ -31,8 +31,8 @@ def affinity_code(
         is_local: whether the runs are on this machine; otherwise the code is for one of them, on
             any machine.
         slots: number of runs at a time; None for one for each GPU, or without for as many as there
-            are CPUs for.
-        cpus_per_run: number of CPU cores of each run; None to share all.
+            are CPUs for, in a container no more than it is allowed the time of.
+        cpus_per_run: number of CPU cores of each run; None to share these.
         gpus: number of GPUs of all runs together; None for all.
         gpus_per_run: number of GPUs that train in each run.
 
@@ -42,7 +42,8 @@ def affinity_code(
     for name, given in (("--slots", slots), ("--cpus-per-run", cpus_per_run)):
         if given is not None and given < 1:
             raise ValueError(f"{name} {given}: give at least 1")
-    usable, hyperthread_offset, n_socket = _cpus()
+    machine = look_at_machine()
+    usable, hyperthread_offset, n_socket = _cpus(set(machine.cpus))
     if not is_local:
         slots, gpus, n_socket, hyperthread_offset = 1, gpus or 0, 1, 0
         usable = set(range(cpus_per_run or 1))
@@ -51,11 +52,12 @@ def affinity_code(
     if gpus and not groups:
         raise ValueError(f"--gpus-per-run {gpus_per_run}: there are {gpus} GPUs in all")
     n_core = len(usable)
-    slots = slots or groups or n_core // (cpus_per_run or 1)
-    cpus_per_run = cpus_per_run or n_core // max(slots, 1)
-    if not slots or not cpus_per_run or slots * cpus_per_run > n_core:
+    n_by_default = min(n_core, machine.n_cpus)
+    slots = slots or groups or max(1, n_by_default // (cpus_per_run or 1))
+    cpus_per_run = cpus_per_run or max(1, n_by_default // slots)
+    if slots * cpus_per_run > n_core:
         raise ValueError(
-            f"{max(slots, 1)} runs at a time, each on {max(cpus_per_run, 1)} CPU cores, need more "
+            f"{slots} runs at a time, each on {cpus_per_run} CPU cores, need more "
             f"than the {n_core} that this process may use: lower --slots or --cpus-per-run"
         )
     if groups and slots > groups and slots % groups:
@@ -79,10 +81,8 @@ def affinity_code(
     )
 
 
-def _cpus() -> tuple[set[int], int, int]:
-    """Return the cores that this process may use, the offset of hyperthreads, and the sockets."""
-    process, n_cpu = psutil.Process(), psutil.cpu_count() or 1
-    usable = set(process.cpu_affinity() if hasattr(process, "cpu_affinity") else range(n_cpu))
+def _cpus(usable: set[int]) -> tuple[set[int], int, int]:
+    """Return the cores that are usable, the offset of hyperthreads, and the number of sockets."""
     offset = get_hyperthread_offset()
     cores = {cpu for cpu in usable if cpu < offset}
     if offset and usable == {*cores, *(core + offset for core in cores)}:

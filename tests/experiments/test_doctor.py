@@ -16,11 +16,11 @@ import pytest
 from gymnasium import spaces
 
 from rlpyt.experiments.doctor.diagnosis import given_settings
-from rlpyt.experiments.doctor.machine import cgroup_limits, look_at_machine
 from rlpyt.experiments.doctor.prediction import Candidate, Parts, PartTimes
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.doctor.trials import ActTime, StepTime, Trial, stepping
 from rlpyt.experiments.train import configuration
+from rlpyt.utils.launching.machine import look_at_machine
 from rlpyt.utils.processes.supervisor import WorkerError
 from tests.experiments.parts import invoke, refused
 
@@ -176,36 +176,6 @@ def test_busy_workers_beyond_the_cpus_are_no_faster():
     assert speed[2] == pytest.approx(2 * speed[1], rel=0.01)
     assert speed[4] == pytest.approx(speed[2], rel=0.01)
     assert speed[8] == pytest.approx(speed[2], rel=0.01)
-
-
-# --- The machine ----------------------------------------------------------------------------------
-
-
-def test_limits_of_cgroups_of_version_2(tmp_path):
-    group = tmp_path / "sys/fs/cgroup/user/job"
-    group.mkdir(parents=True)
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text("0::/user/job\n")
-    (group / "cpu.max").write_text("max 100000\n")
-    (group / "memory.max").write_text("max\n")
-    assert cgroup_limits(tmp_path) == (None, None)
-    (group / "cpu.max").write_text("150000 100000\n")
-    (group.parent / "memory.max").write_text("1073741824\n")
-    assert cgroup_limits(tmp_path) == (1.5, 2**30)
-
-
-def test_limits_of_cgroups_of_version_1(tmp_path):
-    mount = tmp_path / "sys/fs/cgroup"
-    (mount / "cpu").mkdir(parents=True)
-    (mount / "memory/job").mkdir(parents=True)
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text("4:memory:/job\n1:cpu,cpuacct:/not/mounted\n")
-    (mount / "cpu/cpu.cfs_quota_us").write_text("400000\n")
-    (mount / "cpu/cpu.cfs_period_us").write_text("100000\n")
-    (mount / "memory/job/memory.limit_in_bytes").write_text("4096\n")
-    assert cgroup_limits(tmp_path) == (4.0, 4096)
-    (mount / "cpu/cpu.cfs_quota_us").write_text("-1\n")
-    assert cgroup_limits(tmp_path) == (None, 4096)
 
 
 # --- What goes wrong ------------------------------------------------------------------------------

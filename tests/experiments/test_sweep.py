@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from rlpyt.experiments import catalog, slots
+from rlpyt.experiments.program import make_affinity
 from rlpyt.experiments.sweep import parts_of, split_list, variants_of
+from rlpyt.utils.launching import machine as machines
 from rlpyt.utils.launching.affinity import affinity_from_code, get_n_run_slots
 from rlpyt.utils.launching.search import Choice, Integer, Real
 from tests.experiments.parts import invoke, refused
@@ -93,6 +95,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: list(range(16)), raising=False)
     monkeypatch.setattr(slots, "get_hyperthread_offset", lambda: 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(machines, "cgroup_limits", lambda root: (None, None))
 
 
 @pytest.mark.usefixtures("machine")
@@ -129,6 +132,22 @@ def test_slots_share_the_machine():
 def test_slots_that_do_not_exist_are_refused(resources, message):
     with pytest.raises(ValueError, match=message):
         slots.affinity_code({}, **resources)
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_quota_of_cpus_limits_what_nobody_chose(monkeypatch):
+    monkeypatch.setattr(machines, "cgroup_limits", lambda root: (4.0, None))
+
+    def share(**resources):
+        code = slots.affinity_code({}, gpus=0, **resources)
+        return get_n_run_slots(code), len(affinity_from_code(f"0slt_{code}")["all_cpus"])
+
+    assert share() == (4, 1)
+    assert share(slots=2) == (2, 2)
+    assert share(slots=8) == (8, 1)
+    assert share(cpus_per_run=8) == (1, 8)
+    assert make_affinity("minibatch", "cpu", 32)["workers_cpus"] == 4
+    assert make_affinity("minibatch", "cpu", 32, workers=9)["workers_cpus"] == 9
 
 
 def test_processes_are_not_pinned_where_cores_have_other_numbers(monkeypatch):

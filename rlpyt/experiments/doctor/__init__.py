@@ -2,7 +2,6 @@
 
 Where to look for what:
 
-* ``machine``: CPUs, memory and GPUs that a process may use.
 * ``trials``: short measurements in processes of their own: environment, agent, sampler, whole run.
 * ``prediction``: settings of a sampler, and its speed as composed of that of the parts.
 * ``search``: the settings that are comparable; the most promising ones measured in turn.

@@ -16,7 +16,6 @@ import torch
 from rlpyt.experiments import settings
 from rlpyt.experiments.catalog import SAMPLERS, load, targets
 from rlpyt.experiments.configs.tables import Config, changed
-from rlpyt.experiments.doctor.machine import look_at_machine
 from rlpyt.experiments.doctor.prediction import Candidate, PartTimes
 from rlpyt.experiments.doctor.trials import (
     RunTime,
@@ -27,6 +26,7 @@ from rlpyt.experiments.doctor.trials import (
     stepping,
     training,
 )
+from rlpyt.utils.launching.machine import look_at_machine
 from rlpyt.utils.processes.supervisor import WorkerError
 
 PARALLEL = ("cpu", "gpu", "alternating")
@@ -100,7 +100,7 @@ class Search:
     def _as_given(self, sampler: str, threads: int) -> Candidate:
         given, batch = self._base["affinity"], self._base["sampler"]
         cpus = tuple(given.get("cpus") or ()) if sampler in PARALLEL else ()
-        workers = given.get("workers") or len(cpus) or len(self.machine.cpus)
+        workers = given.get("workers") or len(cpus) or self.machine.n_cpus
         workers = min(workers, batch["batch_B"]) if sampler in PARALLEL else 0
         workers += workers % 2 if sampler == "alternating" else 0
         sizes = int(batch["batch_T"]), int(batch["batch_B"])

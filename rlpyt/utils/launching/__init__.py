@@ -3,6 +3,7 @@
 * ``variant``: settings of each run.
 * ``affinity``: CPUs and GPUs of a run, and the codes that hand them to a script. ``_codes`` reads
   and writes codes; ``_placement`` divides cores and GPUs among runs.
+* ``machine``: the CPUs, the memory and the GPUs that a process may use.
 * ``exp_launcher``: what programs call, for a sweep and for a single run.
 * ``sweep``: the sweep at work; what it skips, starts and reports when it is launched again.
 * ``run``: one run, its guard process, and its state on disk.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,17 +44,19 @@ def look_at_machine(root: str | os.PathLike[str] = "/") -> Machine:
     Args:
         root: directory that has ``proc`` and ``sys``.
     """
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cpus = sorted(os.sched_getaffinity(0)) if has_affinity else list(range(os.cpu_count() or 1))
-    cpu_limit, memory_limit = cgroup_limits(Path(root))
+    process, n_cpu = psutil.Process(), psutil.cpu_count() or 1
+    cpus = process.cpu_affinity() if hasattr(process, "cpu_affinity") else range(n_cpu)
+    cpu_limit, left = cgroup_limits(Path(root))
     memory = psutil.virtual_memory().available
-    if memory_limit is not None:
-        memory = min(memory, memory_limit)
-    return Machine(cpus, cpu_limit, memory, torch.cuda.device_count())
+    if left is not None:
+        memory = min(memory, left)
+    return Machine(sorted(cpus), cpu_limit, memory, torch.cuda.device_count())
 
 
 def cgroup_limits(root: Path) -> tuple[float | None, int | None]:
-    """Return the limits of the cgroups of this process: CPUs, and bytes of memory; None for none.
+    """Return what the cgroups of this process allow: CPUs, and bytes of memory that are left.
+
+    A number is None without a limit.
 
     Args:
         root: directory that has ``proc`` and ``sys``.
@@ -75,9 +78,21 @@ def cgroup_limits(root: Path) -> tuple[float | None, int | None]:
                 ]
                 if len(quota) == 2 and quota[0] > 0:
                     cpus.append(quota[0] / quota[1])
-                for limit in ("memory.max", "memory.limit_in_bytes"):
-                    memory += _numbers(directory / limit)
+                memory += _memory_left(directory)
     return min(cpus, default=None), min(memory, default=None)
+
+
+def _memory_left(group: Path) -> list[int]:
+    """Return the bytes that a cgroup may still allocate; none without a limit."""
+    limit = _numbers(group / "memory.max") or _numbers(group / "memory.limit_in_bytes")
+    used = _numbers(group / "memory.current") or _numbers(group / "memory.usage_in_bytes")
+    if not (limit and used):
+        return limit
+    # Files that are cached give way to a process that needs memory.
+    statistics = group / "memory.stat"
+    text = statistics.read_text() if statistics.exists() else ""
+    cached = re.findall(r"^(?:total_)?inactive_file (\d+)$", text, re.MULTILINE)
+    return [max(0, limit[0] - used[0] + max(map(int, cached), default=0))]
 
 
 def _numbers(file: Path) -> list[int]:
