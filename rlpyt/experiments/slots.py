@@ -32,45 +32,57 @@ def affinity_code(
             any machine.
         slots: number of runs at a time; None for one for each GPU, or without for as many as there
             are CPUs for, in a container no more than it is allowed the time of.
-        cpus_per_run: number of CPU cores of each run; None to share these.
-        gpus: number of GPUs of all runs together; None for all.
+        cpus_per_run: number of CPU cores of each run; None to share these, or on a cluster for as
+            few as a run needs.
+        gpus: number of GPUs of all runs together; None for all, or on a cluster for none.
         gpus_per_run: number of GPUs that train in each run.
 
     Raises:
-        ValueError: if there are not so many CPUs or GPUs.
+        ValueError: if there are not so many CPUs or GPUs, or runs need more of them.
     """
-    for name, given in (("--slots", slots), ("--cpus-per-run", cpus_per_run)):
-        if given is not None and given < 1:
-            raise ValueError(f"{name} {given}: give at least 1")
+    is_async = roles.get("runner") == "async"
+    serves = roles.get("sampler") in ("gpu", "alternating")
     machine = look_at_machine()
     usable, hyperthread_offset, n_socket = _cpus(set(machine.cpus))
-    if not is_local:
-        slots, gpus, n_socket, hyperthread_offset = 1, gpus or 0, 1, 0
-        usable = set(range(cpus_per_run or 1))
-    gpus = torch.cuda.device_count() if gpus is None else gpus
+    if gpus is None:
+        gpus = torch.cuda.device_count() if is_local else 0
     groups = gpus // gpus_per_run
-    if gpus and not groups:
-        raise ValueError(f"--gpus-per-run {gpus_per_run}: there are {gpus} GPUs in all")
-    n_core = len(usable)
+    if not groups and (gpus or gpus_per_run > 1):
+        raise ValueError(f"--gpus-per-run {gpus_per_run}: there are {gpus} GPUs in all, see --gpus")
+    n_optimizer = gpus_per_run if groups else 1
+    # An asynchronous run has further cores to sample.
+    least = n_optimizer + is_async * (n_optimizer if serves else 1)
+    if not is_local:
+        slots, n_socket, hyperthread_offset = 1, 1, 0
+        usable = set(range(cpus_per_run or least))
+    n_core, step = len(usable), 1 if is_async else n_optimizer
     n_by_default = min(n_core, machine.n_cpus)
-    slots = slots or groups or max(1, n_by_default // (cpus_per_run or 1))
-    cpus_per_run = cpus_per_run or max(1, n_by_default // slots)
+    slots = slots or groups or max(1, n_by_default // (cpus_per_run or least))
+    cpus_per_run = cpus_per_run or max(least, n_by_default // slots // step * step)
     if slots * cpus_per_run > n_core:
         raise ValueError(
-            f"{slots} runs at a time, each on {cpus_per_run} CPU cores, need more "
-            f"than the {n_core} that this process may use: lower --slots or --cpus-per-run"
+            f"{slots} runs at a time, each on {cpus_per_run} CPU cores, need more than the "
+            f"{n_core} that this process may use: lower --slots or --cpus-per-run"
+        )
+    if cpus_per_run < least or cpus_per_run % step:
+        need = (
+            f"at least {least}, to optimize and to sample" if is_async else f"a multiple of {step}"
+        )
+        raise ValueError(f"--cpus-per-run {cpus_per_run}: give {need}")
+    if groups and slots > groups and (is_async or gpus_per_run > 1):
+        raise ValueError(
+            f"--slots {slots}: give at most {groups}, since asynchronous runs, and runs on several "
+            "GPUs, share none"
         )
     if groups and slots > groups and slots % groups:
         raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")
-    is_async = roles.get("runner") == "async"
-    serves = roles.get("sampler") in ("gpu", "alternating")
     return encode_affinity(
         n_cpu_core=slots * cpus_per_run,
         n_gpu=min(groups, slots) * gpus_per_run,
         contexts_per_gpu=max(1, slots // groups) if groups else 1,
-        gpu_per_run=gpus_per_run if groups else 1,
+        gpu_per_run=n_optimizer,
         cpu_per_run=cpus_per_run,
-        cpu_reserved=int(is_async and cpus_per_run > gpus_per_run),
+        cpu_reserved=int(is_async),
         hyperthread_offset=hyperthread_offset,
         n_socket=1 if slots % n_socket else n_socket,
         async_sample=is_async,
@@ -109,5 +121,8 @@ def make_pool(
     if kind == "slurm":
         parameters = {key: parse_value(value) for key, _, value in (w.partition("=") for w in job)}
         folder = path.join(log_dir, "jobs")
-        return SlurmCluster(code, folder, n_parallel=n_parallel or 100, **parameters)
+        try:
+            return SlurmCluster(code, folder, n_parallel=n_parallel or 100, **parameters)
+        except (NameError, AssertionError) as error:  # Of submitit: unknown, or of another type.
+            raise ValueError(f"--job {' --job '.join(job)}: {error}") from error
     return LocalSlots(code)

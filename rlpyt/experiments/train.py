@@ -301,7 +301,8 @@ def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:
         if roles.get("runner", "minibatch") != "minibatch":
             raise ValueError(
                 f"the entry has runner={roles['runner']}, but the affinity is that of one process: "
-                "encode it with async_sample=True, or with gpu_per_run of at least 2 for sync"
+                "for sync add --gpus-per-run 2 (in a code gpu_per_run=2), for async encode it with "
+                "async_sample=True"
             )
         return {}
     if not isinstance(affinity["sampler"], list):

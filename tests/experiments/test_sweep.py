@@ -113,9 +113,27 @@ def test_slots_share_the_machine():
     assert (number, [one["cuda_idx"] for one in affinity]) == (4, [2, 3])
     number, affinity = share({"runner": "async", "sampler": "gpu"})
     assert (number, affinity["sampler"][0]["cuda_idx"]) == (8, 1)
+    number, affinity = share({"runner": "async"}, gpus=0)  # Two cores each.
+    assert (number, affinity["optimizer"][0]["cpus"], affinity["all_cpus"]) == (8, (2,), (2, 3))
     assert share({"sampler": "alternating"}, gpus=0, cpus_per_run=4)[1]["alternating"]
+    for roles, resources in (({"runner": "async"}, {}), ({}, {"gpus": 2, "gpus_per_run": 2})):
+        code = slots.affinity_code(roles, is_local=False, **resources)
+        affinity_from_code(f"0slt_{code}")
+        assert code.startswith("2cpu")  # As few as it needs.
     code = slots.affinity_code({}, is_local=False, cpus_per_run=64, gpus=1)
     assert affinity_from_code(f"0slt_{code}")["cuda_idx"] == 0
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(("n_core", "n_gpu", "n_each"), [(12, 8, 2), (10, 4, 4), (14, 4, 6)])
+def test_cores_are_divided_among_the_gpus_of_a_run(n_core, n_gpu, n_each, monkeypatch):
+    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: list(range(n_core)))
+    code = slots.affinity_code({}, gpus=n_gpu, gpus_per_run=2)
+    assert get_n_run_slots(code) == n_gpu // 2
+    assert sum(len(one["all_cpus"]) for one in affinity_from_code(f"1slt_{code}")) == n_each
+
+
+ASYNC = {"runner": "async"}
 
 
 @pytest.mark.usefixtures("machine")
@@ -125,13 +143,18 @@ def test_slots_share_the_machine():
         ({"slots": 17, "gpus": 0}, "17 runs at a time, each on 1 CPU cores, need more than the 16"),
         ({"cpus_per_run": 3}, "need more than the 16"),
         ({"slots": 12}, "--slots 12: give a multiple of 8"),
-        ({"slots": 0}, "--slots 0: give at least 1"),
         ({"gpus_per_run": 9}, "--gpus-per-run 9: there are 8 GPUs"),
+        ({"gpus_per_run": 2, "gpus": 0}, "--gpus-per-run 2: there are 0 GPUs in all, see --gpus"),
+        ({"gpus_per_run": 2, "slots": 8}, "--slots 8: give at most 4"),
+        ({"gpus_per_run": 2, "cpus_per_run": 3}, "--cpus-per-run 3: give a multiple of 2"),
+        ({"roles": ASYNC, "slots": 16, "cpus_per_run": 1}, "--cpus-per-run 1: give at least 2"),
+        ({"roles": ASYNC, "slots": 16}, "each on 2 CPU cores, need more.*--cpus-per-run"),
+        ({"roles": ASYNC, "slots": 4, "gpus": 2}, "--slots 4: give at most 2"),
     ],
 )
 def test_slots_that_do_not_exist_are_refused(resources, message):
     with pytest.raises(ValueError, match=message):
-        slots.affinity_code({}, **resources)
+        slots.affinity_code(**{"roles": {}, **resources})
 
 
 @pytest.mark.usefixtures("machine")
@@ -155,6 +178,14 @@ def test_processes_are_not_pinned_where_cores_have_other_numbers(monkeypatch):
     monkeypatch.setattr(slots, "get_hyperthread_offset", lambda: 0)
     affinity = affinity_from_code("0slt_" + slots.affinity_code({}, gpus=0))
     assert not affinity["set_affinity"]
+
+
+def test_a_parameter_that_submitit_does_not_know_is_named(tmp_path):
+    pytest.importorskip("submitit")
+    code = slots.affinity_code({}, is_local=False)
+    for word in ("slurm_partitoin=gpu", "debug", "timeout_min=long"):
+        with pytest.raises(ValueError, match=f"--job {word}: .*arameter"):
+            slots.make_pool("slurm", code, None, str(tmp_path), [word, "cluster=local"][::-1])
 
 
 # --- A launch -------------------------------------------------------------------------------------
@@ -202,6 +233,7 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         ([*CARTPOLE, "epochs=3:1", "--search", "random"], "low=3 must not be above high=1"),
         ([*CARTPOLE, "--search", "random"], "has nothing to choose"),
         (["dqn", "CartPole-v1", "runner=minibatch,async"], "need different slots"),
+        (["dqn", "CartPole-v1", "runner=sync", "--gpus", 0], "add --gpus-per-run 2"),
         (["dqn", "CartPole-v1", "replay_size=1e4,10"], "replay_size is 10, less than one"),
         (["ppo,sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
         ([*CARTPOLE, "workers=2"], "affinity.workers is for rlpyt train"),
