@@ -34,6 +34,9 @@ from rlpyt.utils.seed import make_seed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+COUNT, STEPS = click.IntRange(min=1), click.FloatRange(min=1)
+SECONDS = click.FloatRange(min=0, min_open=True)
+
 
 @contextmanager
 def explained() -> Iterator[None]:
@@ -82,7 +85,7 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         for part in (
-            click.option("--steps", type=float, help="Environment steps of a run."),
+            click.option("--steps", type=STEPS, help="Environment steps of a run."),
             click.argument("arguments", nargs=-1, metavar=arguments, shell_complete=complete_train),
             click.argument("what", metavar=what, shell_complete=complete_train),
         ):
@@ -100,7 +103,7 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 @click.option(
     "--resume", is_flag=True, help="Save checkpoints in --log-dir, and go on from the latest one."
 )
-@click.option("--checkpoint-steps", type=float, help="Steps between them; else ten minutes.")
+@click.option("--checkpoint-steps", type=STEPS, help="Steps between them; else ten minutes.")
 @click.option("--print", "prints", is_flag=True, help="Print the program that does the same.")
 @click.option("--settings", "lists", is_flag=True, help="List all settings with their values.")
 def train(
@@ -159,22 +162,36 @@ def train(
 
 @main.command()
 @of_run("ALGORITHM,...", "[ENVIRONMENT,...] [NAME=VALUE,...]...")
-@click.option("--seeds", default=1, show_default=True, help="Runs of each variant: seeds 0, 1, ...")
+@click.option(
+    "--seeds",
+    type=COUNT,
+    default=1,
+    show_default=True,
+    help="Runs of each variant: seeds 0, 1, ...",
+)
 @click.option("--log-dir", type=click.Path(), help="Directory of the sweep; named after the time.")
-@click.option("--slots", type=int, help="Runs at a time; as many as there are GPUs, or CPUs.")
-@click.option("--cpus-per-run", type=int, help="CPU cores of each run; else all are shared.")
-@click.option("--gpus", type=int, help="GPUs of all runs together; all by default.")
-@click.option("--gpus-per-run", default=1, show_default=True, help="GPUs that train in a run.")
+@click.option("--slots", type=COUNT, help="Runs at a time; as many as there are GPUs, or CPUs.")
+@click.option("--cpus-per-run", type=COUNT, help="CPU cores of each run; else all are shared.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=0),
+    help="GPUs of all runs together; all, or on a cluster none.",
+)
+@click.option(
+    "--gpus-per-run", type=COUNT, default=1, show_default=True, help="GPUs that train in a run."
+)
 @click.option("--affinity", metavar="CODE", help="Slots as a code, in place of these options.")
 @click.option("--search", type=click.Choice(sweeps.SEARCHES), default="grid", show_default=True)
-@click.option("--trials", default=20, show_default=True, help="Settings that a search chooses.")
+@click.option(
+    "--trials", type=COUNT, default=20, show_default=True, help="Settings that a search chooses."
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of --search random.")
 @click.option("--metric", default="ReturnAverage", show_default=True, help="What Optuna maximizes.")
 @click.option("--prune/--no-prune", default=True, help="Let Optuna end trials early; yes.")
 @click.option("--pool", type=click.Choice(slots.POOLS), default="local", show_default=True)
 @click.option("--job", multiple=True, metavar="NAME=VALUE", help="Parameter of a job of SLURM.")
 @click.option("--retry-failed", is_flag=True, help="Start runs again that failed earlier.")
-@click.option("--time-limit", type=float, metavar="SECONDS", help="Of each run.")
+@click.option("--time-limit", type=SECONDS, metavar="SECONDS", help="Of each run.")
 @click.option("--dry-run", is_flag=True, help="Check and list the variants, and start nothing.")
 def sweep(
     what: str,
@@ -234,7 +251,9 @@ def sweep(
 
 @main.command()
 @of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
-@click.option("--seconds", default=60.0, show_default=True, help="Time to measure, roughly.")
+@click.option(
+    "--seconds", type=SECONDS, default=60.0, show_default=True, help="Time to measure, roughly."
+)
 @click.option("--csv", "file", type=click.Path(), help="Table of all combinations to write.")
 def doctor(
     what: str, arguments: tuple[str, ...], seconds: float, file: str | None, steps: float | None
@@ -285,7 +304,9 @@ def list_(kind: str | None, text: str | None) -> None:
 
 @main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
-@click.option("--episodes", default=10, show_default=True, help="Number of episodes, exactly.")
+@click.option(
+    "--episodes", type=COUNT, default=10, show_default=True, help="Number of episodes, exactly."
+)
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
 @click.option(
     "--csv", "file", type=click.Path(), help="Table of the episodes; beside the snapshot."
@@ -304,9 +325,11 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
 @main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
 @click.option("--video", type=click.Path(), help="File to write, .mp4 or .gif; else a window.")
-@click.option("--episodes", default=1, show_default=True, help="Number of episodes.")
+@click.option("--episodes", type=COUNT, default=1, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
-@click.option("--max-frames", default=10_000, show_default=True, help="Pictures of the video.")
+@click.option(
+    "--max-frames", type=COUNT, default=10_000, show_default=True, help="Pictures of the video."
+)
 def watch(path: str, video: str | None, episodes: int, seed: int | None, max_frames: int) -> None:
     """Show a trained agent in a window, or write a video of it."""
     with explained():
@@ -322,7 +345,9 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
 @click.option("--by", multiple=True, help="Parameter that distinguishes curves; may be repeated.")
 @click.option("--task", help="Parameter that tells the task; the environment by default.")
 @click.option("--column", "y", default="ReturnAverage", show_default=True, help="What to plot.")
-@click.option("--smooth", default=1, show_default=True, help="Log rows in a moving mean.")
+@click.option(
+    "--smooth", type=COUNT, default=1, show_default=True, help="Log rows in a moving mean."
+)
 @click.option("--baseline", help="Label that the others are compared with; the first by default.")
 @click.option("--x", help="Column of the horizontal axis; environment steps by default.")
 @click.option("--statistic", type=click.Choice(list(STATISTICS)), help="Of the runs; iqm.")

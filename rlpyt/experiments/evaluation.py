@@ -78,8 +78,6 @@ def evaluate(
         seed: seed of everything random; drawn if None.
         env_kwargs: arguments of the sampler in place of its own, such as ``EnvCls``.
     """
-    if n_episodes < 1:
-        raise ValueError(f"episodes={n_episodes}: give at least 1")
     seed = make_seed() if seed is None else seed
     set_seed(seed)
     sampling = {

@@ -69,13 +69,8 @@ def affinity_code(
             f"at least {least}, to optimize and to sample" if is_async else f"a multiple of {step}"
         )
         raise ValueError(f"--cpus-per-run {cpus_per_run}: give {need}")
-    if groups and slots > groups and (is_async or gpus_per_run > 1):
-        raise ValueError(
-            f"--slots {slots}: give at most {groups}, since asynchronous runs, and runs on several "
-            "GPUs, share none"
-        )
-    if groups and slots > groups and slots % groups:
-        raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")
+    if groups and slots > groups:
+        _check_sharing(slots, groups, not is_async and n_optimizer == 1)
     return encode_affinity(
         n_cpu_core=slots * cpus_per_run,
         n_gpu=min(groups, slots) * gpus_per_run,
@@ -91,6 +86,17 @@ def affinity_code(
         # In a code, CPUs have numbers from 0; a container may have others.
         set_affinity=usable == set(range(n_core)),
     )
+
+
+def _check_sharing(slots: int, groups: int, may_share: bool) -> None:
+    """Raise ``ValueError`` unless so many runs can share the GPUs."""
+    if not may_share:
+        raise ValueError(
+            f"--slots {slots}: give at most {groups}, since asynchronous runs, and runs on several "
+            "GPUs, share none"
+        )
+    if slots % groups:
+        raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")
 
 
 def _cpus(usable: set[int]) -> tuple[set[int], int, int]:

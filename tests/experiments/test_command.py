@@ -328,7 +328,6 @@ def test_evaluation_of_what_is_no_run(run, tmp_path):
     assert "there are some in" in refused("evaluate", run.parent)
     assert "has no snapshot" in refused("evaluate", tmp_path)
     assert "does not exist" in refused("evaluate", tmp_path / "x")
-    assert "give at least 1" in refused("evaluate", run, "--episodes", 0)
     assert "use '.mp4' or '.gif'" in refused("watch", run, "--video", "x.avi")
 
 
@@ -341,6 +340,28 @@ def test_a_dictionary_changes_the_entries_that_it_names():
     variant = {"model": {"image_kwargs": {"channels": [32]}}}  # As a sweep has it.
     in_sweep = configuration("dqn", ["MinAtar/Breakout-v1"], variant=variant)
     assert in_sweep["model"]["image_kwargs"] == given
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        *[("sweep", f"--{name}", 0) for name in ("seeds", "slots", "cpus-per-run", "trials")],
+        ("sweep", "--gpus-per-run", 0),
+        ("sweep", "--gpus", -1),
+        ("sweep", "--time-limit", 0),
+        ("doctor", "--seconds", 0),
+        ("train", "--steps", 0.5),
+        ("train", "--checkpoint-steps", 0),
+        ("evaluate", "--episodes", 0),
+        ("watch", "--episodes", 0),
+        ("watch", "--max-frames", 0),
+        ("plot", "--smooth", 0),
+    ],
+)
+def test_numbers_out_of_range_are_refused(command, option, value):
+    message = refused(command, "x", option, value)
+    assert f"Invalid value for '{option}'" in message
+    assert "is not in the range" in message
 
 
 def test_settings_and_roles_may_come_in_any_order():
