@@ -41,7 +41,7 @@ SECONDS = click.FloatRange(min=0, min_open=True)
 @contextmanager
 def explained() -> Iterator[None]:
     """Let wrong input end the command with its message, without a traceback."""
-    wrong = (ValueError, TypeError, ImportError, FileNotFoundError, gymnasium.error.Error)
+    wrong = (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error)
     try:
         yield
     except (*wrong, SweepError) as error:
@@ -276,7 +276,8 @@ def doctor(
     options = [f"--steps={steps:g}"] if steps else []
     click.echo("\n" + found.command(what, arguments, options))
     if file is not None:
-        found.write(file)
+        with explained():
+            found.write(file)
 
 
 # --- list ----------------------------------------------------------------------------------------
@@ -316,9 +317,9 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
     with explained():
         saved = evaluation.load_agent(path)
         infos = evaluation.evaluate(saved, episodes, seed)
-    file = file or str(saved.file.with_name(f"{saved.file.stem}_evaluation.csv"))
-    evaluation.write_episodes(infos, file)
-    click.echo(_table(infos))
+        click.echo(_table(infos))
+        file = file or str(saved.file.with_name(f"{saved.file.stem}_evaluation.csv"))
+        evaluation.write_episodes(infos, file)
     click.echo(f"\n{len(infos)} episodes of {saved.file}: {file}")
 
 

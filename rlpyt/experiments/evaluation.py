@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from rlpyt.experiments.catalog import environment_ids, load, targets
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.program import agent_call, environment_kwargs
-from rlpyt.experiments.settings import SECTIONS, checked
+from rlpyt.experiments.settings import SECTIONS, checked, with_roles
 from rlpyt.runners.video import check_video_packages, write_video
 from rlpyt.utils.seed import make_seed, set_seed
 from rlpyt.utils.types import NDArray
@@ -63,8 +63,8 @@ def load_agent(path: str | Path) -> SavedAgent:
     environment_ids()  # Registers those of installed packages.
     # Whoever sampled, one process evaluates; vector environments may differ from single ones.
     sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
-    config = changed(config, roles={"sampler": sampler, "runner": "minibatch"})
-    return SavedAgent(checked({**config, "affinity": {}}), torch.load(path), path)
+    config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
+    return SavedAgent(config, torch.load(path, map_location="cpu"), path)
 
 
 def evaluate(
@@ -220,18 +220,20 @@ def watch(
         ValueError: if the environment cannot be shown, or the ending is neither ".mp4" nor ".gif".
         ImportError: if imageio is not installed.
     """
+    if n_episodes < 1:
+        raise ValueError(f"episodes={n_episodes}: give at least 1")
     of_its_own = {"atari": "of Atari games", "envpool": "of EnvPool"}
     kind = of_its_own.get(saved.config["roles"].get("env", "gym"))
     if saved.config["roles"]["sampler"] == "vector" and kind is not None:
         raise ValueError(f"the vector environment {kind} draws no pictures")
     if video is not None:
         check_video_packages(Path(video).suffix)
-    saved = SavedAgent(
-        checked(changed(saved.config, roles={"sampler": "serial"})), saved.snapshot, saved.file
-    )
-    camera = Camera(load(targets(saved.config)["env"]), None if video is None else max_frames)
-    infos, frames = [], []
+    saved = saved._replace(config=checked(with_roles(saved.config, sampler="serial")))
+    EnvCls = load(targets(saved.config)["env"])
+    infos: list[Any] = []
+    frames: list[NDArray] = []
     for episode in range(n_episodes):
+        camera = Camera(EnvCls, None if video is None else max_frames - len(frames))
         episode_seed = None if seed is None else seed + episode
         infos += evaluate(saved, 1, episode_seed, EnvCls=camera)
         frames += camera.frames

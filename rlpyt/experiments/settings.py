@@ -282,6 +282,21 @@ def with_environment(config: Config, name: str) -> Config:
     return {**config, "env": dict(arguments), "eval_env": {}}
 
 
+def with_roles(config: Config, **roles: str) -> Config:
+    """Return the configuration with another sampler or runner; settings that it lacks are dropped.
+
+    Args:
+        config: checked configuration.
+        roles: names of ``sampler`` and ``runner``.
+    """
+    config = changed(config, roles=roles)
+    for section in roles:
+        known, is_open = section_parameters(config, section)
+        values = config[section].items()
+        config[section] = {name: value for name, value in values if is_open or name in known}
+    return config
+
+
 def overridden(config: Config, overrides: Iterable[str]) -> Config:
     """Return the configuration with overrides, in the form ``name=value``.
 

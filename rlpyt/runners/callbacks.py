@@ -163,7 +163,7 @@ def load_run_state(file: str | Path) -> dict[str, Any]:
 
     Like all unpickling this can run code: open only files that you trust.
     """
-    state: dict[str, Any] = torch.load(file, weights_only=False)
+    state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False)
     return state
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import torch
 
 from rlpyt.experiments import catalog, train
 from rlpyt.experiments.train import configuration
@@ -317,6 +319,49 @@ def test_plot(run, tmp_path):
     assert "did you mean 'ReturnAverage'" in refused(*wrong, "--column", "RetrunAverage")
     assert "has no run" in refused("plot", tmp_path / "plots")
     assert not (tmp_path / "wrong").exists()
+
+
+def test_the_video_has_no_more_pictures_than_asked_for(tmp_path):
+    imageio = pytest.importorskip("imageio.v3")
+    words = [f"{MODULE}:Discrete-v0", *QUICK, "--steps", 64, "--log-dir", tmp_path]
+    invoke("train", "ppo", *words)
+    watch = ["watch", tmp_path / "run_0", "--video", tmp_path / "x.gif", "--max-frames", 10]
+    assert "Return" in invoke(*watch, "--episodes", 3)
+    assert len(imageio.imread(tmp_path / "x.gif")) == 10
+    assert "episodes=0: give at least 1" in refused(*watch, "--episodes", 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sampler=cpu", "workers=1", "sampler.on_worker_failure=restart"],
+        ["runner=sync", "runner.start_method=spawn"],
+    ],
+)
+def test_settings_that_only_training_has_leave_evaluation_alone(words, tmp_path):
+    pytest.importorskip("imageio")
+    words = [f"{MODULE}:Discrete-v0", *QUICK, *words, "--steps", 64, "--log-dir", tmp_path]
+    invoke("train", "ppo", *words)
+    assert "2 episodes" in invoke("evaluate", tmp_path / "run_0", "--episodes", 2)
+    invoke("watch", tmp_path / "run_0", "--video", tmp_path / "x.gif")
+
+
+def test_a_snapshot_of_a_gpu_is_loaded_without_one(run, tmp_path, monkeypatch):
+    shutil.copytree(run, tmp_path / "run")
+    snapshot = torch.load(run / "params.pkl")
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+        torch.save(snapshot, tmp_path / "run" / "params.pkl")
+    words = ["--episodes", 3, "--seed", 1]
+    invoke("evaluate", run, *words, "--csv", tmp_path / "cpu.csv")
+    invoke("evaluate", tmp_path / "run", *words, "--csv", tmp_path / "gpu.csv")
+    assert rows(tmp_path, "cpu.csv") == rows(tmp_path, "gpu.csv")
+
+
+def test_statistics_are_printed_even_if_their_table_cannot_be_written(run, tmp_path):
+    message = refused("evaluate", run, "--episodes", 3, "--csv", tmp_path)
+    assert "Return " in message
+    assert "Is a directory" in message
 
 
 def test_a_package_that_gymnasium_lacks_is_named(run, monkeypatch):

@@ -309,6 +309,12 @@ def test_saved_states_are_no_larger_than_their_arrays(tmp_path):
     np.testing.assert_array_equal(load_run_state(file)["image"], array)
 
 
+def test_run_state_of_a_gpu_is_loaded_without_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+    torch.save({"x": torch.arange(3)}, tmp_path / "run_state.pkl")
+    assert load_run_state(tmp_path / "run_state.pkl")["x"].tolist() == [0, 1, 2]
+
+
 def test_best_snapshot_stays_the_best_after_resuming(tmp_path):
     # A fresh callback used to take the first snapshot after resuming for the best.
     callbacks = [SaveBest(), SaveState()]
