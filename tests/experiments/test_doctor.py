@@ -15,7 +15,8 @@ import psutil
 import pytest
 from gymnasium import spaces
 
-from rlpyt.experiments.doctor.diagnosis import given_settings
+from rlpyt.envs.gym import make
+from rlpyt.experiments.doctor.diagnosis import Diagnosis, given_settings
 from rlpyt.experiments.doctor.prediction import Candidate, Parts, PartTimes
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.doctor.trials import ActTime, StepTime, Trial, stepping
@@ -50,6 +51,11 @@ class Sleeping(gymnasium.Env):
 gymnasium.register("Sleeping-v0", entry_point=Sleeping)
 
 
+def robot(workers=1, threads=1):
+    """Make an environment whose arguments have the names of settings."""
+    return make("Sleeping-v0")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     before = set(psutil.Process().children(recursive=True))
@@ -62,13 +68,14 @@ def _nothing_is_left():
 
 
 def test_a_sleeping_environment_gets_more_workers_than_cpus(tmp_path):
-    words = ["Sleeping-v0", "sampler=cpu", "batch_B=8", "batch_T=4", *QUICK]
+    own = "sampler.on_worker_failure=restart"  # Other samplers have no such setting.
+    words = ["Sleeping-v0", "sampler=cpu", "batch_B=8", "batch_T=4", own, *QUICK]
     output = invoke("doctor", "a2c", *words, "--seconds", 1, "--csv", tmp_path / "all.csv")
     assert "As given, waiting limits the run." in output
     command = output.splitlines()[-1]
     assert re.fullmatch(
-        r"rlpyt train a2c Sleeping-v0 hidden_sizes=8 sampler=cpu batch_T=4 batch_B=8 "
-        r"workers=\d+ threads=1( 'cpus=\S+')?",
+        rf"rlpyt train a2c Sleeping-v0 {own} hidden_sizes=8 sampler=cpu sampler.batch_T=4 "
+        r"sampler.batch_B=8 affinity.workers=\d+ affinity.threads=1( 'affinity.cpus=\S+')?",
         command,
     )
     workers = int(re.search(r"workers=(\d+)", command)[1])
@@ -91,6 +98,26 @@ def test_all_samplers_are_compared_and_impossible_ones_have_a_reason(tmp_path):
     assert measured == {"serial", "vector", "cpu", "gpu"}
     reasons = [row["reason"] for row in rows if row["sampler"] == "alternating"]
     assert any("choose an even number" in reason for reason in reasons)
+
+
+def test_environments_of_envpool_are_measured_in_vectors():
+    pytest.importorskip("envpool")
+    words = ["envpool:CartPole-v1", "batch_B=2", "batch_T=8", "epochs=1", "minibatches=1", *QUICK]
+    output = invoke("doctor", "ppo", *words, "--seconds", 1)
+    assert output.splitlines()[-1].startswith("rlpyt train ppo envpool:CartPole-v1 ")
+
+
+def test_the_gpus_of_the_user_stay_in_the_command():
+    words = ["CartPole-v1", "runner=sync", "gpus=[0,1]", "threads=1"]
+    found = search("ppo", *words)
+    advice = found.as_given._replace(sampler="cpu", workers=2)
+    assert advice.gpu == 0
+    command = Diagnosis(found, advice, {}, False).command("ppo", words)
+    assert shlex.split(command)[3:] == [
+        *words[:3],
+        *("sampler=cpu", "sampler.batch_T=128", "sampler.batch_B=8"),
+        *("affinity.workers=2", "affinity.threads=1"),
+    ]
 
 
 # --- The space that is searched -------------------------------------------------------------------
@@ -135,8 +162,21 @@ def test_what_is_given_stays(word, field, values):
 
 def test_settings_of_the_algorithm_of_the_same_name_are_left_alone():
     assert given_settings(["algo.batch_B=8", "sampler.batch_B=4"]) == {"sampler.batch_B"}
-    words = search("r2d1", "CartPole-v1").as_given.words(configuration("r2d1", ["CartPole-v1"]))
-    assert words["sampler.batch_B"] == "sampler.batch_B=8"
+    found = search("r2d1", "CartPole-v1")
+    assert found.configuration(found.as_given)["sampler"]["batch_B"] == 8
+
+
+def test_arguments_of_the_environment_of_the_same_name_are_left_alone():
+    found = search("ppo", f"{__name__}.robot", "env.workers=3")
+    config = found.configuration(Candidate("cpu", 2, 128, 8))
+    assert config["env"] == {"workers": 3}
+    assert config["affinity"] == {"workers": 2, "threads": 1}
+
+
+def test_settings_that_only_an_asynchronous_sampler_has_are_not_measured():
+    words = ["runner=async", "sampler=serial", "sampler.start_method=spawn"]
+    found = search("dqn", "CartPole-v1", *words)
+    assert "start_method" not in found.configuration(found.as_given)["sampler"]
 
 
 def test_asynchronous_runs_have_no_vector_sampler():
@@ -194,6 +234,29 @@ def test_an_environment_that_fails_ends_with_its_error():
         invoke("doctor", "a2c", *words, "--seconds", 1)
 
 
+FAILING = ["Sleeping-v0", "env.fails_after=12", "env.seconds=0", "sampler=serial"]
+
+
+def test_an_environment_that_fails_in_every_sampler_ends_with_its_error():
+    found = search("a2c", *FAILING, "batch_T=4", "batch_B=1", *QUICK)
+    with pytest.raises(ValueError, match="no sampler can run .*: RuntimeError: the robot fell"):
+        found.search()
+    assert not found.times
+
+
+def test_a_run_that_fails_while_it_is_measured_is_left_out():
+    found = search("a2c", *FAILING, "batch_T=4", "batch_B=1", *QUICK)
+    assert found.train([found.as_given]) == {}
+    assert found.left_out == {found.as_given: "RuntimeError: the robot fell over"}
+
+
+def test_what_takes_too_long_is_named_with_the_remedy(monkeypatch):
+    result = Trial.result
+    monkeypatch.setattr(Trial, "result", lambda self, limit_s: result(self, 0))
+    message = refused("doctor", "a2c", "Sleeping-v0", "--seconds", 60)
+    assert "Error: stepping took over 0 s: give a larger --seconds, such as 120" in message
+
+
 def trial(**env):
     words = [f"env.{name}={value}" for name, value in env.items()]
     return Trial(stepping, configuration("ppo", ["Sleeping-v0", *words]))
@@ -221,7 +284,7 @@ def test_a_trial_that_is_killed_raises():
 def test_a_trial_that_takes_too_long_is_ended():
     with trial() as measured:
         measured.result(20)
-        with pytest.raises(TimeoutError, match="took over 0 s"):
+        with pytest.raises(TimeoutError, match="stepping took over 0 s"):
             measured.measure(30, 0.1)
         begin = time.monotonic()
     assert time.monotonic() - begin < 10

@@ -75,9 +75,11 @@ class Diagnosis:
             words: environment and settings that were given.
             options: further options.
         """
-        advised = self.advice.words(self.search.config)
-        if advised == self.search.as_given.words(self.search.config):
+        if self.advice == self.search.as_given:
             return shlex.join(["rlpyt", "train", what, *words, *options])
+        advised = self.advice.words()
+        if "affinity.gpus" in self.search.given:
+            advised.pop("affinity.gpus")  # One was measured; the user may train on several.
         kept = [word for word in words if not given_settings([word]) & advised.keys()]
         return shlex.join(["rlpyt", "train", what, *kept, *advised.values(), *options])
 
@@ -195,7 +197,11 @@ def examine(
     user, ``name=value``, whose settings are kept.
     """
     search = Search(config, given_settings(given), seconds, say)
-    search.measure_parts()
+    try:
+        search.measure_parts()
+    except TimeoutError as error:
+        longer = 4 * search.limit_s
+        raise ValueError(f"{error}: give a larger --seconds, such as {longer:.0f}") from error
     ranked = search.search()
     best, as_given = ranked[0], search.as_given
     tried = list(dict.fromkeys([*search.variants(best), *ranked[1:2]]))

@@ -6,9 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlpyt.experiments import settings
-from rlpyt.experiments.catalog import targets
-from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.doctor.trials import ActTime, StepTime
 
 # Seconds for which a process that acts waits for its workers in a time step, and more for each.
@@ -26,22 +23,21 @@ class Candidate(NamedTuple):
     gpu: int | None = None
     cpus: tuple[int, ...] = ()  # CPUs that the workers are pinned to
 
-    def words(self, config: Config) -> dict[str, str]:
+    def words(self) -> dict[str, str]:
         """Return the settings as ``rlpyt train`` takes them, by section and name."""
-        algo = settings.parameters(targets(config)["algo"])[0]
-        values = {"sampler.batch_T": self.batch_T, "sampler.batch_B": self.batch_B}
+        values: dict[str, Any] = {
+            "sampler": self.sampler,
+            "sampler.batch_T": self.batch_T,
+            "sampler.batch_B": self.batch_B,
+        }
         if self.workers:
             values["affinity.workers"] = self.workers
         values["affinity.threads"] = self.threads
-        words = {"sampler": f"sampler={self.sampler}"}
-        for name, value in values.items():
-            short = name.partition(".")[2]
-            words[name] = f"{name if short in algo else short}={value}"
         if self.gpu is not None:
-            words["affinity.gpus"] = f"gpus={self.gpu}"
+            values["affinity.gpus"] = self.gpu
         if self.cpus:
-            words["affinity.cpus"] = f"cpus={list(self.cpus)}".replace(" ", "")
-        return words
+            values["affinity.cpus"] = str(list(self.cpus)).replace(" ", "")
+        return {name: f"{name}={value}" for name, value in values.items()}
 
     def describe(self) -> str:
         """Return the settings in a few words."""

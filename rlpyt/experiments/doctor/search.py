@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import torch
 
 from rlpyt.experiments import settings
-from rlpyt.experiments.catalog import SAMPLERS, load, targets
+from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, targets
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.doctor.prediction import Candidate, PartTimes
 from rlpyt.experiments.doctor.trials import (
@@ -30,7 +30,6 @@ from rlpyt.utils.launching.machine import look_at_machine
 from rlpyt.utils.processes.supervisor import WorkerError
 
 PARALLEL = ("cpu", "gpu", "alternating")
-_INTERVAL = "log_interval_steps"
 
 
 class Search:
@@ -71,11 +70,9 @@ class Search:
         self.slice_s, self.limit_s = seconds / 150, max(20.0, seconds / 2)
         self.machine = look_at_machine()
         # One process, without what takes time only at the start or at log rows.
-        affinity = {k: v for k, v in config["affinity"].items() if k != "processes"}
-        gpus = affinity.get("gpus")
-        if isinstance(gpus, list):
-            affinity["gpus"] = gpus[:1]
-        runner = {k: v for k, v in config["runner"].items() if k in ("n_steps", _INTERVAL)}
+        affinity = {k: v for k, v in config["affinity"].items() if k not in ("processes", "gpus")}
+        kept = ("n_steps", "log_interval_steps")
+        runner = {k: v for k, v in config["runner"].items() if k in kept}
         self._base = {
             **changed(
                 config,
@@ -86,8 +83,10 @@ class Search:
             "affinity": affinity,
         }
         self._gpus: list[int | None] = [None, 0] if self.machine.n_gpus else [None]
-        if gpus is not None:
-            self._gpus = [gpus[0] if isinstance(gpus, list) else gpus]
+        gpus = config["affinity"].get("gpus")
+        gpus = [gpus] if isinstance(gpus, int) else gpus
+        if gpus:
+            self._gpus = gpus[:1]
         threads = config["affinity"].get("threads")
         default = torch.get_num_threads()
         self._threads = sorted({1, default}) if threads is None else [threads]
@@ -155,18 +154,26 @@ class Search:
         Raises:
             ValueError: if the settings do not fit each other, or the memory.
         """
-        words = list(candidate.words(self.config).values())
+        words = list(candidate.words().values())
         settings.checked(settings.overridden(self.config, words))
         needed = max(candidate.workers, 1) * self.parts.step.memory
         if needed > 0.8 * self.machine.memory:
             raise ValueError(f"needs about {needed / 2**30:.1f} GiB of memory")
-        return settings.checked(settings.overridden(self._base, words))
+        base = settings.with_roles(self._base, sampler=candidate.sampler)
+        return settings.checked(settings.overridden(base, words))
 
     # --- The parts -------------------------------------------------------------------------------
 
-    def measure_parts(self) -> PartTimes:
-        """Measure environment and agent alone."""
-        alone = settings.checked(changed(self._base, roles={"sampler": "serial"}))
+    def measure_parts(self) -> None:
+        """Measure environment and agent alone.
+
+        Raises:
+            TimeoutError: if one takes too long.
+        """
+        # What makes vectors may make nothing else: that of EnvPool, or a class of the user's.
+        maker = ENVIRONMENTS.get(self.config["roles"].get("env", "gym"), (None,))[0]
+        sampler = "vector" if maker is None and self.as_given.sampler == "vector" else "serial"
+        alone = settings.checked(settings.with_roles(self._base, sampler=sampler))
         n, seconds = self.machine.n_cpus, 2 * self.slice_s
         self._say(f"The environment alone, and {n} at the same time")
         with ExitStack() as stack:
@@ -187,7 +194,6 @@ class Search:
             act = trial.measure(4 * self.slice_s / n_times, 3 * self.limit_s)
         slowdown = max(1.0, statistics.mean(running) / step.running)
         self.parts = PartTimes(step, slowdown, act, n)
-        return self.parts
 
     # --- Samplers --------------------------------------------------------------------------------
 
@@ -205,15 +211,27 @@ class Search:
 
     def compare(self, trials: dict[Candidate, Trial], n_rounds: int) -> None:
         """Measure candidates in turn, several times; those that fail are taken out."""
+        self._in_turn(trials, n_rounds, self.times, self.slice_s, self.limit_s)
+
+    def _in_turn(
+        self,
+        trials: dict[Candidate, Trial],
+        n_rounds: int,
+        times: dict[Candidate, list[RunTime]],
+        seconds: float,
+        limit_s: float,
+    ) -> None:
+        """Add results to ``times``, and take out the candidates that fail."""
         for _ in range(n_rounds):
             for candidate, trial in list(trials.items()):
                 try:
-                    time = trial.measure(self.slice_s, self.limit_s)
+                    time = trial.measure(seconds, limit_s)
                 except (WorkerError, TimeoutError) as error:
                     self.left_out[candidate] = _last_line(error)
+                    times.pop(candidate, None)
                     trials.pop(candidate).close()
                 else:
-                    self.times.setdefault(candidate, []).append(time)
+                    times.setdefault(candidate, []).append(time)
 
     def sampling_time(self, candidate: Candidate) -> float:
         """Return the median of what was measured, in seconds for an environment step."""
@@ -260,11 +278,11 @@ class Search:
             trial = self.start(candidate, stack)
             if trial is not None:
                 trials[candidate] = trial
+        self._say(f"Measuring {len(trials)} in turn")
+        self.compare(trials, n_rounds)
         if not trials:
             reasons = "; ".join(dict.fromkeys(self.left_out.values()))
             raise ValueError(f"no sampler can run this task here: {reasons}")
-        self._say(f"Measuring {len(trials)} in turn")
-        self.compare(trials, n_rounds)
 
     def _keep_best(self, trials: dict[Candidate, Trial], factor: float, n: int) -> None:
         """Order the candidates, the fastest first, and end those that are slower by a factor.
@@ -310,15 +328,11 @@ class Search:
                     trial = stack.enter_context(Trial(training, self.configuration(candidate)))
                     trial.result(limit_s)
                 except (ValueError, TypeError, WorkerError, TimeoutError, OSError) as error:
-                    self.left_out[candidate] = f"training: {_last_line(error)}"
+                    self.left_out[candidate] = _last_line(error)
                     continue
                 trials[candidate] = trial
                 limit_s = min(limit_s, max(3.0, 4 * (time.monotonic() - begin)))
-            for _ in range(n_rounds):
-                for candidate, trial in trials.items():
-                    times.setdefault(candidate, []).append(
-                        trial.measure(2 * self.slice_s, 3 * self.limit_s)
-                    )
+            self._in_turn(trials, n_rounds, times, 2 * self.slice_s, 3 * self.limit_s)
         return {
             candidate: RunTime(*(statistics.median(part) for part in zip(*each)))
             for candidate, each in times.items()

@@ -23,6 +23,7 @@ from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.program import Call, agent_call, runner_call
 from rlpyt.runners.base import prepare_process
 from rlpyt.samplers.buffer import null_inputs
+from rlpyt.samplers.vector.sampler import FirstOf
 from rlpyt.utils.buffer import buffer_to, torchify_buffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes.supervisor import Supervisor
@@ -45,11 +46,12 @@ class Trial:
     """
 
     def __init__(self, measurement: Callable[..., Measurement], *args: Any) -> None:
+        self._name = measurement.__name__
         self._supervisor = Supervisor()
         self._pipe, pipe = self._supervisor.context.Pipe()
         self._is_busy = True
         kwargs = {"measurement": measurement, "args": args, "pipe": pipe}
-        self._supervisor.start(_serve, kwargs, measurement.__name__)
+        self._supervisor.start(_serve, kwargs, self._name)
         pipe.close()
 
     def __enter__(self) -> Trial:
@@ -86,7 +88,7 @@ class Trial:
 
         self._supervisor.wait_for(is_there)
         if not self._pipe.poll():
-            raise TimeoutError(f"took over {limit_s:.0f} s")
+            raise TimeoutError(f"{self._name} took over {limit_s:.0f} s")
         try:
             result = self._pipe.recv()
         except (EOFError, ConnectionError):
@@ -141,7 +143,7 @@ class StepTime(NamedTuple):
 def stepping(config: Config) -> Measurement:
     """Step one environment by random actions; results are of type :class:`StepTime`."""
     before = psutil.Process().memory_full_info().uss
-    env = Call(targets(config)["env"], config["env"]).make()
+    env = _environment(config)
     env.reset()
     memory = psutil.Process().memory_full_info().uss - before
     result = None
@@ -159,6 +161,14 @@ def stepping(config: Config) -> Measurement:
             result = StepTime((wall - sleeping) / n_steps, sleeping / n_steps, memory)
     finally:
         env.close()
+
+
+def _environment(config: Config) -> Any:
+    """Make an environment; with the vector sampler, a vector of one."""
+    call = Call(targets(config)["env"], config["env"])
+    if config["roles"].get("sampler") != "vector":
+        return call.make()
+    return FirstOf(Call(call.name, {"num_envs": 1, **call.kwargs}).make())
 
 
 def _queued() -> float:
@@ -189,7 +199,7 @@ def acting(
         threads: numbers of threads of torch.
         gpu: index of a GPU to measure too.
     """
-    env = Call(targets(config)["env"], config["env"]).make()
+    env = _environment(config)
     example = env.reset()
     result: dict[tuple[int | str, int], ActTime] | None = None
     try:
