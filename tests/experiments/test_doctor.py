@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import time
+from contextlib import ExitStack
 
 import gymnasium
 import numpy as np
@@ -257,16 +258,26 @@ def test_what_takes_too_long_is_named_with_the_remedy(monkeypatch):
     assert "Error: stepping took over 0 s: give a larger --seconds, such as 120" in message
 
 
+def test_a_sampler_that_takes_too_long_to_start_is_ended_at_once(monkeypatch):
+    result = Trial.result
+    monkeypatch.setattr(Trial, "result", lambda self, limit_s: result(self, 0))
+    found, before = search("a2c", "Sleeping-v0"), psutil.Process().children()
+    with ExitStack() as stack:
+        assert found.start(found.as_given, stack) is None
+        assert psutil.Process().children() == before
+    assert found.left_out == {found.as_given: "sampling took over 0 s"}
+
+
 def trial(**env):
     words = [f"env.{name}={value}" for name, value in env.items()]
     return Trial(stepping, configuration("ppo", ["Sleeping-v0", *words]))
 
 
 def test_sleep_is_told_from_computation():
-    with trial() as measured:
+    with trial(seconds=0.05) as measured:
         measured.result(20)
         step = measured.measure(0.2, 20)
-    assert step.sleeping > 0.009
+    assert step.sleeping > 0.045
     assert step.sleeping > 3 * step.running
 
 

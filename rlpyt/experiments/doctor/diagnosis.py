@@ -19,8 +19,12 @@ from rlpyt.experiments.doctor.trials import RunTime
 # Settings that are advised.
 ADVISED = (
     "sampler",
-    *(f"sampler.{name}" for name in ("batch_T", "batch_B")),
-    *(f"affinity.{name}" for name in ("workers", "threads", "gpus", "cpus")),
+    "sampler.batch_T",
+    "sampler.batch_B",
+    "affinity.workers",
+    "affinity.threads",
+    "affinity.gpus",
+    "affinity.cpus",
 )
 # Settings are advised in place of simpler ones only if they are faster by this factor.
 _MARGIN = 1.04
@@ -111,8 +115,9 @@ class Diagnosis:
         return str(tabulate(rows, headers=("alone", "ms"), floatfmt=".3f"))
 
     def _of_samplers(self) -> str:
-        rows = [row for row in self.rows() if row["measured"] or row["reason"]]
-        n_others = len(self.rows()) - len(rows)
+        every = self.rows()
+        rows = [row for row in every if row["measured"] or row["reason"]]
+        n_others = len(every) - len(rows)
         for row in rows:
             row["threads"] = str(row["threads"])
         table = tabulate(rows, headers="keys", floatfmt=".0f", maxcolwidths=[None] * 7 + [40])
@@ -204,10 +209,10 @@ def examine(
         raise ValueError(f"{error}: give a larger --seconds, such as {longer:.0f}") from error
     ranked = search.search()
     best, as_given = ranked[0], search.as_given
-    tried = list(dict.fromkeys([*search.variants(best), *ranked[1:2]]))
+    tried = [*search.variants(best), *ranked[1:2]]
     if as_given in search.times and search.batch_time(as_given) < search.limit_s / 4:
-        tried = list(dict.fromkeys([*tried, as_given]))
-    trained = search.train(tried)
+        tried.append(as_given)
+    trained = search.train(list(dict.fromkeys(tried)))
     runs = trained or {best: RunTime(search.sampling_time(best), 0.0)}
 
     def cost(candidate: Candidate) -> float:

@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import torch
 
@@ -18,6 +19,7 @@ from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, targets
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.doctor.prediction import Candidate, PartTimes
 from rlpyt.experiments.doctor.trials import (
+    Measurement,
     RunTime,
     StepTime,
     Trial,
@@ -201,10 +203,22 @@ class Search:
         """Start a candidate that samples; None if it is left out, see ``left_out``."""
         per_row = sum(self.parts.predict(candidate)) * candidate.batch_B
         batch_T = max(1, min(candidate.batch_T, round(self.slice_s / per_row)))
+        return self._start(candidate, stack, self.limit_s, sampling, batch_T)
+
+    def _start(
+        self,
+        candidate: Candidate,
+        stack: ExitStack,
+        limit_s: float,
+        measurement: Callable[..., Measurement],
+        *args: Any,
+    ) -> Trial | None:
         try:
-            trial = stack.enter_context(Trial(sampling, self.configuration(candidate), batch_T))
-            trial.result(self.limit_s)
-        except (ValueError, TypeError, WorkerError, TimeoutError, OSError) as error:
+            with ExitStack() as started:  # What does not become ready is ended at once.
+                trial = Trial(measurement, self.configuration(candidate), *args)
+                started.enter_context(trial).result(limit_s)
+                stack.push(started.pop_all())
+        except (ValueError, TypeError, WorkerError, OSError) as error:
             self.left_out[candidate] = _last_line(error)
             return None
         return trial
@@ -294,12 +308,12 @@ class Search:
         """
         ranked = sorted(trials, key=self.sampling_time)
         limit = factor * self.sampling_time(ranked[0])
-        n_kept = min(n, sum(self.sampling_time(each) <= limit for each in ranked))
-        kept = {candidate: trials[candidate] for candidate in ranked[:n_kept]}
-        for candidate in ranked[n_kept:]:
-            trials[candidate].close()
-        trials.clear()
-        trials.update(kept)
+        for rank, candidate in enumerate(ranked):
+            trial = trials.pop(candidate)
+            if rank < n and self.sampling_time(candidate) <= limit:
+                trials[candidate] = trial  # Behind those that are faster.
+            else:
+                trial.close()
 
     def _is_near(self, candidate: Candidate, best: Candidate) -> bool:
         """Return whether one number of a candidate is next to that of the best."""
@@ -324,14 +338,10 @@ class Search:
             for candidate in candidates:
                 self._say(f"Training with {candidate.describe()}")
                 begin = time.monotonic()
-                try:
-                    trial = stack.enter_context(Trial(training, self.configuration(candidate)))
-                    trial.result(limit_s)
-                except (ValueError, TypeError, WorkerError, TimeoutError, OSError) as error:
-                    self.left_out[candidate] = _last_line(error)
-                    continue
-                trials[candidate] = trial
-                limit_s = min(limit_s, max(3.0, 4 * (time.monotonic() - begin)))
+                trial = self._start(candidate, stack, limit_s, training)
+                if trial is not None:
+                    trials[candidate] = trial
+                    limit_s = min(limit_s, max(3.0, 4 * (time.monotonic() - begin)))
             self._in_turn(trials, n_rounds, times, 2 * self.slice_s, 3 * self.limit_s)
         return {
             candidate: RunTime(*(statistics.median(part) for part in zip(*each)))
