@@ -305,23 +305,31 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
     that it names.
 
     Raises:
-        ValueError: if a name is unknown or ambiguous; the closest ones are in the message.
+        ValueError: if a name is unknown or ambiguous, with the closest ones in the message, or if
+            a setting is given twice.
     """
-    pairs = []
+    pairs: list[tuple[str, Any]] = []
+    given: list[str] = []
     for text in overrides:
         name, equals, value = text.partition("=")
         if not (equals and name):
             raise ValueError(f"{text!r} is not of the form name=value, such as algo.discount=0.9")
         if name == "env":
             config = with_environment(config, value)
+            given.append(name)
         elif name in ROLES:
             config = changed(config, roles={name: value})
+            given.append(name)
         else:
             pairs.append((name, parse_value(value)))
     # Roles first, wherever they stand: they say which settings there are.
     for name, value in sorted(pairs, key=lambda pair: not pair[0].endswith("Cls")):
         section, setting = path_of(config, name)
         config = merged(config, {section: {setting: value}})
+        given.append(f"{section}.{setting}")
+    for name in given:
+        if given.count(name) > 1:
+            raise ValueError(f"{name} is given twice: give it once")
     return config
 
 

@@ -95,10 +95,11 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
         steps: environment steps of each run; None for those of the entry.
 
     Raises:
-        ValueError: if a name is unknown, or a value is there twice.
+        ValueError: if a name is unknown, or a name, setting or value is there twice.
     """
     environments: list[str | None] = []
-    fixed, varying = [], {}
+    fixed: list[str] = []
+    varying: list[tuple[str, str]] = []
     for argument in arguments:
         name, equals, text = argument.partition("=")
         values = split_list(text)
@@ -109,26 +110,32 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
         elif len(values) == 1 and _limits(text) is None:
             fixed.append(argument)
         else:
-            varying[name] = text
-    parts = []
+            varying.append((name, text))
+    parts: list[Part] = []
     algorithms = split_list(what)
     for algorithm, environment in product(algorithms, environments or [None]):
         config = starting_point(algorithm, environment)
         words = [] if environment is None else [environment]
         if steps is not None:
             changed = with_steps(config, steps)["runner"]
-            words += [f"runner.{key}={changed[key]}" for key in ("n_steps", "log_interval_steps")]
-        first = [f"{key}={split_list(text)[0]}" for key, text in varying.items() if key in ROLES]
-        config = overridden(config, [*words[1:], *fixed, *first])
+            given = {word.partition("=")[0].removeprefix("runner.") for word in fixed}
+            keys = [key for key in ("n_steps", "log_interval_steps") if key not in given]
+            words += [f"runner.{key}={changed[key]}" for key in keys]
+        first = [f"{name}={split_list(text)[0]}" for name, text in varying]
+        config = overridden(config, [*fixed, *first])
         directory = [algorithm] * (len(algorithms) > 1) + [environment or ""]
         parts.append(
             Part(
                 entry_name(algorithm, environment),
                 (*words, *fixed),
                 path.join(*(name.replace("/", "_").replace(":", "_") for name in directory)),
-                dict(_distribution(config, name, text) for name, text in varying.items()),
+                dict(_distribution(config, name, text) for name, text in varying),
             )
         )
+    log_dirs = [part.log_dir for part in parts]
+    for log_dir in log_dirs:
+        if log_dirs.count(log_dir) > 1:
+            raise ValueError(f"{log_dir} is there twice: name algorithms and environments once")
     return parts
 
 

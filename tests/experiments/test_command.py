@@ -71,6 +71,14 @@ def test_classes_as_settings_are_printed_as_imports():
     assert "did you mean optim.alpha" in refused("train", *words, "optim.alpa=1")
 
 
+def test_classes_as_settings_are_recorded_by_their_names(tmp_path):
+    words = ["train", "dqn", "CartPole-v1", "algo.OptimCls=torch.optim.RMSprop", *REPLAY]
+    words += ["--steps", 64, "--log-dir", tmp_path]
+    assert "'OptimCls': 'torch.optim.RMSprop'" in invoke(*words, "--print")
+    invoke(*words)
+    assert "1 episodes" in invoke("evaluate", tmp_path / "run_0", "--episodes", 1)
+
+
 SYNC = [("serial", "minibatch"), ("cpu", "minibatch"), ("gpu", "minibatch")]
 SYNC += [("alternating", "minibatch"), ("vector", "minibatch"), ("serial", "sync")]
 ASYNC = [(sampler, "async") for sampler in ("serial", "cpu", "gpu", "alternating")]
@@ -238,6 +246,8 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
         (["ppo", "CartPole-v1", "gpus=99"], "affinity.gpus=[99]: torch sees"),
         (["ppo", "CartPole-v1", "processes=2"], "use runner=sync"),
         (["ppo", "CartPole-v1", "batch_T=0"], "batch_T is 0"),
+        (["ppo", "CartPole-v1", "epochs=1", "algo.epochs=2"], "algo.epochs is given twice"),
+        (["ppo", "CartPole-v1", "sampler=cpu", "sampler=gpu"], "sampler is given twice"),
         (["dqn", "CartPole-v1", "replay_size=10"], "replay_size is 10, less than one"),
         (["dqn", "CartPole-v1", "runner=async", "discount=2"], "discount is 2: choose a number"),
         (["ppo", "CartPole-v1", "agent=generic_lstm", "minibatches=9"], "minibatches is 9"),

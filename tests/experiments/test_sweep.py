@@ -51,6 +51,8 @@ def test_every_list_is_a_level_of_the_grid():
     (one,) = parts_of("ppo", ["CartPole-v1", *words[1:]], steps=100)
     fixed = ("runner.n_steps=100", "runner.log_interval_steps=10", "epochs=2")
     assert one.words == ("CartPole-v1", *fixed)
+    (one,) = parts_of("ppo", ["CartPole-v1", "n_steps=50"], steps=100)
+    assert one.words == ("CartPole-v1", "runner.log_interval_steps=10", "n_steps=50")
 
 
 def test_each_environment_has_its_own_entry():
@@ -235,6 +237,11 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         (["dqn", "CartPole-v1", "runner=minibatch,async"], "need different slots"),
         (["dqn", "CartPole-v1", "runner=sync", "--gpus", 0], "add --gpus-per-run 2"),
         (["dqn", "CartPole-v1", "replay_size=1e4,10"], "replay_size is 10, less than one"),
+        (["ppo", "CartPole-v1,CartPole-v1"], "CartPole-v1 is there twice"),
+        (["ppo,a2c,ppo", "CartPole-v1"], "ppo/CartPole-v1 is there twice"),
+        ([*CARTPOLE, "learning_rate=1", "algo.learning_rate=3,4"], "learning_rate is given twice"),
+        ([*CARTPOLE, "epochs=1,2", "epochs=3,4"], "algo.epochs is given twice"),
+        ([*CARTPOLE, "sampler=cpu", "sampler=serial,cpu"], "sampler is given twice"),
         (["ppo,sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
         ([*CARTPOLE, "workers=2"], "affinity.workers is for rlpyt train"),
         ([*CARTPOLE, "--gpus", "99"], "this machine has"),

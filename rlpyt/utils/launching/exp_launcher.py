@@ -73,8 +73,8 @@ def run_experiments(
     Raises:
         FileNotFoundError: if there is no such script.
         KeyError: if a variant has a key that ``config`` lacks.
-        ValueError: if the sequences differ in length, the code does not fit the machine, or the
-            directory is that of another sweep or of one at work.
+        ValueError: if the sequences differ in length, two variants have one directory, the code
+            does not fit the machine, or the directory is that of another sweep or of one at work.
         SweepError: at the end, if runs failed.
     """
     n_settings = len(variants)
@@ -84,6 +84,9 @@ def run_experiments(
             raise ValueError(
                 f"{name} has {len(given)} entries for {n_settings} variants: give one each"
             )
+    for log_dir in log_dirs:
+        if list(log_dirs).count(log_dir) > 1:
+            raise ValueError(f"log_dirs has {log_dir!r} twice: give each variant its own")
     if runs_per_setting < 1:
         raise ValueError(f"runs_per_setting={runs_per_setting} must be at least 1")
     for variant in variants:

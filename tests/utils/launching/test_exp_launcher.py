@@ -228,6 +228,11 @@ def test_lengths_have_to_agree(script):
         run_experiments(script, CODE, "sweep", 0, [{}], ["a"])
 
 
+def test_every_variant_has_a_directory_of_its_own(script):
+    with pytest.raises(ValueError, match="log_dirs has 'a' twice"):
+        run_experiments(script, CODE, "sweep", 1, [{}, {}], ["a", "a"])
+
+
 def test_cpus_which_do_not_exist_are_refused_before_anything_starts(script, tmp_path):
     n = (os.cpu_count() or 1) + 1
     code = encode_affinity(n_cpu_core=n, cpu_per_run=1, hyperthread_offset=0, n_socket=1)
