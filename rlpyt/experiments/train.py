@@ -147,13 +147,14 @@ def log_call(
     name = run_name(config)
     if log_dir is None:
         log_dir = get_log_dir(name)
+    params = {**config, "seed": seed, "version": __version__}
     return Call(
         LOGGER_CONTEXT,
         {
             "log_dir": str(log_dir),
             "run_ID": run_ID,
             "name": name,
-            "log_params": {**config, "seed": seed, "version": __version__},
+            "log_params": json.loads(json.dumps(params, default=str)),  # Classes by their names.
             "snapshot_mode": "last",
             "override_prefix": True,
             **({"resume": True} if resume else {}),
@@ -286,9 +287,9 @@ def build_and_train(
     seed, variant = int(run_ID), load_variant(log_dir)
     config, call = slot_runner(slot_affinity_code, seed, f"{family}/{config_key}", words, variant)
     runner = call.make()
-    log = {**log_call(config, seed, log_dir, run_ID).kwargs, "override_prefix": False}
     run_dir = Path(log_dir, f"run_{run_ID}")
-    with logger_context(**log, resume=(run_dir / "progress.csv").exists()):
+    log = log_call(config, seed, log_dir, run_ID, resume=(run_dir / "progress.csv").exists())
+    with logger_context(**log.kwargs):
         runner.train(checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
     shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
 

@@ -27,10 +27,13 @@ def _own_data(tmp_path, monkeypatch):
     monkeypatch.setattr("rlpyt.utils.logging.context.LOG_DIR", str(tmp_path))
 
 
-def test_variant_changes_the_entry_and_run_id_is_the_seed(tmp_path):
+def test_variant_changes_the_entry_and_run_id_is_the_seed(tmp_path, monkeypatch, capsys):
     log_dir = tmp_path / "x"
     save_variant(TINY, log_dir)
-    build_and_train("0slt_" + CODE, str(log_dir), "7", "mujoco_ppo", "ppo_1M_serial")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rlpyt.utils.logging.context.LOG_DIR", str(tmp_path / "data"))
+    build_and_train("0slt_" + CODE, "x", "7", "mujoco_ppo", "ppo_1M_serial")
+    assert "outside" not in capsys.readouterr().out
     params = json.loads((log_dir / "run_7" / "params.json").read_text())
     assert params["seed"] == 7
     assert params["algo"]["learning_rate"] == 0.01

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
+from rlpyt.utils.files import replacing
+
 VARIANT = "variant_config.json"
 
 Config = dict[str, Any]
@@ -92,7 +94,7 @@ def load_variant(log_dir: str | os.PathLike[str]) -> Config:
 def save_variant(variant: Mapping[str, Any], log_dir: str | os.PathLike[str]) -> None:
     """Write a variant into ``log_dir``, made if needed; JSON turns tuples into lists."""
     os.makedirs(log_dir, exist_ok=True)
-    with open(osp.join(log_dir, VARIANT), "w", encoding="utf-8") as file:
+    with replacing(osp.join(log_dir, VARIANT), encoding="utf-8") as file:
         json.dump(variant, file)
 
 

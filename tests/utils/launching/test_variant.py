@@ -56,6 +56,12 @@ def test_saved_variant_comes_back_from_a_new_directory(tmp_path):
     assert load_variant(log_dir) == dict(algo=dict(lr=0.5, sizes=[1, 2]))
 
 
+def test_a_variant_that_cannot_be_saved_leaves_no_file(tmp_path):
+    with pytest.raises(TypeError):
+        save_variant({"lr": 1, "sizes": object()}, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_update_changes_a_copy():
     default = dict(algo=dict(lr=0.1, clip=1.0), env=dict(id="Hopper-v5"))
     config = update_config(default, dict(algo=dict(lr=0.2)))
