@@ -220,8 +220,6 @@ def watch(
         ValueError: if the environment cannot be shown, or the ending is neither ".mp4" nor ".gif".
         ImportError: if imageio is not installed.
     """
-    if n_episodes < 1:
-        raise ValueError(f"episodes={n_episodes}: give at least 1")
     of_its_own = {"atari": "of Atari games", "envpool": "of EnvPool"}
     kind = of_its_own.get(saved.config["roles"].get("env", "gym"))
     if saved.config["roles"]["sampler"] == "vector" and kind is not None:
