@@ -48,7 +48,7 @@ def explained() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="rlpyt")
 def main() -> None:
     """Reinforcement learning from the command line."""
@@ -99,7 +99,7 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 @of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
 @click.option("--log-dir", type=click.Path(), help="Directory of the log; named after the time.")
-@click.option("--run-id", default="0", show_default=True, help="Name of the run in --log-dir.")
+@click.option("--run-id", default="0", help="Name of the run in --log-dir.")
 @click.option(
     "--resume", is_flag=True, help="Save checkpoints in --log-dir, and go on from the latest one."
 )
@@ -118,7 +118,7 @@ def train(
     prints: bool,
     lists: bool,
 ) -> None:
-    r"""Train an algorithm on an environment, or an entry of a table.
+    """Train an algorithm on an environment, or an entry of a table.
 
     \b
     rlpyt train ppo CartPole-v1
@@ -162,13 +162,7 @@ def train(
 
 @main.command()
 @of_run("ALGORITHM,...", "[ENVIRONMENT,...] [NAME=VALUE,...]...")
-@click.option(
-    "--seeds",
-    type=COUNT,
-    default=1,
-    show_default=True,
-    help="Runs of each variant: seeds 0, 1, ...",
-)
+@click.option("--seeds", type=COUNT, default=1, help="Runs of each variant: seeds 0, 1, ...")
 @click.option("--log-dir", type=click.Path(), help="Directory of the sweep; named after the time.")
 @click.option("--slots", type=COUNT, help="Runs at a time; as many as there are GPUs, or CPUs.")
 @click.option("--cpus-per-run", type=COUNT, help="CPU cores of each run; else all are shared.")
@@ -177,18 +171,14 @@ def train(
     type=click.IntRange(min=0),
     help="GPUs of all runs together; all, or on a cluster none.",
 )
-@click.option(
-    "--gpus-per-run", type=COUNT, default=1, show_default=True, help="GPUs that train in a run."
-)
+@click.option("--gpus-per-run", type=COUNT, default=1, help="GPUs that train in a run.")
 @click.option("--affinity", metavar="CODE", help="Slots as a code, in place of these options.")
-@click.option("--search", type=click.Choice(sweeps.SEARCHES), default="grid", show_default=True)
-@click.option(
-    "--trials", type=COUNT, default=20, show_default=True, help="Settings that a search chooses."
-)
-@click.option("--seed", default=0, show_default=True, help="Seed of --search random.")
-@click.option("--metric", default="ReturnAverage", show_default=True, help="What Optuna maximizes.")
-@click.option("--prune/--no-prune", default=True, help="Let Optuna end trials early; yes.")
-@click.option("--pool", type=click.Choice(slots.POOLS), default="local", show_default=True)
+@click.option("--search", type=click.Choice(sweeps.SEARCHES), default="grid")
+@click.option("--trials", type=COUNT, default=20, help="Settings that a search chooses.")
+@click.option("--seed", default=0, help="Seed of --search random.")
+@click.option("--metric", default="ReturnAverage", help="What Optuna maximizes.")
+@click.option("--prune/--no-prune", default=True, help="Whether Optuna ends trials early.")
+@click.option("--pool", type=click.Choice(slots.POOLS), default="local")
 @click.option("--job", multiple=True, metavar="NAME=VALUE", help="Parameter of a job of SLURM.")
 @click.option("--retry-failed", is_flag=True, help="Start runs again that failed earlier.")
 @click.option("--time-limit", type=SECONDS, metavar="SECONDS", help="Of each run.")
@@ -212,7 +202,7 @@ def sweep(
     dry_run: bool,
     **resources: Any,
 ) -> None:
-    r"""Train with all combinations of values, or with values that a search chooses.
+    """Train with all combinations of values, or with values that a search chooses.
 
     Launched again with the same words and --log-dir, a sweep goes on.
 
@@ -251,14 +241,12 @@ def sweep(
 
 @main.command()
 @of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
-@click.option(
-    "--seconds", type=SECONDS, default=60.0, show_default=True, help="Time to measure, roughly."
-)
+@click.option("--seconds", type=SECONDS, default=60.0, help="Time to measure, roughly.")
 @click.option("--csv", "file", type=click.Path(), help="Table of all combinations to write.")
 def doctor(
     what: str, arguments: tuple[str, ...], seconds: float, file: str | None, steps: float | None
 ) -> None:
-    r"""Find the sampler, workers, batch_B and threads that are fastest on this machine.
+    """Find the sampler, workers, batch_B and threads that are fastest on this machine.
 
     \b
     rlpyt doctor ppo CartPole-v1
@@ -305,9 +293,7 @@ def list_(kind: str | None, text: str | None) -> None:
 
 @main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
-@click.option(
-    "--episodes", type=COUNT, default=10, show_default=True, help="Number of episodes, exactly."
-)
+@click.option("--episodes", type=COUNT, default=10, help="Number of episodes, exactly.")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
 @click.option(
     "--csv", "file", type=click.Path(), help="Table of the episodes; beside the snapshot."
@@ -326,11 +312,9 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
 @main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
 @click.option("--video", type=click.Path(), help="File to write, .mp4 or .gif; else a window.")
-@click.option("--episodes", type=COUNT, default=1, show_default=True, help="Number of episodes.")
+@click.option("--episodes", type=COUNT, default=1, help="Number of episodes.")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
-@click.option(
-    "--max-frames", type=COUNT, default=10_000, show_default=True, help="Pictures of the video."
-)
+@click.option("--max-frames", type=COUNT, default=10_000, help="Pictures of the video.")
 def watch(path: str, video: str | None, episodes: int, seed: int | None, max_frames: int) -> None:
     """Show a trained agent in a window, or write a video of it."""
     with explained():
@@ -342,13 +326,11 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
 
 @main.command()
 @click.argument("directories", nargs=-1, required=True)
-@click.option("--output", default="plots", show_default=True, help="Directory of the pictures.")
+@click.option("--output", default="plots", help="Directory of the pictures.")
 @click.option("--by", multiple=True, help="Parameter that distinguishes curves; may be repeated.")
 @click.option("--task", help="Parameter that tells the task; the environment by default.")
-@click.option("--column", "y", default="ReturnAverage", show_default=True, help="What to plot.")
-@click.option(
-    "--smooth", type=COUNT, default=1, show_default=True, help="Log rows in a moving mean."
-)
+@click.option("--column", "y", default="ReturnAverage", help="What to plot.")
+@click.option("--smooth", type=COUNT, default=1, help="Log rows in a moving mean.")
 @click.option("--baseline", help="Label that the others are compared with; the first by default.")
 @click.option("--x", help="Column of the horizontal axis; environment steps by default.")
 @click.option("--statistic", type=click.Choice(list(STATISTICS)), help="Of the runs; iqm.")
@@ -361,7 +343,7 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
     metavar="TASK=LOW:HIGH",
     help="Scores that become 0 and 1 where tasks are put together; for every task.",
 )
-@click.option("--title", default="")
+@click.option("--title", default="", show_default=False, help="Title of the pictures.")
 @click.option("--runs", is_flag=True, help="Draw single runs too.")
 def plot(
     directories: tuple[str, ...],
@@ -373,7 +355,7 @@ def plot(
     runs: bool,
     **options: Any,
 ) -> None:
-    r"""Compare runs, settings or sweeps in pictures: curves over seeds, profiles, improvement.
+    """Compare runs, settings or sweeps in pictures: curves over seeds, profiles, improvement.
 
     \b
     rlpyt plot data/my_sweep --smooth 3

@@ -154,6 +154,12 @@ def test_settings_are_listed_with_types_and_values():
     assert words["sampler.batch_B"] == ["a", "whole", "number", "8"]
 
 
+def test_examples_in_the_help_have_lines_of_their_own():
+    lines = [line.strip() for line in invoke("train", "--help").splitlines()]
+    assert "rlpyt train ppo CartPole-v1" in lines
+    assert "[default: 0]" in " ".join(lines)
+
+
 def test_shell_completion():
     script = subprocess.run(
         [
