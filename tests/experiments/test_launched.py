@@ -94,16 +94,26 @@ def test_an_asynchronous_entry_with_the_affinity_of_one_process_is_refused(tmp_p
 
 
 def test_the_launcher_starts_it(tmp_path):
-    with pytest.raises(SweepError, match="1 of 2 runs failed") as error:
-        run_experiments(
-            launched.__file__,
-            CODE,
-            str(tmp_path / "sweep"),
-            1,
-            [TINY, {"env": {"id": "NoSuchTask-v0"}}],
-            ["good", "bad"],
-            ("mujoco_ppo", "ppo_1M_serial"),
-        )
+    def launch():
+        with pytest.raises(SweepError, match="1 of 2 runs failed") as error:
+            run_experiments(
+                launched.__file__,
+                CODE,
+                str(tmp_path / "sweep"),
+                1,
+                [TINY, {"env": {"id": "NoSuchTask-v0"}}],
+                ["good", "bad"],
+                ("mujoco_ppo", "ppo_1M_serial"),
+            )
+        return error
+
+    error = launch()
     assert error.value.failed[0].log_dir.endswith("bad")
     assert "NoSuchTask-v0" in (tmp_path / "sweep" / "bad" / "launch_0.log").read_text()
     assert (tmp_path / "sweep" / "good" / "run_0" / "progress.csv").exists()
+    # The library may move, with another environment.
+    file = tmp_path / "sweep" / "sweep.json"
+    content = json.loads(file.read_text())
+    assert content["script"] == "rlpyt/experiments/launched.py"
+    file.write_text(json.dumps({**content, "script": launched.__file__}))  # As it used to be.
+    launch()

@@ -119,7 +119,8 @@ class Sweep:
         Raises:
             ValueError: if the directory is of another sweep, or a launcher is at work in it.
         """
-        identity = {"script": self.script, "common_args": list(self.common_args), kind: content}
+        script, args = _recorded_script(self.script), list(self.common_args)
+        identity = {"script": script, "common_args": args, kind: content}
         try:
             identity = json.loads(json.dumps(identity))  # As it is read back: tuples are lists.
         except TypeError as error:
@@ -223,8 +224,10 @@ class Sweep:
         for slot, (run, handle) in list(self._active.items()):
             if not self.pool.ended(handle):
                 continue
-            del self._active[slot]
             status = run.status
+            if status.state == run_module.RUNNING and run_module.is_alive(run.log_dir, run.run_ID):
+                continue  # In a job of an earlier launcher, or its guard died just now.
+            del self._active[slot]
             if status.state == run_module.RUNNING or status.exit_code is None:
                 reason = "its guard died"
                 status = replace(status, state=run_module.FAILED, exit_code=-9, reason=reason)
@@ -256,6 +259,13 @@ class Sweep:
             os.remove(path)
 
 
+def _recorded_script(script: str) -> str:
+    """Return the path of a script; one of this package is relative, wherever that is installed."""
+    package = Path(osp.abspath(__file__)).parents[2]
+    path = Path(script)
+    return str(path.relative_to(package.parent) if path.is_relative_to(package) else path)
+
+
 def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` if a directory is that of another sweep."""
     try:
@@ -272,6 +282,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
                 f"{exp_dir!r} has runs that belong to no sweep: choose another directory"
             ) from None
         return
+    before["script"] = _recorded_script(before["script"])  # It used to be absolute.
     if before == identity:
         return
     different = [key for key in {**before, **identity} if before.get(key) != identity.get(key)]

@@ -151,6 +151,36 @@ def test_finished_runs_of_a_killed_launcher_are_not_touched(script, tmp_path):
     assert read_status(str(tmp_path / "s" / "d"), 0).attempt == 1
 
 
+class Elsewhere:
+    """Pool whose guards end at once, since the run is at work in a job of an earlier launcher."""
+
+    slot_codes = ("0slt_" + TWO_SLOTS,)
+
+    def start(self, command):
+        self.run, self.n_asked = (command.log_dir, command.run_ID), 0
+        self.lock = run.locked(str(Path(command.log_dir) / f"status_{command.run_ID}.lock"))
+        self.lock.__enter__()
+        run.write_status(*self.run, run.RunStatus(run.RUNNING, attempt=1))
+        return self
+
+    def ended(self, handle):
+        self.n_asked += 1
+        if self.n_asked == 3:
+            run.write_status(*self.run, run.RunStatus(run.FINISHED, attempt=1, exit_code=0))
+            self.lock.__exit__(None, None, None)
+        return True
+
+    def stop(self, handle):
+        pass
+
+
+def test_run_that_a_job_of_an_earlier_launcher_has_is_waited_for(script, tmp_path):
+    pool = Elsewhere()
+    launch(tmp_path / "s", script, ["a"], pool=pool)
+    assert pool.n_asked == 3
+    assert not (tmp_path / "s" / "failed.txt").exists()
+
+
 # --- Refused before anything starts ---------------------------------------------------------------
 
 
