@@ -177,7 +177,6 @@ def run_search(
     n_trials: int,
     runs_per_setting: int = 1,
     common_args: Sequence[Any] | None = None,
-    set_egl_device: bool = False,
     *,
     base: Mapping[str, Any] | None = None,
     metric: str = "ReturnAverage",
@@ -206,7 +205,6 @@ def run_search(
         n_trials: number of trials, those of earlier launches included.
         runs_per_setting: number of runs of each trial, with ``run_ID`` 0, 1, ...
         common_args: arguments of every run.
-        set_egl_device: whether to set ``EGL_DEVICE_ID``.
         base: settings that are the same in all trials.
         metric: name of the column of progress.csv, without prefix.
         direction: "maximize" or "minimize".
@@ -246,9 +244,8 @@ def run_search(
         pool or LocalSlots(affinity_code),
         n_trials * runs_per_setting,
         common_args or (),
-        set_egl_device,
-        retry_failed,
-        time_limit_s,
+        retry_failed=retry_failed,
+        time_limit_s=time_limit_s,
     )
     identity = {
         "space": {".".join(path): [type(d).__name__, asdict(d)] for path, d in space.items()},
