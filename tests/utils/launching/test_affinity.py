@@ -301,4 +301,8 @@ def test_machine_is_described(monkeypatch):
     assert affinity.get_hyperthread_offset() == 4
     monkeypatch.setattr(affinity.psutil, "cpu_count", lambda logical=True: 8)
     assert affinity.get_hyperthread_offset() == 0
-    assert affinity.get_n_socket() >= 1
+    text = "".join(f"processor\t: {n}\nphysical id\t: {n % 2}\n" for n in range(4))
+    monkeypatch.setattr(affinity.Path, "read_text", lambda path: text)
+    assert affinity.get_n_socket() == 2
+    monkeypatch.setattr(affinity.Path, "read_text", lambda path: "processor\t: 0\n")
+    assert affinity.get_n_socket() == 1
