@@ -115,8 +115,8 @@ def make_affinity(
         runner: name of the runner.
         sampler: name of the sampler.
         batch_B: number of environments.
-        workers: number of worker processes of a sampler; one for each CPU by default, or for
-            as many as the cgroup allows the time of; no more than ``batch_B``.
+        workers: number of worker processes of a sampler; by default one for each CPU,
+            at most the CPU quota of the container and ``batch_B``.
         cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
         gpus: GPU, or list with that of each process that trains.
         processes: number of processes that train, if ``gpus`` does not say it.

@@ -31,7 +31,7 @@ def affinity_code(
         is_local: whether the runs are on this machine; otherwise the code is for one of them, on
             any machine.
         slots: number of runs at a time; None for one for each GPU, or without for as many as there
-            are CPUs for, in a container no more than it is allowed the time of.
+            are CPUs for, at most the CPU quota of the container.
         cpus_per_run: number of CPU cores of each run; None to share these, or on a cluster for as
             few as a run needs.
         gpus: number of GPUs of all runs together; None for all, or on a cluster for none.
@@ -57,18 +57,20 @@ def affinity_code(
         usable = set(range(cpus_per_run or least))
     n_core, step = len(usable), 1 if is_async else n_optimizer
     n_by_default = min(n_core, machine.n_cpus)
-    slots = slots or groups or max(1, n_by_default // (cpus_per_run or least))
+    need = cpus_per_run or least
+    slots = slots or max(1, min(groups, n_core // need) if groups else n_by_default // need)
     cpus_per_run = cpus_per_run or max(least, n_by_default // slots // step * step)
     if slots * cpus_per_run > n_core:
         raise ValueError(
             f"{slots} runs at a time, each on {cpus_per_run} CPU cores, need more than the "
             f"{n_core} that this process may use: lower --slots or --cpus-per-run"
         )
-    if cpus_per_run < least or cpus_per_run % step:
-        need = (
-            f"at least {least}, to optimize and to sample" if is_async else f"a multiple of {step}"
+    if is_async and cpus_per_run < least:
+        raise ValueError(
+            f"--cpus-per-run {cpus_per_run}: give at least {least}, to optimize and to sample"
         )
-        raise ValueError(f"--cpus-per-run {cpus_per_run}: give {need}")
+    if not is_async and cpus_per_run % n_optimizer:
+        raise ValueError(f"--cpus-per-run {cpus_per_run}: give a multiple of {n_optimizer}")
     if groups and slots > groups:
         _check_sharing(slots, groups, not is_async and n_optimizer == 1)
     return encode_affinity(
@@ -83,8 +85,8 @@ def affinity_code(
         async_sample=is_async,
         optim_sample_share_gpu=bool(is_async and groups and serves),
         alternating=roles.get("sampler") == "alternating",
-        # In a code, CPUs have numbers from 0; a container may have others.
-        set_affinity=usable == set(range(n_core)),
+        # CPUs in a code count from 0; a container may have others, or a quota of time on all.
+        set_affinity=usable == set(range(n_core)) and machine.n_cpus == len(machine.cpus),
     )
 
 

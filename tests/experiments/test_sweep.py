@@ -140,16 +140,32 @@ ASYNC = {"runner": "async"}
 
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize(
+    ("roles", "n_core", "n_gpu", "n_slots"),
+    [({}, 1, 2, 1), ({}, 2, 8, 2), ({}, 4, 8, 4), (ASYNC, 2, 2, 1)],
+)
+def test_gpus_that_lack_cores_are_left_out(roles, n_core, n_gpu, n_slots, monkeypatch):
+    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: list(range(n_core)))
+    code = slots.affinity_code(roles, gpus=n_gpu)
+    assert get_n_run_slots(code) == n_slots
+    affinity_from_code(f"{n_slots - 1}slt_{code}")
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(
     ("resources", "message"),
     [
         ({"slots": 17, "gpus": 0}, "17 runs at a time, each on 1 CPU cores, need more than the 16"),
-        ({"cpus_per_run": 3}, "need more than the 16"),
+        ({"slots": 8, "cpus_per_run": 3}, "need more than the 16"),
         ({"slots": 12}, "--slots 12: give a multiple of 8"),
         ({"gpus_per_run": 9}, "--gpus-per-run 9: there are 8 GPUs"),
         ({"gpus_per_run": 2, "gpus": 0}, "--gpus-per-run 2: there are 0 GPUs in all, see --gpus"),
         ({"gpus_per_run": 2, "slots": 8}, "--slots 8: give at most 4"),
         ({"gpus_per_run": 2, "cpus_per_run": 3}, "--cpus-per-run 3: give a multiple of 2"),
         ({"roles": ASYNC, "slots": 16, "cpus_per_run": 1}, "--cpus-per-run 1: give at least 2"),
+        (
+            {"roles": ASYNC, "gpus_per_run": 2, "cpus_per_run": 2},
+            "--cpus-per-run 2: give at least 3, to optimize and to sample",
+        ),
         ({"roles": ASYNC, "slots": 16}, "each on 2 CPU cores, need more.*--cpus-per-run"),
         ({"roles": ASYNC, "slots": 4, "gpus": 2}, "--slots 4: give at most 2"),
     ],
@@ -168,6 +184,8 @@ def test_a_quota_of_cpus_limits_what_nobody_chose(monkeypatch):
         return get_n_run_slots(code), len(affinity_from_code(f"0slt_{code}")["all_cpus"])
 
     assert share() == (4, 1)
+    # It limits the time, on whichever cores.
+    assert not affinity_from_code("0slt_" + slots.affinity_code({}))["set_affinity"]
     assert share(slots=2) == (2, 2)
     assert share(slots=8) == (8, 1)
     assert share(cpus_per_run=8) == (1, 8)
