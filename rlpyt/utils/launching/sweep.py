@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import os.path as osp
+import platform
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -224,9 +226,15 @@ class Sweep:
         for slot, (run, handle) in list(self._active.items()):
             if not self.pool.ended(handle):
                 continue
+            # In this order, since a run that is over has written its last state.
+            is_alive = run_module.is_alive(run.log_dir, run.run_ID)
             status = run.status
-            if status.state == run_module.RUNNING and run_module.is_alive(run.log_dir, run.run_ID):
-                continue  # In a job of an earlier launcher, or its guard died just now.
+            if status.state == run_module.RUNNING and is_alive:
+                if _is_elsewhere(handle, status):
+                    continue
+                # Its guard was killed, so that nothing else ends a run that ignores SIGTERM.
+                assert status.pid is not None
+                run_module.kill_group(status.pid)
             del self._active[slot]
             if status.state == run_module.RUNNING or status.exit_code is None:
                 reason = "its guard died"
@@ -314,6 +322,15 @@ def _wait_for_former_runs(exp_dir: str) -> None:
                     f"{status.host}; wait for its end, or end it"
                 )
             time.sleep(min(POLL_INTERVAL_S, 0.1))
+
+
+def _is_elsewhere(handle: Any, status: RunStatus) -> bool:
+    """Return whether a run is in a job of an earlier launcher, or of a cluster."""
+    return (
+        not isinstance(handle, subprocess.Popen)
+        or handle.returncode == run_module.EXIT_ALIVE
+        or status.host != platform.node()
+    )
 
 
 def _end_of(path: str, n_lines: int = 10) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -152,16 +153,26 @@ def test_finished_runs_of_a_killed_launcher_are_not_touched(script, tmp_path):
 
 
 class Elsewhere:
-    """Pool whose guards end at once, since the run is at work in a job of an earlier launcher."""
+    """Pool whose guards end at once, since the run is at work in a job of an earlier launcher.
+
+    Args:
+        host: name of the machine of that job.
+        exit_code: exit code of the guards.
+    """
 
     slot_codes = ("0slt_" + TWO_SLOTS,)
+
+    def __init__(self, host, exit_code):
+        self.host = host
+        self.guard = subprocess.Popen(["sh", "-c", f"exit {exit_code}"])
+        self.guard.wait()
 
     def start(self, command):
         self.run, self.n_asked = (command.log_dir, command.run_ID), 0
         self.lock = run.locked(str(Path(command.log_dir) / f"status_{command.run_ID}.lock"))
         self.lock.__enter__()
-        run.write_status(*self.run, run.RunStatus(run.RUNNING, attempt=1))
-        return self
+        run.write_status(*self.run, run.RunStatus(run.RUNNING, attempt=1, host=self.host))
+        return self.guard
 
     def ended(self, handle):
         self.n_asked += 1
@@ -174,11 +185,44 @@ class Elsewhere:
         pass
 
 
-def test_run_that_a_job_of_an_earlier_launcher_has_is_waited_for(script, tmp_path):
-    pool = Elsewhere()
+@pytest.mark.parametrize(("host", "code"), [("other", 1), (platform.node(), run.EXIT_ALIVE)])
+def test_run_that_a_job_of_an_earlier_launcher_has_is_waited_for(script, tmp_path, host, code):
+    pool = Elsewhere(host, code)
     launch(tmp_path / "s", script, ["a"], pool=pool)
     assert pool.n_asked == 3
     assert not (tmp_path / "s" / "failed.txt").exists()
+
+
+def test_run_that_finishes_while_its_launcher_looks(script, tmp_path, monkeypatch):
+    """It used to be reported as failed, if that was between two looks."""
+
+    def look(log_dir, run_ID):
+        run.write_status(log_dir, run_ID, run.RunStatus(run.FINISHED, attempt=1, exit_code=0))
+        return False
+
+    monkeypatch.setattr(run, "is_alive", look)
+    launch(tmp_path / "s", script, ["a"], pool=Elsewhere("other", 1))
+    assert not (tmp_path / "s" / "failed.txt").exists()
+
+
+def test_run_that_outlives_its_guard_is_killed(script, tmp_path):
+    """Nothing else would end it at its time limit."""
+    script.write_text(
+        textwrap.dedent("""
+        import os, signal, sys, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while not os.path.exists(os.path.join(sys.argv[2], "status_0.json")):
+            time.sleep(0.01)
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(4)
+        open(os.path.join(sys.argv[2], "survived"), "w")
+        """)
+    )
+    with pytest.raises(SweepError, match="exit code -9"):
+        launch(tmp_path / "s", script, ["a"])
+    while run.is_alive(str(tmp_path / "s" / "a"), 0):
+        pass
+    assert not (tmp_path / "s" / "a" / "survived").exists()
 
 
 # --- Refused before anything starts ---------------------------------------------------------------
