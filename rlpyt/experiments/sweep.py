@@ -44,6 +44,7 @@ from rlpyt.utils.launching.search import (
     random_variants,
     run_search,
 )
+from rlpyt.utils.launching.variant import first_twice
 
 SEARCHES = ("grid", "random", "optuna")
 
@@ -132,10 +133,9 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
                 dict(_distribution(config, name, text) for name, text in varying),
             )
         )
-    log_dirs = [part.log_dir for part in parts]
-    for log_dir in log_dirs:
-        if log_dirs.count(log_dir) > 1:
-            raise ValueError(f"{log_dir} is there twice: name algorithms and environments once")
+    twice = first_twice(part.log_dir for part in parts)
+    if twice is not None:
+        raise ValueError(f"{twice} is there twice: name algorithms and environments once")
     return parts
 
 
@@ -147,10 +147,10 @@ def _distribution(config: Config, name: str, text: str) -> tuple[Path, Distribut
     if limits is None:
         words = split_list(text)
         values = words if is_role else [parse_value(word) for word in words]
-        twice = [word for word in words if words.count(word) > 1]
-        if twice:
+        twice = first_twice(map(repr, values))  # Lists cannot be in a set.
+        if twice is not None:
             raise ValueError(
-                f"{name}={text} has {twice[0]} twice; a value that is a list has brackets, as in "
+                f"{name}={text} has {twice} twice; a value that is a list has brackets, as in "
                 f"{name}=[64,64],[256]"
             )
         return found, Choice(values)

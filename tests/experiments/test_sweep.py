@@ -247,6 +247,8 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         ([*CARTPOLE, "discount=high,0.9"], "algo.discount='high': give a number"),
         ([*CARTPOLE, "sampler=serial,cpuu"], "unknown sampler 'cpuu': did you mean cpu"),
         ([*CARTPOLE, "hidden_sizes=64,64"], "a value that is a list has brackets"),
+        ([*CARTPOLE, "learning_rate=1e-3,0.001"], "has 0.001 twice"),
+        ([*CARTPOLE, "hidden_sizes=[8,8],[8, 8]"], "has [8, 8] twice"),
         ([*CARTPOLE, "batch_T=0,16"], "batch_T is 0"),
         ([*CARTPOLE, "learning_rate=1e-3:1e-2"], "use --search random or optuna"),
         ([*CARTPOLE, "epochs=1.5:3", "--search", "random"], "give whole numbers"),

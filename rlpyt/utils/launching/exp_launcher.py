@@ -27,7 +27,7 @@ from rlpyt.utils.launching.sweep import (
     SweepError as SweepError,
     log_num_launched as log_num_launched,
 )
-from rlpyt.utils.launching.variant import save_variant, update_config
+from rlpyt.utils.launching.variant import first_twice, save_variant, update_config
 from rlpyt.utils.logging.context import get_log_dir
 
 
@@ -84,9 +84,9 @@ def run_experiments(
             raise ValueError(
                 f"{name} has {len(given)} entries for {n_settings} variants: give one each"
             )
-    for log_dir in log_dirs:
-        if list(log_dirs).count(log_dir) > 1:
-            raise ValueError(f"log_dirs has {log_dir!r} twice: give each variant its own")
+    twice = first_twice(log_dirs)
+    if twice is not None:
+        raise ValueError(f"log_dirs has {twice!r} twice: give each variant its own")
     if runs_per_setting < 1:
         raise ValueError(f"runs_per_setting={runs_per_setting} must be at least 1")
     for variant in variants:

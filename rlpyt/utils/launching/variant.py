@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import os.path as osp
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -53,12 +53,22 @@ def make_variants(*variant_levels: VariantLevel) -> tuple[list[Config], list[str
         variants.append(variant)
         dirs = (level.dir_names[i] for level, i in zip(variant_levels, choice, strict=True))
         log_dirs.append(osp.join("", *dirs))
-    repeated = [log_dir for log_dir in log_dirs if log_dirs.count(log_dir) > 1]
-    if repeated:
+    twice = first_twice(log_dirs)
+    if twice is not None:
         raise ValueError(
-            f"dir_names: two variants would log into {repeated[0]!r}; give them different names"
+            f"dir_names: two variants would log into {twice!r}; give them different names"
         )
     return variants, log_dirs
+
+
+def first_twice(values: Iterable[str]) -> str | None:
+    """Return the first value that was there before; None if each is there once."""
+    seen: set[str] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def _check_level(level: VariantLevel) -> None:
