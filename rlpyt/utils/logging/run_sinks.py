@@ -153,8 +153,8 @@ class MlflowSink(RunSink):
         experiment: name of the experiment, made if needed.
         tracking_uri: address of a server or data base; None for ``MLFLOW_TRACKING_URI``, or the
             file ``mlflow.db`` in the current directory.
-        close_timeout_s: number of seconds until the log is closed without the rows that are not yet
-            sent; the process itself ends when MLflow gives up sending them.
+        close_timeout_s: seconds to wait for unsent rows before the log is closed without them; the
+            process itself ends when MLflow gives up sending them.
 
     Raises:
         ImportError: if MLflow is not installed.
