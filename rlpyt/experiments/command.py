@@ -24,7 +24,7 @@ from rlpyt.experiments.train import (
     log_call,
     recorded,
     starting_point,
-    try_run,
+    try_runs,
 )
 from rlpyt.utils.launching.exp_launcher import SweepError
 from rlpyt.utils.logging.context import get_log_dir
@@ -150,7 +150,7 @@ def train(
             words = [what, *arguments, *([f"--steps={steps:g}"] if steps else []), f"--seed={seed}"]
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
-        try_run(call)
+        try_runs([call])
         runner = call.make()
     with log.make():
         runner.train(**saving)
@@ -258,7 +258,7 @@ def doctor(
 
     with explained():
         config = configuration(what, arguments, steps)
-        try_run(runner_call(config))
+        try_runs([runner_call(config)])
         found = examine(config, arguments, seconds, lambda text: click.echo(text, err=True))
     click.echo("\n" + found.text())
     options = [f"--steps={steps:g}"] if steps else []

@@ -29,7 +29,7 @@ from rlpyt.experiments.train import (
     entry_name,
     slot_runner,
     starting_point,
-    try_run,
+    try_runs,
     with_steps,
 )
 from rlpyt.utils.launching.exp_launcher import run_experiments
@@ -272,18 +272,19 @@ def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
 
 
 def check_runs(variants: Iterable[Variant], code: str) -> None:
-    """Make the runner of every variant in a slot, so that what is wrong shows before any starts.
+    """Try every variant in a slot, so that what is wrong shows before any starts.
 
     Args:
         variants: variants of the sweep.
         code: affinity code of a slot.
 
     Raises:
-        ValueError: if a runner cannot be made.
+        Exception: what environment, agent or algorithm raise.
     """
-    for variant in variants:
-        part = variant.part
-        try_run(slot_runner(code, 0, part.entry, part.words, variant.changes)[1])
+    try_runs(
+        slot_runner(code, 0, variant.part.entry, variant.part.words, variant.changes)[1]
+        for variant in variants
+    )
 
 
 # --- Launch --------------------------------------------------------------------------------------

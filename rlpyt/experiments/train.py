@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,16 @@ from rlpyt.experiments.catalog import (
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
 from rlpyt.experiments.settings import checked, overridden, with_environment
+from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.vector.sampler import FirstOf, VectorSampler
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import load_variant, merged
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import get_log_dir, logger_context
+from rlpyt.utils.logging.logger import stub_to_json
+from rlpyt.utils.processes.launch import get_context
 
 # Interval of the checkpoints of runs of a sweep.
 CHECKPOINT_INTERVAL_MINUTES = 10.0
@@ -92,7 +97,8 @@ def configuration(
     Raises:
         ValueError: if something is unknown or of another type; the message says what to type.
     """
-    environments = [word for word in words if "=" not in word]
+    settings = [word for word in words if "=" in word and not word.startswith("env=")]
+    environments = [word.removeprefix("env=") for word in words if word not in settings]
     if len(environments) > 1:
         raise ValueError(
             f"there are two environments, {' and '.join(environments)}: give one; settings have "
@@ -101,7 +107,7 @@ def configuration(
     config = starting_point(name, *environments)
     if steps is not None:
         config = with_steps(config, steps)
-    config = overridden(config, [word for word in words if "=" in word])
+    config = overridden(config, settings)
     config = merged(config, variant or {})
     if not config["env"] and config["roles"].get("env", "gym") == "gym":
         name = name.removeprefix("generic/")
@@ -154,12 +160,18 @@ def log_call(
             "log_dir": str(log_dir),
             "run_ID": run_ID,
             "name": name,
-            "log_params": json.loads(json.dumps(params, default=str)),  # Classes by their names.
+            "log_params": _as_recorded(params),
             "snapshot_mode": "last",
             "override_prefix": True,
             **({"resume": True} if resume else {}),
         },
     )
+
+
+def _as_recorded(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as ``params.json`` has them, where names of classes are plain text."""
+    plain: dict[str, Any] = json.loads(json.dumps(stub_to_json(params), default=str))
+    return plain
 
 
 def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
@@ -197,7 +209,7 @@ def check_same_run(
             f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; with "
             "--resume from the start, a run saves checkpoints"
         )
-    now = json.loads(json.dumps({key: value for key, value in config.items() if key != "runner"}))
+    now = _as_recorded({key: value for key, value in config.items() if key != "runner"})
     if seed is not None:
         now["seed"] = seed
     differing = [key for key in now if now[key] != params.get(key, {})]
@@ -208,35 +220,49 @@ def check_same_run(
         )
 
 
-def try_run(call: Call) -> None:
-    """Make the parts of a run with one environment, so that wrong settings show before it starts.
+def try_runs(calls: Iterable[Call]) -> None:
+    """Start agent and algorithm of runs with one environment, so that wrong settings show early.
 
     Args:
-        call: call of the runner.
+        calls: calls of the runners; those with the same environment share it.
 
     Raises:
         Exception: what environment, agent or algorithm raise.
     """
-    runner = call.make()
+    envs: dict[str, Any] = {}
+    with ExitStack() as stack:
+        for call in calls:
+            runner = call.make()
+            sampler = runner.sampler
+            key = repr((type(sampler), sampler.EnvCls, sampler.env_kwargs))
+            if key not in envs:
+                number = {"num_envs": 1} if isinstance(sampler, VectorSampler) else {}
+                env = sampler.EnvCls(**{**number, **sampler.env_kwargs})
+                envs[key] = stack.enter_context(closing(env))
+            _start(runner, envs[key])
+
+
+def _start(runner: Any, env: Any) -> None:
+    """Start agent and algorithm, whose replay buffer has the shapes of one step."""
     agent, algo, sampler = runner.agent, runner.algo, runner.sampler
-    in_vectors = isinstance(sampler, VectorSampler)
-    number = {"num_envs": 1} if in_vectors else {}
-    env = sampler.EnvCls(**number, **sampler.env_kwargs)
+    forks = False
+    if isinstance(sampler, (ParallelSamplerBase, AsyncSamplerMixin)):
+        forks = get_context(sampler.start_method).get_start_method() == "fork"
+        forks = forks if sampler.example_subprocess is None else sampler.example_subprocess
     logger.disable()
     try:
         agent.initialize(env.spaces)
         examples = build_samples_buffer(
             agent,
-            FirstOf(env) if in_vectors else env,
+            FirstOf(env) if isinstance(sampler, VectorSampler) else env,
             BatchSpec(1, 1),
             algo.bootstrap_value,
-            subprocess=not in_vectors,  # Workers will fork, and EnvPool's threads cannot.
+            subprocess=forks,
         )[2]
         n_itr = int(max(1, runner.n_steps // sampler.batch_spec.size))
         algo.initialize(agent, n_itr, sampler.batch_spec, sampler.mid_batch_reset, examples)
     finally:
         logger.enable()
-        env.close()
 
 
 def slot_runner(

@@ -19,6 +19,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium import spaces
 from tabulate import tabulate
 
@@ -59,8 +60,14 @@ def measure_all(task: list[str], diagnosis: Diagnosis, seconds: float, n_slices:
     """Measure every combination that the doctor could have advised."""
     config = configuration(task[0], task[1:])
     grid = Search(config, given_settings(task[1:]), 150 * seconds)
-    grid.parts = diagnosis.search.parts  # For the threads on which an agent acts.
+    grid.parts = diagnosis.search.parts
+    every: dict[Candidate, None] = {}
     for candidate in grid.candidates():
+        threads = {candidate.threads, 1, torch.get_num_threads()}
+        if candidate.sampler == "cpu":  # Each worker acts, with one thread.
+            threads = {1}
+        every.update((candidate._replace(threads=number), None) for number in sorted(threads))
+    for candidate in every:
         with ExitStack() as stack:
             trial = grid.start(candidate, stack)
             if trial is not None:

@@ -1,9 +1,12 @@
 """Environments whose observations are dictionaries, and the command in this process."""
 
+import os
+
 import gymnasium
 import numpy as np
 from click.testing import CliRunner
 from gymnasium import spaces
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from rlpyt.experiments.command import main
 
@@ -49,6 +52,22 @@ class Everything(gymnasium.Env):
         return np.full((64, 48, 3), 40 * self.t, np.uint8)
 
 
+class InOneProcess(CartPoleEnv):
+    """Steps only in the process that made it, as with a window; counts the instances."""
+
+    n_made = 0
+
+    def __init__(self, words=()):
+        super().__init__()
+        self.pid = os.getpid()
+        InOneProcess.n_made += 1
+
+    def step(self, action):
+        assert self.pid == os.getpid()
+        return super().step(action)
+
+
+gymnasium.register("InOneProcess-v0", entry_point=InOneProcess)
 gymnasium.register("Discrete-v0", entry_point=Everything)
 gymnasium.register("Continuous-v0", entry_point=Everything, kwargs={"continuous": True})
 

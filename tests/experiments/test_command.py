@@ -95,6 +95,20 @@ def test_every_sampler_and_runner(sampler, runner, tmp_path):
     assert params["roles"] == {"algo": "dqn", "sampler": sampler, "runner": runner}
 
 
+@pytest.mark.parametrize("own", [[], ["sampler=cpu", "workers=1", "sampler.start_method=spawn"]])
+def test_environments_step_in_the_process_that_makes_them(own, tmp_path):
+    words = [f"{MODULE}:InOneProcess-v0", *REPLAY, *own, "batch_B=1", "batch_T=4", "--steps", 8]
+    invoke("train", "dqn", *words, "env.words={'a'}", "--log-dir", tmp_path)
+    params = json.loads((tmp_path / "run_0" / "params.json").read_text())
+    assert params["env"]["words"] == ["a"]
+
+
+def test_the_number_of_a_vector_may_be_given(tmp_path):
+    words = ["CartPole-v1", *QUICK, "sampler=vector", "env.num_envs=4", "--steps", 64]
+    invoke("train", "ppo", *words, "--log-dir", tmp_path)
+    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) == 64
+
+
 def test_workers_that_are_spawned_know_the_ids_of_other_packages(tmp_path):
     pytest.importorskip("minatar")
     words = ["MinAtar/Breakout-v1", "sampler=cpu", "workers=1", *REPLAY, "batch_B=1", "--steps", 8]
@@ -227,6 +241,7 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
         (["ppo", "CartPol-v1"], "unknown environment 'CartPol-v1': did you mean CartPole-v1"),
         (["dqn", "pongg"], "unknown environment 'pongg': did you mean pong"),
         (["ppo", "CartPole-v1", "Acrobot-v1"], "there are two environments"),
+        (["ppo", "CartPole-v1", "env=Acrobot-v1"], "there are two environments"),
         (["ppo", "CartPole-v1", "sampler=cpuu"], "unknown sampler 'cpuu': did you mean cpu"),
         (["ppo", "CartPole-v1", "runner=asink"], "unknown runner 'asink': did you mean async?"),
         (["ppo", "CartPole-v1", "agent=mojoco"], "unknown agent 'mojoco': did you mean mujoco"),
@@ -306,7 +321,7 @@ def test_a_run_is_resumed_with_its_seed(tmp_path):
     assert [r["lossAverage"] for r in rows(whole)] == [r["lossAverage"] for r in rows(tmp_path)]
     # Another run does not go on from there.
     assert "another run (algo:" in refused(*words, "discount=0.5")
-    assert "another run (env:" in refused(*words, "env=Acrobot-v1")
+    assert "another run (env:" in refused(*words[:2], "Acrobot-v1", *words[3:])
     assert "another run (seed: 7 now 8)" in refused(*words, "--seed", 8)
     (whole / "run_0" / "params.json").write_text("{}")  # As that of a program.
     assert "another run (roles:" in refused(*words)

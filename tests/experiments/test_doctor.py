@@ -121,6 +121,16 @@ def test_the_gpus_of_the_user_stay_in_the_command():
     ]
 
 
+@pytest.mark.parametrize("n_gpus", [0, 1])
+def test_a_user_who_wants_no_gpu_gets_none(n_gpus, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: n_gpus)
+    words = ["CartPole-v1", "gpus=none"]
+    found = search("ppo", *words)
+    assert {each.gpu for each in [found.as_given, *found.candidates()]} == {None}
+    advice = found.as_given._replace(batch_B=16, batch_T=64)
+    assert "gpus=none" in Diagnosis(found, advice, {}, False).command("ppo", words).split()
+
+
 # --- The space that is searched -------------------------------------------------------------------
 
 

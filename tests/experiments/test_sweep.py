@@ -15,7 +15,7 @@ from rlpyt.experiments.sweep import parts_of, split_list, variants_of
 from rlpyt.utils.launching import machine as machines
 from rlpyt.utils.launching.affinity import affinity_from_code, get_n_run_slots
 from rlpyt.utils.launching.search import Choice, Integer, Real
-from tests.experiments.parts import invoke, refused
+from tests.experiments.parts import MODULE, InOneProcess, invoke, refused
 
 QUICK = ["batch_T=16", "batch_B=4", "minibatches=2", "epochs=1", "hidden_sizes=8"]
 
@@ -206,6 +206,13 @@ def test_a_parameter_that_submitit_does_not_know_is_named(tmp_path):
     for word in ("slurm_partitoin=gpu", "debug", "timeout_min=long"):
         with pytest.raises(ValueError, match=f"--job {word}: .*arameter"):
             slots.make_pool("slurm", code, None, str(tmp_path), [word, "cluster=local"][::-1])
+
+
+def test_variants_with_the_same_environment_share_one_when_they_are_checked(tmp_path):
+    words = [f"{MODULE}:InOneProcess-v0", "learning_rate=1e-3,1e-4,1e-5", "--slots", 1, *QUICK]
+    before = InOneProcess.n_made
+    invoke("sweep", "ppo", *words, "--dry-run", "--log-dir", tmp_path / "log")
+    assert InOneProcess.n_made == before + 1
 
 
 # --- A launch -------------------------------------------------------------------------------------

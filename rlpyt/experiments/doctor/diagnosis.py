@@ -83,7 +83,7 @@ class Diagnosis:
             return shlex.join(["rlpyt", "train", what, *words, *options])
         advised = self.advice.words()
         if "affinity.gpus" in self.search.given:
-            advised.pop("affinity.gpus")  # One was measured; the user may train on several.
+            advised.pop("affinity.gpus", None)  # One was measured; the user may train on several.
         kept = [word for word in words if not given_settings([word]) & advised.keys()]
         return shlex.join(["rlpyt", "train", what, *kept, *advised.values(), *options])
 
@@ -219,7 +219,7 @@ def examine(
         return sum(runs[candidate]) * (_MARGIN if candidate.cpus != best.cpus else 1)
 
     advice = min(runs, key=cost)
-    if as_given not in runs and as_given in search.times:
+    if as_given not in runs and as_given in search.times and as_given not in search.left_out:
         optimizing = runs[advice].optimizing
         runs[as_given] = RunTime(search.sampling_time(as_given), optimizing)
     if as_given in runs and sum(runs[as_given]) < _MARGIN * sum(runs[advice]):

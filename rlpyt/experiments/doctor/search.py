@@ -87,8 +87,8 @@ class Search:
         self._gpus: list[int | None] = [None, 0] if self.machine.n_gpus else [None]
         gpus = config["affinity"].get("gpus")
         gpus = [gpus] if isinstance(gpus, int) else gpus
-        if gpus:
-            self._gpus = gpus[:1]
+        if "affinity.gpus" in self.given:
+            self._gpus = (gpus or [None])[:1]
         threads = config["affinity"].get("threads")
         default = torch.get_num_threads()
         self._threads = sorted({1, default}) if threads is None else [threads]
@@ -143,10 +143,12 @@ class Search:
         """Return the candidate with the threads, or the GPU, on which the agent acts fastest."""
         if candidate.sampler == "cpu":  # Each worker acts, with one thread.
             return candidate._replace(threads=self._threads[0], gpu=self._gpus[0])
+        # Threads of torch that wait take time from workers: the search tries them for the best.
+        first = self._threads[:1]
         devices = [
             candidate._replace(threads=threads, gpu=gpu)
             for gpu in self._gpus
-            for threads in (self._threads if gpu is None else self._threads[:1])
+            for threads in (first if candidate.workers or gpu is not None else self._threads)
         ]
         return min(devices, key=lambda each: self.parts.acting(each, each.batch_B).total)
 
@@ -271,6 +273,9 @@ class Search:
                 self._keep_best(trials, factor, 8)
                 best = list(trials)[:2]
                 near = [each for each in everything if any(self._is_near(each, b) for b in best)]
+                for each in best:
+                    if each.sampler != "cpu" and each.gpu is None:
+                        near += [each._replace(threads=threads) for threads in self._threads]
                 self._run(trials, [each for each in near if each not in self.times], 3, stack)
             self._keep_best(trials, 1.3, 4)
             self._run(trials, (), 8, stack)

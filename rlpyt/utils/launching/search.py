@@ -386,7 +386,8 @@ class _Search:
             return None
         for run in runs:
             columns = {name for row in self._rows(run) for name in row}
-            if self.metric not in columns:
+            # Without a finished episode a run logs no return, nor what else is known of episodes.
+            if "ReturnAverage" in columns and self.metric not in columns:
                 raise ValueError(
                     f"metric={self.metric!r} is no column of run {run.run_ID} in {run.log_dir}"
                     f"{closest(self.metric, columns)}: launch the search in another directory"

@@ -124,9 +124,20 @@ def test_trials(script, tmp_path, optuna):
 
 
 def test_a_misspelt_metric_ends_the_search_with_its_first_trial(script, tmp_path, optuna):
+    script.write_text(script.read_text().replace("Diagnostics/Score", "ReturnAverage,Score"))
     with pytest.raises(ValueError, match="metric='Scoer' is no column .*did you mean 'Score'"):
         search(tmp_path, script, 5, metric="Scoer")
     assert len(list((tmp_path / "s").glob("trial_*/run_0/progress.csv"))) == 1
+
+
+def test_a_trial_without_a_finished_episode_has_failed(script, tmp_path, optuna):
+    """Its table has no column of returns."""
+    column = '"CumSteps," + ("Return" if x > 0 else "Steps")'
+    script.write_text(script.read_text().replace('"CumSteps,Diagnostics/Score"', column))
+    sampler = optuna.samplers.RandomSampler(seed=1)
+    study = search(tmp_path, script, 6, metric="Return", sampler=sampler)
+    states = {trial.params["algo.x"] > 0: trial.state.name for trial in study.trials}
+    assert states == {True: "COMPLETE", False: "FAIL"}
 
 
 def test_a_search_whose_trials_have_no_number_is_no_success(tmp_path, script, optuna):
