@@ -34,7 +34,8 @@ from rlpyt.experiments.train import (
 )
 from rlpyt.utils.launching.exp_launcher import run_experiments
 from rlpyt.utils.launching.pools import Pool
-from rlpyt.utils.launching.search import (
+from rlpyt.utils.launching.search import run_search
+from rlpyt.utils.launching.spaces import (
     Choice,
     Distribution,
     Integer,
@@ -42,7 +43,6 @@ from rlpyt.utils.launching.search import (
     Real,
     grid_variants,
     random_variants,
-    run_search,
 )
 from rlpyt.utils.launching.variant import first_twice
 

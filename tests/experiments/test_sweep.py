@@ -14,7 +14,7 @@ from rlpyt.experiments.program import make_affinity
 from rlpyt.experiments.sweep import parts_of, split_list, variants_of
 from rlpyt.utils.launching import machine as machines
 from rlpyt.utils.launching.affinity import affinity_from_code, get_n_run_slots
-from rlpyt.utils.launching.search import Choice, Integer, Real
+from rlpyt.utils.launching.spaces import Choice, Integer, Real
 from tests.experiments.parts import MODULE, InOneProcess, invoke, refused
 
 QUICK = ["batch_T=16", "batch_B=4", "minibatches=2", "epochs=1", "hidden_sizes=8"]

@@ -8,6 +8,7 @@
 * ``sweep``: the sweep at work; what it skips, starts and reports when it is launched again.
 * ``run``: one run, its guard process, and its state on disk.
 * ``pools``: the slots of this machine, Ray, SLURM.
-* ``search``: grids, random draws, and trials that Optuna chooses.
+* ``spaces``: distributions of settings, grids and random draws. ``search``: trials that Optuna
+  chooses.
 * ``display``: the live table.
 """

@@ -9,13 +9,13 @@ import pytest
 from rlpyt.utils.launching import run, sweep
 from rlpyt.utils.launching.affinity import encode_affinity
 from rlpyt.utils.launching.run import read_status
-from rlpyt.utils.launching.search import (
+from rlpyt.utils.launching.search import run_search
+from rlpyt.utils.launching.spaces import (
     Choice,
     Integer,
     Real,
     grid_variants,
     random_variants,
-    run_search,
 )
 
 CODE = encode_affinity(1, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
