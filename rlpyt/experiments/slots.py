@@ -46,6 +46,8 @@ def affinity_code(
     usable, hyperthread_offset, n_socket = _cpus(set(machine.cpus))
     if gpus is None:
         gpus = torch.cuda.device_count() if is_local else 0
+    elif is_local and gpus > torch.cuda.device_count():
+        raise ValueError(f"--gpus {gpus}: this machine has {torch.cuda.device_count()} GPUs")
     groups = gpus // gpus_per_run
     if not groups and (gpus or gpus_per_run > 1):
         raise ValueError(f"--gpus-per-run {gpus_per_run}: there are {gpus} GPUs in all, see --gpus")

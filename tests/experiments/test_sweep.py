@@ -237,6 +237,8 @@ def test_a_sweep_goes_on_and_reports_what_failed(tmp_path):
     assert "directory of another sweep" in refused(*words)
     words[-1] = good
     assert "has runs that belong to no sweep" in refused(*words)
+    words[-1] = good / "run_0"
+    assert "has runs that belong to no sweep" in refused(*words)
 
 
 # --- Wrong input ----------------------------------------------------------------------------------
@@ -271,7 +273,7 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         ([*CARTPOLE, "sampler=cpu", "sampler=serial,cpu"], "sampler is given twice"),
         (["ppo,sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
         ([*CARTPOLE, "workers=2"], "affinity.workers is for rlpyt train"),
-        ([*CARTPOLE, "--gpus", "99"], "this machine has"),
+        ([*CARTPOLE, "--gpus", "99"], "--gpus 99: this machine has"),
         ([*CARTPOLE, "--affinity", "2cpus"], "'2cpus', which is not a number"),
         ([*CARTPOLE, "--job", "timeout_min=3"], "--job has parameters of --pool slurm"),
     ],

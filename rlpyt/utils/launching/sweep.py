@@ -285,7 +285,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
                 f"{exp_dir!r} is the directory of a sweep that has no {SWEEP}, so that its runs "
                 "cannot be told from those of another sweep: choose another directory"
             ) from None
-        if any(Path(exp_dir).glob("run_*")):
+        if any(Path(exp_dir).glob("run_*")) or osp.exists(osp.join(exp_dir, "params.json")):
             raise ValueError(
                 f"{exp_dir!r} has runs that belong to no sweep: choose another directory"
             ) from None
