@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt import __version__
+from rlpyt.core.protocols import AgentLike, AlgoLike, EnvLike, SamplerLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.experiments.catalog import (
     ATARI_ENTRIES,
@@ -236,31 +237,38 @@ def try_runs(calls: Iterable[Call]) -> None:
             sampler = runner.sampler
             key = repr((type(sampler), sampler.EnvCls, sampler.env_kwargs))
             if key not in envs:
-                number = {"num_envs": 1} if isinstance(sampler, VectorSampler) else {}
+                in_vectors = isinstance(sampler, VectorSampler)
+                number = {"num_envs": 1} if in_vectors else {}
                 env = sampler.EnvCls(**{**number, **sampler.env_kwargs})
-                envs[key] = stack.enter_context(closing(env))
-            _start(runner, envs[key])
+                envs[key] = stack.enter_context(closing(FirstOf(env) if in_vectors else env))
+            n_itr = int(max(1, runner.n_steps // sampler.batch_spec.size))
+            _start(runner.agent, runner.algo, sampler, envs[key], n_itr)
 
 
-def _start(runner: Any, env: Any) -> None:
-    """Start agent and algorithm, whose replay buffer has the shapes of one step."""
-    agent, algo, sampler = runner.agent, runner.algo, runner.sampler
-    forks = False
+def _start(
+    agent: AgentLike, algo: AlgoLike, sampler: SamplerLike, env: EnvLike, n_itr: int
+) -> None:
+    """Start agent and algorithm as a runner does, but with the example step of ``env`` only."""
+    forks, batch_spec = False, sampler.batch_spec
     if isinstance(sampler, (ParallelSamplerBase, AsyncSamplerMixin)):
         forks = get_context(sampler.start_method).get_start_method() == "fork"
         forks = forks if sampler.example_subprocess is None else sampler.example_subprocess
     logger.disable()
     try:
-        agent.initialize(env.spaces)
+        ranks = list(range(batch_spec.B))
+        agent.initialize(env.spaces, share_memory=False, global_B=len(ranks), env_ranks=ranks)
         examples = build_samples_buffer(
-            agent,
-            FirstOf(env) if isinstance(sampler, VectorSampler) else env,
-            BatchSpec(1, 1),
-            algo.bootstrap_value,
-            subprocess=forks,
+            agent, env, BatchSpec(1, 1), algo.bootstrap_value, subprocess=forks
         )[2]
-        n_itr = int(max(1, runner.n_steps // sampler.batch_spec.size))
-        algo.initialize(agent, n_itr, sampler.batch_spec, sampler.mid_batch_reset, examples)
+        algo.initialize(
+            agent=agent,
+            n_itr=n_itr,
+            batch_spec=batch_spec,
+            mid_batch_reset=sampler.mid_batch_reset,
+            examples=examples,
+            world_size=1,
+            rank=0,
+        )
     finally:
         logger.enable()
 

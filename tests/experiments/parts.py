@@ -8,6 +8,8 @@ from click.testing import CliRunner
 from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.experiments.command import main
 
 MODULE = "tests.experiments.parts"
@@ -65,6 +67,21 @@ class InOneProcess(CartPoleEnv):
     def step(self, action):
         assert self.pid == os.getpid()
         return super().step(action)
+
+
+class OwnDQN(DQN):
+    """Set up with keywords only, as runners do it."""
+
+    def initialize(self, *, agent, examples, **kwargs):
+        super().initialize(agent=agent, examples=examples, **kwargs)
+
+
+class OwnAgent(MlpDqnAgent):
+    """Keeps something of each environment."""
+
+    def initialize(self, env_spaces, share_memory, global_B, env_ranks):
+        assert len(env_ranks) == global_B
+        super().initialize(env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)
 
 
 gymnasium.register("InOneProcess-v0", entry_point=InOneProcess)

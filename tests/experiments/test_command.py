@@ -103,6 +103,12 @@ def test_environments_step_in_the_process_that_makes_them(own, tmp_path):
     assert params["env"]["words"] == ["a"]
 
 
+def test_roles_of_ones_own_are_set_up_as_a_runner_does_it(tmp_path):
+    words = [f"algo={MODULE}.OwnDQN", f"agent={MODULE}.OwnAgent", *REPLAY, "batch_B=2"]
+    invoke("train", "dqn", "CartPole-v1", *words, "--steps", 64, "--log-dir", tmp_path)
+    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) == 64
+
+
 def test_the_number_of_a_vector_may_be_given(tmp_path):
     words = ["CartPole-v1", *QUICK, "sampler=vector", "env.num_envs=4", "--steps", 64]
     invoke("train", "ppo", *words, "--log-dir", tmp_path)
