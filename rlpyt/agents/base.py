@@ -22,9 +22,9 @@ from rlpyt.core.records import (
 )
 from rlpyt.models.encoders import EncodedModel, needs_encoder
 from rlpyt.models.utils import fitting_state_dict
+from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.rwlock import ReadWriteLock
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 

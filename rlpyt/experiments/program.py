@@ -11,8 +11,8 @@ import torch
 from rlpyt.experiments.catalog import load, targets
 from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.settings import Name
-from rlpyt.utils.launching.machine import look_at_machine
-from rlpyt.utils.processes.launch import check_cpus
+from rlpyt.processes.launch import check_cpus
+from rlpyt.processes.machine import look_at_machine
 
 ATARI_TRAJ_INFO = Name("rlpyt.envs.atari.atari_env.AtariTrajInfo")
 LOGGER_CONTEXT = "rlpyt.utils.logging.context.logger_context"

@@ -8,8 +8,8 @@ from os import path
 import torch
 
 from rlpyt.experiments.settings import parse_value
+from rlpyt.processes.machine import look_at_machine
 from rlpyt.utils.launching.affinity import encode_affinity, get_hyperthread_offset, get_n_socket
-from rlpyt.utils.launching.machine import look_at_machine
 from rlpyt.utils.launching.pools import LocalSlots, Pool, RayCluster, SlurmCluster
 
 POOLS = ("local", "ray", "slurm")

@@ -36,7 +36,7 @@ from rlpyt.utils.launching.variant import load_variant, merged
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import get_log_dir, logger_context
 from rlpyt.utils.logging.logger import stub_to_json
-from rlpyt.utils.processes.launch import get_context
+from rlpyt.utils.shared_array import get_context
 
 # Interval of the checkpoints of runs of a sweep.
 CHECKPOINT_INTERVAL_MINUTES = 10.0

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike, AsyncAlgoLike, AsyncSamplerLike
+from rlpyt.processes.child import delay_secondary_error, heartbeat_paused
+from rlpyt.processes.primitives import Barrier, Semaphore
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners._process_group import NO_LIMIT, backend_for
 from rlpyt.runners.base import prepare_process
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import delay_secondary_error, heartbeat_paused
-from rlpyt.utils.processes.primitives import Barrier, Semaphore
-from rlpyt.utils.processes.shared_array import np_mp_array
-from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.seed import set_seed
+from rlpyt.utils.shared_array import np_mp_array
 from rlpyt.utils.types import Nested
 
 

@@ -10,6 +10,9 @@ from typing import Any
 import torch
 
 from rlpyt.core.protocols import AgentLike, AsyncAlgoLike, AsyncSamplerLike
+from rlpyt.processes.launch import find_port
+from rlpyt.processes.primitives import CountedQueue
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners._async_processes import (
     AsyncOptWorker,
     make_control,
@@ -29,11 +32,8 @@ from rlpyt.runners._checks import (
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.launch import shared_memory_for
-from rlpyt.utils.processes.primitives import CountedQueue
-from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.synchronize import find_port
+from rlpyt.utils.shared_array import shared_memory_for
 
 NAN = float("nan")
 

@@ -8,8 +8,9 @@ from typing import Any
 import psutil
 
 from rlpyt.core.protocols import AsyncSamplerLike, RunnerLike, SamplerLike
+from rlpyt.processes.launch import check_cpus
 from rlpyt.runners.callbacks import Callback
-from rlpyt.utils.processes.launch import TorchrunRanks, check_cpus
+from rlpyt.utils.torchrun import TorchrunRanks
 
 _EVENTS = [name for name in vars(Callback) if not name.startswith("_")]
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from rlpyt.core.protocols import AgentLike, AlgoLike, SamplerLike
+from rlpyt.processes.child import delay_secondary_error, heartbeat_paused
 from rlpyt.runners._process_group import (
     CONTINUE,
     SEND_STATE,
@@ -26,7 +27,6 @@ from rlpyt.runners.checkpointing import (
 )
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlBase, MinibatchRlEval
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import delay_secondary_error, heartbeat_paused
 
 
 class DistributedRunner(MinibatchRlBase):

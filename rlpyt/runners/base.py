@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike, AlgoLike
+from rlpyt.processes.allocator import tune_allocator
+from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.runners._checks import check_cpus_in
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.checkpointing import (
@@ -24,10 +26,8 @@ from rlpyt.runners.checkpointing import (
     plan_checkpoints,
 )
 from rlpyt.runners.divergence import start_of
-from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
-from rlpyt.utils.processes.launch import can_be_pinned, pin_process
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.seed import make_seed, rng_state, set_rng_state, set_seed
 

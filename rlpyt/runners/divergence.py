@@ -23,12 +23,12 @@ import torch
 import rlpyt
 from rlpyt.core.protocols import AlgoLike, RunnerLike
 from rlpyt.core.records import NotFiniteError
+from rlpyt.processes.child import WorkerError
 from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.utils.buffer import named_leaves
 from rlpyt.utils.files import free_path, link_or_copy, replacing
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
-from rlpyt.utils.processes.child import WorkerError
 from rlpyt.utils.types import Nested
 
 BUNDLE, BATCH, CHECKPOINTS = "bundle.json", "batch.npz", "checkpoints"

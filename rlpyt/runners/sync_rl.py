@@ -13,6 +13,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from rlpyt.processes.launch import check_cuda_after_fork
+from rlpyt.processes.primitives import Barrier
+from rlpyt.processes.supervisor import Supervisor, WorkerError
 from rlpyt.runners._checks import (
     affinities_of_ranks,
     check_cpus_in,
@@ -35,10 +38,8 @@ from rlpyt.runners._sync_worker import (
 )
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.processes.launch import TorchrunRanks, check_cuda_after_fork, torchrun_ranks
-from rlpyt.utils.processes.primitives import Barrier
-from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
 from rlpyt.utils.seed import make_seed
+from rlpyt.utils.torchrun import TorchrunRanks, torchrun_ranks
 
 # The seeds of two ranks differ by at least this.
 _SEED_STEP = 100

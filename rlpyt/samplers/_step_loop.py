@@ -16,10 +16,10 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
+from rlpyt.processes.child import Heartbeat
 from rlpyt.samplers._batch_writer import BatchRows, rows_of
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.noise import ActingNoise
-from rlpyt.utils.processes.child import Heartbeat
 from rlpyt.utils.types import BoolArray, Nested
 
 
@@ -33,7 +33,7 @@ class StepLoop:
         TrajInfoCls: class of the new ones.
         actions: source of the actions.
         on_done: rule for the end of an episode.
-        heartbeat: values of the :class:`~rlpyt.utils.processes.child.Heartbeat` of this process.
+        heartbeat: values of the :class:`~rlpyt.processes.child.Heartbeat` of this process.
         env_ranks: indexes of the environments over all processes; 0 to B - 1 if None.
 
     Attributes:

@@ -18,11 +18,11 @@ from rlpyt.core.records import (
     EnvSamples,
     Samples,
 )
+from rlpyt.processes.child import Heartbeat
+from rlpyt.processes.primitives import Semaphore
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.utils.buffer import buffer_from_example, leaves, numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import fields_of, record_class
-from rlpyt.utils.processes.child import Heartbeat
-from rlpyt.utils.processes.primitives import Semaphore
-from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.types import Nested
 
 EXAMPLE_TIMEOUT_S = 300.0

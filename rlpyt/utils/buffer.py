@@ -19,7 +19,7 @@ from rlpyt.utils.collections import (
     is_namedtuple,
     namedarraytuple_like,
 )
-from rlpyt.utils.processes.shared_array import (
+from rlpyt.utils.shared_array import (
     np_mp_array as np_mp_array,
     np_mp_array_spawn as np_mp_array_spawn,
 )

@@ -1,6 +1,6 @@
 """Arrays in named shared memory, kept for programs written against rlpyt 0.1.2.
 
-Nothing here uses them: see :mod:`rlpyt.utils.processes.shared_array`.
+Nothing here uses them: see :mod:`rlpyt.utils.shared_array`.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""Queue draining, free ports, and the read-write lock by its name in rlpyt 0.1.2."""
+"""Kept for programs written against rlpyt 0.1.2; nothing here uses it."""
 
 from __future__ import annotations
 
 import queue
-import socket
 from typing import Any
 
-from rlpyt.utils.processes.rwlock import ReadWriteLock as RWLock
+from rlpyt.processes.launch import find_port as find_port
+from rlpyt.processes.rwlock import ReadWriteLock as RWLock
 
 __all__ = ["RWLock", "drain_queue", "find_port"]
-
-_FIRST_PORT, _LAST_PORT, _PORT_STEP = 29500, 65000, 100
 
 
 def drain_queue(queue_obj: Any, n_sentinel: int = 0, guard_sentinel: bool = False) -> list[Any]:
@@ -40,23 +38,3 @@ def drain_queue(queue_obj: Any, n_sentinel: int = 0, guard_sentinel: bool = Fals
         else:
             n_seen += 1
     return items
-
-
-def find_port(offset: int) -> int:
-    """Return a free TCP port, the first of 29500 + offset, 29600 + offset, ... below 65000.
-
-    Args:
-        offset: number that keeps runs on one machine apart, e.g. a CPU; taken modulo 100.
-
-    Raises:
-        RuntimeError: if none is free.
-    """
-    first = _FIRST_PORT + offset % _PORT_STEP
-    for port in range(first, _LAST_PORT, _PORT_STEP):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no port {first}, {first + _PORT_STEP}, ... is free: use another offset")

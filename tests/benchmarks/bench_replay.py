@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.records import SamplesToBuffer
+from rlpyt.processes.allocator import tune_allocator
 from rlpyt.replays.non_sequence.frame import PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
@@ -31,7 +32,6 @@ from rlpyt.replays.sequence.frame import (
     UniformSequenceReplayFrameBuffer,
 )
 from rlpyt.replays.sum_tree import SumTree
-from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.seed import set_seed
 

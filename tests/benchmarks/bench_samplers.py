@@ -45,6 +45,7 @@ from rlpyt.envs import gym
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.processes.allocator import tune_allocator
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -52,7 +53,6 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 )
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
 
 N_CPUS = os.cpu_count() or 1

@@ -22,8 +22,8 @@ from rlpyt.experiments.doctor.prediction import Candidate, Parts, PartTimes
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.doctor.trials import ActTime, StepTime, Trial, stepping
 from rlpyt.experiments.train import configuration
-from rlpyt.utils.launching.machine import look_at_machine
-from rlpyt.utils.processes.supervisor import WorkerError
+from rlpyt.processes.machine import look_at_machine
+from rlpyt.processes.supervisor import WorkerError
 from tests.experiments.parts import invoke, refused
 
 QUICK = ["hidden_sizes=8", "threads=1"]

@@ -12,7 +12,7 @@ import torch
 from rlpyt.experiments import catalog, slots
 from rlpyt.experiments.program import make_affinity
 from rlpyt.experiments.sweep import parts_of, split_list, variants_of
-from rlpyt.utils.launching import machine as machines
+from rlpyt.processes import machine as machines
 from rlpyt.utils.launching.affinity import affinity_from_code, get_n_run_slots
 from rlpyt.utils.launching.spaces import Choice, Integer, Real
 from tests.experiments.parts import MODULE, InOneProcess, invoke, refused

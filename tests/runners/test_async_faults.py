@@ -15,8 +15,8 @@ import torch
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
+from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.async_rl import AsyncRlEval
-from rlpyt.utils.processes.supervisor import WorkerError
 from tests.runners.async_parts import (
     SETTINGS,
     AtIteration,

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from rlpyt.processes.supervisor import WorkerError
 from rlpyt.reproduce import main as reproduce
 from rlpyt.runners.divergence import DivergenceError, DivergenceGuard, scale_learning_rates
 from rlpyt.utils.logging.context import logger_context
-from rlpyt.utils.processes.supervisor import WorkerError
 from tests.runners import divergence_script
 from tests.runners.parts import CountingAlgo, make_runner
 

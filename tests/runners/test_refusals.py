@@ -11,13 +11,13 @@ from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.toy import TMaze
+from rlpyt.processes.supervisor import Supervisor, WorkerError
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveBest
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
 from tests.runners import async_parts
 from tests.runners.async_parts import SAMPLERS, SETTINGS, SMALL, WORKERS, train
 

@@ -22,13 +22,13 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs import gym
 from rlpyt.envs.toy import TMaze
+from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.processes.supervisor import WorkerError
 from tests.determinism import dqn, pg, sac
 from tests.determinism.test_runs import (
     assert_equal_snapshots,

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from rlpyt.core.records import TrajInfo
+from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.async_.alternating_sampler import (
     AsyncAlternatingSampler,
     AsyncNoOverlapAlternatingSampler,
@@ -19,7 +20,6 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.processes.supervisor import WorkerError
 from tests.samplers.parallel_parts import (
     ChanceAgent,
     DiceEnv,

@@ -13,6 +13,7 @@ from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.core.records import EnvStep, TrajInfo
 from rlpyt.envs.toy import Catch
+from rlpyt.processes.launch import use_batch_scheduling
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
@@ -35,7 +36,6 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.launch import use_batch_scheduling
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.synchronize import drain_queue
 from tests.samplers.parallel_parts import (

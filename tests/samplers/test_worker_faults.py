@@ -18,11 +18,11 @@ from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import Counter
+from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.logging.context import logger_context
-from rlpyt.utils.processes.supervisor import WorkerError
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -28,8 +28,8 @@ from rlpyt.experiments.doctor.trials import (
     stepping,
     training,
 )
-from rlpyt.utils.launching.machine import look_at_machine
-from rlpyt.utils.processes.supervisor import WorkerError
+from rlpyt.processes.machine import look_at_machine
+from rlpyt.processes.supervisor import WorkerError
 
 PARALLEL = ("cpu", "gpu", "alternating")
 

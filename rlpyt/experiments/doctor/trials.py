@@ -20,12 +20,12 @@ from rlpyt.core.records import AgentInputs
 from rlpyt.experiments.catalog import targets
 from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.program import Call, agent_call, runner_call
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners.base import prepare_process
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.samplers.vector.sampler import FirstOf
 from rlpyt.utils.buffer import buffer_to, torchify_buffer
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.seed import set_seed
 
 # Iteration to act and learn in: past every schedule of exploration and the start of learning.

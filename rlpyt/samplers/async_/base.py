@@ -12,14 +12,15 @@ from typing import Any
 import torch
 
 from rlpyt.core.protocols import AgentLike
+from rlpyt.processes.allocator import tune_allocator
+from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._division import worker_specs
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.launch import can_be_pinned, get_context, pin_process, shared_memory_for
 from rlpyt.utils.seed import make_seed, set_seed
+from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
 
 

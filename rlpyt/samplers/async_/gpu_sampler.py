@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.samplers.async_.action_server import AsyncActionServer
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
@@ -31,8 +32,7 @@ from rlpyt.samplers.parallel.gpu.sampler import add_step_buffers, step_semaphore
 from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.launch import shared_memory_for
-from rlpyt.utils.processes.supervisor import Supervisor
+from rlpyt.utils.shared_array import shared_memory_for
 from rlpyt.utils.types import Nested
 
 # Action servers draw from other random streams than workers and environments.

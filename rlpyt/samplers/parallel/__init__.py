@@ -9,6 +9,6 @@
 * ``_division``: the share of each worker in environments and CPUs.
 * ``_channels``: control, trajectory infos and states between sampler and workers.
 
-Workers that die or hang are noticed by ``rlpyt.utils.processes.supervisor``. A sampler that starts
+Workers that die or hang are noticed by ``rlpyt.processes.supervisor``. A sampler that starts
 them again lets the new ones do the present task alone, after the others: ``workers`` says how.
 """

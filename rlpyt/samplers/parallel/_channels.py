@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from rlpyt.processes.primitives import Barrier, CountedQueue
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.processes.primitives import Barrier, CountedQueue
-from rlpyt.utils.processes.supervisor import Supervisor
 
 # Last time step of a trajectory, and index of its environment over all processes.
 Place = tuple[int, int]

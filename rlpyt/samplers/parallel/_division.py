@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rlpyt.processes.launch import check_cpus
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.launch import check_cpus
 
 # --- Environments ---------------------------------------------------------------------------------
 

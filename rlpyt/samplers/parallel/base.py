@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlpyt.core.protocols import AgentLike, EnvLike
+from rlpyt.processes.child import Heartbeat
+from rlpyt.processes.supervisor import Supervisor, WorkerError as WorkerError
 from rlpyt.samplers._env_states import envs_without_state
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
@@ -25,10 +27,8 @@ from rlpyt.samplers.parallel.worker import sampling_process
 from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import Heartbeat
-from rlpyt.utils.processes.launch import shared_memory_for
-from rlpyt.utils.processes.supervisor import Supervisor, WorkerError as WorkerError
 from rlpyt.utils.seed import make_seed
+from rlpyt.utils.shared_array import shared_memory_for
 from rlpyt.utils.types import Nested
 
 EVAL_TRAJ_CHECK = 0.1  # Seconds between looks at how many trajectories an evaluation completed.

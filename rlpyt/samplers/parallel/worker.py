@@ -9,17 +9,17 @@ from typing import Any
 import torch
 
 from rlpyt.core.protocols import EnvLike
+from rlpyt.processes.allocator import tune_allocator
+from rlpyt.processes.child import Heartbeat, at_exit
+from rlpyt.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
 from rlpyt.samplers._env_states import load_sampling_state, sampling_state
 from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING
-from rlpyt.utils.allocator import tune_allocator
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.noise import ActingNoise
-from rlpyt.utils.processes.child import Heartbeat, at_exit
-from rlpyt.utils.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
 from rlpyt.utils.seed import rng_state, set_envs_seeds, set_rng_state, set_seed
 
 

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rlpyt.processes.child import Heartbeat
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.samplers.parallel._channels import (
     GIVE_STATE,
     NOTHING,
@@ -19,8 +21,6 @@ from rlpyt.samplers.parallel._channels import (
     TrajInfoQueue,
 )
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.processes.child import Heartbeat
-from rlpyt.utils.processes.supervisor import Supervisor
 
 
 class Workers:

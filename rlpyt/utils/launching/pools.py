@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from rlpyt.processes.launch import check_cpus
 from rlpyt.utils.launching import run as run_module
 from rlpyt.utils.launching.affinity import (
     affinity_from_code,
@@ -20,7 +21,6 @@ from rlpyt.utils.launching.affinity import (
     prepend_run_slot,
 )
 from rlpyt.utils.launching.run import RunCommand
-from rlpyt.utils.processes.launch import check_cpus
 
 
 class Pool(Protocol):

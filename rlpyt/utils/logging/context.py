@@ -18,7 +18,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging._logger import Logger, timestamp
 from rlpyt.utils.logging.run_sinks import make_sinks
 from rlpyt.utils.logging.sinks import RunInfo, Sink
-from rlpyt.utils.processes.launch import torchrun_ranks
+from rlpyt.utils.torchrun import torchrun_ranks
 
 # Assign this name, or set the environment variable, to log elsewhere.
 LOG_DIR = osp.abspath(os.environ.get("RLPYT_LOG_DIR", "data"))

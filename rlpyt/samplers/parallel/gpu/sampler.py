@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.processes.primitives import Semaphore
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.samplers.parallel._division import worker_specs
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.action_server import (
@@ -22,8 +24,6 @@ from rlpyt.samplers.parallel.gpu.collectors import (
 )
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import record
-from rlpyt.utils.processes.primitives import Semaphore
-from rlpyt.utils.processes.supervisor import Supervisor
 from rlpyt.utils.types import Array, Nested
 
 

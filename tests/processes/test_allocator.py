@@ -13,7 +13,7 @@ import pytest
 SCRIPT = """
 import resource, sys
 import numpy as np
-from rlpyt.utils.allocator import tune_allocator
+from rlpyt.processes.allocator import tune_allocator
 took_effect = [tune_allocator(), tune_allocator()] if sys.argv[1] == "tune" else []
 def use():
     x = np.full(1 << 20, 2.0)

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 
+from rlpyt.processes.child import ChildProcess, StallDetector, WorkerError
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import ChildProcess, StallDetector, WorkerError
 
 POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
 # Grace periods: for this process to notice a failure, and before the program is ended by force.

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from rlpyt.utils.processes.primitives import Barrier, CountedQueue, Semaphore
-from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
+from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
+from rlpyt.processes.supervisor import Supervisor, WorkerError
 from rlpyt.utils.synchronize import drain_queue
 
 METHODS = ["fork", "spawn", "forkserver"]

@@ -20,7 +20,7 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any, TypeVar
 
-from rlpyt.utils.processes.supervisor import Supervisor
+from rlpyt.processes.supervisor import Supervisor
 
 T = TypeVar("T", bound="_Shared")
 

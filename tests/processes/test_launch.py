@@ -7,9 +7,10 @@ import psutil
 import pytest
 import torch
 
-from rlpyt.utils.processes import launch
-from rlpyt.utils.processes.launch import check_cpus, get_context, pin_process
-from rlpyt.utils.processes.supervisor import Supervisor
+from rlpyt.processes import launch
+from rlpyt.processes.launch import check_cpus, pin_process
+from rlpyt.processes.supervisor import Supervisor
+from rlpyt.utils.shared_array import get_context
 
 
 def test_the_environment_chooses_the_start_method(monkeypatch):
@@ -28,7 +29,7 @@ def test_the_default_of_the_interpreter_plays_no_part():
     code = """if True:
         import multiprocessing as mp
         mp.set_start_method("spawn")
-        from rlpyt.utils.processes.launch import get_context
+        from rlpyt.utils.shared_array import get_context
         print(get_context().get_start_method())
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import AttrDict, namedarraytuple, namedarraytuple_like, record_class
-from rlpyt.utils.processes.rwlock import ReadWriteLock
 from rlpyt.utils.synchronize import drain_queue
 
 Local = namedarraytuple("Local", ["a", "nothing", "inner"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlpyt.utils.processes.rwlock import ReadWriteLock
+from rlpyt.processes.rwlock import ReadWriteLock
 
 WAIT_S = 30.0
 PAUSE_S = 0.2  # For something that should not happen.

@@ -1,22 +1,84 @@
-"""Arrays in memory that processes share, for each start method.
-
-All names here are public in :mod:`rlpyt.utils.buffer`.
-"""
+"""Arrays in memory that processes share, and the start methods that decide its kind."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 import mmap
-from collections.abc import Sequence
+import multiprocessing as mp
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from multiprocessing.context import assert_spawning
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.processes.launch import shared_memory_start_method
 from rlpyt.utils.types import NDArray
+
+START_METHOD_VARIABLE = "RLPYT_START_METHOD"
+
+_memory_start_method: ContextVar[str | None] = ContextVar("start method to make shared memory for")
+
+
+# --- Start methods --------------------------------------------------------------------------------
+
+
+def default_start_method() -> str:
+    """Return the start method for users who choose none: ``RLPYT_START_METHOD``, or the usual one.
+
+    Processes fork on Linux, which hands them everything without pickling, and are spawned on other
+    systems, whose libraries do not survive a fork. Python's own default is ignored, since it
+    differs between versions.
+    """
+    chosen = os.environ.get(START_METHOD_VARIABLE)
+    if chosen:
+        return _checked(chosen, f"the environment variable {START_METHOD_VARIABLE}")
+    return "fork" if sys.platform.startswith("linux") else "spawn"
+
+
+def get_context(start_method: str | None = None) -> Any:
+    """Return the multiprocessing context, which makes processes and locks for one start method.
+
+    Args:
+        start_method: "fork", "forkserver" or "spawn"; None for :func:`default_start_method`.
+
+    Raises:
+        ValueError: if this system does not have the start method.
+    """
+    if start_method is not None:
+        _checked(start_method, "start_method")
+    return mp.get_context(start_method or default_start_method())
+
+
+def _checked(start_method: str, name: str) -> str:
+    available = mp.get_all_start_methods()
+    if start_method not in available:
+        raise ValueError(f"{name} is {start_method!r}: this system has {available}")
+    return start_method
+
+
+@contextmanager
+def shared_memory_for(start_method: str) -> Iterator[None]:
+    """Make shared arrays that processes started by ``start_method`` can be handed."""
+    token = _memory_start_method.set(start_method)
+    try:
+        yield
+    finally:
+        _memory_start_method.reset(token)
+
+
+def shared_memory_start_method() -> str:
+    """Return the start method to make shared arrays for."""
+    chosen = _memory_start_method.get(None) or os.environ.get(START_METHOD_VARIABLE)
+    # With allow_none, since without it the question would settle Python's default.
+    return chosen or mp.get_start_method(allow_none=True) or default_start_method()
+
+
+# --- Arrays ---------------------------------------------------------------------------------------
 
 
 def np_mp_array(shape: int | Sequence[int], dtype: Any) -> NDArray:

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from multiprocessing import util
 from typing import Any, TypeVar
 
-from rlpyt.utils.logging import logger
-from rlpyt.utils.processes.child import (
+from rlpyt.processes.child import (
     TERMINATE_S,
     ChildProcess,
     Heartbeat,
@@ -21,8 +20,10 @@ from rlpyt.utils.processes.child import (
     is_connection_error,
     run_child,
 )
-from rlpyt.utils.processes.launch import get_context, start_process
-from rlpyt.utils.processes.watcher import GRACE_S, POLL_S, Watcher
+from rlpyt.processes.launch import start_process
+from rlpyt.processes.watcher import GRACE_S, POLL_S, Watcher
+from rlpyt.utils.logging import logger
+from rlpyt.utils.shared_array import get_context
 
 QUIT_S = 10.0  # Seconds that processes get to end by themselves, once their work is done.
 _HOUR_S = 3600.0

@@ -1,82 +1,26 @@
-"""Start of processes: start method, shared memory, OpenMP threads, CPU affinity, ``torchrun``."""
+"""Start of a process: what a fork must not inherit, OpenMP threads, CPU affinity."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import multiprocessing as mp
 import os
-import sys
+import socket
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 import torch
 
-START_METHOD_VARIABLE = "RLPYT_START_METHOD"
-
+_FIRST_PORT, _LAST_PORT, _PORT_STEP = 29500, 65000, 100
 _OMP_PAUSE_HARD = 2  # Constant omp_pause_hard of OpenMP 5.0.
 
-_memory_start_method: ContextVar[str | None] = ContextVar("start method to make shared memory for")
 
-
-# --- Start methods --------------------------------------------------------------------------------
-
-
-def default_start_method() -> str:
-    """Return the start method for users who choose none: ``RLPYT_START_METHOD``, or the usual one.
-
-    Processes fork on Linux, which hands them everything without pickling, and are spawned on other
-    systems, whose libraries do not survive a fork. Python's own default is ignored, since it
-    differs between versions.
-    """
-    chosen = os.environ.get(START_METHOD_VARIABLE)
-    if chosen:
-        return _checked(chosen, f"the environment variable {START_METHOD_VARIABLE}")
-    return "fork" if sys.platform.startswith("linux") else "spawn"
-
-
-def get_context(start_method: str | None = None) -> Any:
-    """Return the multiprocessing context, which makes processes and locks for one start method.
-
-    Args:
-        start_method: "fork", "forkserver" or "spawn"; None for :func:`default_start_method`.
-
-    Raises:
-        ValueError: if this system does not have the start method.
-    """
-    if start_method is not None:
-        _checked(start_method, "start_method")
-    return mp.get_context(start_method or default_start_method())
-
-
-def _checked(start_method: str, name: str) -> str:
-    available = mp.get_all_start_methods()
-    if start_method not in available:
-        raise ValueError(f"{name} is {start_method!r}: this system has {available}")
-    return start_method
-
-
-@contextmanager
-def shared_memory_for(start_method: str) -> Iterator[None]:
-    """Make shared arrays that processes started by ``start_method`` can be handed."""
-    token = _memory_start_method.set(start_method)
-    try:
-        yield
-    finally:
-        _memory_start_method.reset(token)
-
-
-def shared_memory_start_method() -> str:
-    """Return the start method to make shared arrays for."""
-    chosen = _memory_start_method.get(None) or os.environ.get(START_METHOD_VARIABLE)
-    # With allow_none, since without it the question would settle Python's default.
-    return chosen or mp.get_start_method(allow_none=True) or default_start_method()
+# --- Start ----------------------------------------------------------------------------------------
 
 
 def start_process(process: Any) -> None:
@@ -85,7 +29,7 @@ def start_process(process: Any) -> None:
     Python warns that a fork of a process with threads is a risk. Those threads are of numerical
     libraries, wait for work and hold no lock. A child makes its own, unless it inherits the record
     of threads that it does not have. Its garbage collection begins switched off, see
-    :func:`~rlpyt.utils.processes.child.run_child`.
+    :func:`~rlpyt.processes.child.run_child`.
     """
     release_openmp_threads()
     collects_garbage = gc.isenabled()
@@ -203,23 +147,24 @@ def _pin_main_thread(cpus: Sequence[int]) -> bool:
     return set(process.cpu_affinity()) == set(cpus)
 
 
-# --- Processes started by torchrun ----------------------------------------------------------------
+# --- Ports ----------------------------------------------------------------------------------------
 
 
-class TorchrunRanks(NamedTuple):
-    """Rank of this process among those that ``torchrun`` started; local: on this machine."""
+def find_port(offset: int) -> int:
+    """Return a free TCP port, the first of 29500 + offset, 29600 + offset, ... below 65000.
 
-    rank: int
-    world_size: int
-    local_rank: int
-    local_world_size: int
+    Args:
+        offset: number that keeps runs on one machine apart, e.g. a CPU; taken modulo 100.
 
-
-def torchrun_ranks() -> TorchrunRanks | None:
-    """Return the ranks that ``torchrun`` or a similar launcher gave this process; None without."""
-    if not {"MASTER_ADDR", "RANK", "WORLD_SIZE"} <= os.environ.keys():
-        return None
-    rank, world_size = os.environ["RANK"], os.environ["WORLD_SIZE"]
-    local_rank = os.environ.get("LOCAL_RANK", rank)
-    local_world_size = os.environ.get("LOCAL_WORLD_SIZE", world_size)
-    return TorchrunRanks(int(rank), int(world_size), int(local_rank), int(local_world_size))
+    Raises:
+        RuntimeError: if none is free.
+    """
+    first = _FIRST_PORT + offset % _PORT_STEP
+    for port in range(first, _LAST_PORT, _PORT_STEP):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no port {first}, {first + _PORT_STEP}, ... is free: use another offset")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from rlpyt.utils.launching.machine import cgroup_limits, look_at_machine
+from rlpyt.processes.machine import cgroup_limits, look_at_machine
 
 
 @pytest.fixture

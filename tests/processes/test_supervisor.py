@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from rlpyt.utils.processes.child import at_exit, heartbeat_paused
-from rlpyt.utils.processes.primitives import Barrier, CountedQueue, Semaphore
-from rlpyt.utils.processes.supervisor import Supervisor, WorkerError
+from rlpyt.processes.child import at_exit, heartbeat_paused
+from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
+from rlpyt.processes.supervisor import Supervisor, WorkerError
 
 
 @pytest.fixture

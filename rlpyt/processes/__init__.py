@@ -7,8 +7,9 @@
   end in the child itself.
 * ``primitives``: semaphore, barrier and queue whose waits notice a failure of the processes.
 * ``rwlock``: a read-write lock that outlives none of its holders.
-* ``shared_array``: arrays in shared memory, for each start method.
-* ``launch``: start methods, OpenMP threads, CPU affinity, ranks of ``torchrun``.
+* ``launch``: the start of a process, OpenMP threads, CPU affinity, free ports.
+* ``allocator``: freed memory stays in the process.
+* ``machine``: the CPUs, the memory and the GPUs that a process may use.
 
 The first process of a run makes a ``Supervisor``, and semaphores, barriers and queues of it, and
 starts the others with these as arguments. While it waits at them, or in ``Supervisor.wait_for``, it
