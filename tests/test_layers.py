@@ -16,6 +16,7 @@ RUN = {"utils", "core", "processes"}
 MAY_IMPORT: dict[str, set[str]] = {
     "utils": set(),
     "processes": {"utils"},
+    "checkpoints": {"utils"},
     "core": {"utils"},
     "returns": {"utils"},
     "spaces": HELPERS,
@@ -23,10 +24,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": HELPERS,
     "envs": {"spaces", "core", "utils"},
     "agents": {"models", "distributions", *RUN},
-    "replays": {"returns", *RUN},
+    "replays": {"returns", "checkpoints", *RUN},
     "algos": {"replays", "returns", "distributions", "core", "utils"},
     "samplers": RUN,
-    "runners": RUN,
+    "runners": {"checkpoints", *RUN},
 }
 # Paths of rlpyt 0.1.2 that hand on what lives elsewhere now. Nothing inside imports them.
 OLD_PATHS = {

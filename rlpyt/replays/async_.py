@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.checkpoints.arrays import Rows
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.replays._window import SharedCursor
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import np_mp_array_spawn
-from rlpyt.utils.checkpoints.arrays import Rows
 from rlpyt.utils.seed import make_generator
 
 

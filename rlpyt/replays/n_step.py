@@ -7,13 +7,13 @@ from typing import Any, Union
 
 import numpy as np
 
+from rlpyt.checkpoints.arrays import Rows, SavedRows
 from rlpyt.core.records import extended
 from rlpyt.replays._window import Window, write_rows
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.truncation import TruncatedRows
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.utils.buffer import named_leaves, numpy_leaves
-from rlpyt.utils.checkpoints.arrays import Rows, SavedRows
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import IntArray, NDArray, Nested

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rlpyt.checkpoints.store import Checkpoints, step_of
 from rlpyt.runners._checks import at_least_one
-from rlpyt.utils.checkpoints.store import Checkpoints, step_of
 from rlpyt.utils.logging import logger
 
 if TYPE_CHECKING:

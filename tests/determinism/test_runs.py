@@ -9,6 +9,7 @@ import torch
 from rlpyt.agents.dqn.mlp_agent import MlpMixin
 from rlpyt.agents.dqn.r2d1_agent import R2d1AlternatingAgent
 from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent
+from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.envs import gym, vector
 from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
@@ -18,7 +19,6 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
-from rlpyt.utils.checkpoints.store import Checkpoints
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from rlpyt.utils.checkpoints import arrays as checkpoint_arrays
-from rlpyt.utils.checkpoints.store import Checkpoints
+from rlpyt.checkpoints import arrays as checkpoint_arrays
+from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.utils.collections import namedarraytuple
 from tests.replays.cells import Cell, Pixels, assert_same, cells, go_on
 

@@ -13,6 +13,7 @@ import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
@@ -20,7 +21,6 @@ from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
-from rlpyt.utils.checkpoints.files import CheckpointError
 from rlpyt.utils.logging.context import logger_context
 from tests.runners import async_parts
 from tests.runners.parts import CountingAlgo, make_runner

@@ -17,7 +17,7 @@ from typing import Any
 from safetensors.torch import save as to_safetensors
 
 import rlpyt
-from rlpyt.utils.checkpoints.arrays import as_stored
+from rlpyt.checkpoints.arrays import as_stored
 from rlpyt.utils.files import link_or_copy
 from rlpyt.utils.types import Array
 

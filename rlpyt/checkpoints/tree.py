@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.utils.checkpoints.arrays import is_storable
+from rlpyt.checkpoints.arrays import is_storable
 from rlpyt.utils.collections import is_namedarraytuple_class, record_class
 from rlpyt.utils.types import Array
 

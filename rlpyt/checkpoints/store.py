@@ -12,8 +12,8 @@ import psutil
 from safetensors import SafetensorError
 
 import rlpyt
-from rlpyt.utils.checkpoints.arrays import divided, read_array
-from rlpyt.utils.checkpoints.files import (
+from rlpyt.checkpoints.arrays import divided, read_array
+from rlpyt.checkpoints.files import (
     FORMAT,
     SCHEMA,
     CheckpointError,
@@ -24,7 +24,7 @@ from rlpyt.utils.checkpoints.files import (
     remove_leftovers,
     verify,
 )
-from rlpyt.utils.checkpoints.tree import put_together, take_apart
+from rlpyt.checkpoints.tree import put_together, take_apart
 from rlpyt.utils.files import free_path
 from rlpyt.utils.logging import logger
 
@@ -141,7 +141,7 @@ class Checkpoints:
         """Return the state of a checkpoint, after its files were verified.
 
         Arrays and tensors are new ones in memory of the CPU. In the place of
-        :class:`~rlpyt.utils.checkpoints.arrays.Rows` are ``SavedRows`` from there, for which the
+        :class:`~rlpyt.checkpoints.arrays.Rows` are ``SavedRows`` from there, for which the
         checkpoint must be there until they were read.
 
         Args:

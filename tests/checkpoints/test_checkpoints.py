@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.utils.checkpoints import arrays as checkpoint_arrays, files as checkpoint_files
-from rlpyt.utils.checkpoints.arrays import Rows
-from rlpyt.utils.checkpoints.files import CheckpointError
-from rlpyt.utils.checkpoints.store import Checkpoints
+from rlpyt.checkpoints import arrays as checkpoint_arrays, files as checkpoint_files
+from rlpyt.checkpoints.arrays import Rows
+from rlpyt.checkpoints.files import CheckpointError
+from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 
