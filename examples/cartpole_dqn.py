@@ -12,12 +12,12 @@ from pathlib import Path
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.gym import make
+from rlpyt.experiments.results.pictures import plot_learning_curves
 from rlpyt.runners.callbacks import StopAtReturn
 from rlpyt.runners.minibatch_rl import MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
-from rlpyt.utils.results.pictures import plot_learning_curves
 
 
 def build_and_train(

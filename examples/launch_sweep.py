@@ -12,10 +12,10 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlpyt.experiments import launched
-from rlpyt.utils.launching.affinity import encode_affinity
-from rlpyt.utils.launching.exp_launcher import run_experiments
-from rlpyt.utils.launching.variant import VariantLevel, make_variants
+from rlpyt.experiments.sweeps import launched
+from rlpyt.experiments.sweeps.affinity import encode_affinity
+from rlpyt.experiments.sweeps.launch import run_experiments
+from rlpyt.experiments.sweeps.variant import VariantLevel, make_variants
 from rlpyt.utils.logging.context import get_log_dir
 
 

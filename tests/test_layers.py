@@ -31,6 +31,15 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # Paths of rlpyt 0.1.2 that hand on what lives elsewhere now. Nothing inside imports them.
 OLD_PATHS = {
+    "rlpyt.algos.utils",
+    "rlpyt.envs.gym_schema",
+    "rlpyt.spaces.gym_wrapper_schema",
+    "rlpyt.utils.array",
+    "rlpyt.utils.launching.affinity",
+    "rlpyt.utils.launching.exp_launcher",
+    "rlpyt.utils.launching.variant",
+    "rlpyt.utils.logging.tabulate",
+    "rlpyt.utils.shmemarray",
     "rlpyt.utils.synchronize",
 }
 ROLES = ("agents", "algos", "envs", "models", "replays", "samplers")
@@ -66,6 +75,17 @@ def imported_layers(source: str, module: str) -> Iterator[str]:
                 yield parts[1]
 
 
+def imported_modules(source: str) -> set[str]:
+    """Every ``x`` of ``import x`` and ``from x import ...``, and ``x.y`` of ``from x import y``."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
 def violations(source: str, module: str) -> list[str]:
     """The layers below or beside its own which a module imports."""
     layer = module.split(".")[1]
@@ -98,6 +118,18 @@ def identifiers(source: str) -> set[str]:
 def test_imports_only_from_above(path: Path) -> None:
     found = violations(path.read_text(), dotted_name(path))
     assert not found, f"{path.relative_to(ROOT)} may not import from {', '.join(found)}"
+
+
+@pytest.mark.parametrize(
+    "path", [*modules(), *sorted((ROOT / "examples").glob("*.py"))], ids=dotted_name
+)
+def test_nothing_inside_imports_an_old_path(path: Path) -> None:
+    found = imported_modules(path.read_text()) & OLD_PATHS
+    assert not found, f"{path.relative_to(ROOT)} imports {', '.join(found)}: import what it names"
+
+
+def test_old_paths_exist() -> None:
+    assert {dotted_name(path) for path in modules()} >= OLD_PATHS
 
 
 def test_every_package_has_a_layer() -> None:

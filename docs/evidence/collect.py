@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rlpyt.utils.results.comparison import Comparison
-from rlpyt.utils.results.pictures import draw_curves, plot_learning_curves
-from rlpyt.utils.results.runs import STEPS, LoggedRun, read_columns
+from rlpyt.experiments.results.comparison import Comparison
+from rlpyt.experiments.results.pictures import draw_curves, plot_learning_curves
+from rlpyt.experiments.results.runs import STEPS, LoggedRun, read_columns
 
 DATA = Path(__file__).parent / "data"
 COMPARED = {

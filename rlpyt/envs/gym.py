@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib.util
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +21,7 @@ from rlpyt.envs._info import (
 )
 from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
+from rlpyt.utils.names import did_you_mean
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import Nested
 
@@ -293,10 +293,9 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
             old_gym = None
         if old_gym is not None and env_id in old_gym.envs.registry:
             return old_gym.make(*args, **kwargs)
-        close = difflib.get_close_matches(str(env_id), gym.registry, n=3, cutoff=0.4)
         raise ValueError(
-            f"id={env_id!r} is not registered; the closest are {', '.join(close)}. Import the "
-            "package that registers it."
+            f"id={env_id!r} is not registered{did_you_mean(str(env_id), gym.registry)}; import the "
+            "package that registers it"
         ) from error
 
 

@@ -6,7 +6,6 @@ own, for each of ``algo``, ``agent``, ``sampler``, ``runner`` and ``env``.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -15,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from rlpyt.experiments.configs.tables import Config
+from rlpyt.utils.names import did_you_mean
 
 _DQN, _PG, _QPG = "rlpyt.agents.dqn", "rlpyt.agents.pg", "rlpyt.agents.qpg"
 
@@ -148,12 +148,9 @@ KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     """Return the error about an unknown name, which lists the closest known ones."""
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    if not close:
-        close = [other for other in known if name.lower() in other.lower()][:3]
-    if close:
-        return ValueError(f"unknown {kind} {name!r}: did you mean {' or '.join(close)}?")
-    return ValueError(f"unknown {kind} {name!r}: choose one of {', '.join(known[:40])}")
+    question = did_you_mean(name, known)
+    choice = "" if question else f": choose one of {', '.join(known[:40])}"
+    return ValueError(f"unknown {kind} {name!r}{question}{choice}")
 
 
 def load(name: str) -> Any:

@@ -16,8 +16,12 @@ import click
 import gymnasium
 from tabulate import tabulate
 
-from rlpyt.experiments import catalog, evaluation, settings, slots, sweep as sweeps
+from rlpyt.experiments import catalog, evaluation, settings
 from rlpyt.experiments.program import runner_call, source
+from rlpyt.experiments.results.pictures import plot_results
+from rlpyt.experiments.results.statistics import STATISTICS
+from rlpyt.experiments.sweeps import command as sweeps, slots
+from rlpyt.experiments.sweeps.launch import SweepError
 from rlpyt.experiments.train import (
     check_same_run,
     configuration,
@@ -26,10 +30,7 @@ from rlpyt.experiments.train import (
     starting_point,
     try_runs,
 )
-from rlpyt.utils.launching.exp_launcher import SweepError
 from rlpyt.utils.logging.context import get_log_dir
-from rlpyt.utils.results.pictures import plot_results
-from rlpyt.utils.results.statistics import STATISTICS
 from rlpyt.utils.seed import make_seed
 
 Command = TypeVar("Command", bound=Callable[..., Any])

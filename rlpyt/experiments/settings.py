@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from rlpyt.experiments.catalog import find_environment, load, targets, unknown
 from rlpyt.experiments.configs.tables import Config, changed
-from rlpyt.utils.launching.variant import first_twice, merged
+from rlpyt.experiments.sweeps.variant import merged
+from rlpyt.utils.names import first_duplicate
 
 ROLES = ("algo", "agent", "sampler", "runner", "env")
 SECTIONS = ("algo", "agent", "model", "optim", "env", "eval_env", "sampler", "runner", "affinity")
@@ -327,7 +328,7 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
         section, setting = path_of(config, name)
         config = merged(config, {section: {setting: value}})
         given.append(f"{section}.{setting}")
-    twice = first_twice(given)
+    twice = first_duplicate(given)
     if twice is not None:
         raise ValueError(f"{twice} is given twice: give it once")
     return config

@@ -27,12 +27,12 @@ from rlpyt.experiments.catalog import (
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
 from rlpyt.experiments.settings import checked, overridden, with_environment
+from rlpyt.experiments.sweeps.affinity import affinity_from_code
+from rlpyt.experiments.sweeps.variant import load_variant, merged
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.vector.sampler import FirstOf, VectorSampler
-from rlpyt.utils.launching.affinity import affinity_from_code
-from rlpyt.utils.launching.variant import load_variant, merged
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import get_log_dir, logger_context
 from rlpyt.utils.logging.logger import stub_to_json
@@ -302,7 +302,7 @@ def build_and_train(
     config_key: str,
     *words: str,
 ) -> None:
-    """Train one run of a sweep, as :mod:`rlpyt.utils.launching.exp_launcher` starts it.
+    """Train one run of a sweep, as :mod:`rlpyt.experiments.sweeps.launch` starts it.
 
     A run that was interrupted goes on from its latest checkpoint, of which one is saved every ten
     minutes; the end of the run removes them.

@@ -1,16 +1,13 @@
-"""Helpers that know nothing of reinforcement learning.
+"""Helpers that know nothing of reinforcement learning, nor of the processes of a run.
 
 * Nested arrays: ``collections`` (records of arrays, with their methods in ``_array_fields`` and
   the schema style of old programs in ``_schema``), ``buffer`` (made by example, converted leaf by
-  leaf), ``types`` (names for annotations).
-* Tensors: ``tensor`` (selection, leading dimensions), ``unroll`` (recurrent networks over sequences
-  in which episodes end), ``jit`` (compiled loops).
-* Processes: ``processes`` (started, watched and synchronized), ``synchronize`` (queues, free
-  ports), ``allocator`` (freed memory stays in the process).
-* Runs: ``logging``, ``launching`` (CPUs and GPUs of a run, sweeps), ``results`` (statistics and
-  pictures of finished runs), ``seed`` (random generators and their states), ``noise`` (random
-  numbers for acting), ``checkpoints`` (states of runs on disk), ``files`` (whole or not at all),
-  ``prog_bar``.
-* ``quick_args``: constructors that store their arguments.
-* Kept for programs written against rlpyt 0.1.2: ``array``, ``misc``, ``shmemarray``.
+  leaf), ``shared_array`` (in memory that processes share), ``types`` (names for annotations).
+* Tensors: ``tensor`` (selection, leading dimensions), ``jit`` (compiled loops).
+* Runs: ``logging``, ``prog_bar``, ``seed`` (random generators and their states), ``files`` (whole
+  or not at all), ``torchrun`` (ranks of a process).
+* Constructors: ``quick_args`` (arguments stored as attributes), ``names`` (misspelt or given
+  twice).
+* Paths of rlpyt 0.1.2, which nothing inside imports: ``array``, ``misc``, ``shmemarray``,
+  ``synchronize``, ``launching``, ``logging.console``, ``logging.tabulate``.
 """

@@ -12,10 +12,10 @@ from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
+from rlpyt.experiments.sweeps.affinity import make_affinity
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import SaveBest
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.launching.affinity import make_affinity
 from rlpyt.utils.seed import set_seed
 from tests.runners.async_parts import (
     SETTINGS,

@@ -8,7 +8,6 @@ emulator when it first appears.
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from ale_py import ALEInterface, roms
 
 from rlpyt.utils.jit import jit
+from rlpyt.utils.names import did_you_mean
 from rlpyt.utils.types import NDArray
 
 
@@ -35,8 +35,7 @@ def rom_path(game: str) -> str:
     games = list(roms.get_all_rom_ids())
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(game)).lower()
     if name not in games:
-        close = difflib.get_close_matches(name, games, n=3, cutoff=0.5) or sorted(games)[:3]
-        raise UnknownGameError(f"game={game!r} is unknown; the closest are {', '.join(close)}")
+        raise UnknownGameError(f"game={game!r} is unknown{did_you_mean(name, games)}")
     path = roms.get_rom_path(name)
     # The emulator ends the whole process when it loads a ROM that it does not support.
     if path is None or not ALEInterface.isSupportedROM(path):

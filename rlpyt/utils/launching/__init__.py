@@ -1,14 +1,1 @@
-"""Sweeps: runs with different settings, started as processes with shares of the machine.
-
-* ``variant``: settings of each run.
-* ``affinity``: CPUs and GPUs of a run, and the codes that hand them to a script. ``_codes`` reads
-  and writes codes; ``_placement`` divides cores and GPUs among runs.
-* ``machine``: the CPUs, the memory and the GPUs that a process may use.
-* ``exp_launcher``: what programs call, for a sweep and for a single run.
-* ``sweep``: the sweep at work; what it skips, starts and reports when it is launched again.
-* ``run``: one run, its guard process, and its state on disk.
-* ``pools``: the slots of this machine, Ray, SLURM.
-* ``spaces``: distributions of settings, grids and random draws. ``search``: trials that Optuna
-  chooses.
-* ``display``: the live table.
-"""
+"""Paths of rlpyt 0.1.2, kept for programs written against it: see ``rlpyt.experiments.sweeps``."""

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.files import replacing
-from rlpyt.utils.launching.variant import flat
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.sinks import RunInfo, RunSink, Sink, append_whole
+from rlpyt.utils.names import flat
 
 
 def make_sinks(given: Sequence[Sink | str]) -> list[Sink]:

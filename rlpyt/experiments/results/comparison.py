@@ -1,0 +1,342 @@
+"""Numbers of a comparison of runs: curves, scores and their statistics, as tables and csv files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tabulate import tabulate
+
+from rlpyt.experiments.results.runs import STEPS, LoggedRun, moving_mean, read_curve, read_rows
+from rlpyt.experiments.results.statistics import (
+    STATISTICS,
+    Estimate,
+    Statistic,
+    estimate,
+    performance_profile,
+    probability_of_improvement,
+)
+from rlpyt.utils.names import did_you_mean
+from rlpyt.utils.types import NDArray
+
+# Points of a curve; more are not seen in a picture, and only cost time.
+MAX_POINTS = 400
+ALL_TASKS = "all tasks"
+
+
+class Curve(NamedTuple):
+    """Statistic of the runs of one label along their curves."""
+
+    x: NDArray  # [P] places, as far as all runs reach.
+    runs: NDArray  # [N, P] values of the runs.
+    estimate: Estimate  # [P] values, with their intervals.
+
+
+class Comparison:
+    """Comparison of the runs of several labels on one or several tasks.
+
+    The score of a run is the mean of its values over the last part of the steps that all runs of
+    its task have reached. Scores of different tasks are brought to one scale, (score - low) /
+    (high - low), before they are put together; with one task they stay as they are.
+
+    Args:
+        runs: runs, for example from :func:`~rlpyt.experiments.results.runs.find_runs`.
+        y: column that is compared.
+        x: column of the horizontal axis.
+        statistic: ``"iqm"`` (interquartile mean), ``"mean"`` or ``"median"`` of the runs.
+        confidence: probability of the intervals.
+        smooth: number of log rows over which curves are averaged; scores are not smoothed.
+        score_fraction: fraction of the steps, the last ones, that scores are averaged over.
+        score_ranges: scores (low, high) of each task that become 0 and 1, such as those of a random
+            and a human player; if None, the lowest and the highest score of the runs of the task.
+        min_steps: smallest end of a run on the horizontal axis; shorter runs are left out.
+        baseline: label that others are compared with; if None, the first.
+        n_resamples: number of resamples of the bootstrap.
+
+    Attributes:
+        labels: labels, in the order of the runs.
+        complete_labels: labels with runs of every task, the only ones compared over all tasks.
+        tasks: tasks in alphabetical order.
+        scores: [N] scores of the runs of each (task, label).
+        scale: name of the scale on which scores of all tasks are put together.
+        notes: sentences about runs that are left out or short.
+
+    Raises:
+        ValueError: if no run has values, or an argument names what is not there.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[LoggedRun],
+        y: str = "ReturnAverage",
+        x: str = STEPS,
+        statistic: str = "iqm",
+        confidence: float = 0.95,
+        smooth: int = 1,
+        score_fraction: float = 0.1,
+        score_ranges: Mapping[str, tuple[float, float]] | None = None,
+        min_steps: float = 0,
+        baseline: str | None = None,
+        n_resamples: int = 2000,
+    ) -> None:
+        if not 0 <= score_fraction <= 1:
+            raise ValueError(f"score_fraction={score_fraction} must lie between 0 and 1")
+        self.y, self.x, self.smooth, self.confidence = y, x, smooth, confidence
+        self.score_fraction = score_fraction
+        self.n_resamples = n_resamples
+        self.statistic = _known(statistic, STATISTICS, "statistic")
+        self.notes: list[str] = []
+        self._curves = self._read(runs, min_steps)
+        self.labels = list(dict.fromkeys(run.label for run in self._curves))
+        self.tasks = sorted({run.task for run in self._curves})
+        self.complete_labels = [
+            label for label in self.labels if all(self._of(task, label) for task in self.tasks)
+        ]
+        if self.complete_labels != self.labels:
+            others = ", ".join(sorted(set(self.labels) - set(self.complete_labels)))
+            self.notes.append(f"Not compared over all tasks, since runs are missing: {others}")
+        self.baseline = self.complete_labels[0] if self.complete_labels else ""
+        if baseline is not None:
+            self.baseline = _known(baseline, self.complete_labels, "baseline")
+        self.scores = {
+            (task, label): np.array([self._score(run) for run in self._of(task, label)])
+            for task in self.tasks
+            for label in self.labels
+            if self._of(task, label)
+        }
+        self.scale, self._ranges = self._make_scale(score_ranges)
+
+    @cached_property
+    def curves(self) -> dict[tuple[str, str], Curve]:
+        """Curve of each (task, label); with several tasks also of ``ALL_TASKS``, on one scale."""
+        found = {}
+        for task, label in self.scores:
+            runs = self._of(task, label)
+            x = self._places(runs)
+            values = self._values(runs, x)
+            found[task, label] = Curve(x, values, self._estimate(self._pooled, [values]))
+        for label in self.complete_labels if len(self.tasks) > 1 else ():
+            x = self._places([run for run in self._curves if run.label == label])
+            of_tasks = [
+                self._scaled(task, self._values(self._of(task, label), x)) for task in self.tasks
+            ]
+            together = self._estimate(self._pooled, of_tasks)
+            found[ALL_TASKS, label] = Curve(x, np.concatenate(of_tasks), together)
+        return found
+
+    @cached_property
+    def summary(self) -> dict[tuple[str, str], Estimate]:
+        """Score of each (task, label); with several tasks also of ``ALL_TASKS``, on one scale."""
+        found = {key: self._estimate(self._pooled, [scores]) for key, scores in self.scores.items()}
+        for label in self.complete_labels if len(self.tasks) > 1 else ():
+            found[ALL_TASKS, label] = self._estimate(self._pooled, self._scaled_scores(label))
+        return found
+
+    @cached_property
+    def thresholds(self) -> NDArray:
+        """Scores of the performance profiles, from below the lowest to above the highest."""
+        if not self.complete_labels:
+            return np.zeros(0)
+        scores = np.concatenate([s for n in self.complete_labels for s in self._scaled_scores(n)])
+        margin = 0.02 * (scores.max() - scores.min()) or 0.1 * (abs(scores.max()) or 1.0)
+        return np.linspace(scores.min() - margin, scores.max() + margin, 200)
+
+    @cached_property
+    def profiles(self) -> dict[str, Estimate]:
+        """Fraction of the runs of each complete label above each of the thresholds."""
+        return {
+            label: self._estimate(
+                lambda scores: performance_profile(scores, self.thresholds),
+                self._scaled_scores(label),
+            )
+            for label in self.complete_labels
+        }
+
+    @cached_property
+    def improvements(self) -> dict[str, Estimate]:
+        """Probability that a run of each other complete label is better than the baseline's."""
+        n = len(self.tasks)
+        baseline = self._scaled_scores(self.baseline) if self.baseline else []
+        return {
+            label: self._estimate(
+                lambda drawn: probability_of_improvement(drawn[:n], drawn[n:]),
+                [*self._scaled_scores(label), *baseline],
+            )
+            for label in self.complete_labels
+            if label != self.baseline
+        }
+
+    def n_runs(self, task: str, label: str) -> int:
+        """Return the number of runs of a label on a task, or on all of them."""
+        tasks = self.tasks if task == ALL_TASKS else [task]
+        return sum(len(self.scores.get((name, label), ())) for name in tasks)
+
+    def table(self) -> str:
+        """Return the scores, the probabilities of improvement and the notes as text."""
+        interval = f"{self.confidence:.0%} interval"
+        rows = [
+            [*key, self.n_runs(*key), found.value, _interval(found)]
+            for key, found in self.summary.items()
+        ]
+        parts = [tabulate(rows, ["task", "label", "runs", self.statistic, interval])]
+        if self.improvements:
+            rows = [[name, p.value, _interval(p)] for name, p in self.improvements.items()]
+            head = ["label", f"probability of more than {self.baseline}", interval]
+            parts.append(tabulate(rows, head))
+        return "\n\n".join([*parts, *self.notes])
+
+    def write_csv(self, directory: str | Path) -> list[Path]:
+        """Write scores, summary, curves, profiles and improvement, and return the paths."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        named, limits = (self.statistic, "low", "high"), ("low", "high")
+        files: dict[str, tuple[Sequence[str], Iterable[Sequence[Any]]]] = {
+            "scores": (
+                ("task", "label", "file", "score"),
+                ([run.task, run.label, run.csv_file, self._score(run)] for run in self._curves),
+            ),
+            "summary": (
+                ("task", "label", "runs", *named),
+                ([*key, self.n_runs(*key), *found] for key, found in self.summary.items()),
+            ),
+            "curves": (
+                ("task", "label", "runs", self.x, *named),
+                (
+                    [*key, self.n_runs(*key), *row]
+                    for key, curve in self.curves.items()
+                    for row in zip(curve.x, *curve.estimate)
+                ),
+            ),
+            "profiles": (
+                ("label", "score", "fraction", *limits),
+                (
+                    [label, *row]
+                    for label, profile in self.profiles.items()
+                    for row in zip(self.thresholds, *profile)
+                ),
+            ),
+            "improvement": (
+                ("label", "baseline", "probability", *limits),
+                ([label, self.baseline, *found] for label, found in self.improvements.items()),
+            ),
+        }
+        for name, (head, rows) in files.items():
+            with open(directory / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(head)
+                writer.writerows(rows)
+        return [directory / f"{name}.csv" for name in files]
+
+    def _read(self, runs: Sequence[LoggedRun], min_steps: float) -> dict[LoggedRun, NDArray]:
+        """Return the curves of the runs that have values."""
+        curves: dict[LoggedRun, NDArray] = {}
+        for run in runs:
+            if not read_rows(run.csv_file):
+                self.notes.append(f"Left out, without a row yet: {run.csv_file}")
+                continue
+            curve = read_curve(run.csv_file, self.y, self.x)
+            if not curve.size:
+                self.notes.append(f"Left out, without a number in {self.y}: {run.csv_file}")
+            elif curve[0, -1] < min_steps:
+                self.notes.append(f"Left out, ends at {curve[0, -1]:,.0f}: {run.csv_file}")
+            else:
+                curves[run] = curve
+        if not curves:
+            raise ValueError("\n".join([f"No run has values of y={self.y!r}", *self.notes]))
+        for task in sorted({run.task for run in curves}):
+            ends = {run: curve[0, -1] for run, curve in curves.items() if run.task == task}
+            shortest = min(ends, key=lambda run: ends[run])
+            if ends[shortest] < 0.9 * max(ends.values()):
+                self.notes.append(
+                    f"Scores are taken at {ends[shortest]:,.0f} of {max(ends.values()):,.0f}, "
+                    f"where the shortest run ends; min_steps leaves it out: {shortest.csv_file}"
+                )
+        return curves
+
+    def _make_scale(
+        self, given: Mapping[str, tuple[float, float]] | None
+    ) -> tuple[str, dict[str, tuple[float, float]]]:
+        """Return the name of the common scale of scores, and what becomes 0 and 1 of each task."""
+        if given is not None:
+            for task, (low, high) in given.items():
+                if not -np.inf < low < high < np.inf:
+                    raise ValueError(
+                        f"the range {low:g}:{high:g} of {task!r} in score_ranges is none: give two "
+                        "numbers, the lower first"
+                    )
+            missing = [task for task in self.tasks if task not in given]
+            if missing:
+                raise ValueError(
+                    f"score_ranges lacks the task {missing[0]!r}{did_you_mean(missing[0], given)}; "
+                    f"it has {', '.join(given) or 'none'}"
+                )
+            return "score on the scale of the given ranges", dict(given)
+        if len(self.tasks) == 1:
+            return spoken(self.y), {self.tasks[0]: (0.0, 1.0)}
+        ranges = {}
+        for task in self.tasks:
+            scores = np.concatenate([s for (other, _), s in self.scores.items() if other == task])
+            low, high = float(scores.min()), float(scores.max())
+            ranges[task] = (low, high if high > low else low + 1.0)
+        return "score, 0 for the lowest and 1 for the highest run of each task", ranges
+
+    def _pooled(self, scores: Sequence[NDArray]) -> NDArray:
+        return STATISTICS[self.statistic](scores)
+
+    def _estimate(self, statistic: Statistic, scores: Sequence[NDArray]) -> Estimate:
+        return estimate(statistic, scores, self.confidence, self.n_resamples)
+
+    def _scaled_scores(self, label: str) -> list[NDArray]:
+        """Return the scores of a complete label, [N] for each task."""
+        return [self._scaled(task, self.scores[task, label]) for task in self.tasks]
+
+    def _scaled(self, task: str, values: NDArray) -> NDArray:
+        low, high = self._ranges[task]
+        return np.asarray((values - low) / (high - low))
+
+    def _of(self, task: str, label: str) -> list[LoggedRun]:
+        return [run for run in self._curves if (run.task, run.label) == (task, label)]
+
+    def _places(self, runs: Sequence[LoggedRun]) -> NDArray:
+        """Return the places of all rows where every run has values, at most ``MAX_POINTS``."""
+        start = max(self._curves[run][0, 0] for run in runs)
+        end = min(self._curves[run][0, -1] for run in runs)
+        places = np.unique(np.concatenate([self._curves[run][0] for run in runs]))
+        places = places[(places >= min(start, end)) & (places <= end)]
+        if len(places) > MAX_POINTS:
+            places = places[np.linspace(0, len(places) - 1, MAX_POINTS).astype(int)]
+        return np.asarray(places)
+
+    def _values(self, runs: Sequence[LoggedRun], x: NDArray) -> NDArray:
+        curves = [self._curves[run] for run in runs]
+        return np.stack([np.interp(x, places, moving_mean(y, self.smooth)) for places, y in curves])
+
+    def _score(self, run: LoggedRun) -> float:
+        """Return the mean over the last part of the steps that all runs of the task have."""
+        end = min(c[0, -1] for other, c in self._curves.items() if other.task == run.task)
+        places, values = self._curves[run]
+        last = (places > (1 - self.score_fraction) * end) & (places <= end)
+        return float(values[last].mean() if last.any() else np.interp(end, places, values))
+
+
+def spoken(column: str) -> str:
+    """Return the name of a column in words, where it has one."""
+    return {STEPS: "environment steps", "ReturnAverage": "mean return"}.get(column, column)
+
+
+def _interval(found: Estimate) -> str:
+    if np.isnan(found.low):
+        return "none: one run only"
+    return f"{found.low:.4g} to {found.high:.4g}"
+
+
+def _known(name: str, known: Iterable[str], argument: str) -> str:
+    if name not in known:
+        raise ValueError(
+            f"{argument}={name!r} must be one of {', '.join(known)}{did_you_mean(name, known)}"
+        )
+    return name

@@ -1,0 +1,249 @@
+"""Pictures of a comparison of runs: learning curves, performance profiles, improvement."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison, spoken
+from rlpyt.experiments.results.runs import STEPS, LoggedRun, find_runs
+from rlpyt.experiments.results.statistics import Estimate
+
+# Okabe and Ito 2008, https://jfly.uni-koeln.de/color: told apart by colour-blind readers too.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINES = ("-", "--", ":", "-.")
+
+
+def plot_results(
+    directories: Sequence[str | Path],
+    output_dir: str | Path = "plots",
+    by: Sequence[str] = (),
+    task: str | None = None,
+    formats: Sequence[str] = ("png", "svg"),
+    title: str = "",
+    show_runs: bool = False,
+    **settings: Any,
+) -> tuple[Comparison, list[Path]]:
+    """Compare the runs in directories, and write pictures and csv files.
+
+    ``curves`` has a panel for each task, and one for all of them; ``profiles`` the performance
+    profiles; ``improvement``, if there are several labels, the probability that a run is better
+    than one of the baseline. The csv files hold the numbers of the pictures, and the scores.
+
+    Args:
+        directories: paths of runs, settings or sweeps, see
+            :func:`~rlpyt.experiments.results.runs.find_runs`.
+        output_dir: directory of the files, made if needed.
+        by: parameters to label by.
+        task: parameter that tells the task.
+        formats: extensions of the pictures.
+        title: title of the pictures.
+        show_runs: whether single runs are drawn too, as thin curves.
+        settings: further arguments of :class:`~rlpyt.experiments.results.comparison.Comparison`.
+
+    Returns:
+        The comparison, whose ``table()`` can be printed, and the paths of the files.
+
+    Raises:
+        ValueError: if there is nothing to compare, or an argument names what is not there.
+        ImportError: if matplotlib is not installed.
+    """
+    _new_figure(1, 1, (1, 1))  # Fails before anything is written.
+    comparison = Comparison(find_runs(directories, by, task), **settings)
+    output_dir = Path(output_dir)
+    files = comparison.write_csv(output_dir)
+    figures = {"curves": draw_curves(comparison, title, show_runs)}
+    if comparison.profiles:
+        figures["profiles"] = draw_profiles(comparison, title)
+    if comparison.improvements:
+        figures["improvement"] = draw_improvement(comparison, title)
+    for name, figure in figures.items():
+        files += [_save(figure, output_dir / f"{name}.{extension}") for extension in formats]
+    return comparison, files
+
+
+def plot_learning_curves(
+    runs: Mapping[str, Sequence[str | Path]],
+    picture_file: str | Path,
+    y: str = "ReturnAverage",
+    x: str = STEPS,
+    title: str = "",
+    **settings: Any,
+) -> None:
+    """Draw the interquartile mean of the runs of each label, its interval, and the runs.
+
+    Args:
+        runs: ``progress.csv`` files of each label, typically one for each seed.
+        picture_file: path of the picture; its extension determines the format.
+        y: column of the vertical axis.
+        x: column of the horizontal axis.
+        title: title of the picture.
+        settings: further arguments of :class:`~rlpyt.experiments.results.comparison.Comparison`.
+    """
+    listed = [
+        LoggedRun(Path(file), label) for label, csv_files in runs.items() for file in csv_files
+    ]
+    _save(draw_curves(Comparison(listed, y, x, **settings), title, True), Path(picture_file))
+
+
+def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False) -> Any:
+    """Return a matplotlib figure with the curves of each task, and of all tasks together."""
+    panels = list(dict.fromkeys(task for task, _ in comparison.curves))
+    n_columns = min(len(panels), 4 if len(panels) > 6 else 3 if len(panels) != 4 else 2)
+    n_rows = math.ceil(len(panels) / n_columns)
+    size = (7, 4.2) if len(panels) == 1 else (3.8 * n_columns, 3.1 * n_rows + 0.6)
+    figure, axes = _new_figure(n_rows, n_columns, size)
+    for panel, task in zip(axes, panels):
+        for number, label in enumerate(comparison.labels):
+            curve = comparison.curves.get((task, label))
+            if curve is None:
+                continue
+            style = _style(number)
+            panel.plot(curve.x, curve.estimate.value, linewidth=1.8, **style)
+            _fill(panel, curve.x, curve.estimate, style["color"])
+            if show_runs and task != ALL_TASKS and len(curve.runs) > 1:
+                panel.plot(curve.x, curve.runs.T, linewidth=0.6, alpha=0.5, **style)
+        y_label = comparison.scale if task == ALL_TASKS else spoken(comparison.y)
+        panel.set(title=task, xlabel=spoken(comparison.x), ylabel=_wrapped(y_label))
+        panel.grid(alpha=0.3)
+        panel.xaxis.set_major_formatter(_engineering())
+    for panel in axes[len(panels) :]:
+        panel.set_visible(False)
+    names = {label: f"{label} ({_n_runs(comparison, label)})" for label in comparison.labels}
+    _legend(figure, axes, len(panels), names, _legend_title(comparison))
+    figure.suptitle(title)
+    return figure
+
+
+def draw_profiles(comparison: Comparison, title: str = "") -> Any:
+    """Return a matplotlib figure with the fraction of runs above every score."""
+    figure, (axes,) = _new_figure(1, 1, (7, 4.2))
+    thresholds = comparison.thresholds
+    for label, found in comparison.profiles.items():
+        style = _style(comparison.labels.index(label))
+        name = f"{label} ({_n_runs(comparison, label)})"
+        axes.step(thresholds, found.value, linewidth=1.8, label=name, where="post", **style)
+        _fill(axes, thresholds, found, style["color"], step="post")
+    axes.set(
+        xlabel=_wrapped(f"{comparison.scale}, {_score_words(comparison)}", 80),
+        ylabel="fraction of runs with more",
+        ylim=(-0.02, 1.02),
+        title=title,
+    )
+    axes.grid(alpha=0.3)
+    legend_title = f"{comparison.confidence:.0%} stratified bootstrap intervals"
+    axes.legend(frameon=False, title=legend_title, fontsize="small", title_fontsize="small")
+    return figure
+
+
+def draw_improvement(comparison: Comparison, title: str = "") -> Any:
+    """Return a matplotlib figure with the probability that a run is better than the baseline's."""
+    others = list(comparison.improvements)
+    figure, (axes,) = _new_figure(1, 1, (7, 1.6 + 0.4 * len(others)))
+    for place, (label, found) in enumerate(comparison.improvements.items()):
+        color = _style(comparison.labels.index(label))["color"]
+        if not np.isnan(found.low):
+            axes.barh(place, found.high - found.low, 0.3, found.low, color=color, alpha=0.3)
+        axes.plot(found.value, place, "o", color=color)
+    axes.axvline(0.5, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(others)), others)
+    interval = f"{comparison.confidence:.0%} stratified bootstrap interval"
+    axes.set(
+        xlim=(-0.02, 1.02),
+        ylim=(len(others) - 0.5, -0.5),
+        xlabel=f"probability of a higher score than {comparison.baseline}\n"
+        f"({_score_words(comparison)}; {interval})",
+        title=title,
+    )
+    axes.grid(alpha=0.3, axis="x")
+    return figure
+
+
+def _new_figure(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+    try:
+        from matplotlib.figure import Figure  # Of no use to runs, which only write csv files.
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib: pip install 'rlpyt[plot]'.") from error
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False)
+    return figure, list(axes.flat)
+
+
+def _save(figure: Any, path: Path) -> Path:
+    import matplotlib
+
+    is_svg = path.suffix == ".svg"
+    # The same numbers give the same file.
+    with matplotlib.rc_context({"svg.hashsalt": "rlpyt"}):
+        metadata = {"Date": None} if is_svg else None
+        figure.savefig(os.fspath(path), dpi=130, metadata=metadata)
+    return path
+
+
+def _style(number: int) -> dict[str, Any]:
+    line = LINES[number // len(COLORS) % len(LINES)]
+    return {"color": COLORS[number % len(COLORS)], "linestyle": line}
+
+
+def _fill(axes: Any, x: Any, found: Estimate, color: str, step: str | None = None) -> None:
+    if not np.isnan(found.low).all():
+        axes.fill_between(x, found.low, found.high, color=color, alpha=0.2, lw=0, step=step)
+
+
+def _legend(
+    figure: Any, axes: Sequence[Any], n_panels: int, names: Mapping[str, str], title: str
+) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], label=name, **_style(n)) for n, name in enumerate(names.values())]
+    small = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
+    if n_panels == 1:
+        axes[0].legend(handles=handles, title=title.replace("; ", "\n"), alignment="left", **small)
+    else:
+        longest_inches = 0.075 * max(len(name) for name in names.values()) + 0.6
+        n_columns = max(1, min(len(handles), 4, int(figure.get_figwidth() / longest_inches)))
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=n_columns, title=title, **small
+        )
+
+
+def _legend_title(comparison: Comparison) -> str:
+    name = {"iqm": "interquartile mean"}.get(comparison.statistic, comparison.statistic)
+    words = [f"{name} of runs, {comparison.confidence:.0%} stratified bootstrap interval"]
+    if comparison.smooth > 1:
+        words.append(f"smoothed: mean of the last {comparison.smooth} log rows")
+    return "; ".join(words)
+
+
+def _n_runs(comparison: Comparison, label: str) -> str:
+    """Return the number of runs of a label on each task."""
+    counts = {len(scores) for (_, name), scores in comparison.scores.items() if name == label}
+    least, most = min(counts), max(counts)
+    number = str(most) if least == most else f"{least} to {most}"
+    words = "1 run" if most == 1 else f"{number} runs"
+    words += " each" if len(comparison.tasks) > 1 else ""
+    return words + (", no interval" if least == 1 else "")
+
+
+def _score_words(comparison: Comparison) -> str:
+    return f"mean over the last {comparison.score_fraction:.0%} of steps"
+
+
+def _wrapped(text: str, width: int = 32) -> str:
+    words, lines = text.split(), [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
+
+
+def _engineering() -> Any:
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep="")

@@ -1,0 +1,238 @@
+"""Runs below a directory, with the labels and tasks they are compared by, and their curves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlpyt.utils.names import did_you_mean, flat
+from rlpyt.utils.types import NDArray
+
+STEPS = "Diagnostics/CumSteps"
+# Parameters that tell the task of a run, in the tables of experiments and in the examples.
+TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env")
+# Directories that only number the repetitions of a setting.
+_REPETITION = re.compile(r"(run|seed)_?-?\d+")
+
+
+class LoggedRun(NamedTuple):
+    """Finished or running run.
+
+    Attributes:
+        csv_file: its ``progress.csv``.
+        label: name of its setting; runs with one label and one task are repetitions.
+        task: name of its task.
+    """
+
+    csv_file: Path
+    label: str
+    task: str = ""
+
+
+def find_runs(
+    directories: Sequence[str | Path], by: Sequence[str] = (), task: str | None = None
+) -> list[LoggedRun]:
+    """Return the runs in directories and below.
+
+    A label consists of the parts of the path in which the runs differ, without ``run_<n>`` and
+    ``seed<n>``, and without the part that only repeats the task.
+
+    Args:
+        directories: paths of runs, settings or whole sweeps; ``NAME=DIRECTORY`` gives a name for
+            the label.
+        by: parameters of ``params.json`` to label by, instead of the parts of the path below the
+            given directories, such as ``algo.learning_rate``.
+        task: parameter that tells the task; if None, the first of ``TASK_KEYS`` that is there.
+
+    Raises:
+        ValueError: if there is no directory, no run in it, or no such parameter.
+    """
+    given = [_named_directory(os.fspath(directory)) for directory in directories]
+    if not given:
+        raise ValueError("directories is empty: give the directory of a run or of a sweep")
+    heads = _heads(given)
+    csv_files: dict[Path, tuple[str, ...]] = {}
+    for (_, directory), head in zip(given, heads):
+        for csv_file in _csv_files(directory):
+            inside = csv_file.parent.relative_to(directory).parts
+            parts = tuple(part for part in inside if not _REPETITION.fullmatch(part))
+            csv_files.setdefault(csv_file, (*head, *(() if by else parts)))
+    params = {csv_file: _read_params(csv_file.with_name("params.json")) for csv_file in csv_files}
+    for key in (*by, *(() if task is None else (task,))):
+        _check_key(key, params)
+    tasks = [_task(params[csv_file], task) for csv_file in csv_files]
+    labels = _labels(list(csv_files.values()), tasks)
+    only_name = given[0][0] if len({name for name, _ in given}) == 1 else ""
+    runs = []
+    for csv_file, label, task_name in zip(csv_files, labels, tasks):
+        values = [f"{key.split('.')[-1]}={params[csv_file].get(key, 'not set')}" for key in by]
+        label = ", ".join(filter(None, (label, *values))) or only_name or _own_name(given[0][1])
+        runs.append(LoggedRun(csv_file, label, task_name))
+    return runs
+
+
+def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
+    """Return the rows of a ``progress.csv``; keys lack their prefixes. Empty before the first."""
+    try:
+        with open(csv_file, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (FileNotFoundError, csv.Error):
+        return []
+    return [{key.rpartition("/")[2]: value for key, value in row.items() if key} for row in rows]
+
+
+def read_columns(csv_file: str | Path, *names: str) -> NDArray:
+    """Read columns of a ``progress.csv``.
+
+    Args:
+        csv_file: path of a file written by the logger.
+        names: names of the columns.
+
+    Returns:
+        [len(names), rows] float64, NaN where there is no number.
+
+    Raises:
+        ValueError: if there is no row yet, or a column is missing.
+    """
+    with open(csv_file, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        rows = list(reader)
+        columns = list(reader.fieldnames or ())
+    if not rows:
+        raise ValueError(f"csv_file={str(csv_file)!r} has no rows yet: wait for the first log row")
+    for name in names:
+        if name not in columns:
+            raise ValueError(
+                f"{csv_file} has no column {name!r}{did_you_mean(name, columns)}; "
+                f"its columns are {', '.join(columns)}"
+            )
+    return np.array([[_number(row[name]) for row in rows] for name in names])
+
+
+def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
+    """Read the curve of a run.
+
+    Rows without a number are left out. If a run was continued from an earlier row, the rows
+    that it repeated count once, as they were written last.
+
+    Args:
+        csv_file: path of a file written by the logger.
+        y: column of the values.
+        x: column of the places.
+
+    Returns:
+        [2, rows]: increasing places, values.
+
+    Raises:
+        ValueError: as :func:`read_columns`.
+    """
+    curve = read_columns(csv_file, x, y)
+    curve = curve[:, np.isfinite(curve).all(axis=0)]
+    if not curve.size:
+        return curve
+    least_later = np.minimum.accumulate(curve[0, ::-1])[::-1]
+    return curve[:, np.append(curve[0, :-1] < least_later[1:], True)]
+
+
+def moving_mean(values: NDArray, n_rows: int) -> NDArray:
+    """Return the mean [rows] of each value and the ``n_rows - 1`` before it, as far as there are.
+
+    Raises:
+        ValueError: if ``n_rows`` is not positive.
+    """
+    if n_rows < 1:
+        raise ValueError(f"smooth={n_rows} must be a number of rows, at least 1")
+    ends = range(1, len(values) + 1)
+    return np.array([values[max(0, end - n_rows) : end].mean() for end in ends])
+
+
+def _named_directory(given: str) -> tuple[str, Path]:
+    """Split ``NAME=DIRECTORY``; a name is not required."""
+    name, equals, rest = given.partition("=")
+    if not equals or os.path.exists(given):
+        name, rest = "", given
+    directory = Path(rest).resolve()
+    if not directory.is_dir():
+        what = "a file" if directory.exists() else "not there"
+        raise ValueError(f"directory={rest!r} is {what}: give the directory of a run or of a sweep")
+    return name, directory
+
+
+def _heads(given: Sequence[tuple[str, Path]]) -> list[tuple[str, ...]]:
+    """Return the beginning of the labels of each directory: its name, or where it differs."""
+    if len(given) == 1:
+        return [(given[0][0],) if given[0][0] else ()]
+    common = os.path.commonpath([directory for _, directory in given])
+    heads = []
+    for name, directory in given:
+        parts = directory.relative_to(common).parts or (directory.name,)
+        kept = tuple(part for part in parts if not _REPETITION.fullmatch(part))
+        heads.append((name,) if name else kept)
+    return heads
+
+
+def _csv_files(directory: Path) -> list[Path]:
+    csv_files = sorted(directory.rglob("progress.csv"))
+    if not csv_files:
+        found = sorted(path.name for path in directory.iterdir())[:5]
+        raise ValueError(
+            f"directory={str(directory)!r} has no run: there is no progress.csv in it or below, "
+            f"only {', '.join(found) or 'nothing at all'}"
+        )
+    return csv_files
+
+
+def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str]) -> list[str]:
+    """Join the parts of each path that tell settings apart."""
+    if len({len(parts) for parts in paths}) > 1:
+        return ["/".join(parts) for parts in paths]
+    kept = []
+    for parts in zip(*paths):
+        pairs = len(set(zip(parts, tasks)))
+        is_the_task = pairs == len(set(parts)) == len(set(tasks))
+        if len(set(parts)) > 1 and not is_the_task:
+            kept.append(parts)
+    return ["/".join(parts) for parts in zip(*kept)] if kept else [""] * len(paths)
+
+
+def _own_name(directory: Path) -> str:
+    """Return the last part of a path that is not the number of a run."""
+    parts = [part for part in directory.parts if not _REPETITION.fullmatch(part)]
+    return parts[-1]
+
+
+def _task(params: Mapping[str, Any], key: str | None) -> str:
+    keys = TASK_KEYS if key is None else (key,)
+    return next((str(params[key]) for key in keys if key in params), "")
+
+
+def _check_key(key: str, params: Mapping[Path, Mapping[str, Any]]) -> None:
+    known = sorted({name for one in params.values() for name in one})
+    if key not in known:
+        raise ValueError(
+            f"No params.json has the parameter {key!r}{did_you_mean(key, known)}; "
+            f"there are {', '.join(known) or 'none'}"
+        )
+
+
+def _read_params(path: Path) -> dict[str, Any]:
+    """Return parameters by dotted name; none if there is no file, as for a run being started."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return dict(flat(json.load(file)))
+    except (OSError, json.JSONDecodeError):
+        return {}
+
+
+def _number(field: str | None) -> float:
+    try:
+        return float(field or "nan")
+    except ValueError:
+        return float("nan")

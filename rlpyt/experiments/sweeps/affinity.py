@@ -1,0 +1,371 @@
+"""Affinities, the CPUs and GPUs that a run may use, and the codes that pass them to a script.
+
+A code such as ``2slt_8cpu_2gpu_2cxg`` describes the part of the machine that a set of runs uses,
+and the slot of this run in it. It consists of a number and three letters for each of the options of
+:func:`encode_affinity`::
+
+    slt  run slot, the only option that differs between runs that share a machine
+    cpu  cores in use              gpu  GPUs in use
+    cxg  runs per GPU              gpr  GPUs per run, to optimize
+    cpr  cores per run, on CPU     cpw  cores per sampler worker
+    hto  hyperthread offset        skt  CPU sockets
+    res  cores for the master      ass  asynchronous
+    sgr  GPUs per run, to sample   oss  GPUs both optimize and sample
+    alt  alternating sampler       saf  set the affinity of the processes
+
+The first hyperthread of core ``c`` is CPU ``c``, its second is CPU ``c + hto``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from rlpyt.experiments.sweeps._codes import (
+    ABBREVS as ABBREVS,
+    ALTERNATING as ALTERNATING,
+    ASYNC_SAMPLE as ASYNC_SAMPLE,
+    CONTEXTS_PER_GPU as CONTEXTS_PER_GPU,
+    CPU_PER_RUN as CPU_PER_RUN,
+    CPU_PER_WORKER as CPU_PER_WORKER,
+    CPU_RESERVED as CPU_RESERVED,
+    GPU_PER_RUN as GPU_PER_RUN,
+    HYPERTHREAD_OFFSET as HYPERTHREAD_OFFSET,
+    N_CPU_CORE as N_CPU_CORE,
+    N_GPU as N_GPU,
+    N_SOCKET as N_SOCKET,
+    OPTIM_SAMPLE_SHARE_GPU as OPTIM_SAMPLE_SHARE_GPU,
+    RUN_SLOT as RUN_SLOT,
+    SAMPLE_GPU_PER_RUN as SAMPLE_GPU_PER_RUN,
+    SET_AFFINITY as SET_AFFINITY,
+    checked,
+    decode_affinity as decode_affinity,
+    get_n_run_slots as get_n_run_slots,
+    one_slot as one_slot,
+    prepend_run_slot as prepend_run_slot,
+    remove_run_slot as remove_run_slot,
+    write_code,
+)
+from rlpyt.experiments.sweeps._placement import (
+    AsyncDemand,
+    AsyncPlacement,
+    Cores,
+    Machine,
+    check_slot,
+    cores_of_slot,
+    divided,
+    place_async,
+    place_async_on_cpu,
+    with_hyperthreads,
+    worker_groups,
+)
+from rlpyt.utils.collections import AttrDict
+
+# --- Codes -----------------------------------------------------------------------------------
+
+
+def quick_affinity_code(
+    n_parallel: int | None = None, use_gpu: bool = True, contexts_per_gpu: int = 1
+) -> str:
+    """Return the code for ``n_parallel`` simultaneous runs that share this whole machine.
+
+    Args:
+        n_parallel: number of simultaneous runs on CPU; on GPUs the number of GPUs to use at most,
+            None for all.
+        use_gpu: whether to use GPUs, if there are any.
+        contexts_per_gpu: number of runs per GPU.
+
+    Raises:
+        ValueError: if no GPU is used and ``n_parallel`` is None.
+    """
+    n_core = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    n_gpu = torch.cuda.device_count() if use_gpu else 0
+    if n_gpu and n_parallel is not None:
+        n_gpu = min(n_gpu, n_parallel)
+    if n_gpu:
+        n_runs = n_gpu * contexts_per_gpu
+        n_core = max(n_core // n_runs, 1) * n_runs
+        return encode_affinity(n_core, n_gpu, contexts_per_gpu)
+    if n_parallel is None:
+        raise ValueError("n_parallel=None without GPUs: give the number of simultaneous runs")
+    n_parallel = min(n_parallel, n_core)
+    cpu_per_run = n_core // n_parallel
+    return encode_affinity(cpu_per_run * n_parallel, cpu_per_run=cpu_per_run)
+
+
+def encode_affinity(
+    n_cpu_core: int = 1,
+    n_gpu: int = 0,
+    contexts_per_gpu: int = 1,
+    gpu_per_run: int = 1,
+    cpu_per_run: int = 1,
+    cpu_per_worker: int = 1,
+    cpu_reserved: int = 0,
+    hyperthread_offset: int | None = None,
+    n_socket: int | None = None,
+    run_slot: int | None = None,
+    async_sample: bool = False,
+    sample_gpu_per_run: int = 0,
+    optim_sample_share_gpu: bool = False,
+    alternating: bool = False,
+    set_affinity: bool = True,
+) -> str:
+    """Return the code for a division of a machine among runs.
+
+    Args:
+        n_cpu_core: number of cores of all runs together.
+        n_gpu: number of GPUs of all runs together.
+        contexts_per_gpu: number of runs that share a GPU.
+        gpu_per_run: number of GPUs that optimize in each run.
+        cpu_per_run: number of cores of each run, for runs without GPU.
+        cpu_per_worker: number of cores of each worker of a sampler.
+        cpu_reserved: number of cores for the master, per GPU; at least one in asynchronous runs.
+        hyperthread_offset: CPU of the second hyperthread of core 0, or 0 to leave hyperthreads
+            unused; None for the value of this machine.
+        n_socket: number of CPU sockets; None for the value of this machine.
+        run_slot: slot of the run, from 0; None leaves it out.
+        async_sample: whether the run is asynchronous.
+        sample_gpu_per_run: number of GPUs that sample in each asynchronous run.
+        optim_sample_share_gpu: whether the GPUs that optimize also sample.
+        alternating: whether workers of an alternating sampler share cores.
+        set_affinity: whether the processes restrict themselves to their CPUs.
+
+    Raises:
+        ValueError: if options exclude each other or there is no such slot.
+    """
+    if hyperthread_offset is None:
+        hyperthread_offset = get_hyperthread_offset()
+    if n_socket is None:
+        n_socket = get_n_socket()
+    return write_code(locals())
+
+
+# --- Affinities ------------------------------------------------------------------------------
+
+
+def make_affinity(run_slot: int = 0, **kwargs: Any) -> Any:
+    """Return the affinity of a run: :func:`encode_affinity` and :func:`affinity_from_code` in one.
+
+    Args:
+        run_slot: slot of the run on this machine, from 0.
+        kwargs: arguments of :func:`encode_affinity`.
+    """
+    return affinity_from_code(encode_affinity(run_slot=run_slot, **kwargs))
+
+
+def affinity_from_code(run_slot_affinity_code: str) -> Any:
+    """Return the affinity that a code with a run slot stands for.
+
+    Returns:
+        An AttrDict; for a run over several GPUs a list of them, one per GPU; for an asynchronous
+        run one with the entries ``all_cpus, optimizer, sampler, set_affinity``.
+
+    Raises:
+        ValueError: if the code is malformed or contradictory; the message says why.
+    """
+    slot, code = remove_run_slot(run_slot_affinity_code)
+    options = checked(decode_affinity(code))
+    asynchronous = options.pop(ASYNC_SAMPLE, 0)
+    if asynchronous:
+        return build_async_affinity(slot, **options)
+    options.pop(SAMPLE_GPU_PER_RUN, None)
+    options.pop(OPTIM_SAMPLE_SHARE_GPU, None)
+    if not options[N_GPU]:
+        return build_cpu_affinity(slot, **_without(options, GPU_PER_RUN, CONTEXTS_PER_GPU))
+    options.pop(CPU_PER_RUN, None)
+    if options.get(GPU_PER_RUN, 1) > 1:
+        return build_multigpu_affinity(slot, **_without(options, CONTEXTS_PER_GPU))
+    return build_gpu_affinity(slot, **_without(options, GPU_PER_RUN))
+
+
+def _without(options: dict[str, int], *keys: str) -> dict[str, int]:
+    return {key: value for key, value in options.items() if key not in keys}
+
+
+def build_cpu_affinity(
+    slt: int,
+    cpu: int,
+    cpr: int,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    gpu: int = 0,
+    alt: int = 0,
+    saf: int = 1,
+) -> AttrDict:
+    """Return the affinity of one run on CPU; the options are those of the codes."""
+    if gpu:
+        raise ValueError(f"gpu={gpu} in an affinity for CPU: use build_gpu_affinity")
+    hto = cpu if hto is None else hto
+    cores = cores_of_slot(Machine(cpu, hto, skt), slt, cpr)
+    if not 0 <= res < len(cores):
+        raise ValueError(f"res={res} of cpr={cpr} cores leaves none for the workers: lower it")
+    return _sampling_affinity(cores, cores[res:], cpw, hto, alt, saf)
+
+
+def build_gpu_affinity(
+    slt: int,
+    gpu: int,
+    cpu: int,
+    cxg: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+) -> AttrDict:
+    """Return the affinity of one run on one GPU; runs are spread over the GPUs first."""
+    check_slot(slt, gpu * cxg)
+    cpr = divided(cpu, gpu * cxg, "cpu", "number of runs")
+    place = slt % gpu * cxg + slt // gpu
+    affinity = build_cpu_affinity(
+        place, cpu, cpr, cpw=cpw, hto=hto, res=res, skt=skt, alt=alt, saf=saf
+    )
+    affinity["cuda_idx"] = place // cxg
+    return affinity
+
+
+def build_multigpu_affinity(
+    run_slot: int,
+    gpu: int,
+    cpu: int,
+    gpr: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 0,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+) -> list[AttrDict]:
+    """Return the affinities of the processes of a run that optimizes on several GPUs in step."""
+    check_slot(run_slot, gpu // gpr)
+    slots = range(run_slot * gpr, (run_slot + 1) * gpr)
+    settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": res}
+    settings.update(skt=skt, alt=alt, saf=saf)
+    return [build_gpu_affinity(slot, gpu, cpu, **settings) for slot in slots]
+
+
+def build_async_affinity(
+    run_slot: int,
+    gpu: int,
+    cpu: int,
+    gpr: int = 1,
+    sgr: int = 0,
+    oss: int = 0,
+    cpw: int = 1,
+    hto: int | None = None,
+    res: int = 1,
+    skt: int = 1,
+    alt: int = 0,
+    saf: int = 1,
+    cpr: int | None = None,
+) -> AttrDict:
+    """Return the affinity of an asynchronous run, with separate optimizers and samplers.
+
+    Args:
+        run_slot: slot of the run; the options except ``cpr`` are those of the codes. With ``res=0``
+            the optimizers share the cores of the sampler.
+        cpr: number of cores per run, if there is no GPU; None for all.
+    """
+    machine = Machine(cpu, cpu if hto is None else hto, skt)
+    if gpu:
+        demand = AsyncDemand(gpu, gpr, sgr, bool(oss), cpw, res)
+        placement = place_async(machine, demand, run_slot)
+    else:
+        placement = place_async_on_cpu(machine, run_slot, cpr or cpu, cpw, res)
+    return _async_affinity(placement, cpw, machine.hto, alt, saf)
+
+
+def build_affinities_gpu_1cpu_drive(
+    slt: int,
+    gpu: int,
+    cpu: int,
+    cxg: int = 1,
+    gpr: int = 1,
+    cpw: int = 1,
+    hto: int | None = None,
+    skt: int = 1,
+) -> Any:
+    """Return the affinity of a run on one GPU, with one core per GPU for the master alone."""
+    settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": 1, "skt": skt}
+    if gpr > 1:
+        affinity: Any = build_multigpu_affinity(slt, gpu, cpu, gpr, **settings)
+    else:
+        affinity = build_gpu_affinity(slt, gpu, cpu, cxg, **settings)
+    for one in affinity if gpr > 1 else [affinity]:
+        one["master_cpus"] = with_hyperthreads(one["all_cpus"][:1], cpu if hto is None else hto)
+        one["master_torch_threads"] = 1
+    return affinity
+
+
+def _sampling_affinity(
+    cores: Cores, worker_cores: Cores, cpw: int, hto: int, alt: int, saf: int
+) -> AttrDict:
+    cpus = with_hyperthreads(cores, hto)
+    return AttrDict(
+        all_cpus=cpus,
+        master_cpus=cpus,
+        workers_cpus=worker_groups(worker_cores, cpw, hto, bool(alt)),
+        master_torch_threads=len(cores),
+        worker_torch_threads=cpw,
+        alternating=bool(alt),
+        set_affinity=bool(saf),
+    )
+
+
+def _async_affinity(placement: AsyncPlacement, cpw: int, hto: int, alt: int, saf: int) -> AttrDict:
+    optimizer = [
+        AttrDict(
+            cpus=with_hyperthreads(cores, hto),
+            cuda_idx=cuda_idx,
+            torch_threads=len(cores),
+            set_affinity=bool(saf),
+        )
+        for cores, cuda_idx in placement.optimizer
+    ]
+    samplers = []
+    for cores, cuda_idx in placement.sampler:
+        sampler = _sampling_affinity(cores, cores, cpw, hto, alt, saf)
+        sampler["cuda_idx"] = cuda_idx
+        samplers.append(sampler)
+    cpus = [*(one["cpus"] for one in optimizer), *(one["all_cpus"] for one in samplers)]
+    return AttrDict(
+        all_cpus=tuple(dict.fromkeys(cpu for group in cpus for cpu in group)),
+        optimizer=optimizer,
+        sampler=samplers if samplers[0]["cuda_idx"] is not None else samplers[0],
+        set_affinity=bool(saf),
+    )
+
+
+def get_master_cpus(cores: Any, hto: int) -> Cores:
+    """Return the CPUs of a master on these cores: all of them, with their hyperthreads."""
+    return with_hyperthreads(tuple(cores), hto)
+
+
+def get_workers_cpus(cores: Any, cpw: int, hto: int, alt: int) -> tuple[Cores, ...]:
+    """Return the CPUs of each worker on these cores, see :func:`encode_affinity`."""
+    return worker_groups(tuple(cores), cpw, hto, bool(alt))
+
+
+# --- This machine ----------------------------------------------------------------------------
+
+
+def get_n_socket() -> int:
+    """Return the number of CPU sockets of this machine; 1 if the system does not report it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return 1
+    return max(1, len(set(re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE))))
+
+
+def get_hyperthread_offset() -> int:
+    """Return the number of cores if each has two hyperthreads, otherwise 0."""
+    logical, physical = psutil.cpu_count() or 1, psutil.cpu_count(logical=False)
+    return logical // 2 if physical and logical == 2 * physical else 0

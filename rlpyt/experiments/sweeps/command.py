@@ -1,0 +1,354 @@
+"""Sweeps by names, as ``rlpyt sweep`` launches them.
+
+Each run is one of :func:`rlpyt.experiments.train.build_and_train`: words that all runs of an
+algorithm on an environment share, and a variant with the settings that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from itertools import product
+from os import path
+from typing import Any, NamedTuple
+
+from rlpyt.experiments.catalog import extra_for
+from rlpyt.experiments.configs.tables import Config
+from rlpyt.experiments.settings import (
+    ROLES,
+    Setting,
+    fit,
+    overridden,
+    parse_value,
+    path_of,
+    section_parameters,
+)
+from rlpyt.experiments.sweeps import launched
+from rlpyt.experiments.sweeps.launch import run_experiments
+from rlpyt.experiments.sweeps.pools import Pool
+from rlpyt.experiments.sweeps.search import run_search
+from rlpyt.experiments.sweeps.spaces import (
+    Choice,
+    Distribution,
+    Integer,
+    Path,
+    Real,
+    grid_variants,
+    random_variants,
+)
+from rlpyt.experiments.train import (
+    configuration,
+    entry_name,
+    slot_runner,
+    starting_point,
+    try_runs,
+    with_steps,
+)
+from rlpyt.utils.names import first_duplicate
+
+SEARCHES = ("grid", "random", "optuna")
+
+
+class Part(NamedTuple):
+    """Part of a sweep: an algorithm on an environment, and the settings to try."""
+
+    entry: str  # "table/entry"
+    words: tuple[str, ...]  # environment and settings of all its runs
+    log_dir: str  # below that of the sweep
+    space: dict[Path, Distribution]
+
+
+class Variant(NamedTuple):
+    """Setting of a sweep, which runs with several seeds."""
+
+    part: Part
+    changes: Config
+    log_dir: str  # below that of the sweep
+
+
+# --- Words ---------------------------------------------------------------------------------------
+
+
+def split_list(text: str) -> list[str]:
+    """Split a text at its commas, but for those in brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if letter == "," and not depth and not quote:
+            parts.append("")
+            continue
+        parts[-1] += letter
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+    return parts
+
+
+def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) -> list[Part]:
+    """Return the parts of ``rlpyt sweep WHAT [ENVIRONMENT,...] [NAME=VALUE,...]...``.
+
+    Args:
+        what: algorithms or entries of tables, separated by commas.
+        arguments: environments and settings. Several values of a setting are to be tried, or
+            with ``LOW:HIGH`` or ``LOW:HIGH:log`` all numbers between.
+        steps: environment steps of each run; None for those of the entry.
+
+    Raises:
+        ValueError: if a name is unknown, or a name, setting or value is there twice.
+    """
+    environments: list[str | None] = []
+    fixed: list[str] = []
+    varying: list[tuple[str, str]] = []
+    for argument in arguments:
+        name, equals, text = argument.partition("=")
+        values = split_list(text)
+        if not equals:
+            environments += split_list(name)
+        elif name == "env":
+            environments += values
+        elif len(values) == 1 and _limits(text) is None:
+            fixed.append(argument)
+        else:
+            varying.append((name, text))
+    parts: list[Part] = []
+    algorithms = split_list(what)
+    for algorithm, environment in product(algorithms, environments or [None]):
+        config = starting_point(algorithm, environment)
+        words = [] if environment is None else [environment]
+        if steps is not None:
+            changed = with_steps(config, steps)["runner"]
+            given = {word.partition("=")[0].removeprefix("runner.") for word in fixed}
+            keys = [key for key in ("n_steps", "log_interval_steps") if key not in given]
+            words += [f"runner.{key}={changed[key]}" for key in keys]
+        first = [f"{name}={split_list(text)[0]}" for name, text in varying]
+        config = overridden(config, [*fixed, *first])
+        directory = [algorithm] * (len(algorithms) > 1) + [environment or ""]
+        parts.append(
+            Part(
+                entry_name(algorithm, environment),
+                (*words, *fixed),
+                path.join(*(name.replace("/", "_").replace(":", "_") for name in directory)),
+                dict(_distribution(config, name, text) for name, text in varying),
+            )
+        )
+    twice = first_duplicate(part.log_dir for part in parts)
+    if twice is not None:
+        raise ValueError(f"{twice} is there twice: name algorithms and environments once")
+    return parts
+
+
+def _distribution(config: Config, name: str, text: str) -> tuple[Path, Distribution]:
+    """Return the path of a setting, and the values to try."""
+    is_role = name in ROLES
+    found = ("roles", name) if is_role else path_of(config, name)
+    limits = _limits(text)
+    if limits is None:
+        words = split_list(text)
+        values = words if is_role else [parse_value(word) for word in words]
+        twice = first_duplicate(map(repr, values))  # Lists cannot be in a set.
+        if twice is not None:
+            raise ValueError(
+                f"{name}={text} has {twice} twice; a value that is a list has brackets, as in "
+                f"{name}=[64,64],[256]"
+            )
+        return found, Choice(values)
+    hint = section_parameters(config, found[0])[0].get(found[1], Setting(Any, None)).hint
+    low, high, is_log = limits
+    try:
+        fit(0.5, hint)
+    except TypeError:
+        if low.is_integer() and high.is_integer():
+            return found, Integer(int(low), int(high), is_log)
+        raise ValueError(f"{name}={text}: give whole numbers") from None
+    return found, Real(low, high, is_log)
+
+
+def _limits(text: str) -> tuple[float, float, bool] | None:
+    """Return the numbers of ``LOW:HIGH`` or ``LOW:HIGH:log``; None if it is no range."""
+    words = text.split(":")
+    is_log = words[-1] == "log"
+    try:
+        low, high = map(float, words[:-1] if is_log else words)
+    except ValueError:
+        return None
+    return low, high, is_log
+
+
+def variants_of(
+    parts: Iterable[Part], search: str = "grid", n_draws: int = 20, seed: int = 0
+) -> list[Variant]:
+    """Return the variants of all parts.
+
+    Args:
+        parts: parts of the sweep, see :func:`parts_of`.
+        search: name of the search, "grid" for every combination of values, else "random".
+        n_draws: number of random draws for each part.
+        seed: seed of the draws.
+
+    Raises:
+        ValueError: if a setting has a range in a grid, or there is nothing to draw.
+    """
+    variants = []
+    for part in parts:
+        if search == "grid":
+            values = {}
+            for name, one in part.space.items():
+                if not isinstance(one, Choice):
+                    raise ValueError(
+                        f"{'.'.join(name)} has a range: use --search random or optuna, or list "
+                        "its values, as in 1e-3,3e-4"
+                    )
+                values[name] = one.values
+            changes, log_dirs = grid_variants(values)
+        else:
+            if not part.space:
+                raise ValueError(
+                    f"--search {search} has nothing to choose: give values or a range, as in "
+                    "learning_rate=1e-5:1e-2:log"
+                )
+            changes, log_dirs = random_variants(part.space, n_draws, seed)
+        variants += [
+            Variant(part, change, path.join(part.log_dir, log_dir))
+            for change, log_dir in zip(changes, log_dirs)
+        ]
+    return variants
+
+
+# --- Checks --------------------------------------------------------------------------------------
+
+
+def examples(parts: Sequence[Part]) -> list[Variant]:
+    """Return variants of a search that have every value, and both ends of every range.
+
+    Raises:
+        ValueError: if there is more than one part, which a search cannot compare, or no choice, or
+            Optuna is not installed.
+    """
+    extra_for("optuna", "optuna", "--search optuna")
+    part = parts[0]
+    if len(parts) > 1 or not part.space:
+        raise ValueError(
+            "--search optuna chooses settings of one algorithm on one environment: give one of "
+            "each, and values or ranges, as in learning_rate=1e-5:1e-2:log"
+        )
+    values = {
+        name: one.values if isinstance(one, Choice) else (one.low, one.high)
+        for name, one in part.space.items()
+    }
+    n_examples = max(map(len, values.values()))
+    draws = [{name: [v[n % len(v)]] for name, v in values.items()} for n in range(n_examples)]
+    return [
+        Variant(part, grid_variants(draw)[0][0], f"example_{n}") for n, draw in enumerate(draws)
+    ]
+
+
+def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
+    """Return the roles that the affinity of all runs depends on.
+
+    Raises:
+        ValueError: if a name or a value is wrong, or variants need different affinities.
+    """
+    found: dict[str, str] | None = None
+    for variant in variants:
+        part = variant.part
+        config = configuration(part.entry, part.words, variant=variant.changes)
+        if config["affinity"]:
+            raise ValueError(
+                f"affinity.{next(iter(config['affinity']))} is for rlpyt train: slots say which "
+                "CPUs and GPUs a run of a sweep has, see --slots and --cpus-per-run"
+            )
+        roles = {"sampler": "serial", "runner": "minibatch", **config["roles"]}
+        found = found or roles
+        pairs = [(found[role], roles[role]) for role in ("runner", "sampler")]
+        for was, now in pairs:
+            if was != now and {was, now} & {"async", "sync", "alternating"}:
+                raise ValueError(
+                    f"{was} and {now} need different slots: make two sweeps, and compare them by: "
+                    "rlpyt plot DIRECTORY DIRECTORY"
+                )
+    return found or {}
+
+
+def check_runs(variants: Iterable[Variant], code: str) -> None:
+    """Try every variant in a slot, so that what is wrong shows before any starts.
+
+    Args:
+        variants: variants of the sweep.
+        code: affinity code of a slot.
+
+    Raises:
+        Exception: what environment, agent or algorithm raise.
+    """
+    try_runs(
+        slot_runner(code, 0, variant.part.entry, variant.part.words, variant.changes)[1]
+        for variant in variants
+    )
+
+
+# --- Launch --------------------------------------------------------------------------------------
+
+
+class Launch(NamedTuple):
+    """Launch of a sweep into a directory, which goes on with what an earlier one left."""
+
+    log_dir: str
+    affinity_code: str
+    pool: Pool
+    n_seeds: int
+    retry_failed: bool = False
+    time_limit_s: float | None = None
+
+    def run(self, variants: Sequence[Variant]) -> None:
+        """Run all variants.
+
+        Raises:
+            ValueError: if the directory is that of another sweep, or of one at work.
+            SweepError: at the end, if runs failed.
+        """
+        run_experiments(
+            launched.__file__,
+            self.affinity_code,
+            path.abspath(self.log_dir),
+            self.n_seeds,
+            [variant.changes for variant in variants],
+            [variant.log_dir for variant in variants],
+            runs_args=[_arguments(variant.part) for variant in variants],
+            retry_failed=self.retry_failed,
+            time_limit_s=self.time_limit_s,
+            pool=self.pool,
+        )
+
+    def search(self, part: Part, n_trials: int, metric: str, prune: bool) -> str:
+        """Let Optuna search, and return its best trial in words.
+
+        Raises:
+            ImportError: if Optuna is not installed.
+            ValueError: if the directory is that of another sweep, or of one at work.
+            SweepError: if every trial failed.
+        """
+        study = run_search(
+            launched.__file__,
+            self.affinity_code,
+            path.abspath(self.log_dir),
+            part.space,
+            n_trials,
+            self.n_seeds,
+            common_args=_arguments(part),
+            metric=metric,
+            pruner=None if prune else import_module("optuna").pruners.NopPruner(),
+            retry_failed=self.retry_failed,
+            time_limit_s=self.time_limit_s,
+            pool=self.pool,
+        )
+        best = study.best_trial
+        settings = " ".join(f"{name}={value}" for name, value in best.params.items())
+        return (
+            f"Best of {len(study.trials)} trials, number {best.number}: {best.value:g}, {settings}"
+        )
+
+
+def _arguments(part: Part) -> tuple[str, ...]:
+    """Return the arguments of the script of a run."""
+    return (*part.entry.split("/", 1), *part.words)

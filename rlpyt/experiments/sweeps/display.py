@@ -1,0 +1,149 @@
+"""Progress of a sweep: a live table in a terminal, and lines of text for every event."""
+
+from __future__ import annotations
+
+import json
+import os.path as osp
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from rlpyt.experiments.results.runs import read_rows
+from rlpyt.experiments.sweeps.run import Run, RunStatus
+
+# Columns of progress.csv, which may have a prefix such as "Diagnostics/".
+STEPS, STEPS_PER_SECOND = "CumSteps", "StepsPerSecond"
+
+
+class Progress(NamedTuple):
+    """Progress of a run, as its log says."""
+
+    steps: float = 0.0
+    n_steps: float | None = None  # Steps of the whole run; None if its parameters do not say.
+    steps_per_s: float | None = None
+    written: float | None = None  # Time of the last row, in seconds since 1970.
+
+    def seconds_left(self, now: float) -> float | None:
+        """Return the time that the run still takes at its present speed; None if unknown."""
+        if self.n_steps is None or not self.steps_per_s or self.written is None:
+            return None
+        left = max(0.0, self.n_steps - self.steps) / self.steps_per_s
+        return max(0.0, left - (now - self.written))
+
+
+def read_progress(log_dir: str, run_ID: int) -> Progress:
+    """Return the progress of a run, of which nothing needs to be known yet."""
+    run_dir = osp.join(log_dir, f"run_{run_ID}")
+    rows = read_rows(osp.join(run_dir, "progress.csv"))
+    if not rows:
+        return Progress(n_steps=_n_steps(run_dir))
+    with suppress(OSError):
+        written = osp.getmtime(osp.join(run_dir, "progress.csv"))
+        speed = _number(rows[-1].get(STEPS_PER_SECOND))
+        return Progress(_number(rows[-1].get(STEPS)) or 0.0, _n_steps(run_dir), speed, written)
+    return Progress()
+
+
+def _number(text: str | None) -> float | None:
+    with suppress(TypeError, ValueError):
+        value = float(text)  # type: ignore[arg-type]
+        return value if value == value else None
+    return None
+
+
+def _n_steps(run_dir: str) -> float | None:
+    """Return ``runner.n_steps`` or ``n_steps`` of the parameters of a run."""
+    with suppress(OSError, ValueError):
+        with open(osp.join(run_dir, "params.json"), encoding="utf-8") as file:
+            params = json.load(file)
+        runner = params.get("runner")
+        return _number((runner if isinstance(runner, dict) else params).get("n_steps"))
+    return None
+
+
+class Display:
+    """Live table of the slots below lines of events; only the lines where there is no terminal.
+
+    Args:
+        title: title of the table.
+        total: number of runs of the sweep.
+        console: console to print on; None for standard output.
+    """
+
+    def __init__(self, title: str, total: int, console: Console | None = None) -> None:
+        self._title, self._total = title, total
+        self._n_ended = 0
+        self._console = console or Console()
+        self._live = Live(console=self._console, auto_refresh=False)
+
+    def __enter__(self) -> Display:
+        self._print(f"Sweep of {self._total} runs in {self._title}")
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def started(self, run: Run, slot: int) -> None:
+        """Say that a run has started."""
+        again = ", again" if run.status.attempt else ""
+        self._print(f"started   {run.name} run {run.run_ID} in slot {slot}{again}")
+
+    def skipped(self, run: Run, reason: str) -> None:
+        """Say that a run is not started, and why."""
+        self._n_ended += 1
+        self._print(f"skipped   {run.name} run {run.run_ID}: {reason}")
+
+    def ended(self, run: Run, status: RunStatus) -> None:
+        """Say that a run has ended."""
+        self._n_ended += 1
+        took = ""
+        if status.started is not None and status.ended is not None:
+            took = f" after {_duration(status.ended - status.started)}"
+        self._print(
+            f"{status.state:9} {run.name} run {run.run_ID}{took} [{self._n_ended}/{self._total}]"
+        )
+
+    def failure(self, run: Run, status: RunStatus, output: str) -> None:
+        """Report a run that failed, with the end of its output."""
+        reason = f", {status.reason}" if status.reason else ""
+        path = osp.join(run.log_dir, f"launch_{run.run_ID}.log")
+        self._print(
+            f"FAILED with exit code {status.exit_code}{reason}: {run.name} run {run.run_ID}; the "
+            f"end of {path} is:\n{output}"
+        )
+
+    def show(self, active: Mapping[int, Run]) -> None:
+        """Draw the table of the active runs by their slots."""
+        if not self._console.is_terminal:
+            return
+        table = Table(title=f"{self._title}: {self._n_ended} of {self._total} runs ended")
+        table.add_column("slot", justify="right")
+        table.add_column("variant")
+        for column in ("run", "steps", "of", "steps/s", "time left"):
+            table.add_column(column, justify="right")
+        now = time.time()
+        for slot, run in sorted(active.items()):
+            progress = read_progress(run.log_dir, run.run_ID)
+            left = progress.seconds_left(now)
+            cells = (progress.steps, progress.n_steps, progress.steps_per_s)
+            texts = ["" if cell is None else f"{cell:,.0f}" for cell in cells]
+            time_left = "" if left is None else _duration(left)
+            table.add_row(str(slot), run.name, str(run.run_ID), *texts, time_left)
+        self._live.update(table, refresh=True)
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"

@@ -1,0 +1,138 @@
+"""Slots of a sweep: the CPUs and GPUs that each run has, on this machine or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import path
+
+import torch
+
+from rlpyt.experiments.settings import parse_value
+from rlpyt.experiments.sweeps.affinity import encode_affinity, get_hyperthread_offset, get_n_socket
+from rlpyt.experiments.sweeps.pools import LocalSlots, Pool, RayCluster, SlurmCluster
+from rlpyt.processes.machine import look_at_machine
+
+POOLS = ("local", "ray", "slurm")
+
+
+def affinity_code(
+    roles: Mapping[str, str],
+    is_local: bool = True,
+    slots: int | None = None,
+    cpus_per_run: int | None = None,
+    gpus: int | None = None,
+    gpus_per_run: int = 1,
+) -> str:
+    """Return the code for runs that share the CPUs and GPUs that this process may use.
+
+    Args:
+        roles: roles of the runs; an asynchronous runner and an alternating sampler have
+            affinities of their own.
+        is_local: whether the runs are on this machine; otherwise the code is for one of them, on
+            any machine.
+        slots: number of runs at a time; None for one for each GPU, or without for as many as there
+            are CPUs for, at most the CPU quota of the container.
+        cpus_per_run: number of CPU cores of each run; None to share these, or on a cluster for as
+            few as a run needs.
+        gpus: number of GPUs of all runs together; None for all, or on a cluster for none.
+        gpus_per_run: number of GPUs that train in each run.
+
+    Raises:
+        ValueError: if there are not so many CPUs or GPUs, or runs need more of them.
+    """
+    is_async = roles.get("runner") == "async"
+    serves = roles.get("sampler") in ("gpu", "alternating")
+    machine = look_at_machine()
+    usable, hyperthread_offset, n_socket = _cpus(set(machine.cpus))
+    if gpus is None:
+        gpus = torch.cuda.device_count() if is_local else 0
+    elif is_local and gpus > torch.cuda.device_count():
+        raise ValueError(f"--gpus {gpus}: this machine has {torch.cuda.device_count()} GPUs")
+    groups = gpus // gpus_per_run
+    if not groups and (gpus or gpus_per_run > 1):
+        raise ValueError(f"--gpus-per-run {gpus_per_run}: there are {gpus} GPUs in all, see --gpus")
+    n_optimizer = gpus_per_run if groups else 1
+    # An asynchronous run has further cores to sample.
+    least = n_optimizer + is_async * (n_optimizer if serves else 1)
+    if not is_local:
+        slots, n_socket, hyperthread_offset = 1, 1, 0
+        usable = set(range(cpus_per_run or least))
+    n_core, step = len(usable), 1 if is_async else n_optimizer
+    n_by_default = min(n_core, machine.n_cpus)
+    need = cpus_per_run or least
+    slots = slots or max(1, min(groups, n_core // need) if groups else n_by_default // need)
+    cpus_per_run = cpus_per_run or max(least, n_by_default // slots // step * step)
+    if slots * cpus_per_run > n_core:
+        raise ValueError(
+            f"{slots} runs at a time, each on {cpus_per_run} CPU cores, need more than the "
+            f"{n_core} that this process may use: lower --slots or --cpus-per-run"
+        )
+    if is_async and cpus_per_run < least:
+        raise ValueError(
+            f"--cpus-per-run {cpus_per_run}: give at least {least}, to optimize and to sample"
+        )
+    if not is_async and cpus_per_run % n_optimizer:
+        raise ValueError(f"--cpus-per-run {cpus_per_run}: give a multiple of {n_optimizer}")
+    if groups and slots > groups:
+        _check_sharing(slots, groups, not is_async and n_optimizer == 1)
+    return encode_affinity(
+        n_cpu_core=slots * cpus_per_run,
+        n_gpu=min(groups, slots) * gpus_per_run,
+        contexts_per_gpu=max(1, slots // groups) if groups else 1,
+        gpu_per_run=n_optimizer,
+        cpu_per_run=cpus_per_run,
+        cpu_reserved=int(is_async),
+        hyperthread_offset=hyperthread_offset,
+        n_socket=1 if slots % n_socket else n_socket,
+        async_sample=is_async,
+        optim_sample_share_gpu=bool(is_async and groups and serves),
+        alternating=roles.get("sampler") == "alternating",
+        # CPUs in a code count from 0; a container may have others, or a quota of time on all.
+        set_affinity=usable == set(range(n_core)) and machine.n_cpus == len(machine.cpus),
+    )
+
+
+def _check_sharing(slots: int, groups: int, may_share: bool) -> None:
+    """Raise ``ValueError`` unless so many runs can share the GPUs."""
+    if not may_share:
+        raise ValueError(
+            f"--slots {slots}: give at most {groups}, since asynchronous runs, and runs on several "
+            "GPUs, share none"
+        )
+    if slots % groups:
+        raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")
+
+
+def _cpus(usable: set[int]) -> tuple[set[int], int, int]:
+    """Return the cores that are usable, the offset of hyperthreads, and the number of sockets."""
+    offset = get_hyperthread_offset()
+    cores = {cpu for cpu in usable if cpu < offset}
+    if offset and usable == {*cores, *(core + offset for core in cores)}:
+        return cores, offset, get_n_socket()
+    return usable, 0, 1
+
+
+def make_pool(
+    kind: str, code: str, n_parallel: int | None, log_dir: str, job: Sequence[str]
+) -> Pool:
+    """Return the machine or cluster of a sweep.
+
+    Args:
+        kind: one of ``POOLS``.
+        code: affinity code.
+        n_parallel: number of runs at a time on a cluster; None for its default.
+        log_dir: directory of the sweep.
+        job: parameters of a job of SLURM, in the form ``name=value``.
+    """
+    if job and kind != "slurm":
+        raise ValueError("--job has parameters of --pool slurm: use both or none")
+    if kind == "ray":
+        return RayCluster(code, n_parallel=n_parallel)
+    if kind == "slurm":
+        parameters = {key: parse_value(value) for key, _, value in (w.partition("=") for w in job)}
+        folder = path.join(log_dir, "jobs")
+        try:
+            return SlurmCluster(code, folder, n_parallel=n_parallel or 100, **parameters)
+        except (NameError, AssertionError) as error:  # Of submitit: unknown, or of another type.
+            raise ValueError(f"--job {' --job '.join(job)}: {error}") from error
+    return LocalSlots(code)

@@ -1,0 +1,46 @@
+"""Names that users type: of settings, of columns, of what there is to choose from."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question for the known names that ``name`` may stand for, or an empty string.
+
+    Case does not matter, and the last part of a dotted name may stand for all of it: "cumsteps"
+    means "Diagnostics/CumSteps".
+
+    Returns:
+        Text such as `` (did you mean 'a2c' or 'sac'?)``, to follow the name in a message.
+    """
+    by_lower_case = {other.lower(): other for other in known}
+    by_last_part = {re.split(r"[./]", lower)[-1]: other for lower, other in by_lower_case.items()}
+    candidates = {**by_last_part, **by_lower_case}
+    name = name.lower()
+    close = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
+    close = close or [lower for lower in by_lower_case if name in lower][:3]
+    names = dict.fromkeys(candidates[lower] for lower in close)
+    return f" (did you mean {' or '.join(map(repr, names))}?)" if names else ""
+
+
+def first_duplicate(values: Iterable[str]) -> str | None:
+    """Return the first value that equals an earlier one; None if all differ."""
+    seen: set[str] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
+
+def flat(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings with their dotted names, such as ``algo.discount``."""
+    for key, value in params.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

@@ -1,0 +1,157 @@
+import csv
+
+import numpy as np
+import pytest
+
+from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
+from rlpyt.experiments.results.runs import STEPS, LoggedRun
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Write a run whose values are given, one every ten steps."""
+    count = iter(range(100))
+
+    def write(label, values, task="", steps=None):
+        path = tmp_path / f"{next(count)}.csv"
+        steps = 10 * np.arange(1, len(values) + 1) if steps is None else steps
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([(STEPS, "ReturnAverage"), *zip(steps, values)])
+        return LoggedRun(path, label, task)
+
+    return write
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_curves_and_scores_of_one_task(run):
+    runs = [run("a", [0, 2, 4]), run("a", [2, 2, 2]), run("b", [5, 5, 5])]
+    comparison = Comparison(runs, score_fraction=0.5)
+    curve = comparison.curves["", "a"]
+    assert curve.x.tolist() == [10, 20, 30]
+    assert curve.estimate.value.tolist() == [1, 2, 3]
+    assert curve.estimate.low.tolist() == [0, 2, 2]
+    assert curve.estimate.high.tolist() == [2, 2, 4]
+    assert comparison.scores["", "a"].tolist() == [3, 2]  # Means over the steps 20 and 30.
+    assert comparison.summary["", "a"].value == 2.5
+    assert comparison.improvements["b"].value == 1
+    assert list(comparison.improvements) == ["b"]
+    assert not comparison.notes
+
+
+def test_curves_end_where_the_shortest_run_ends(run):
+    runs = [run("a", [0, 1, 2, 3]), run("a", [4, 4], steps=[8, 24]), run("b", [1, 1, 1, 9])]
+    comparison = Comparison(runs, score_fraction=0.1)
+    curve = comparison.curves["", "a"]
+    assert curve.x.tolist() == [10, 20, 24]
+    np.testing.assert_allclose(curve.estimate.value, [2, 2.5, 2.7])
+    assert comparison.curves["", "b"].x.tolist() == [10, 20, 30, 40]
+    # Scores are compared after equally many steps: at 24, between the rows of a.
+    np.testing.assert_allclose(comparison.scores["", "a"], [1.4, 4])
+    assert comparison.scores["", "b"] == [1]
+    (note,) = comparison.notes
+    assert "at 24 of 40" in note
+    assert str(runs[1].csv_file) in note
+    longer = Comparison(runs, min_steps=30)
+    assert longer.scores["", "b"] == [9]
+    assert longer.notes == [f"Left out, ends at 24: {runs[1].csv_file}"]
+
+
+def test_runs_without_values_are_left_out(run):
+    runs = [run("a", [1]), run("a", []), run("a", ["nan", "nan"])]
+    comparison = Comparison(runs)
+    assert comparison.n_runs("", "a") == 1
+    assert len(comparison.notes) == 2
+    assert "Left out, without a row yet" in comparison.notes[0]
+    assert "Left out, without a number in ReturnAverage" in comparison.notes[1]
+    with pytest.raises(ValueError, match="(?s)No run has values of y='ReturnAverage'.*Left out"):
+        Comparison(runs[1:])
+
+
+def test_a_single_run_has_no_interval(run):
+    comparison = Comparison([run("a", [1, 2]), run("b", [1, 3]), run("b", [1, 4])])
+    assert np.isnan(comparison.curves["", "a"].estimate.low).all()
+    assert np.isfinite(comparison.curves["", "b"].estimate.low).all()
+    assert np.isnan(comparison.improvements["b"].low)
+    lines = comparison.table().splitlines()
+    assert [line for line in lines if "none: one run only" in line and " 1 " in line]
+
+
+def test_profiles_of_equal_scores_have_a_readable_axis(run):
+    comparison = Comparison([run("a", [500, 500]), run("a", [500, 500])])
+    assert comparison.thresholds[[0, -1]].tolist() == [450, 550]
+    assert Comparison([run("a", [0, 0])]).thresholds[[0, -1]].tolist() == [-0.1, 0.1]
+
+
+def test_tasks_are_brought_to_one_scale(run):
+    runs = [
+        *(run("a", [0, value], "small") for value in (1, 2)),
+        *(run("b", [0, value], "small") for value in (3, 5)),
+        *(run("a", [0, value], "large") for value in (100, 200)),
+        *(run("b", [0, value], "large") for value in (300, 500)),
+    ]
+    comparison = Comparison(runs)
+    assert comparison.tasks == ["large", "small"]
+    value = comparison.summary[ALL_TASKS, "a"].value
+    assert value == (0 + 0 + 0.25 + 0.25) / 4 * 2 / 2  # Sorted 0, 0, 1/4, 1/4: the middle two.
+    assert comparison.summary[ALL_TASKS, "b"].value == 0.75
+    assert comparison.curves[ALL_TASKS, "b"].estimate.value.tolist() == [-0.25, 0.75]
+    assert comparison.improvements["b"] == (1, 1, 1)
+    assert comparison.profiles["a"].value[0] == 1
+    assert comparison.profiles["a"].value[-1] == 0
+    given = Comparison(runs, score_ranges={"small": (0, 10), "large": (0, 1000)})
+    assert given.summary[ALL_TASKS, "b"].value == pytest.approx(0.4)
+    with pytest.raises(ValueError, match="lacks the task 'small' .did you mean 'smal'"):
+        Comparison(runs, score_ranges={"smal": (0, 10), "large": (0, 1)})
+
+
+def test_labels_without_runs_of_a_task_are_not_compared_over_all(run):
+    runs = [run(label, [1, 2], task) for label, task in (("a", "x"), ("b", "x"), ("b", "y"))]
+    comparison = Comparison(runs)
+    assert comparison.complete_labels == ["b"]
+    assert comparison.baseline == "b"
+    assert ("x", "a") in comparison.curves
+    assert (ALL_TASKS, "a") not in comparison.curves
+    assert comparison.notes == ["Not compared over all tasks, since runs are missing: a"]
+    neither = Comparison(runs[:1] + runs[2:])
+    assert not neither.profiles
+    assert not neither.improvements
+
+
+def test_smoothing_changes_curves_and_no_scores(run):
+    runs = [run("a", [0, 4, 8])]
+    comparison = Comparison(runs, smooth=2)
+    assert comparison.curves["", "a"].estimate.value.tolist() == [0, 2, 6]
+    assert comparison.scores["", "a"] == [8]
+
+
+def test_csv_files(run, tmp_path):
+    runs = [run("a", [1, 2]), run("a", [3, 4]), run("b", [5, 6])]
+    files = Comparison(runs, statistic="mean").write_csv(tmp_path / "out")
+    assert {path.name for path in files} == {
+        f"{name}.csv" for name in ("scores", "summary", "curves", "profiles", "improvement")
+    }
+    out = tmp_path / "out"
+    assert [row["score"] for row in read(out / "scores.csv")] == ["2.0", "4.0", "6.0"]
+    row = read(out / "curves.csv")[1]
+    assert row == {
+        "task": "", "label": "a", "runs": "2", STEPS: "20.0", "mean": "3.0", "low": "2.0",
+        "high": "4.0",
+    }  # fmt: skip
+    assert read(out / "improvement.csv")[0]["low"] == "nan"
+    assert len(read(out / "profiles.csv")) == 2 * 200
+
+
+def test_refusals(run):
+    runs = [run("a", [1]), run("b", [2])]
+    with pytest.raises(ValueError, match="statistic='iqr' must be one of iqm, mean, median"):
+        Comparison(runs, statistic="iqr")
+    with pytest.raises(ValueError, match="baseline='c' must be one of a, b"):
+        Comparison(runs, baseline="c")
+    with pytest.raises(ValueError, match="score_fraction=10 must lie between 0 and 1"):
+        Comparison(runs, score_fraction=10)
+    with pytest.raises(ValueError, match="did you mean 'ReturnAverage'"):
+        Comparison(runs, y="ReturnAvg")

@@ -1,0 +1,308 @@
+"""Affinity codes: written and read alike, and the CPUs and GPUs which each slot gets."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rlpyt.experiments.sweeps import affinity
+from rlpyt.experiments.sweeps.affinity import (
+    affinity_from_code,
+    build_affinities_gpu_1cpu_drive,
+    build_async_affinity,
+    decode_affinity,
+    encode_affinity,
+    get_n_run_slots,
+    make_affinity,
+    prepend_run_slot,
+    quick_affinity_code,
+    remove_run_slot,
+)
+
+ONE_SOCKET = {"n_socket": 1, "hyperthread_offset": 0}
+
+
+def encode(**kwargs):
+    return encode_affinity(**{**ONE_SOCKET, **kwargs})
+
+
+# --- Codes -----------------------------------------------------------------------------------
+
+
+def test_code_of_defaults():
+    assert encode() == "1cpu_0gpu_1cpr_0hto"
+
+
+def test_code_with_all_options_of_a_synchronous_run():
+    code = encode(
+        n_cpu_core=16,
+        n_gpu=8,
+        gpu_per_run=2,
+        cpu_per_worker=2,
+        hyperthread_offset=24,
+        n_socket=2,
+        cpu_reserved=1,
+        alternating=True,
+        set_affinity=False,
+        run_slot=3,
+    )
+    assert code == "3slt_16cpu_8gpu_2gpr_2cpw_24hto_2skt_1res_1alt_0saf"
+
+
+def test_code_with_all_options_of_an_asynchronous_run():
+    code = encode(
+        n_cpu_core=16,
+        n_gpu=8,
+        gpu_per_run=2,
+        async_sample=True,
+        sample_gpu_per_run=1,
+        optim_sample_share_gpu=True,
+    )
+    assert code == "16cpu_8gpu_2gpr_0hto_1ass_1sgr_1oss"
+
+
+def test_code_with_all_options():
+    """A code is written and counted also where no run can be placed by it."""
+    code = encode(
+        n_cpu_core=16,
+        n_gpu=8,
+        contexts_per_gpu=2,
+        gpu_per_run=2,
+        cpu_per_worker=2,
+        hyperthread_offset=24,
+        n_socket=2,
+        cpu_reserved=1,
+        run_slot=3,
+        async_sample=True,
+        sample_gpu_per_run=1,
+        optim_sample_share_gpu=True,
+        alternating=True,
+        set_affinity=False,
+    )
+    assert code == "3slt_16cpu_8gpu_2cxg_2gpr_2cpw_24hto_2skt_1res_1ass_1sgr_1oss_1alt_0saf"
+    assert get_n_run_slots(code) == 4
+
+
+def test_hyperthread_offset_equal_to_the_cores_is_left_out():
+    assert encode(n_cpu_core=4, cpu_per_run=2, hyperthread_offset=4) == "4cpu_0gpu_2cpr"
+
+
+def test_code_reads_back():
+    assert decode_affinity("1slt_4cpu_0gpu_2cpr") == {"slt": 1, "cpu": 4, "gpu": 0, "cpr": 2}
+    assert remove_run_slot(prepend_run_slot(12, "4cpu_0gpu_2cpr")) == (12, "4cpu_0gpu_2cpr")
+
+
+@pytest.mark.parametrize("code", ["4cpu_0gpu_2xyz", "cpu4", "4cpu__1cpr", "-1cpu", ""])
+def test_codes_with_unknown_parts_are_refused(code):
+    with pytest.raises(ValueError, match="affinity_code="):
+        decode_affinity(code)
+
+
+def test_slot_must_come_first():
+    with pytest.raises(ValueError, match="run slot"):
+        affinity_from_code("4cpu_0gpu_2cpr")
+
+
+@pytest.mark.parametrize(
+    ("code", "n_slots"),
+    [
+        ("4cpu_0gpu_2cpr", 2),
+        ("8cpu_2gpu_2cxg", 4),
+        ("16cpu_8gpu_2gpr", 4),
+        ("16cpu_8gpu_1ass_1sgr", 4),
+        ("16cpu_8gpu_1gpr_1ass_1sgr_1oss", 8),
+        ("8cpu_0gpu_4cpr_1ass", 2),
+    ],
+)
+def test_number_of_slots(code, n_slots):
+    assert get_n_run_slots(code) == n_slots
+
+
+def test_slots_of_cpu_runs_can_be_encoded():
+    """Slots were compared with the number of GPUs, so that only slot 0 of a CPU run worked."""
+    assert encode(n_cpu_core=4, cpu_per_run=2, run_slot=1) == "1slt_4cpu_0gpu_2cpr_0hto"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_cpu_core": 4, "cpu_per_run": 2, "run_slot": 2}, "run slot 2 does not exist"),
+        ({"n_cpu_core": 5, "cpu_per_run": 2}, "cpu=5 must be a multiple of cpr=2"),
+        ({"n_gpu": 2, "n_cpu_core": 4, "sample_gpu_per_run": 1}, "sgr needs ass"),
+        ({"async_sample": True, "sample_gpu_per_run": 1}, "sgr .* needs gpu"),
+    ],
+)
+def test_options_which_exclude_each_other_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        encode(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"gpu_per_run": 2}, "excludes gpr"), ({"async_sample": True}, "excludes ass")],
+)
+def test_runs_which_share_gpus_have_one_and_are_synchronous(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_affinity(n_cpu_core=4, n_gpu=2, contexts_per_gpu=2, **ONE_SOCKET, **options)
+
+
+def test_quick_code_uses_this_machine():
+    code = quick_affinity_code(n_parallel=1, use_gpu=False)
+    assert get_n_run_slots(code) == 1
+    with pytest.raises(ValueError, match="n_parallel"):
+        quick_affinity_code(use_gpu=False)
+
+
+# --- Without GPU -----------------------------------------------------------------------------
+
+
+def test_cores_with_hyperthreads():
+    a = affinity_from_code("1slt_4cpu_0gpu_2cpr")
+    assert a.all_cpus == a.master_cpus == (2, 3, 6, 7)
+    assert a.workers_cpus == ((2, 6), (3, 7))
+    assert (a.master_torch_threads, a.worker_torch_threads) == (2, 1)
+    assert a.set_affinity is True
+    assert a.alternating is False
+    assert "cuda_idx" not in a
+
+
+def test_reserved_core_has_no_worker():
+    a = affinity_from_code("0slt_4cpu_0gpu_4cpr_0hto_1res")
+    assert a.all_cpus == (0, 1, 2, 3)
+    assert a.workers_cpus == ((1,), (2,), (3,))
+
+
+def test_alternating_workers_have_hyperthreads_or_share():
+    eight = tuple((cpu,) for cpu in range(8))
+    assert affinity_from_code("0slt_4cpu_0gpu_4cpr_1alt").workers_cpus == eight
+    twice = tuple((cpu,) for cpu in (*range(4), *range(4)))
+    assert affinity_from_code("0slt_4cpu_0gpu_4cpr_0hto_1alt").workers_cpus == twice
+
+
+def test_two_cores_per_worker():
+    a = affinity_from_code("0slt_4cpu_0gpu_4cpr_2cpw")
+    assert a.workers_cpus == ((0, 1, 4, 5), (2, 3, 6, 7))
+    assert a.worker_torch_threads == 2
+
+
+def test_slot_after_the_last_is_refused():
+    """It was given cores beyond those of the machine."""
+    with pytest.raises(ValueError, match="2 slots"):
+        affinity_from_code("2slt_4cpu_0gpu_2cpr")
+
+
+@pytest.mark.parametrize(("cpr", "skt"), [*itertools.product([1, 2, 4, 8], [1, 2, 4])])
+def test_slots_share_no_cpu_and_use_all(cpr, skt):
+    slots = [
+        make_affinity(s, n_cpu_core=8, cpu_per_run=cpr, n_socket=skt, hyperthread_offset=8).all_cpus
+        for s in range(8 // cpr)
+    ]
+    assert sorted(cpu for cpus in slots for cpu in cpus) == list(range(16))
+
+
+# --- With GPUs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("slot", "cores", "cuda_idx"), [(0, (0, 1), 0), (1, (4, 5), 1), (2, (2, 3), 0), (3, (6, 7), 1)]
+)
+def test_runs_which_share_gpus_fill_different_ones_first(slot, cores, cuda_idx):
+    a = affinity_from_code(f"{slot}slt_8cpu_2gpu_2cxg_0hto")
+    assert (a.all_cpus, a.cuda_idx) == (cores, cuda_idx)
+
+
+def test_several_gpus_per_run_over_sockets():
+    two = affinity_from_code("3slt_16cpu_8gpu_2gpr_24hto_2skt")
+    assert [a.cuda_idx for a in two] == [6, 7]
+    assert [a.all_cpus for a in two] == [(16, 17, 40, 41), (18, 19, 42, 43)]
+
+
+def test_driver_core_of_each_gpu():
+    a = build_affinities_gpu_1cpu_drive(1, gpu=2, cpu=8, hto=0)
+    assert a.master_cpus == (4,)
+    assert a.workers_cpus == ((5,), (6,), (7,))
+    assert a.cuda_idx == 1
+
+
+# --- Asynchronous ----------------------------------------------------------------------------
+
+
+def halves(a):
+    """CPUs and GPU of each optimizer and of each sampler."""
+    samplers = a.sampler if isinstance(a.sampler, list) else [a.sampler]
+    return (
+        [(one.cpus, one.cuda_idx) for one in a.optimizer],
+        [(one.all_cpus, one.cuda_idx) for one in samplers],
+    )
+
+
+def test_async_cpu_sampler():
+    a = build_async_affinity(0, gpu=1, cpu=3, hto=0)
+    assert halves(a) == ([((0,), 0)], [((1, 2), None)])
+    assert a.sampler.workers_cpus == ((1,), (2,))
+    assert a.all_cpus == (0, 1, 2)
+
+
+def test_async_optimizers_and_samplers_on_the_same_gpus():
+    a = build_async_affinity(0, gpu=2, cpu=8, gpr=2, oss=1, hto=0)
+    assert halves(a) == ([((0,), 0), ((1,), 1)], [((2, 3, 4), 0), ((5, 6, 7), 1)])
+
+
+def test_async_on_the_second_socket():
+    a = build_async_affinity(1, gpu=4, cpu=8, sgr=1, hto=8, skt=2)
+    assert halves(a) == ([((4, 12), 2)], [((5, 6, 7, 13, 14, 15), 3)])
+    assert a.sampler[0].workers_cpus == ((5, 13), (6, 14), (7, 15))
+
+
+def test_async_alternating_over_two_action_servers():
+    a = build_async_affinity(0, gpu=4, cpu=24, sgr=2, hto=24, alt=1)
+    assert [(one.cpus, one.cuda_idx) for one in a.optimizer] == [((0, 24), 0)]
+    assert [one.cuda_idx for one in a.sampler] == [1, 2]
+    first = tuple((cpu,) for cpu in (*range(1, 12), *range(25, 36)))
+    second = tuple((cpu,) for cpu in (*range(12, 23), *range(36, 47)))
+    assert [one.workers_cpus for one in a.sampler] == [first, second]
+
+
+def test_async_run_over_two_sockets():
+    a = build_async_affinity(0, gpu=4, cpu=8, gpr=2, sgr=2, hto=0, skt=2)
+    assert halves(a) == ([((0,), 0), ((4,), 2)], [((1, 2, 3), 1), ((5, 6, 7), 3)])
+
+
+def test_async_without_gpu():
+    """Asynchronous codes without GPU ended in a TypeError."""
+    a = make_affinity(
+        1, n_cpu_core=4, cpu_per_run=2, async_sample=True, hyperthread_offset=0, n_socket=1
+    )
+    assert halves(a) == ([((2,), None)], [((3,), None)])
+
+
+def test_async_optimizer_without_cores_of_its_own_shares_them():
+    """No code could say so."""
+    a = affinity_from_code("0slt_2cpu_0gpu_2cpr_0hto_0res_1ass")
+    assert halves(a) == ([((0, 1), None)], [((0, 1), None)])
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("0slt_1cpu_1gpu_1ass", "not enough are left"),
+        ("0slt_8cpu_1gpu_1ass_1sgr", "a run needs 2"),
+        ("4slt_8cpu_4gpu_1ass", "run slot 4 does not exist"),
+    ],
+)
+def test_async_which_cannot_be_is_refused(code, message):
+    with pytest.raises(ValueError, match=message):
+        affinity_from_code(code)
+
+
+def test_machine_is_described(monkeypatch):
+    monkeypatch.setattr(affinity.psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
+    assert affinity.get_hyperthread_offset() == 4
+    monkeypatch.setattr(affinity.psutil, "cpu_count", lambda logical=True: 8)
+    assert affinity.get_hyperthread_offset() == 0
+    text = "".join(f"processor\t: {n}\nphysical id\t: {n % 2}\n" for n in range(4))
+    monkeypatch.setattr(affinity.Path, "read_text", lambda path: text)
+    assert affinity.get_n_socket() == 2
+    monkeypatch.setattr(affinity.Path, "read_text", lambda path: "processor\t: 0\n")
+    assert affinity.get_n_socket() == 1

@@ -1,0 +1,137 @@
+"""Sweeps through Ray and submitit, with the same tree of files as on the slots of a machine."""
+
+import json
+import sys
+import textwrap
+import warnings
+
+import pytest
+
+from rlpyt.experiments.sweeps import pools, run, sweep
+from rlpyt.experiments.sweeps.affinity import affinity_from_code, encode_affinity, one_slot
+from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
+from rlpyt.experiments.sweeps.pools import LocalSlots, RayCluster, SlurmCluster
+
+CODE = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
+SCRIPT = """
+    import os, sys
+    code, log_dir, run_ID = sys.argv[1:4]
+    run_dir = os.path.join(log_dir, "run_" + run_ID)
+    os.makedirs(run_dir)
+    open(os.path.join(run_dir, "progress.csv"), "w").write("CumSteps\\n1\\n")
+    sys.exit("bad" in log_dir)
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "POLL_INTERVAL_S", 0.02)
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+@pytest.fixture(scope="module")
+def ray():
+    ray = pytest.importorskip("ray")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+def tree(directory):
+    return sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file())
+
+
+def launch(tmp_path, script, name, pool):
+    names = ["a", "b/c", "bad"]
+    with pytest.raises(SweepError, match="2 of 6 runs failed"):
+        run_experiments(
+            script, CODE, str(tmp_path / name), 2, [{"x": n} for n in names], names, pool=pool
+        )
+    return tree(tmp_path / name)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_same_tree_through_ray(script, tmp_path, ray):
+    local = launch(tmp_path, script, "local", LocalSlots(CODE))
+    assert len(local) == 3 + 6 * 4 + 5
+    cluster = RayCluster(CODE)
+    assert len(cluster.slot_codes) == 2
+    assert launch(tmp_path, script, "ray", cluster) == local
+    assert launch(tmp_path, script, "ray", cluster) == local  # Nothing is run again.
+    status = json.loads((tmp_path / "ray" / "a" / "status_1.json").read_text())
+    assert (status["state"], status["attempt"]) == (run.FINISHED, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_run_that_ray_stops(tmp_path, ray):
+    cluster = RayCluster(CODE)
+    call = [sys.executable, "-c", "print('begun', flush=True); import time; time.sleep(60)"]
+    handle = cluster.start(run.RunCommand(str(tmp_path), 0, call))
+    while run.read_status(str(tmp_path), 0).state != run.RUNNING:
+        assert not cluster.ended(handle)
+    cluster.stop(handle)
+    ray.wait([handle])
+    while run.is_alive(str(tmp_path), 0):
+        pass
+    assert run.read_status(str(tmp_path), 0).state == run.INTERRUPTED
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ray_cluster_without_room(ray):
+    with pytest.raises(ValueError, match="no machine of the Ray cluster has room"):
+        RayCluster(encode_affinity(64, cpu_per_run=64, hyperthread_offset=0, n_socket=1))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_same_tree_through_submitit(script, tmp_path):
+    pytest.importorskip("submitit")
+    jobs = SlurmCluster(CODE, tmp_path / "jobs", cluster="local", n_parallel=2)
+    local = launch(tmp_path, script, "local", LocalSlots(CODE))
+    assert launch(tmp_path, script, "slurm", jobs) == local
+
+
+def test_slurm_is_missing(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setattr(pools.shutil, "which", lambda name: None)
+    with pytest.raises(ValueError, match="needs the program sbatch"):
+        SlurmCluster(CODE, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "command"),
+    [
+        ("ray", lambda: RayCluster(CODE), r"pip install 'rlpyt\[ray\]'"),
+        ("submitit", lambda: SlurmCluster(CODE, "jobs"), r"pip install 'rlpyt\[slurm\]'"),
+    ],
+)
+def test_missing_packages(monkeypatch, module, make, command):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=command):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "n_cpu", "n_gpu", "runs_per_gpu"),
+    [
+        (dict(cpu_per_run=4), 4, 0, 1),
+        (dict(cpu_per_run=4, async_sample=True, cpu_reserved=1), 4, 0, 1),
+        (dict(n_gpu=2, contexts_per_gpu=2), 2, 1, 2),
+        (dict(n_gpu=4, gpu_per_run=2), 4, 2, 1),
+        (dict(n_gpu=4, async_sample=True, sample_gpu_per_run=1, cpu_reserved=1), 4, 2, 1),
+    ],
+)
+def test_resources_of_one_slot(kwargs, n_cpu, n_gpu, runs_per_gpu):
+    code = encode_affinity(8, hyperthread_offset=8, n_socket=2, **kwargs)
+    slot = one_slot(code)
+    assert slot[1:] == (n_cpu, n_gpu, runs_per_gpu)
+    affinity = affinity_from_code(slot.code)
+    halves = affinity if isinstance(affinity, list) else [affinity]
+    assert sorted(cpu for half in halves for cpu in half.all_cpus) == list(range(n_cpu))
+    assert not any(half.set_affinity for half in halves)
