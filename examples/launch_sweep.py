@@ -12,7 +12,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlpyt.experiments.sweeps import launched
+from rlpyt.experiments import launched
 from rlpyt.experiments.sweeps.affinity import encode_affinity
 from rlpyt.experiments.sweeps.launch import run_experiments
 from rlpyt.experiments.sweeps.variant import VariantLevel, make_variants

@@ -25,9 +25,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "envs": {"spaces", "core", "utils"},
     "agents": {"models", "distributions", *RUN},
     "replays": {"returns", "checkpoints", *RUN},
-    "algos": {"replays", "returns", "distributions", "core", "utils"},
-    "samplers": RUN,
-    "runners": {"checkpoints", *RUN},
+    "algos": {"replays", "returns", "distributions", "models", "core", "utils"},
+    "samplers": {"distributions", *RUN},
+    "runners": {"checkpoints", "distributions", *RUN},
 }
 # Paths of rlpyt 0.1.2 that hand on what lives elsewhere now. Nothing inside imports them.
 OLD_PATHS = {

@@ -8,4 +8,5 @@ Modules:
 * Continuous actions: ``gaussian`` (with clipping, squashing and bounded noise), ``box_gaussian``
   (in the bounds of a box, with the likelihood of clipped actions).
 * ``composite``: records of actions of several kinds.
+* ``noise``: random numbers for acting, the same in every sampler.
 """

@@ -10,8 +10,8 @@ import torch
 from rlpyt.core.records import NotFiniteError
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.discrete import DiscreteMixin
+from rlpyt.distributions.noise import exponential_like
 from rlpyt.utils.collections import record
-from rlpyt.utils.noise import exponential_like
 from rlpyt.utils.tensor import select_at_indexes
 
 EPS = 1e-8  # Keeps logarithms and ratios finite where a probability is 0.

@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.discrete import DiscreteMixin
-from rlpyt.utils.noise import integers_like, uniform
+from rlpyt.distributions.noise import integers_like, uniform
 from rlpyt.utils.types import Array
 
 Epsilon = Union[float, Array]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from rlpyt.distributions.base import Distribution
+from rlpyt.distributions.noise import normal_like
 from rlpyt.utils.collections import record
-from rlpyt.utils.noise import normal_like
 from rlpyt.utils.types import Nested
 
 EPS = 1e-8  # Keeps quotients finite where a standard deviation is 0.

@@ -10,10 +10,10 @@ import numpy as np
 
 from rlpyt.core.protocols import AgentLike, RunnerLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.logging import logger
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import NDArray
 

@@ -16,10 +16,10 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
 from rlpyt.samplers._batch_writer import BatchRows, rows_of
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.types import BoolArray, Nested
 
 

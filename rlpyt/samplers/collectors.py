@@ -14,6 +14,7 @@ import numpy as np
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
 from rlpyt.samplers._batch_writer import BatchRows
 from rlpyt.samplers._step_loop import Actions, EndRule, StepLoop, heartbeat_of
@@ -21,7 +22,6 @@ from rlpyt.samplers.buffer import first_inputs
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import Nested

@@ -8,9 +8,9 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._step_loop import Actions, ResetNow, StepLoop, heartbeat_of
 from rlpyt.samplers.buffer import first_inputs
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 

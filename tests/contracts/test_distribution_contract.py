@@ -15,9 +15,9 @@ from rlpyt.distributions.categorical import Categorical, DistInfo
 from rlpyt.distributions.composite import CompositeDistribution
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.distributions.multi_categorical import MultiCategorical
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.collections import record_class
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.types import Nested
 
 

@@ -8,7 +8,7 @@ import torch
 
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.categorical import Categorical, DistInfo
-from rlpyt.utils.noise import ActingNoise
+from rlpyt.distributions.noise import ActingNoise
 
 LEADING_DIMS = [(), (3,), (2, 3)]
 

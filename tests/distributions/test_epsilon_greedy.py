@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlpyt.distributions.epsilon_greedy import CategoricalEpsilonGreedy, EpsilonGreedy
-from rlpyt.utils.noise import ActingNoise
+from rlpyt.distributions.noise import ActingNoise
 
 N = 20_000
 

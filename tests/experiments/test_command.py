@@ -68,7 +68,7 @@ def test_classes_as_settings_are_printed_as_imports():
     assert "from torch.optim import RMSprop\n" in program
     assert "OptimCls=RMSprop," in program
     assert "optim_kwargs={'alpha': 0.9}" in program
-    assert "did you mean optim.alpha" in refused("train", *words, "optim.alpa=1")
+    assert "did you mean 'optim.alpha" in refused("train", *words, "optim.alpa=1")
 
 
 def test_classes_as_settings_are_recorded_by_their_names(tmp_path):
@@ -140,7 +140,7 @@ def test_environments_of_envpool_are_trained_on_and_evaluated(tmp_path):
         "watch", tmp_path / "run_0", "--video", tmp_path / "x.gif"
     )
     assert "use sampler=vector, not cpu" in refused("train", "ppo", *words, "sampler=cpu")
-    assert "did you mean CartPole-v1" in refused("train", "ppo", "envpool:CartPol-v1")
+    assert "did you mean 'CartPole-v1" in refused("train", "ppo", "envpool:CartPol-v1")
     assert "keyword argument 'size'" in refused("train", "ppo", words[0], "env.size=3")
 
 
@@ -241,23 +241,23 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["pppo", "CartPole-v1"], "unknown algorithm 'pppo': did you mean ppo"),
-        (["atari_dqn/erainbow"], "unknown entry 'atari_dqn/erainbow': did you mean atari_dqn/rain"),
+        (["pppo", "CartPole-v1"], "unknown algorithm 'pppo' (did you mean 'ppo"),
+        (["atari_dqn/erainbow"], "unknown entry 'atari_dqn/erainbow' (did you mean 'atari_dqn/rain"),
         (["ppo"], "name an environment, as in: rlpyt train ppo CartPole-v1"),
-        (["ppo", "CartPol-v1"], "unknown environment 'CartPol-v1': did you mean CartPole-v1"),
-        (["dqn", "pongg"], "unknown environment 'pongg': did you mean pong"),
+        (["ppo", "CartPol-v1"], "unknown environment 'CartPol-v1' (did you mean 'CartPole-v1"),
+        (["dqn", "pongg"], "unknown environment 'pongg' (did you mean 'pong"),
         (["ppo", "CartPole-v1", "Acrobot-v1"], "there are two environments"),
         (["ppo", "CartPole-v1", "env=Acrobot-v1"], "there are two environments"),
-        (["ppo", "CartPole-v1", "sampler=cpuu"], "unknown sampler 'cpuu': did you mean cpu"),
-        (["ppo", "CartPole-v1", "runner=asink"], "unknown runner 'asink': did you mean async?"),
-        (["ppo", "CartPole-v1", "agent=mojoco"], "unknown agent 'mojoco': did you mean mujoco"),
+        (["ppo", "CartPole-v1", "sampler=cpuu"], "unknown sampler 'cpuu' (did you mean 'cpu"),
+        (["ppo", "CartPole-v1", "runner=asink"], "unknown runner 'asink' (did you mean 'async'?"),
+        (["ppo", "CartPole-v1", "agent=mojoco"], "unknown agent 'mojoco' (did you mean 'mujoco"),
         (["ppo", "CartPole-v1", "agent=my.Agent"], "there is no 'my.Agent' to import"),
         (
             ["ppo", "CartPole-v1", "algo.learning_rat=1"],
-            "algo.learning_rat': did you mean algo.learning_rate",
+            "algo.learning_rat' (did you mean 'algo.learning_rate",
         ),
-        (["ppo", "CartPole-v1", "learning_rat=1"], "did you mean learning_rate"),
-        (["ppo", "CartPole-v1", "alg.discount=1"], "unknown section 'alg': did you mean algo"),
+        (["ppo", "CartPole-v1", "learning_rat=1"], "did you mean 'learning_rate"),
+        (["ppo", "CartPole-v1", "alg.discount=1"], "unknown section 'alg' (did you mean 'algo"),
         (["ppo", "algo.discount"], "unknown environment 'algo.discount'"),
         (["ppo", "CartPole-v1", "=3"], "'=3' is not of the form name=value"),
         (["ppo", "CartPole-v1", "discount=high"], "algo.discount='high': give a number"),

@@ -235,7 +235,7 @@ def test_busy_workers_beyond_the_cpus_are_no_faster():
 def test_wrong_input_is_refused_before_anything_starts():
     with pytest.raises(ValueError, match="seconds=0: give more than 0"):
         Search(configuration("ppo", ["CartPole-v1"]), seconds=0)
-    assert "did you mean CartPole" in refused("doctor", "ppo", "CartPole-v7")
+    assert "did you mean 'CartPole" in refused("doctor", "ppo", "CartPole-v7")
     assert "did you mean" in refused("doctor", "ppo", "CartPole-v1", "sampler=seriel")
 
 

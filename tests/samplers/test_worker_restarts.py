@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from rlpyt.core.records import TrajInfo
+from rlpyt.distributions.noise import integers_like
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
@@ -22,7 +23,6 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.noise import integers_like
 from tests.samplers.parallel_parts import (
     PARALLEL,
     AlternatingRule,

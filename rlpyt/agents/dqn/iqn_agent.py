@@ -8,7 +8,7 @@ import torch
 
 from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo, DqnAgent
-from rlpyt.utils.noise import uniform
+from rlpyt.distributions.noise import uniform
 from rlpyt.utils.types import Nested
 
 

@@ -14,10 +14,10 @@ from rlpyt.agents.base import (
     without_ddp,
 )
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.models.rnn import unroll
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
-from rlpyt.utils.unroll import unroll
 
 AgentInfo = namedarraytuple("AgentInfo", ["q", "prev_rnn_state"])
 

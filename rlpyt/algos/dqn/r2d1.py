@@ -28,13 +28,13 @@ from rlpyt.algos.losses import (
 )
 from rlpyt.algos.replay import not_timed_out
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
+from rlpyt.models.rnn import masked_rows, unroll
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import NDArray, Nested
-from rlpyt.utils.unroll import masked_rows, unroll
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
 SamplesToBufferRnn = extended(SamplesToBuffer, ("prev_rnn_state",), "Rnn")

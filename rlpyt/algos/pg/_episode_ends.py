@@ -10,9 +10,9 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, extended
+from rlpyt.models.rnn import takes
 from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
 from rlpyt.utils.types import Nested
-from rlpyt.utils.unroll import takes
 
 
 def indexes_of(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -25,6 +25,7 @@ from rlpyt.core.records import (
     AgentInputsRnn as AgentInputsRnn,
     extended,
 )
+from rlpyt.models.rnn import takes
 from rlpyt.utils.buffer import buffer_method as buffer_method, buffer_to as buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
@@ -32,7 +33,6 @@ from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested
-from rlpyt.utils.unroll import takes
 
 LossInputs = namedarraytuple(
     "LossInputs", ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info"]

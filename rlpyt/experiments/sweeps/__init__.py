@@ -1,7 +1,7 @@
 """Sweeps: runs with different settings, started as processes with shares of the machine.
 
-* ``command``: what ``rlpyt sweep`` launches; ``launched`` is the script of its runs, ``slots``
-  divides the machine among them.
+* ``command``: what ``rlpyt sweep`` launches; ``slots``: the shares of the machine that its runs
+  have.
 * ``launch``: what programs call, for a sweep and for a single run.
 * ``sweep``: the sweep at work; what it skips, starts and reports when it is launched again.
 * ``run``: one run, its guard process, and its state on disk.

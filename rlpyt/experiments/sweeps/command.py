@@ -12,6 +12,7 @@ from itertools import product
 from os import path
 from typing import Any, NamedTuple
 
+from rlpyt.experiments import launched
 from rlpyt.experiments.catalog import extra_for
 from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.settings import (
@@ -23,7 +24,6 @@ from rlpyt.experiments.settings import (
     path_of,
     section_parameters,
 )
-from rlpyt.experiments.sweeps import launched
 from rlpyt.experiments.sweeps.launch import run_experiments
 from rlpyt.experiments.sweeps.pools import Pool
 from rlpyt.experiments.sweeps.search import run_search

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from rlpyt.core.protocols import EnvLike
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.child import Heartbeat, at_exit
 from rlpyt.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
@@ -19,7 +20,6 @@ from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.seed import rng_state, set_envs_seeds, set_rng_state, set_seed
 
 

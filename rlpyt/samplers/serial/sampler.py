@@ -7,6 +7,7 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._env_states import envs_without_state, load_sampling_state, sampling_state
 from rlpyt.samplers.base import (
     EVAL_SEED_OFFSET as EVAL_SEED_OFFSET,
@@ -19,7 +20,6 @@ from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.utils.logging import logger
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.types import Nested
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._batch_writer import BatchRows
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.samplers.vector._loop import Trajectories, VectorLoop, first_vector_inputs
 from rlpyt.utils.logging import logger
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import BoolArray
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs, EnvStep
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._env_states import (
     env_state,
     envs_without_state,
@@ -24,7 +25,6 @@ from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
 from rlpyt.samplers.vector._loop import Trajectories
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.utils.logging import logger
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.types import Nested
 
 

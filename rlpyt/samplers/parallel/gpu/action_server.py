@@ -17,11 +17,11 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._batch_writer import plain, rows_of
 from rlpyt.samplers.parallel._channels import TrajInfoQueue
 from rlpyt.samplers.parallel._division import WorkerSpec
 from rlpyt.utils.buffer import leaves, map_buffer
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import Nested
 

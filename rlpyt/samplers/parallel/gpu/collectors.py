@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rlpyt.core.records import AgentInputs
+from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._batch_writer import plain
 from rlpyt.samplers._step_loop import Actions, HoldUntilBatchEnd, ResetNow, StepLoop
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
-from rlpyt.utils.noise import ActingNoise
 from rlpyt.utils.types import Nested
 
 

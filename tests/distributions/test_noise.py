@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.utils.noise import (
+from rlpyt.distributions.noise import (
     BLOCK,
     ActingNoise,
     exponential_like,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
+from rlpyt.models.rnn import masked_rows, takes, unroll
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.unroll import masked_rows, takes, unroll
 
 Pair = namedarraytuple("Pair", ["a", "b"])
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rlpyt.experiments.sweeps import launched
+from rlpyt.experiments import launched
 from rlpyt.experiments.sweeps.affinity import encode_affinity
 from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.variant import save_variant
@@ -46,7 +46,7 @@ def test_variant_changes_the_entry_and_run_id_is_the_seed(tmp_path, monkeypatch,
 
 def test_misspelt_setting_is_refused(tmp_path):
     save_variant({"algo": {"learning_rat": 1}}, tmp_path / "x")
-    with pytest.raises(ValueError, match=r"did you mean algo\.learning_rate"):
+    with pytest.raises(ValueError, match=r"did you mean 'algo\.learning_rate"):
         build_and_train("0slt_" + CODE, str(tmp_path / "x"), 0, "mujoco_ppo", "ppo_1M_serial")
 
 
