@@ -9,8 +9,9 @@ import psutil
 import pytest
 import torch
 
-from rlpyt.experiments import catalog, slots
+from rlpyt.experiments import catalog
 from rlpyt.experiments.program import make_affinity
+from rlpyt.experiments.sweeps import slots
 from rlpyt.experiments.sweeps.affinity import affinity_from_code, get_n_run_slots
 from rlpyt.experiments.sweeps.command import parts_of, split_list, variants_of
 from rlpyt.experiments.sweeps.spaces import Choice, Integer, Real
