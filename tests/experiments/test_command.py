@@ -244,7 +244,7 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
         (["pppo", "CartPole-v1"], "unknown algorithm 'pppo' (did you mean 'ppo"),
         (
             ["atari_dqn/erainbow"],
-            "unknown entry 'atari_dqn/erainbow' (did you mean 'atari_dqn/rain",
+            "unknown entry 'atari_dqn/erainbow' (did you mean 'atari_dqn",
         ),
         (["ppo"], "name an environment, as in: rlpyt train ppo CartPole-v1"),
         (["ppo", "CartPol-v1"], "unknown environment 'CartPol-v1' (did you mean 'CartPole-v1"),
