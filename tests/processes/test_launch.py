@@ -10,15 +10,16 @@ import torch
 from rlpyt.processes import launch
 from rlpyt.processes.launch import check_cpus, pin_process
 from rlpyt.processes.supervisor import Supervisor
+from rlpyt.utils import shared_array
 from rlpyt.utils.shared_array import get_context
 
 
 def test_the_environment_chooses_the_start_method(monkeypatch):
     assert get_context().get_start_method() == "fork"
-    monkeypatch.setenv(launch.START_METHOD_VARIABLE, "forkserver")
+    monkeypatch.setenv(shared_array.START_METHOD_VARIABLE, "forkserver")
     assert get_context().get_start_method() == "forkserver"
     assert get_context("spawn").get_start_method() == "spawn"
-    monkeypatch.setenv(launch.START_METHOD_VARIABLE, "thread")
+    monkeypatch.setenv(shared_array.START_METHOD_VARIABLE, "thread")
     with pytest.raises(ValueError, match=r"environment variable RLPYT_START_METHOD is 'thread'"):
         get_context()
     with pytest.raises(ValueError, match=r"start_method is 'thread': this system has \['fork'"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlpyt.utils import synchronize
+from rlpyt.processes import launch
 from rlpyt.utils.synchronize import drain_queue, find_port
 
 FORK = mp.get_context("fork")
@@ -79,7 +79,7 @@ def test_find_port_takes_any_offset() -> None:
 
 
 def test_find_port_says_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synchronize, "_LAST_PORT", 29600)
+    monkeypatch.setattr(launch, "_LAST_PORT", 29600)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", find_port(58)))
         with pytest.raises(RuntimeError, match="29558"):

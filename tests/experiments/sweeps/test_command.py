@@ -250,12 +250,12 @@ CARTPOLE = ["ppo", "CartPole-v1"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["ppo,a2cc", "CartPole-v1"], "unknown algorithm 'a2cc': did you mean a2c"),
-        (["ppo", "CartPole-v1,Acrobat-v1"], "unknown environment 'Acrobat-v1': did you mean Acro"),
+        (["ppo,a2cc", "CartPole-v1"], "unknown algorithm 'a2cc' (did you mean 'a2c"),
+        (["ppo", "CartPole-v1,Acrobat-v1"], "unknown environment 'Acrobat-v1' (did you mean 'Acro"),
         (["ppo", "learning_rate=1,2"], "name an environment"),
-        ([*CARTPOLE, "learning_rat=1,2"], "did you mean learning_rate"),
+        ([*CARTPOLE, "learning_rat=1,2"], "did you mean 'learning_rate"),
         ([*CARTPOLE, "discount=high,0.9"], "algo.discount='high': give a number"),
-        ([*CARTPOLE, "sampler=serial,cpuu"], "unknown sampler 'cpuu': did you mean cpu"),
+        ([*CARTPOLE, "sampler=serial,cpuu"], "unknown sampler 'cpuu' (did you mean 'cpu"),
         ([*CARTPOLE, "hidden_sizes=64,64"], "a value that is a list has brackets"),
         ([*CARTPOLE, "learning_rate=1e-3,0.001"], "has 0.001 twice"),
         ([*CARTPOLE, "hidden_sizes=[8,8],[8, 8]"], "has [8, 8] twice"),
