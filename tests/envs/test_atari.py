@@ -592,3 +592,36 @@ def test_subclasses_may_replace_the_constructor(cls, module):
     assert np.array_equal(env._max_frame, np.maximum(env._raw_frame_1, env._raw_frame_2))
     assert env.get_action_meanings() == ours.get_action_meanings()
     assert env.load_state_dict(env.state_dict()) is None
+
+
+class FramesWithAxis(OwnConstructor):
+    """Keeps raw frames [210,160,1], as older emulators gave them, and counts the reads."""
+
+    calls = 0
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._raw_frame_1 = self._raw_frame_1[..., None]
+        self._raw_frame_2 = self._raw_frame_2[..., None]
+        self._max_frame = self._max_frame[..., None]
+        self.__dict__.pop("_shrinker")  # Made in the reset of the constructor.
+
+    def _get_screen(self, frame=1):
+        self.calls += 1
+        super()._get_screen(frame)
+
+
+@pytest.mark.parametrize("img_shape", [(104, 80), (84, 84)])
+def test_raw_frames_may_have_a_last_axis_of_one(img_shape):
+    # The screen reader looks up eight pixels at a time along the last axis, which has one.
+    ours = AtariEnv("breakout", max_start_noops=0, img_shape=img_shape)
+    env = FramesWithAxis(game="breakout", max_start_noops=0)
+    env._obs = np.zeros((4, *img_shape), "uint8")
+    ours.seed(3)
+    env.seed(3)
+    for expected, step in zip(play(ours, 40), play(env, 40)):
+        assert np.array_equal(step.observation, expected.observation)
+    assert env.calls > 40
+    assert np.array_equal(env._max_frame[..., 0], ours._max_frame)
+    assert env._max_frame.shape == env._raw_frame_1.shape == (210, 160, 1)
+    env.load_state_dict(env.state_dict())

@@ -97,7 +97,8 @@ class ScreenReader:
         return height, width
 
     def read(self, frame: NDArray) -> None:
-        """Write the gray levels of the screen into ``frame``, [height,width] uint8."""
+        """Write the gray levels of the screen into ``frame``, [h,w] or [h,w,1], uint8."""
+        frame = frame.reshape(self._colors.shape)
         self._ale.getScreen(self._colors)
         if not _look_up(self._color_words, self._grays, frame.view(np.uint64)):
             self._ale.getScreenGrayscale(frame)
@@ -126,12 +127,12 @@ class Shrinker:
         """Move the images of ``stack`` one place to the front, and append the new one.
 
         Args:
-            frame_1: earlier frame [height,width], uint8.
-            frame_2: later frame [height,width], uint8.
+            frame_1: earlier frame [height,width], or [height,width,1], uint8.
+            frame_2: later frame of that shape, uint8.
             stack: images [C,h,w], uint8, oldest first.
-            max_frame: buffer [height,width], uint8, for the maximum of the frames.
+            max_frame: buffer of that shape, uint8, for the maximum of the frames.
         """
-        np.maximum(frame_1, frame_2, out=max_frame)
+        max_frame = np.maximum(frame_1, frame_2, out=max_frame).reshape(max_frame.shape[:2])
         if self._is_half:
             _push_half(max_frame, self._margin, stack)
         else:

@@ -150,7 +150,7 @@ class AtariEnv(Env):
 
     @cached_property
     def _shrinker(self) -> Shrinker:
-        height, width = self._raw_frame_1.shape
+        height, width = self._raw_frame_1.shape[:2]
         return Shrinker((height, width), self._obs.shape[-2:])
 
     @cached_property
