@@ -75,6 +75,16 @@ class BaseReplayBuffer:
         """Return the batch at rows ``T_idxs`` [n] of environments ``B_idxs`` [n], as tensors."""
         raise NotImplementedError
 
+    def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
+        """Return what ``sample_batch`` gives of these rows: a storage may add to the batch.
+
+        Args:
+            T_idxs: rows [n].
+            B_idxs: environments [n].
+            T: number of steps, if the batch is one of sequences.
+        """
+        return self.extract_batch(T_idxs, B_idxs, *T)
+
     def use_generator(self, rng: np.random.Generator) -> None:
         """Make all random choices from now on with ``rng``."""
         self.rng = rng

@@ -9,11 +9,12 @@ import numpy as np
 
 from rlpyt.checkpoints.arrays import Rows, SavedRows
 from rlpyt.core.records import extended
+from rlpyt.replays._memory import gather
 from rlpyt.replays._window import Window, write_rows
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.truncation import TruncatedRows
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
-from rlpyt.utils.buffer import named_leaves, numpy_leaves
+from rlpyt.utils.buffer import named_leaves, numpy_leaves, torchify_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import IntArray, NDArray, Nested
@@ -121,9 +122,19 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         if self.samples_timeout_n is not None:
             timeouts = {"timeout": self.samples.timeout, "timeout_n": self.samples_timeout_n}
         own = {name: rows for name, rows in self.samples.items() if name not in usual}
-        self.row_fields = {**timeouts, **own}
-        self.user_fields = tuple(name for name in own if name not in timeouts)
-        extended(self.batch_record, self.user_fields)  # Refuses names that are taken.
+        self.timeouts = timeouts
+        self.user_fields = {name: rows for name, rows in own.items() if name not in timeouts}
+        extended(self.batch_record, tuple(self.user_fields))  # Refuses names that are taken.
+
+    def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
+        """Return the batch of :meth:`extract_batch`, with the user's own fields at its end."""
+        batch = self.extract_batch(T_idxs, B_idxs, *T)
+        if not self.user_fields:
+            return batch
+        rows = T_idxs + np.arange(*T)[:, None] if T else T_idxs
+        more = gather(self.user_fields.values(), self.flat_idxs(rows, B_idxs))
+        record = extended(type(batch), tuple(self.user_fields))
+        return record(*batch, *torchify_buffer(tuple(more)))
 
     @property
     def t(self) -> int:

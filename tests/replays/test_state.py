@@ -181,7 +181,8 @@ def test_fields_of_the_user_travel(cell):
         kwargs = {"rnn_state_interval": interval, "batch_T": 5} if cell.is_sequence else {}
         buffer = cell.cls(example=given[0, 0], size=80, B=2, n_step_return=2, **kwargs)
         buffer.append_samples(given)
-        batch = buffer.extract_batch([8, 4], [1, 0])
+        n_steps = (5,) if cell.is_sequence else ()
+        batch = buffer.read_batch(np.array([8, 4]), np.array([1, 0]), *n_steps)
         for i, (t, b) in enumerate([(8, 1), (4, 0)]):
             at = (slice(t, t + 5), b) if cell.is_sequence else (t, b)
             for name in ("note", "cost", "timeout", "goal"):

@@ -9,6 +9,7 @@ from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
+from rlpyt.replays.non_sequence import prioritized as transitions
 from rlpyt.replays.non_sequence.frame import NStepFrameBuffer, UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import (
@@ -18,6 +19,7 @@ from rlpyt.replays.non_sequence.prioritized import (
 )
 from rlpyt.replays.non_sequence.time_limit import NStepTimeLimitBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.replays.sum_tree import SumTree
 from rlpyt.utils.buffer import torchify_buffer
@@ -89,6 +91,32 @@ def test_overridden_extract_batch_adds_what_else_is_stored(base):
     batch = buffer.sample_batch(4)
     assert batch._fields[-1] == "goal"
     assert (batch.goal >= 11).all()
+
+
+@pytest.mark.parametrize("module", [transitions, sequences])
+def test_own_sample_batch_unpacks_the_record_of_the_library(module):
+    # Fields that were added to the samples came out of extract_batch, too many for the record.
+    is_sequence = module is sequences
+    base = module.PrioritizedSequenceReplayBuffer if is_sequence else module.PrioritizedReplayBuffer
+
+    class Buffer(base):
+        def sample_batch(self, batch_B):
+            self._async_pull()
+            (T_idxs, B_idxs), _ = self.priority_tree.sample(batch_B, unique=self.unique)
+            batch = self.extract_batch(T_idxs, B_idxs, *([self.batch_T] if is_sequence else []))
+            return module.SamplesFromReplayPri(*batch, is_weights=torch.ones(batch_B))
+
+    record = namedarraytuple("SamplesWithGoal", [*SamplesToBuffer._fields, "goal"])
+    steps = record(*samples(), np.arange(10, 18)[:, None])
+    kwargs = {"rnn_state_interval": 0, "batch_T": 2} if is_sequence else {}
+    own, ours = (cls(example=steps[0, 0], size=20, B=1, **kwargs) for cls in (Buffer, base))
+    own.append_samples(steps)
+    ours.append_samples(steps)
+    assert type(own.sample_batch(4)) is module.SamplesFromReplayPri
+    batch = ours.sample_batch(4)
+    assert batch._fields[-2:] == ("goal", "is_weights")
+    action = batch.all_action[1:3] if is_sequence else batch.action
+    assert torch.equal(batch.goal, action + 10)
 
 
 def test_overridden_sample_idxs():

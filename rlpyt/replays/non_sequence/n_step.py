@@ -10,7 +10,6 @@ from rlpyt.core.records import (
     AgentInputs,
     SamplesFromReplay as SamplesFromReplay,
     SamplesToBuffer,
-    extended,
 )
 from rlpyt.replays._memory import gather
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
@@ -21,8 +20,9 @@ from rlpyt.utils.types import IntArray, Nested
 class NStepReturnBuffer(BaseNStepReturnBuffer):
     """Storage from which single n-step transitions are read.
 
-    Fields of the example beyond those of ``SamplesToBuffer`` come with every batch, under their
-    names, as they were at t; a subclass that overrides ``extract_batch`` adds them itself.
+    Fields of the example beyond those of ``SamplesToBuffer`` come with every batch of
+    ``sample_batch``, under their names, as they were at t; a subclass that overrides
+    ``extract_batch`` adds them itself.
     """
 
     batch_record: Any = SamplesFromReplay
@@ -55,17 +55,17 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
             np.concatenate((T_idxs % self.T, (T_idxs + n) % self.T)),
             np.concatenate((B_idxs, B_idxs)),
         )
-        return_, done_n, *more = gather(
-            (self.samples_return_, self.samples_done_n, *self.row_fields.values()), flat[now]
+        return_, done_n, *timeouts = gather(
+            (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[now]
         )
-        batch = extended(self.batch_record, self.user_fields)(
+        batch = self.batch_record(
             AgentInputs(observations[:m], prev_action, prev_reward),
             actions[now],
             return_,
             dones[now],
             done_n,
             AgentInputs(observations[m:], actions[after], rewards[after]),
-            *more,
+            *timeouts,
         )
         return torchify_buffer(batch)
 

@@ -172,7 +172,7 @@ class PrioritizedReplay(BaseReplayBuffer):
             ValueError: if no row is complete yet, or with ``unique`` too few are.
         """
         (T_idxs, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
-        batch = self.extract_batch(T_idxs, B_idxs)
+        batch = self.read_batch(T_idxs, B_idxs)
         return self.weight_batch_samples(batch, importance_weights(leaves, self.beta))
 
     def weight_batch_samples(self, batch: Any, is_weights: torch.Tensor) -> Any:

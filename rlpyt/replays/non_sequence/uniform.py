@@ -22,7 +22,7 @@ class UniformReplay(BaseReplayBuffer):
             ValueError: if no row is complete yet.
         """
         T_idxs, B_idxs = self.sample_idxs(batch_B)
-        return self.extract_batch(T_idxs, B_idxs)
+        return self.read_batch(T_idxs, B_idxs)
 
     def sample_idxs(self, batch_B: int) -> tuple[IntArray, IntArray]:
         """Draw rows [batch_B] and environments [batch_B]."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer, extended
+from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
 from rlpyt.replays._memory import BatchMemory, gather
 from rlpyt.replays._window import write_rows
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
@@ -41,8 +41,9 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
 
     A sequence of ``batch_T`` steps that begins at row i takes the rows i - 1 (previous action and
     reward) to i + batch_T + n - 1 (the observation after the last n-step return). Fields of the
-    example beyond those of ``SamplesToBuffer`` come with every batch, under their names, for rows i
-    to i + batch_T - 1; a subclass that overrides ``extract_batch`` adds them itself.
+    example beyond those of ``SamplesToBuffer`` come with every batch of ``sample_batch``, under
+    their names, for rows i to i + batch_T - 1; a subclass that overrides ``extract_batch`` adds
+    them itself.
 
     Args:
         example: record for ``BaseNStepReturnBuffer``, with a field ``prev_rnn_state`` ([N,H], or a
@@ -199,12 +200,12 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         is_first = dones[0].astype(bool, copy=False)
         actions[0][is_first] = 0
         rewards[0][is_first] = 0
-        return_, done_n, *more = gather(
-            (self.samples_return_, self.samples_done_n, *self.row_fields.values()), flat[1 : T + 1]
+        return_, done_n, *timeouts = gather(
+            (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[1 : T + 1]
         )
         slot_idxs = slots * self.B + B_idxs % self.B
         (rnn_state,) = gather((self.samples_prev_rnn_state,), slot_idxs)
-        batch = extended(self.batch_record, self.user_fields)(
+        batch = self.batch_record(
             self.extract_observation(T_idxs, B_idxs, T + n),
             actions,
             rewards,
@@ -212,7 +213,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             dones[1 : T + 1],
             done_n,
             rnn_state,
-            *more,
+            *timeouts,
         )
         return torchify_buffer(batch)
 

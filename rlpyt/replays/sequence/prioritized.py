@@ -121,7 +121,7 @@ class PrioritizedSequenceReplay(SequenceNStepReturnBuffer):
                 "steps: give this length to the constructor, or draw uniformly"
             )
         (slots, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
-        batch = self.extract_batch(slots * self.stride, B_idxs, self.batch_T)
+        batch = self.read_batch(slots * self.stride, B_idxs, self.n_steps_of(None))
         return self.weight_batch_samples(batch, importance_weights(leaves, self.beta))
 
     def weight_batch_samples(self, batch: Any, is_weights: torch.Tensor) -> Any:

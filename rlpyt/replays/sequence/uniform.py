@@ -39,7 +39,7 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
         """
         batch_T = self.n_steps_of(batch_T)
         T_idxs, B_idxs = self.sample_idxs(batch_B, batch_T)
-        return self.extract_batch(T_idxs, B_idxs, batch_T)
+        return self.read_batch(T_idxs, B_idxs, batch_T)
 
     def sample_idxs(self, batch_B: int, batch_T: int) -> tuple[IntArray, IntArray]:
         """Draw first rows [batch_B], multiples of the interval, and environments [batch_B]."""
