@@ -8,6 +8,7 @@ A buffer's class names its parts (``base`` says how they compose). Where to look
 * How to store: ``n_step`` (rows, their returns and timeouts), with the cursor and the valid rows in
   ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share);
   ``truncation`` (rows that are not drawn since their environment was restarted).
-* Priorities: ``sum_tree`` (priorities that follow the cursor), over ``_tree`` (sums over leaves).
+* Priorities: ``priorities`` (what all draws by priority share), with the priorities that follow the
+  cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
 * ``_memory``: how large arrays are allocated, used again, and copied from at random places.
 """
