@@ -39,7 +39,7 @@ class BaseReplayBuffer:
     n_step_return: int
     samples: Any
     window: Window
-    truncated = TruncatedRows(1, 1, _memory.allocate)  # Without marks, unless a storage makes its own.
+    truncated = TruncatedRows(1, 1, _memory.allocate)  # No marks; storage makes its own.
     t: int
     off_backward: int
     off_forward: int

@@ -304,6 +304,27 @@ def test_sharing_the_cursor_of_a_replay_class_of_ones_own():
         assert buffer.async_t.value == i % 4
 
 
+def test_priorities_over_a_replay_class_of_ones_own():
+    class Own(BaseReplayBuffer):
+        def __init__(self):
+            super().__init__()
+            self.T, self.B, self.off_backward, self.off_forward = 8, 1, 1, 1
+
+        def append_samples(self, samples):
+            return len(samples.reward), slice(len(samples.reward))
+
+        def extract_batch(self, T_idxs, B_idxs):
+            return namedarraytuple("OwnBatch", ["row"])(torch.from_numpy(T_idxs))
+
+    class Prioritized(PrioritizedReplay, Own): ...
+
+    buffer = Prioritized(unique=True)
+    buffer.append_samples(samples(5))
+    batch = buffer.sample_batch(3)
+    assert batch._fields == ("row", "is_weights")
+    assert sorted(batch.row.tolist()) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("module", ["rlpyt.projects.mine", "mine"])
 def test_a_subclass_is_treated_alike_inside_and_outside_of_the_package(module):
     # One inside of rlpyt, where many programs lie, got its field twice.
