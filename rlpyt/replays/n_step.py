@@ -47,6 +47,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
         samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
+        timeouts: arrays [T,B] by name that ``extract_batch`` returns if batches know time limits.
+        user_fields: stored fields by name that a user added, for :meth:`read_batch`.
         truncated: rows that :meth:`truncate` keeps from being drawn.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3, for time limits.
@@ -109,8 +111,6 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     def init_batch_fields(self, usual: tuple[str, ...]) -> None:
         """Collect what batches hold besides the usual fields, as it was at t.
-
-        First the timeouts, if the buffer knows time limits, then the user's own fields.
 
         Args:
             usual: stored fields that are not the user's own.
