@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-EPS = 1e-6  # Smallest probability, so that logarithms are finite.
+EPS = 1e-6  # Smallest priority that is a divergence, and one over the largest.
 
 
 def check_shapes(**tensors: torch.Tensor) -> None:
@@ -138,7 +138,7 @@ def categorical_td_loss(
 
         loss = - sum_i target_i * log p_i,      KL = sum_i target_i * log(target_i / p_i)
 
-    with probabilities clipped to [EPS, 1], save the factor ``target_i`` of the loss.
+    with 0 * log 0 = 0. By the logits of a softmax, the gradient of the loss is p - target.
 
     Args:
         p: probabilities [B,P], with gradient.
@@ -150,10 +150,12 @@ def categorical_td_loss(
     Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
     """
     check_shapes(p=p, target_p=target_p)
-    log_p = p.clamp(EPS, 1).log()
+    # The smallest normal number: a greater bound takes away the gradient of an atom that needs it
+    # most, and below it 1 / p is infinite. Models return probabilities, so logits are not known.
+    log_p = p.clamp(min=torch.finfo(p.dtype).tiny).log()
+    log_target_p = target_p.clamp(min=torch.finfo(target_p.dtype).tiny).log()
     loss = -(target_p * log_p).sum(-1)
-    target_p = target_p.clamp(EPS, 1)
-    kl_div = (target_p * (target_p.log() - log_p.detach())).sum(-1)
+    kl_div = (target_p * (log_target_p - log_p.detach())).sum(-1)
     return loss, kl_div.clamp_(EPS, 1 / EPS)
 
 

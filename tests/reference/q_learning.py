@@ -45,14 +45,11 @@ def project(
 
 
 def cross_entropy(p: Sequence[float], target_p: Sequence[float]) -> float:
-    """Of one sample, with probabilities of at least 1e-6."""
-    return -sum(t * math.log(min(max(q, 1e-6), 1)) for q, t in zip(p, target_p, strict=True))
+    """Of one sample, with probabilities of at least the smallest normal float32."""
+    return -sum(t * math.log(max(q, 2**-126)) for q, t in zip(p, target_p, strict=True) if t)
 
 
 def divergence(p: Sequence[float], target_p: Sequence[float]) -> float:
     """Kullback-Leibler divergence of one sample, in [1e-6, 1e6]."""
-    clipped = [
-        (min(max(q, 1e-6), 1), min(max(t, 1e-6), 1)) for q, t in zip(p, target_p, strict=True)
-    ]
-    total = sum(t * (math.log(t) - math.log(q)) for q, t in clipped)
+    total = cross_entropy(p, target_p) + sum(t * math.log(t) for t in target_p if t)
     return min(max(total, 1e-6), 1e6)

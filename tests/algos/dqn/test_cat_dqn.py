@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,19 @@ from tests.reference.q_learning import cross_entropy, divergence, project
 def make_algo(**settings: Any) -> Any:
     agent = settings.pop("agent", None) or made(VectorCatDqnAgent())
     return initialized(CategoricalDQN(**{**SETTINGS, **settings}), agent)
+
+
+class OfTable:
+    """An agent whose networks return ``p`` [B,A,P] for any inputs."""
+
+    def __init__(self, p: torch.Tensor) -> None:
+        self.p, self.n_atoms = p, p.shape[-1]
+
+    def __call__(self, *inputs: Any) -> torch.Tensor:
+        return self.p
+
+    def target(self, *inputs: Any) -> torch.Tensor:
+        return self.p.detach()
 
 
 def test_constants_and_arguments() -> None:
@@ -97,6 +111,30 @@ def test_loss_like_its_naive_twin(
         total += weights[i] * cross_entropy(p_i, projected) / 8
         assert kl_div[i].item() == pytest.approx(divergence(p_i, projected), rel=1e-3, abs=1e-4)
     assert loss.item() == pytest.approx(total, rel=1e-3)
+
+
+def test_gradient_of_an_atom_that_is_all_but_impossible() -> None:
+    # Below a probability of 1e-6 there was none.
+    algo = make_algo(V_min=0, V_max=4, discount=0.0)
+    logits = torch.zeros(2, 4, 5)
+    logits[:, 1, 3] = -23.0  # p = 2.6e-11
+    logits.requires_grad_()
+    p = torch.softmax(logits, -1)
+    samples = SimpleNamespace(
+        agent_inputs=(),
+        target_inputs=(),
+        action=torch.tensor([1, 1]),
+        return_=torch.tensor([3.0, 3.5]),
+        done_n=torch.tensor([True, False]),
+    )
+    algo.agent = OfTable(p)
+    loss, kl_div = algo.loss(samples)
+    loss.backward()
+    target_p = torch.tensor([[0.0, 0, 0, 1, 0], [0, 0, 0, 0.5, 0.5]])
+    assert logits.grad is not None
+    torch.testing.assert_close(2 * logits.grad[:, 1], (p[:, 1] - target_p).detach())
+    assert (logits.grad[:, [0, 2, 3]] == 0).all()
+    assert kl_div[0].item() == pytest.approx(23 + np.log(4))
 
 
 @pytest.mark.parametrize("settings", [{}, {"double_dqn": True, "prioritized_replay": True}])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -115,6 +117,29 @@ def test_categorical_loss_like_its_naive_twin() -> None:
         pair = p[i].tolist(), target_p[i].tolist()
         assert loss[i].item() == pytest.approx(cross_entropy(*pair), rel=1e-4)
         assert kl_div[i].item() == pytest.approx(divergence(*pair), rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("logit", [-23.0, -60.0, -85.0])
+def test_categorical_loss_teaches_an_atom_that_is_all_but_impossible(logit: float) -> None:
+    # Below 1e-6 the loss was 13.8, without gradient.
+    logits = torch.tensor([[0.0, logit, 0.0], [logit, 0.0, 0.0]], requires_grad=True)
+    p, target_p = torch.softmax(logits, -1), torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    loss, kl_div = categorical_td_loss(p, target_p)
+    loss.sum().backward()
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad, p.detach() - target_p)
+    assert loss.tolist() == pytest.approx([math.log(2) - logit, math.log(2) - logit / 2])
+    assert kl_div.tolist() == pytest.approx([math.log(2) - logit, -logit / 2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_categorical_loss_is_finite_where_a_probability_is_zero(dtype: torch.dtype) -> None:
+    p = torch.tensor([[0.0, 1.0], [1e-7, 1.0], [1.0, 0.0]], dtype=dtype, requires_grad=True)
+    loss, kl_div = categorical_td_loss(p, torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]))
+    loss.sum().backward()
+    assert p.grad is not None
+    assert all(torch.isfinite(x).all() for x in (loss, kl_div, p.grad))
+    assert (loss[2].item(), kl_div[2].item()) == (0, pytest.approx(1e-6))
 
 
 def test_divergence_of_equal_distributions_is_the_smallest_priority() -> None:
