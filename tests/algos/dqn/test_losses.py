@@ -132,6 +132,14 @@ def test_categorical_loss_teaches_an_atom_that_is_all_but_impossible(logit: floa
     assert kl_div.tolist() == pytest.approx([math.log(2) - logit, -logit / 2])
 
 
+def test_categorical_loss_of_a_model_in_lower_precision() -> None:
+    logits = torch.tensor([[0.0, -60.0]], dtype=torch.bfloat16, requires_grad=True)
+    loss, _ = categorical_td_loss(torch.softmax(logits, -1).float(), torch.tensor([[0.0, 1.0]]))
+    loss.sum().backward()
+    assert logits.grad is not None
+    assert logits.grad[0].tolist() == pytest.approx([1, -1], rel=2**-7)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_categorical_loss_is_finite_where_a_probability_is_zero(dtype: torch.dtype) -> None:
     p = torch.tensor([[0.0, 1.0], [1e-7, 1.0], [1.0, 0.0]], dtype=dtype, requires_grad=True)
