@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,15 +10,34 @@ import torch
 from rlpyt.algos.checks import check_agent, check_range_of_returns
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.losses import EPS as EPS, categorical_projection, categorical_td_loss
+from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
+
+
+def warn_of_range(algo: Any, edge_mass: Sequence[float]) -> None:
+    """Log a warning, once, if more than a tenth of the targets is on the outermost atoms.
+
+    Args:
+        algo: algorithm with ``V_min`` and ``V_max``; its ``_warned_of_range`` is set.
+        edge_mass: probability of the outermost atoms in each update of one iteration.
+    """
+    if algo._warned_of_range or not edge_mass or sum(edge_mass) / len(edge_mass) <= 0.1:
+        return
+    algo._warned_of_range = True
+    logger.log(
+        f"WARNING: {sum(edge_mass) / len(edge_mass):.0%} of the targets' probability is on the two "
+        f"outermost returns: unless returns end there, widen V_min, V_max, now {algo.V_min}, "
+        f"{algo.V_max}; what is beyond is cut off (edgeMass in the log)."
+    )
 
 
 class CategoricalDQN(DQN):
     """Minimizes the cross-entropy of the predicted and the projected target distribution.
 
     Returns have P (``agent.n_atoms``) possible values z, evenly spaced from V_min to V_max. The
-    priority of a sample is its Kullback-Leibler divergence.
+    priority of a sample is its Kullback-Leibler divergence. Logged is also ``edgeMass``, the
+    probability of z_1 and z_P in the targets: if the range is too small, it is large.
 
     Args:
         V_min: smallest return.
@@ -28,7 +48,11 @@ class CategoricalDQN(DQN):
     Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
     """
 
+    opt_info_fields = (*DQN.opt_info_fields, "edgeMass")
     q_kind = "categorical"
+
+    _edge_mass: torch.Tensor | None = None  # Of the last batch; a subclass's loss may keep none.
+    _warned_of_range = False
 
     V_min: float
     V_max: float
@@ -67,7 +91,17 @@ class CategoricalDQN(DQN):
         )
         losses, kl_div = categorical_td_loss(p, target_p)
         self._q_taken = p.detach() @ z
+        self._edge_mass = (target_p[:, 0] + target_p[:, -1]).mean()
         return self.weighted_mean(losses, samples), kl_div
+
+    def q_diagnostics(self) -> dict[str, torch.Tensor]:
+        values = super().q_diagnostics()
+        return values if self._edge_mass is None else {**values, "edgeMass": self._edge_mass}
+
+    def fetch_opt_info(self, opt_info: Any) -> Any:
+        opt_info = super().fetch_opt_info(opt_info)
+        warn_of_range(self, getattr(opt_info, "edgeMass", ()))
+        return opt_info
 
     @torch.no_grad()
     def next_p(self, target_inputs: Nested, z: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from rlpyt.algos.checks import (
     check_fraction,
     check_range_of_returns,
 )
+from rlpyt.algos.dqn.cat_dqn import warn_of_range
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.replay import replay_buffer_class
@@ -26,6 +27,9 @@ class D4PG(DDPG):
         loss_Z  = mean of cross-entropy(projection of R_n + (1 - done_n) discount^n z, with the
                   probabilities p_target(s', mu_target(s')), to z; p(s, a))
         loss_mu = mean of -sum_i z_i p_i(s, mu(s))
+
+    Logged is also ``edgeMass``, the probability of the two outermost z in the targets: if the range
+    is too small, it is large.
 
     The defaults are those of the paper, but for target networks, which follow slowly here and are
     copied every 100 updates there.
@@ -46,8 +50,12 @@ class D4PG(DDPG):
     Source: Barth-Maron et al. 2018, arXiv:1804.08617, algorithm 1.
     """
 
+    opt_info_fields = (*DDPG.opt_info_fields, "edgeMass")
     q_kind = "a critic of distributions"
     agent_example = "D4pgAgent"
+
+    _edge_mass: torch.Tensor | None = None  # Of the last batch; a subclass's loss may keep none.
+    _warned_of_range = False
 
     V_min: float
     V_max: float
@@ -114,7 +122,9 @@ class D4PG(DDPG):
             valid: mask [B], 1 for samples to train on, 0 for others; None for all.
         """
         p = self.agent.p(*samples.agent_inputs, samples.action)
-        losses, kl_div = categorical_td_loss(p, self.target_p(samples))
+        target_p = self.target_p(samples)
+        losses, kl_div = categorical_td_loss(p, target_p)
+        self._edge_mass = (target_p[:, 0] + target_p[:, -1]).mean()
         self.remember_priorities(samples, valid, kl_div)
         return self.weighted_mean(losses, samples, valid)
 
@@ -129,3 +139,13 @@ class D4PG(DDPG):
             self.discount,
             self.n_step_return,
         )
+
+    # --- One update --------------------------------------------------------------------------
+
+    def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
+        return {**super()._get_loss_values(samples), "edgeMass": self._edge_mass}
+
+    def fetch_opt_info(self, opt_info: Any) -> Any:
+        opt_info = super().fetch_opt_info(opt_info)
+        warn_of_range(self, getattr(opt_info, "edgeMass", ()))
+        return opt_info

@@ -137,6 +137,49 @@ def test_gradient_of_an_atom_that_is_all_but_impossible() -> None:
     assert kl_div[0].item() == pytest.approx(23 + np.log(4))
 
 
+def test_mass_on_the_outermost_atoms_is_logged() -> None:
+    """Atoms 0 to 4: returns are 1, 3.75 (a quarter at 3), 7 (beyond), and -2 (beyond)."""
+    algo = make_algo(V_min=0, V_max=4)
+    algo.agent = OfTable(torch.full((4, 2, 5), 0.2))
+    samples = SimpleNamespace(
+        agent_inputs=(),
+        target_inputs=(),
+        action=torch.zeros(4, dtype=torch.int64),
+        return_=torch.tensor([1.0, 3.75, 7.0, -2.0]),
+        done_n=torch.ones(4, dtype=torch.bool),
+    )
+    assert algo._get_loss_values(samples)["edgeMass"].item() == (0 + 0.75 + 1 + 1) / 4
+
+
+@pytest.mark.parametrize(("edge_mass", "warns"), [([0.3, 0.0], True), ([0.19, 0.0], False)])
+def test_range_that_is_too_small_is_told_once(
+    edge_mass: list[float], warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A range of 10 with returns of 99 went unnoticed.
+    algo = make_algo(V_min=0, V_max=4)
+    for _ in range(2):
+        opt_info = algo._get_empty_optim_info()
+        for mass in edge_mass:
+            algo.record_opt_info(opt_info, {"edgeMass": torch.tensor(mass)})
+        assert algo.fetch_opt_info(opt_info).edgeMass == pytest.approx(edge_mass)
+    out = capsys.readouterr().out
+    assert out.count("WARNING: 15% of the targets") == warns
+    assert ("widen V_min, V_max, now 0, 4" in out) == warns
+
+
+def test_loss_of_ones_own_keeps_no_mass() -> None:
+    class Mine(CategoricalDQN):
+        opt_info_fields = ("loss", "gradNorm", "tdAbsErr")  # Those of 0.1.2.
+
+        def loss(self, samples: Any) -> Any:
+            p = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+            return p.square().mean(), p.detach().sum(-1)
+
+    for AlgoCls, fields in ((Mine, 3), (type("Own", (CategoricalDQN,), {"loss": Mine.loss}), 5)):
+        info = run(initialized(AlgoCls(**SETTINGS), made(VectorCatDqnAgent())), 0, 3)[-1]
+        assert (len(info), len(info.loss), len(getattr(info, "edgeMass", ()))) == (fields, 4, 0)
+
+
 @pytest.mark.parametrize("settings", [{}, {"double_dqn": True, "prioritized_replay": True}])
 def test_learns_the_reward_of_each_action(settings: dict[str, Any]) -> None:
     """Every step ends an episode, so that the value of an action is its reward."""

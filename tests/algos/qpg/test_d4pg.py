@@ -56,10 +56,21 @@ def test_table() -> None:
     # To 1.5, half way between 1 and 2; and to 7, beyond the range.
     target_p = algo.target_p(samples)
     torch.testing.assert_close(target_p, torch.tensor([[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]))
+    assert algo.opt_info_fields == ("muLoss", "qLoss", "muGradNorm", "qGradNorm", "edgeMass")
     loss = algo.q_loss(samples, torch.ones(2))
+    assert algo._edge_mass is not None
+    assert algo._edge_mass.item() == (0.5 + 1) / 2
     expected = -(0.5 * np.log(0.3) + 0.5 * np.log(0.5) + np.log(0.8)) / 2
     assert loss.item() == pytest.approx(expected, rel=1e-5)
     assert algo.q_loss(samples, torch.tensor([0.0, 1.0])).item() == pytest.approx(-np.log(0.8))
+
+
+def test_range_that_is_too_small_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    algo = make_algo(D4PG, V_min=-0.1, V_max=0.1)
+    infos = [algo.optimize_agent(i, batch(np.random.default_rng(i))) for i in range(4)]
+    assert len(infos[-1].edgeMass) == 4
+    assert min(infos[-1].edgeMass) > 0.1
+    assert capsys.readouterr().out.count("widen V_min, V_max, now -0.1, 0.1") == 1
 
 
 def test_gradient_of_an_atom_that_is_all_but_impossible() -> None:
