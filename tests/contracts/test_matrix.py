@@ -1,6 +1,7 @@
 """Every algorithm trains with every sampler under every runner.
 
 The tables are in ``matrix_parts``. A further algorithm, sampler or runner is to be added there.
+By default any two of them meet at least once; with ``RLPYT_FULL=1`` any three do.
 """
 
 import itertools
@@ -39,10 +40,19 @@ from tests.contracts.matrix_parts import (
     watch_ranks,
 )
 from tests.runners.async_parts import no_process_is_left, train, values
+from tests.selection import selected
 
 RECURRENT = [name for name, family in ALGOS.items() if family.is_recurrent]
 N_TRAJS = N_ITRS * STEPS // HORIZON  # At least, in each process.
 N_EVAL_TRAJS = 4  # At least, in each evaluation.
+
+
+def cells(algos, samplers, runners):
+    """Parameters of a test: name of an algorithm, class of a sampler, class of a runner."""
+    return [
+        pytest.param(name, samplers[sampler], runners[runner], id=f"{name}-{sampler}-{runner}")
+        for name, sampler, runner in selected(itertools.product(algos, samplers, runners))
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +89,7 @@ def check_end(witness, n_children, n_processes):
     assert no_process_is_left(witness.pids)
 
 
-@pytest.mark.parametrize("RunnerCls", SYNC_RUNNERS.values(), ids=SYNC_RUNNERS)
-@pytest.mark.parametrize("SamplerCls", SAMPLERS.values(), ids=SAMPLERS)
-@pytest.mark.parametrize("name", ALGOS)
+@pytest.mark.parametrize(("name", "SamplerCls", "RunnerCls"), cells(ALGOS, SAMPLERS, SYNC_RUNNERS))
 def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
     n_ranks = N_RANKS.get(RunnerCls, 1)
     runner, witness = start(RunnerCls, SamplerCls, name)
@@ -106,9 +114,9 @@ def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
         assert all(map(is_lowered, (*sync.obs_ready, *sync.act_ready)))
 
 
-@pytest.mark.parametrize("RunnerCls", ASYNC_RUNNERS.values(), ids=ASYNC_RUNNERS)
-@pytest.mark.parametrize("SamplerCls", ASYNC_SAMPLERS.values(), ids=ASYNC_SAMPLERS)
-@pytest.mark.parametrize("name", REPLAY)
+@pytest.mark.parametrize(
+    ("name", "SamplerCls", "RunnerCls"), cells(REPLAY, ASYNC_SAMPLERS, ASYNC_RUNNERS)
+)
 def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
     runner, witness = start(RunnerCls, SamplerCls, name)
     rows = train(runner, tmp_path)
