@@ -1,6 +1,11 @@
-"""Equal seeds give equal runs, and a resumed run continues as if it had not been stopped."""
+"""Equal seeds give equal runs, and a resumed run continues as if it had not been stopped.
+
+By default each family of algorithms is resumed with each sampler; with ``RLPYT_FULL=1`` each
+algorithm is.
+"""
 
 import csv
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,6 +28,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
 from tests.samplers.parallel_parts import VectorOf
+from tests.selection import selected
 
 
 def run(
@@ -129,29 +135,58 @@ CASES = {
 }
 
 
+WITH_CHECKPOINTS = {"checkpoint_interval_steps": 200}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Gives the directory and the last snapshot of a run with checkpoints, which is made once."""
+
+    @cache
+    def of(name, sampler):
+        directory = tmp_path_factory.mktemp("whole")
+        return directory, run(*CASES[name], directory, sampler=sampler, **WITH_CHECKPOINTS)
+
+    return of
+
+
 # --- Equal seeds ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_equal_runs(name, tmp_path):
-    make, RunnerCls = CASES[name]
-    first = run(make, RunnerCls, tmp_path / "first")
-    assert_equal_snapshots(first, run(make, RunnerCls, tmp_path / "again"))
-    other = run(make, RunnerCls, tmp_path / "other", seed=6)
+def test_equal_runs(name, whole, tmp_path):
+    """Also if one of them saves checkpoints on its way."""
+    first = whole(name, "serial")[1]
+    assert_equal_snapshots(first, run(*CASES[name], tmp_path / "again"))
+    other = run(*CASES[name], tmp_path / "other", seed=6)
     with pytest.raises(AssertionError):
         assert_equal_snapshots(first, other)
 
 
 # --- Resumed runs ---------------------------------------------------------------------------------
 
-# Variants of which the serial sampler is enough.
-SERIAL_ONLY = ("dqn eval", "r2d1 waiting", "sac eval", "sac fixed")
-MATRIX = [
-    (name, sampler)
-    for name in CASES
-    for sampler in SAMPLERS
-    if sampler == "serial" or name not in SERIAL_ONLY
+# Those of one family keep their states in the same places.
+FAMILIES = [
+    ("dqn", "c51", "rainbow"),
+    ("qr_dqn", "iqn"),
+    ("r2d1",),
+    ("ddpg", "td3", "d4pg"),
+    ("sac", "sac_v"),
+    ("a2c lstm", "ppo lstm"),
+    ("ppo normalized", "a2c"),
 ]
+FAMILY_OF = {name: family for family in FAMILIES for name in family}
+SERIAL = [(name, "serial") for name in CASES]
+# The serial sampler is enough for the other cases, which are variants of these.
+PARALLEL = [(name, sampler) for name in FAMILY_OF for sampler in SAMPLERS if sampler != "serial"]
+
+
+def aspects(cell):
+    """Each family is resumed with each sampler, and each algorithm with some."""
+    name, sampler = cell
+    return {name, (FAMILY_OF[name], sampler)}
+
+
 CLOCKS = ("cum_time", "time_since_log", "cum_eval_time")
 
 
@@ -191,21 +226,22 @@ def rows_without_times(directory):
     ]
 
 
-@pytest.mark.parametrize(("name", "sampler"), MATRIX)
-def test_a_resumed_run_ends_as_the_whole_one(name, sampler, tmp_path):
-    make, RunnerCls = CASES[name]
-    whole, half = tmp_path / "whole", tmp_path / "half"
-    kwargs = {"sampler": sampler, "checkpoint_interval_steps": 200}
-    run(make, RunnerCls, whole, **kwargs)
-    run(make, RunnerCls, half, seed=77, resume=checkpoint(whole, 200), **kwargs)
-    assert_equal_states(*(state_of(checkpoint(directory, 400)) for directory in (whole, half)))
-    rows = rows_without_times(half)
+@pytest.mark.parametrize(("name", "sampler"), SERIAL + selected(PARALLEL, aspects))
+def test_a_resumed_run_ends_as_the_whole_one(name, sampler, whole, tmp_path):
+    directory, _ = whole(name, sampler)
+    kwargs = {"sampler": sampler, "resume": checkpoint(directory, 200), **WITH_CHECKPOINTS}
+    run(*CASES[name], tmp_path, seed=77, **kwargs)
+    assert_equal_states(*(state_of(checkpoint(path, 400)) for path in (directory, tmp_path)))
+    rows = rows_without_times(tmp_path)
     assert [row["Diagnostics/CumSteps"] for row in rows] == ["240", "320", "400"]
-    assert rows == rows_without_times(whole)[-3:]
+    assert rows == rows_without_times(directory)[-3:]
 
 
-def test_saving_checkpoints_changes_nothing(tmp_path):
-    make, RunnerCls = CASES["rainbow"]
-    without = run(make, RunnerCls, tmp_path / "without")
-    saved = run(make, RunnerCls, tmp_path / "with", checkpoint_interval_steps=40)
-    assert_equal_snapshots(without, saved)
+def test_every_algorithm_is_resumed_with_every_kind_of_sampler():
+    variants = {"dqn eval", "r2d1 waiting", "sac eval", "sac fixed"}
+    assert FAMILY_OF.keys() == CASES.keys() - variants
+    chosen = selected(PARALLEL, aspects)
+    assert {name for name, _ in chosen} == FAMILY_OF.keys()
+    for family in FAMILIES:
+        samplers = {sampler for name, sampler in chosen if name in family}
+        assert samplers == SAMPLERS.keys() - {"serial"}
