@@ -87,7 +87,6 @@ def kill_member(label):
         ("cpu", "sampler"),
         ("served", "sampler"),
         ("serial", "memory copier 0"),
-        ("serial", "memory copier 1"),
     ],
 )
 def test_killed_process_ends_the_run(kind, label, tmp_path):
@@ -114,13 +113,6 @@ def test_killed_action_server_ends_the_run(kind, tmp_path):
     callback = AtIterationSix(lambda runner: kill(member(runner, "sampler").children()[0]))
     runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])
     fails(runner, callback, tmp_path, WorkerError, "action server 0 ")
-
-
-@pytest.mark.slow
-def test_killed_optimizer_ends_the_run(tmp_path):
-    callback = AtIterationSix(kill_member("optimizer 1"))
-    runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback], n_optimizers=2)
-    fails(runner, callback, tmp_path, WorkerError, "optimizer 1.* was ended by SIGKILL")
 
 
 @pytest.mark.slow
