@@ -24,6 +24,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
+from tests.selection import selected
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 10.0  # Seconds in which a run has to end, on a busy machine too.
@@ -340,11 +341,11 @@ def assert_all_are_gone(process, workers, shared):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("how", ["interrupt", "kill", "end"])
-@pytest.mark.parametrize(
-    ("index", "method"),
-    [(index, "fork") for index in range(len(PARALLEL))] + [(0, "spawn"), (1, "forkserver")],
-)
+STARTS = [(index, "fork") for index in range(len(PARALLEL))] + [(0, "spawn"), (1, "forkserver")]
+ENDS = [(*start, how) for start in STARTS for how in ("interrupt", "kill", "end")]
+
+
+@pytest.mark.parametrize(("index", "method", "how"), selected(ENDS))
 def test_the_workers_end_with_the_sampler(tmp_path, index, how, method):
     process, workers = run_script(tmp_path, index, method, how)
     try:
