@@ -32,7 +32,7 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """What ``not_built_yet.txt`` calls it."""
+        """What ``retired.txt`` calls it."""
         return f"{self.path}:{self.name}" if self.name else self.path
 
 
@@ -58,9 +58,9 @@ def read_signatures() -> Iterator[Entry]:
                 yield Entry(path, name, "value", value if name == names else "...")
 
 
-def read_not_built() -> list[str]:
-    """The keys which do not exist yet; a ``#`` starts a comment."""
-    lines = (FOLDER / "not_built_yet.txt").read_text().splitlines()
+def read_retired() -> list[str]:
+    """The keys which were removed; a ``#`` starts a comment."""
+    lines = (FOLDER / "retired.txt").read_text().splitlines()
     return [key for key in (line.split("#")[0].strip() for line in lines) if key]
 
 

@@ -6,5 +6,5 @@
 * ``sinks``: receivers of lines, numbers and rows: console, text, csv, tensorboard, and your own.
 * ``run_sinks``: sinks of one run: JSON lines, Weights & Biases, MLflow.
 * ``console``: colours and tables of the terminal.
-* Kept for programs written against rlpyt 0.1.2: ``tabulate``, ``autoargs``, most of ``console``.
+* Kept for programs written against rlpyt 0.1.2: ``tabulate``, most of ``console``.
 """

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from tabulate import tabulate
 
@@ -87,13 +87,6 @@ def log(s: str) -> None:
     print(s, flush=True)
 
 
-def _retired() -> NoReturn:
-    raise NotImplementedError(
-        "rlpyt.utils.logging.console keeps only colorize, log and mkdir_p: use argparse for "
-        "options of the command line, and print or rlpyt.utils.logging.logger.log for messages"
-    )
-
-
 MESSAGE_DEPTH = 0
 
 
@@ -129,38 +122,3 @@ class Message(SimpleMessage):
 def prefix_log(prefix: str, logger: Callable[[str], Any] = log) -> Callable[[str], None]:
     """Return a function that passes its text with ``prefix`` to ``logger``."""
     return lambda s: logger(prefix + s)
-
-
-def tee_log(file_name: str | os.PathLike[str]) -> Any:
-    """Raise ``NotImplementedError``."""
-    _retired()
-
-
-def collect_args() -> Any:
-    """Raise ``NotImplementedError``."""
-    _retired()
-
-
-def type_hint(arg_name: str, arg_type: Any) -> Any:
-    """Raise ``NotImplementedError``."""
-    _retired()
-
-
-def tweak(fun_or_val: Any, identifier: str | None = None) -> Any:
-    """Raise ``NotImplementedError``."""
-    _retired()
-
-
-def tweakval(val: Any, identifier: str | None) -> Any:
-    """Raise ``NotImplementedError``."""
-    _retired()
-
-
-def tweakfun(fun: Any, alt: str | None = None) -> Any:
-    """Raise ``NotImplementedError``."""
-    _retired()
-
-
-def query_yes_no(question: str, default: str | None = "yes") -> bool:
-    """Raise ``NotImplementedError``."""
-    _retired()

@@ -425,6 +425,6 @@ def log_parameters(log_file: str | os.PathLike[str], args: Any, classes: Any) ->
     Args:
         log_file: JSON file.
         args: parsed arguments.
-        classes: ignored sections, which ``autoargs`` declared.
+        classes: ignored; sections that decorators of arguments declared.
     """
     log_parameters_lite(log_file, args)

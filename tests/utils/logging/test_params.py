@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rlpyt.utils.logging import autoargs, console, logger
+from rlpyt.utils.logging import logger
 
 
 class Colour(enum.Enum):
@@ -23,12 +23,6 @@ def test_log_parameters(tmp_path):
     for write in (logger.log_parameters_lite, lambda *args: logger.log_parameters(*args, {})):
         write(path, args)
         assert json.loads(path.read_text()) == {"sizes": [4], "lr": 0.5}
-
-
-def test_retired_functions_say_what_to_use():
-    for retired in (autoargs.arg, console.tweak):
-        with pytest.raises(NotImplementedError, match="use argparse"):
-            retired("name")
 
 
 def test_log_variant(tmp_path):
