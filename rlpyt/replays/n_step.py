@@ -358,8 +358,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 rows.read_into(self.stored_rows[name])
             else:
                 self.stored_rows[name][: len(rows)] = rows
-        # States of before had none.
-        self.truncated.load_state_dict(state.get("truncated", {"marked": np.empty((0, 2), int)}))
+        self.truncated.load_state_dict(state["truncated"])
         set_generator_state(self.rng, state["rng"])
 
     def _check_rows(self, given: dict[str, Any]) -> None:

@@ -154,7 +154,7 @@ class DecorrelatingStartCollector(BaseCollector):
         return {} if noise is None else {"acting_noise": noise.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self.acting_noise is not None and "acting_noise" in state:  # Older files have none.
+        if self.acting_noise is not None:
             self.acting_noise.load_state_dict(state["acting_noise"])
 
     def _decorrelation_steps(self, B: int, max_steps: int) -> list[int]:

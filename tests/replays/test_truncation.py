@@ -168,16 +168,6 @@ def test_truncations_are_part_of_the_state(cell):
     assert not other.truncated.is_any
 
 
-def test_states_of_before_have_none():
-    buffer, stream, _ = UNIFORM.make(T=40)
-    go_on(UNIFORM, [buffer], stream)
-    state = buffer.state_dict()
-    buffer.truncate([0, 1])
-    del state["truncated"]
-    buffer.load_state_dict(state)
-    assert not buffer.truncated.is_any
-
-
 def test_other_processes_see_it():
     cell = Cell(False, False, "whole", False, True)
     buffer, stream, _ = cell.make(T=12, n_step=2, done_prob=0)

@@ -190,7 +190,7 @@ class VectorSampler(BaseSampler):
             for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
                 load_rows(buffer, saved, range(self.batch_spec.B))
             self.trajectories.load_state_dict(state["trajectories"])
-        self.collector.load_state_dict(state.get("collector", {}))  # Older files have none.
+        self.collector.load_state_dict(state["collector"])
         self.agent.load_sample_state_dict(state["agent"])
         for b in lost:
             self.agent.reset_one(b)

@@ -136,7 +136,7 @@ class GpuSamplerBase(ParallelSamplerBase):
             group.reset_agent(lost)
             if len(self.groups) > 1:
                 self.agent.toggle_alt()
-        for group, noise in zip(self.groups, state.get("acting_noise", ())):  # Not in older files.
+        for group, noise in zip(self.groups, state["acting_noise"]):
             group.noise.load_state_dict(noise)
 
     # --- Hooks of the start -----------------------------------------------------------------------
