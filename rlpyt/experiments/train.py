@@ -1,13 +1,7 @@
-"""Training of a configuration: from names and overrides, or as one run of a sweep.
-
-    python -m rlpyt.experiments.train mujoco_ppo ppo_1M_serial --set env.id=HalfCheetah-v5 --seed 1
-
-is an older form of ``rlpyt train mujoco_ppo/ppo_1M_serial HalfCheetah-v5 --seed 1``.
-"""
+"""Training of a configuration: from names and overrides, or as one run of a sweep."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -344,34 +338,3 @@ def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:
         return {"runner": "async"}
     serves = roles.get("sampler") in ("gpu", "alternating")
     return {"runner": "async"} if serves else {"runner": "async", "sampler": "gpu"}
-
-
-# --- The older command ---------------------------------------------------------------------------
-
-
-def main(args: Sequence[str] | None = None) -> None:
-    """Translate the older form of the command, and run it."""
-    from rlpyt.experiments.command import main as command
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("family", help="name of a table")
-    parser.add_argument("config_key", help="name of an entry")
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--run_ID", default="0")
-    parser.add_argument("--cuda_idx", type=int)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--log_dir")
-    given = parser.parse_args(args)
-    words = ["train", f"{given.family}/{given.config_key}", *given.set, "--run-id", given.run_ID]
-    for option, value in (("--seed", given.seed), ("--log-dir", given.log_dir)):
-        words += [] if value is None else [option, str(value)]
-    for setting, value in (("gpus", given.cuda_idx), ("threads", given.threads)):
-        words += [] if value is None else [f"affinity.{setting}={value}"]
-    command(words)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.experiments import catalog, train
+from rlpyt.experiments import catalog
 from rlpyt.experiments.train import configuration
 from tests.experiments.parts import MODULE, invoke, refused
 
@@ -142,29 +142,6 @@ def test_environments_of_envpool_are_trained_on_and_evaluated(tmp_path):
     assert "use sampler=vector, not cpu" in refused("train", "ppo", *words, "sampler=cpu")
     assert "did you mean 'CartPole-v1" in refused("train", "ppo", "envpool:CartPol-v1")
     assert "keyword argument 'size'" in refused("train", "ppo", words[0], "env.size=3")
-
-
-def test_the_older_command_samples_as_the_entry_says(tmp_path, capsys):
-    words = ["mujoco_td3", "async_cpu", "--seed", "3", "--threads", "1", "--log_dir", str(tmp_path)]
-    for change in (
-        "env.id=Pendulum-v1",
-        "algo.min_steps_learn=30",
-        "algo.batch_size=8",
-        "algo.replay_size=500",
-        "algo.replay_ratio=1",
-        "runner.n_steps=60",
-        "runner.log_interval_steps=30",
-        "sampler.eval_n_envs=1",
-        "sampler.eval_max_steps=200",
-        "affinity.workers=1",
-    ):
-        words += ["--set", change]
-    with pytest.raises(SystemExit) as end:
-        train.main(words)
-    assert end.value.code == 0
-    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) >= 60
-    params = json.loads((tmp_path / "run_0" / "params.json").read_text())
-    assert params["roles"] == {"algo": "td3", "sampler": "cpu", "runner": "async"}
 
 
 def test_settings_are_listed_with_types_and_values():
