@@ -290,7 +290,6 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
                 f"{exp_dir!r} has runs that belong to no sweep: choose another directory"
             ) from None
         return
-    before["script"] = _recorded_script(before["script"])  # It used to be absolute.
     if before == identity:
         return
     different = [key for key in {**before, **identity} if before.get(key) != identity.get(key)]
