@@ -276,7 +276,7 @@ class Comparison:
                 )
             return "score on the scale of the given ranges", dict(given)
         if len(self.tasks) == 1:
-            return spoken(self.y), {self.tasks[0]: (0.0, 1.0)}
+            return axis_label(self.y), {self.tasks[0]: (0.0, 1.0)}
         ranges = {}
         for task in self.tasks:
             scores = np.concatenate([s for (other, _), s in self.scores.items() if other == task])
@@ -323,7 +323,7 @@ class Comparison:
         return float(values[last].mean() if last.any() else np.interp(end, places, values))
 
 
-def spoken(column: str) -> str:
+def axis_label(column: str) -> str:
     """Return the name of a column in words, where it has one."""
     return {STEPS: "environment steps", "ReturnAverage": "mean return"}.get(column, column)
 

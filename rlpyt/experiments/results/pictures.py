@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison, spoken
+from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison, axis_label
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, find_runs
 from rlpyt.experiments.results.statistics import Estimate
 
@@ -108,8 +108,8 @@ def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False
             _fill(panel, curve.x, curve.estimate, style["color"])
             if show_runs and task != ALL_TASKS and len(curve.runs) > 1:
                 panel.plot(curve.x, curve.runs.T, linewidth=0.6, alpha=0.5, **style)
-        y_label = comparison.scale if task == ALL_TASKS else spoken(comparison.y)
-        panel.set(title=task, xlabel=spoken(comparison.x), ylabel=_wrapped(y_label))
+        y_label = comparison.scale if task == ALL_TASKS else axis_label(comparison.y)
+        panel.set(title=task, xlabel=axis_label(comparison.x), ylabel=_wrapped(y_label))
         panel.grid(alpha=0.3)
         panel.xaxis.set_major_formatter(_engineering())
     for panel in axes[len(panels) :]:
