@@ -24,7 +24,7 @@ from rlpyt.checkpoints.files import (
     remove_leftovers,
     verify,
 )
-from rlpyt.checkpoints.tree import put_together, take_apart
+from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.utils.files import free_path
 from rlpyt.utils.logging import logger
 
@@ -62,7 +62,7 @@ class Checkpoints:
             raise ValueError(f"keep is {keep}: keep at least 1 checkpoint")
         self.directory = Path(directory)
         self.keep = keep
-        self.configuration, arrays = take_apart(configuration)
+        self.configuration, arrays = encode(configuration)
         if arrays:
             raise TypeError(
                 f"configuration has arrays or numpy scalars at {sorted(arrays)}: give plain values"
@@ -83,7 +83,7 @@ class Checkpoints:
         Raises:
             TypeError: if a value cannot be saved; the message names its path in ``state``.
         """
-        tree, arrays = take_apart(state)
+        tree, arrays = encode(state)
         self.wait()
         complete = self.complete()
         source = complete[-1] if complete else None
@@ -162,7 +162,7 @@ class Checkpoints:
         self._check_configuration(found, manifest["configuration"])
         entries = manifest["arrays"]
         try:
-            return put_together(manifest["state"], lambda name: read_array(found, entries[name]))
+            return decode(manifest["state"], lambda name: read_array(found, entries[name]))
         except (SafetensorError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged(found, f"its content does not fit together ({error!r})") from error
 
@@ -206,5 +206,5 @@ def _differences(saved: Any, given: Any, path: str) -> Iterator[str]:
             one, other = (each["dict"].get(key, missing) for each in both)
             yield from _differences(one, other, f"{path}.{key}")
     elif saved != given or type(saved) is not type(given):
-        values = [put_together(each, str) for each in both]
+        values = [decode(each, str) for each in both]
         yield f"{path} is {values[0]!r} in the checkpoint and {values[1]!r} here"

@@ -23,7 +23,7 @@ from rlpyt.utils.types import Array
 _LARGEST_INT = 2**63  # Beyond it other readers of JSON round.
 
 
-def take_apart(state: Any) -> tuple[Any, dict[str, Array]]:
+def encode(state: Any) -> tuple[Any, dict[str, Array]]:
     """Return ``state`` as values of JSON, and its arrays (not copied) by their path in the tree.
 
     Subclasses of Python's own types are taken for these; records keep their name and fields.
@@ -32,21 +32,21 @@ def take_apart(state: Any) -> tuple[Any, dict[str, Array]]:
         TypeError: if a value cannot be saved; the message names its path.
     """
     arrays: dict[str, Array] = {}
-    return _encode(state, "", arrays), arrays
+    return _encode_value(state, "", arrays), arrays
 
 
-def put_together(tree: Any, array_of: Callable[[str], Any]) -> Any:
-    """Return the state of which :func:`take_apart` made ``tree``.
+def decode(tree: Any, array_of: Callable[[str], Any]) -> Any:
+    """Return the state of which :func:`encode` made ``tree``.
 
     Args:
         tree: values of JSON.
         array_of: returns the array of a name.
 
     Raises:
-        ValueError: if ``tree`` is not of :func:`take_apart`.
+        ValueError: if ``tree`` is not of :func:`encode`.
     """
     if isinstance(tree, list):
-        return [put_together(part, array_of) for part in tree]
+        return [decode(part, array_of) for part in tree]
     if not isinstance(tree, dict):
         return tree
     ((kind, content),) = tree.items()
@@ -55,9 +55,9 @@ def put_together(tree: Any, array_of: Callable[[str], Any]) -> Any:
     if kind == "scalar":
         return array_of(content)[()]
     if kind == "dict":
-        return {key: put_together(part, array_of) for key, part in content.items()}
+        return {key: decode(part, array_of) for key, part in content.items()}
     if kind in _FROM_PARTS:
-        return _FROM_PARTS[kind](put_together(content, array_of))
+        return _FROM_PARTS[kind](decode(content, array_of))
     if kind in _FROM_TEXT:
         return _FROM_TEXT[kind](content)
     raise ValueError(f"a value of the unknown kind {kind!r}")
@@ -89,7 +89,7 @@ _FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _encode(value: Any, path: str, arrays: dict[str, Array]) -> Any:
+def _encode_value(value: Any, path: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, np.generic):  # First, because a float64 is also a float.
         return {"scalar": _add(np.asarray(value), path, arrays)}
     if value is None or isinstance(value, (bool, str)):
@@ -99,7 +99,7 @@ def _encode(value: Any, path: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"float": repr(float(value))}
     if isinstance(value, complex):
-        return {"complex": [_encode(part, path, arrays) for part in (value.real, value.imag)]}
+        return {"complex": [_encode_value(part, path, arrays) for part in (value.real, value.imag)]}
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, (np.ndarray, torch.Tensor)):
@@ -110,7 +110,7 @@ def _encode(value: Any, path: str, arrays: dict[str, Array]) -> Any:
         names = getattr(value, "_fields", None) if isinstance(value, tuple) else None
         steps = range(len(value)) if names is None else names
         # Not by indexing, which reaches into the fields of records.
-        parts = [_encode(part, _join(path, i), arrays) for i, part in zip(steps, iter(value))]
+        parts = [_encode_value(part, _join(path, i), arrays) for i, part in zip(steps, iter(value))]
         if names is not None:
             kind = "record" if is_namedarraytuple_class(type(value)) else "namedtuple"
             return {kind: [type(value).__name__, list(names), parts]}
@@ -120,9 +120,9 @@ def _encode(value: Any, path: str, arrays: dict[str, Array]) -> Any:
 
 def _encode_dict(value: dict[Any, Any], path: str, arrays: dict[str, Array]) -> Any:
     if not isinstance(value, OrderedDict) and all(type(key) is str for key in value):
-        return {"dict": {k: _encode(v, _join(path, k), arrays) for k, v in value.items()}}
+        return {"dict": {k: _encode_value(v, _join(path, k), arrays) for k, v in value.items()}}
     items = [
-        [_encode(k, _join(path, "keys"), arrays), _encode(v, _join(path, k), arrays)]
+        [_encode_value(k, _join(path, "keys"), arrays), _encode_value(v, _join(path, k), arrays)]
         for k, v in value.items()
     ]
     kind = "ordered" if isinstance(value, OrderedDict) else "items"
