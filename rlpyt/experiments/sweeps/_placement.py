@@ -12,7 +12,7 @@ from typing import NamedTuple
 Cores = tuple[int, ...]
 
 
-class Machine(NamedTuple):
+class CoreLayout(NamedTuple):
     """Cores and sockets of a machine."""
 
     cpu: int  # Number of cores in use.
@@ -24,8 +24,8 @@ class Machine(NamedTuple):
         """Distance between the first cores of neighboring sockets."""
         return max(self.cpu, self.hto) // self.skt
 
-    def check(self) -> Machine:
-        """Return this machine, after a check that all sockets have equally many cores."""
+    def check(self) -> CoreLayout:
+        """Return this layout, after a check that all sockets have equally many cores."""
         if self.cpu < 1 or self.skt < 1:
             raise ValueError(f"cpu={self.cpu} and skt={self.skt} must be at least 1")
         if self.hto and self.hto < self.cpu:
@@ -61,16 +61,16 @@ def divided(total: int, parts: int, what: str, by: str) -> int:
     return total // parts
 
 
-def cores_of_slot(machine: Machine, slot: int, cpr: int) -> Cores:
+def cores_of_slot(layout: CoreLayout, slot: int, cpr: int) -> Cores:
     """Return the ``cpr`` cores of a run, on one socket if they fit there."""
-    machine.check()
-    n_slots = divided(machine.cpu, cpr, "cpu", "cpr")
+    layout.check()
+    n_slots = divided(layout.cpu, cpr, "cpu", "cpr")
     check_slot(slot, n_slots)
-    size = machine.socket_size
-    if n_slots >= machine.skt:
-        per_socket = divided(n_slots, machine.skt, "number of slots", "skt")
+    size = layout.socket_size
+    if n_slots >= layout.skt:
+        per_socket = divided(n_slots, layout.skt, "number of slots", "skt")
         return block(slot // per_socket * size + slot % per_socket * cpr, cpr)
-    n_sockets = divided(machine.skt, n_slots, "skt", "number of slots")
+    n_sockets = divided(layout.skt, n_slots, "skt", "number of slots")
     n_each = divided(cpr, n_sockets, "cpr", "sockets per run")
     sockets = block(slot * n_sockets, n_sockets)
     return tuple(core for socket in sockets for core in block(socket * size, n_each))
@@ -122,9 +122,9 @@ class AsyncDemand(NamedTuple):
         return self.gpr if self.oss else self.gpr + self.sgr
 
 
-def place_async(machine: Machine, demand: AsyncDemand, slot: int) -> AsyncPlacement:
+def place_async(layout: CoreLayout, demand: AsyncDemand, slot: int) -> AsyncPlacement:
     """Return the GPUs of a run, with cores on the sockets of these GPUs."""
-    machine.check()
+    layout.check()
     total = demand.gpus_per_run
     if demand.gpu < total:
         raise ValueError(
@@ -133,26 +133,26 @@ def place_async(machine: Machine, demand: AsyncDemand, slot: int) -> AsyncPlacem
         )
     n_slots = demand.gpu // total
     check_slot(slot, n_slots)
-    gpus_per_socket = demand.gpu // machine.skt
-    cpr = machine.cpu // n_slots
+    gpus_per_socket = demand.gpu // layout.skt
+    cpr = layout.cpu // n_slots
     sampling = _sampling_cores(cpr, demand)
     if total <= gpus_per_socket:
-        per_socket = divided(n_slots, machine.skt, "number of slots", "skt")
+        per_socket = divided(n_slots, layout.skt, "number of slots", "skt")
         socket, place = divmod(slot, per_socket)
         return _on_socket(
             demand,
             first_gpu=socket * gpus_per_socket + place * total,
-            first_core=socket * machine.socket_size + place * cpr,
+            first_core=socket * layout.socket_size + place * cpr,
             n_optimizers=demand.gpr,
             n_samplers=demand.sampler_gpus,
             sampling=sampling,
         )
-    n_sockets = divided(machine.skt, n_slots, "skt", "number of slots")
+    n_sockets = divided(layout.skt, n_slots, "skt", "number of slots")
     parts = [
         _on_socket(
             demand,
             first_gpu=socket * gpus_per_socket,
-            first_core=socket * machine.socket_size,
+            first_core=socket * layout.socket_size,
             n_optimizers=divided(demand.gpr, n_sockets, "gpr", "sockets per run"),
             n_samplers=divided(demand.sampler_gpus, n_sockets, "sgr", "sockets per run"),
             sampling=sampling // n_sockets,
@@ -165,9 +165,11 @@ def place_async(machine: Machine, demand: AsyncDemand, slot: int) -> AsyncPlacem
     return AsyncPlacement([entry for part in parts for entry in part.optimizer], sampler)
 
 
-def place_async_on_cpu(machine: Machine, slot: int, cpr: int, cpw: int, res: int) -> AsyncPlacement:
+def place_async_on_cpu(
+    layout: CoreLayout, slot: int, cpr: int, cpw: int, res: int
+) -> AsyncPlacement:
     """Return the cores of a run without GPU: ``res`` cores optimize, the others sample."""
-    cores = cores_of_slot(machine, slot, cpr)
+    cores = cores_of_slot(layout, slot, cpr)
     sampling = _sampling_cores(cpr, AsyncDemand(0, 1, 0, False, cpw, res))
     return AsyncPlacement([(cores[:res] or cores, None)], [(cores[res : res + sampling], None)])
 

@@ -53,8 +53,8 @@ from rlpyt.experiments.sweeps._codes import (
 from rlpyt.experiments.sweeps._placement import (
     AsyncDemand,
     AsyncPlacement,
+    CoreLayout,
     Cores,
-    Machine,
     check_slot,
     cores_of_slot,
     divided,
@@ -202,7 +202,7 @@ def build_cpu_affinity(
     if gpu:
         raise ValueError(f"gpu={gpu} in an affinity for CPU: use build_gpu_affinity")
     hto = cpu if hto is None else hto
-    cores = cores_of_slot(Machine(cpu, hto, skt), slt, cpr)
+    cores = cores_of_slot(CoreLayout(cpu, hto, skt), slt, cpr)
     if not 0 <= res < len(cores):
         raise ValueError(f"res={res} of cpr={cpr} cores leaves none for the workers: lower it")
     return _sampling_affinity(cores, cores[res:], cpw, hto, alt, saf)
@@ -273,13 +273,13 @@ def build_async_affinity(
             the optimizers share the cores of the sampler.
         cpr: number of cores per run, if there is no GPU; None for all.
     """
-    machine = Machine(cpu, cpu if hto is None else hto, skt)
+    layout = CoreLayout(cpu, cpu if hto is None else hto, skt)
     if gpu:
         demand = AsyncDemand(gpu, gpr, sgr, bool(oss), cpw, res)
-        placement = place_async(machine, demand, run_slot)
+        placement = place_async(layout, demand, run_slot)
     else:
-        placement = place_async_on_cpu(machine, run_slot, cpr or cpu, cpw, res)
-    return _async_affinity(placement, cpw, machine.hto, alt, saf)
+        placement = place_async_on_cpu(layout, run_slot, cpr or cpu, cpw, res)
+    return _async_affinity(placement, cpw, layout.hto, alt, saf)
 
 
 def build_affinities_gpu_1cpu_drive(
