@@ -161,15 +161,16 @@ class DDPG(ActorCriticAlgorithm):
             priorities = torch.stack(td_errors).detach().abs().mean(0)
             self._priorities = priorities if valid is None else priorities * valid
 
-    def mu_loss(self, samples: Nested, valid: torch.Tensor) -> torch.Tensor:
+    def mu_loss(self, samples: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
         """Compute the policy's loss, whose gradients go through the critic but not to it.
 
         Args:
             samples: ``SamplesFromReplay`` [B,...].
-            valid: mask [B], 1 for samples to train on, 0 for others.
+            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
         """
         with frozen(self.agent.q_parameters(), but=self.agent.mu_parameters()):
-            return -masked_mean(self.agent.q_at_mu(*samples.agent_inputs), valid)
+            q: torch.Tensor = self.agent.q_at_mu(*samples.agent_inputs)
+            return -(q.mean() if valid is None else masked_mean(q, valid))
 
     # --- One update --------------------------------------------------------------------------
 

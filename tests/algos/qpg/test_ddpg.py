@@ -129,6 +129,16 @@ class TestTimeLimits:
         assert algo.q_loss(samples, algo.valid(samples)).item() == pytest.approx(loss)
         assert algo.mu_loss(samples, algo.valid(samples)).item() == pytest.approx(mu_loss)
 
+    @ALL
+    def test_without_a_mask_all_samples_count(self, AlgoCls: Any) -> None:
+        # The loss of the policy was an error.
+        algo = filled(make_algo(AlgoCls))
+        samples = algo.replay_buffer.sample_batch(32)
+        if AlgoCls is TD3:
+            algo.agent.set_target_noise(0.0)
+        for loss in (algo.q_loss, algo.mu_loss):
+            assert loss(samples, None).item() == pytest.approx(loss(samples, torch.ones(32)).item())
+
     def test_fields_of_the_buffer(self) -> None:
         assert SamplesToBuffer._fields == ("observation", "action", "reward", "done", "timeout")
         entry = make_algo().samples_to_buffer(batch(np.random.default_rng(0)))
