@@ -109,6 +109,22 @@ def check_resets_at_once(algo: RlAlgorithm) -> None:
         )
 
 
+def warn_without_timeout(algo: RlAlgorithm, record: Nested) -> None:
+    """Warn that time limits are taken for ends if ``bootstrap_timelimit`` has no effect.
+
+    Args:
+        algo: algorithm with this setting.
+        record: example of what tells of time limits, by its field ``timeout``.
+    """
+    if algo.bootstrap_timelimit and "timeout" not in fields_of(record):
+        logger.log(
+            "WARNING: bootstrap_timelimit is True, but the environment gives no "
+            "env_info.timeout: episodes that a time limit ends count as real ends. If there is "
+            "such a limit, make the environment with rlpyt.envs.gym or let it set timeout; "
+            "otherwise pass bootstrap_timelimit=False."
+        )
+
+
 # --- The store ------------------------------------------------------------------------------------
 
 

@@ -15,10 +15,10 @@ from rlpyt.algos.checks import (
     check_fraction,
     check_positive,
     check_replay_size,
+    warn_without_timeout,
 )
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
-from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
@@ -50,12 +50,20 @@ def replay_buffer_class(
 
 
 def not_timed_out(samples: Nested) -> torch.Tensor:
-    """Return a mask [B] of the samples to train on: False where a time limit truncated the return.
+    """Return a mask of the samples to train on: False where a time limit truncated the return.
+
+    Args:
+        samples: batch from a replay buffer. All of it counts if it does not tell of time limits.
+
+    Returns:
+        Booleans of the shape of ``samples.done``: [B], or [T,B] of sequences.
 
     Raises:
-        ValueError: if the samples have no ``timeout_n``.
+        ValueError: if the samples have ``timeout``, but no ``timeout_n``.
     """
     if "timeout_n" not in samples._fields:
+        if "timeout" not in samples._fields:
+            return torch.ones(samples.done.shape, dtype=torch.bool)
         raise ValueError(
             "bootstrap_timelimit needs samples with timeout_n, which the replay buffer does not "
             "give: pass a ReplayBufferCls such as TlUniformReplayBuffer or "
@@ -76,7 +84,8 @@ class ReplayAlgorithm(RlAlgorithm):
 
     With ``bootstrap_timelimit``, ``env_info.timeout`` is stored, and transitions whose return was
     truncated by a time limit are not trained on: the observation to bootstrap from is not stored
-    (the next row begins an episode), and a bootstrap value of 0 would be wrong.
+    (the next row begins an episode), and a bootstrap value of 0 would be wrong. If the environment
+    gives no ``timeout``, every end of an episode is a real one, of which a warning tells.
 
     Attributes:
         sampler_bs: number of environment steps in one batch of the sampler in this process.
@@ -205,6 +214,7 @@ class ReplayAlgorithm(RlAlgorithm):
             ValueError: if it makes a buffer of one process where several use it.
         """
         example = self.examples_to_buffer(examples)
+        warn_without_timeout(self, example)
         ReplayCls = self.ReplayBufferCls
         if ReplayCls is None:
             ReplayCls = self._select_replay_class(example, async_)
@@ -280,21 +290,10 @@ class ReplayAlgorithm(RlAlgorithm):
         return self._with_timeout(entry, samples.env.env_info)
 
     def _with_timeout(self, entry: Any, env_info: Nested) -> Nested:
-        """Return ``entry`` with ``env_info.timeout`` as its last field, if that is needed.
-
-        Raises:
-            ValueError: if the environment does not give it.
-        """
-        if not self.bootstrap_timelimit:
-            return entry
+        """Return ``entry`` with ``env_info.timeout`` as its last field, if known and needed."""
         timeout = getattr(env_info, "timeout", None)
-        if timeout is None:
-            raise ValueError(
-                "bootstrap_timelimit is True, but the environment gives no env_info.timeout, only "
-                f"{fields_of(env_info)}: make the environment with "
-                "rlpyt.envs.gym, let it set timeout where a time limit ends an episode, or leave "
-                "bootstrap_timelimit False"
-            )
+        if timeout is None or not self.bootstrap_timelimit:
+            return entry
         return extended(type(entry), ("timeout",), "Tl")(*entry, timeout)
 
     def add_samples_to_buffer(self, itr: int, samples: Nested) -> None:

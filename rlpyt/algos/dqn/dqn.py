@@ -165,7 +165,7 @@ class DQN(ReplayAlgorithm):
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         return replay_buffer_class(
             sequences=self.trains_on_sequences,
-            time_limits=self.bootstrap_timelimit,
+            time_limits=self.bootstrap_timelimit and "timeout" in example._fields,
             frames=is_image(example.observation),
             prioritized=self.prioritized_replay,
             async_=async_,

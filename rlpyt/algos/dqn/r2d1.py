@@ -278,8 +278,9 @@ class R2D1(DQN):
         _, td_abs_errors = huber_td_loss(q_taken, y, self.delta_clip)
         valid = torch.ones_like(reward) if self.mid_batch_reset else valid_from_done(done)
         valid = valid[:-n]
-        if self.bootstrap_timelimit:
-            timeout = torch.as_tensor(samples.env.env_info.timeout)
+        timeout = getattr(samples.env.env_info, "timeout", None)
+        if timeout is not None and self.bootstrap_timelimit:
+            timeout = torch.as_tensor(timeout)
             valid = valid * ~timeout_n_step(done, timeout, n)[:-1].bool()
         priorities: NDArray = sequence_priorities(td_abs_errors, valid, self.pri_eta).numpy()
         return priorities

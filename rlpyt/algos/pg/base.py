@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.checks import check_fraction, check_positive
+from rlpyt.algos.checks import check_fraction, check_positive, warn_without_timeout
 from rlpyt.algos.pg._episode_ends import (
     indexes_of,
     resets,
@@ -107,6 +107,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
         self._check_settings(examples)
+        if examples:
+            warn_without_timeout(self, examples["env_info"])
         self._return_std = RunningStd()
         self.lr_scheduler = None  # Of an earlier run.
         self.optim_initialize(rank)

@@ -51,9 +51,6 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     A subclass makes its optimizers (:meth:`make_optimizers`), names them (:meth:`optimizers`), and
     says what one update is (:meth:`_apply_optimization`).
 
-    In environments without ``env_info.timeout`` the end of an episode is always terminal, also with
-    ``bootstrap_timelimit``.
-
     Attributes:
         q_kind: kind of critics that the loss is written for, see ``q_kind`` of the agents.
         agent_example: agent that fits, named in errors.
@@ -110,18 +107,8 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         """Return the optimizers, by their names in :meth:`optim_state_dict`."""
         raise NotImplementedError(f"{type(self).__name__} does not define optimizers()")
 
-    def _with_timeout(self, entry: Any, env_info: Nested) -> Nested:
-        is_known = getattr(env_info, "timeout", None) is not None
-        return super()._with_timeout(entry, env_info) if is_known else entry
-
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        has_timeout = "timeout" in example._fields
-        if self.bootstrap_timelimit and not has_timeout:
-            logger.log(
-                "WARNING: bootstrap_timelimit is set, but the environment gives no "
-                "env_info.timeout: episodes that a time limit ends are taken as terminal."
-            )
-        return replay_buffer_class(async_=async_, time_limits=has_timeout)
+        return replay_buffer_class(async_=async_, time_limits="timeout" in example._fields)
 
     # --- One update --------------------------------------------------------------------------
 
@@ -131,7 +118,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         Raises:
             ValueError: if the replay buffer stores time limits but returns ignore them.
         """
-        if not (self.bootstrap_timelimit and hasattr(samples, "timeout")):
+        if not self.bootstrap_timelimit:
             return torch.ones(samples.done.shape)
         return not_timed_out(samples).float()
 

@@ -79,17 +79,6 @@ def test_field_is_added() -> None:
     assert type(entry) is type(algo.examples_to_buffer(examples_with_timeout()))
 
 
-@pytest.mark.parametrize("env_info", [None, namedarraytuple("Other", ["score"])(1)])
-def test_environment_without_the_field(env_info: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"bootstrap_timelimit is True.*gives no env_info.timeout.*rlpyt.envs.gym"
-    ):
-        initialized(
-            DQN(**SETTINGS, bootstrap_timelimit=True),
-            examples={**examples(), "env_info": env_info},
-        )
-
-
 # --- Set-up ---------------------------------------------------------------------------------------
 
 

@@ -352,18 +352,6 @@ def test_processes_keep_one_temperature_and_one_policy(tmp_path: Any) -> None:
 
 
 @both
-def test_environment_without_time_limit(AlgoCls: Any, AgentCls: Any, capsys: Any) -> None:
-    # There was an error about a missing attribute.
-    algo = make_algo(AlgoCls, AgentCls, has_timeout=False)
-    assert type(algo.replay_buffer) is UniformReplayBuffer
-    assert "env_info.timeout" in capsys.readouterr().out
-    info = run(algo, 0, 4, has_timeout=False)[-1]
-    assert np.isfinite(info.q1Loss).all()
-    make_algo(AlgoCls, AgentCls, has_timeout=False, bootstrap_timelimit=False)
-    assert "env_info.timeout" not in capsys.readouterr().out
-
-
-@both
 def test_replay_buffer(AlgoCls: Any, AgentCls: Any) -> None:
     algo = make_algo(AlgoCls, AgentCls, n_step_return=3, discount=0.9)
     assert type(algo.replay_buffer) is TlUniformReplayBuffer

@@ -1,0 +1,133 @@
+"""``bootstrap_timelimit`` in every family: what is told where it does nothing, or too much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlpyt.agents.dqn.mlp_agent import (
+    MlpCatDqnAgent,
+    MlpDqnAgent,
+    MlpIqnAgent,
+    MlpQrDqnAgent,
+    MlpR2d1Agent,
+)
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.qpg.d4pg import D4PG
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.envs.base import Env, EnvStep
+from rlpyt.envs.toy import Counter
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.float_box import FloatBox
+
+SMALL: dict[str, Any] = {"model_kwargs": {"hidden_sizes": [8]}}
+SMALL_Q: dict[str, Any] = {**SMALL, "q_model_kwargs": {"hidden_sizes": [8]}}
+REPLAY = {"batch_size": 8, "min_steps_learn": 16, "replay_size": 256, "replay_ratio": 8}
+SEQUENCES = {
+    "batch_T": 4,
+    "batch_B": 4,
+    "warmup_T": 2,
+    "store_rnn_state_interval": 2,
+    "n_step_return": 1,
+    "min_steps_learn": 64,
+    "replay_size": 256,
+    "replay_ratio": 8,
+}
+RANGE = {"V_min": -10, "V_max": 10, "n_step_return": 1}
+CRITICS: list[tuple[Any, Any, dict[str, Any]]] = [
+    (DDPG, DdpgAgent, REPLAY),
+    (TD3, Td3Agent, REPLAY),
+    (D4PG, D4pgAgent, {**REPLAY, **RANGE}),
+    (SAC, sac_agent.SacAgent, REPLAY),
+    (SAC_V, sac_v_agent.SacAgent, REPLAY),
+]
+REPLAYING: list[tuple[Any, Any, dict[str, Any]]] = [
+    *CRITICS,
+    (DQN, MlpDqnAgent, REPLAY),
+    (DQN, MlpDqnAgent, {**REPLAY, "prioritized_replay": True}),
+    (CategoricalDQN, MlpCatDqnAgent, REPLAY),
+    (QRDQN, MlpQrDqnAgent, REPLAY),
+    (IQN, MlpIqnAgent, REPLAY),
+    (R2D1, MlpR2d1Agent, SEQUENCES),
+]
+ALL = [*REPLAYING, (A2C, GenericFfAgent, {}), (PPO, GenericFfAgent, {})]
+
+
+class Limited(Env):
+    """Episodes of 4 steps that a time limit ends, of which the environment may keep silent."""
+
+    def __init__(self, tells: bool, continuous: bool) -> None:
+        self._env = Counter(length=4, time_limit=True)
+        self._tells = tells
+        self._action_space = FloatBox(-1, 1, shape=2) if continuous else self._env.action_space
+        self._observation_space = self._env.observation_space
+
+    def reset(self) -> Any:
+        return self._env.reset()
+
+    def step(self, action: Any) -> EnvStep:
+        step = self._env.step(0)
+        return step if self._tells else step._replace(env_info=None)
+
+    @property
+    def horizon(self) -> int:
+        return self._env.horizon
+
+
+def train(algo: Any, AgentCls: Any, tells: bool, n_itr: int = 7) -> list[Any]:
+    """Iterations of 16 steps, and what they report."""
+    is_critic = type(algo) in [AlgoCls for AlgoCls, _, _ in CRITICS]
+    agent = AgentCls(**(SMALL_Q if is_critic else SMALL))
+    sampler = SerialSampler(
+        EnvCls=Limited,
+        env_kwargs={"tells": tells, "continuous": is_critic},
+        batch_T=8,
+        batch_B=2,
+        max_decorrelation_steps=0,
+    )
+    examples = sampler.initialize(agent, seed=0, bootstrap_value=algo.bootstrap_value)
+    algo.initialize(agent, n_itr, sampler.batch_spec, sampler.mid_batch_reset, examples)
+    infos = []
+    for itr in range(n_itr):
+        agent.sample_mode(itr)
+        samples, _ = sampler.obtain_samples(itr)
+        agent.train_mode(itr)
+        infos.append(algo.optimize_agent(itr, samples))
+    return infos
+
+
+@pytest.mark.parametrize(("AlgoCls", "AgentCls", "settings"), ALL)
+@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("bootstrap_timelimit", [True, False])
+def test_a_limit_of_which_the_environment_does_not_tell(
+    AlgoCls: Any,
+    AgentCls: Any,
+    settings: dict[str, Any],
+    tells: bool,
+    bootstrap_timelimit: bool,
+    capsys: Any,
+) -> None:
+    # DQN raised, SAC warned, PPO was silent.
+    algo = AlgoCls(**settings, bootstrap_timelimit=bootstrap_timelimit)
+    infos = train(algo, AgentCls, tells)
+    assert algo.bootstrap_timelimit is bootstrap_timelimit
+    assert any(infos[-1])
+    text = capsys.readouterr().out
+    is_told = bootstrap_timelimit and not tells
+    assert text.count("count as real ends") == is_told
+    assert not is_told or "rlpyt.envs.gym" in text
