@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlpyt.utils.collections import fields_of
@@ -11,6 +12,8 @@ from rlpyt.utils.types import Nested
 
 if TYPE_CHECKING:
     from rlpyt.algos.base import RlAlgorithm
+    from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+    from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
 
 # A subclass that overrides one of these may need other outputs of the agent than the loss of ours.
@@ -63,6 +66,23 @@ def check_range_of_returns(algo: RlAlgorithm) -> None:
     """Raise ``ValueError`` unless ``V_min`` is less than ``V_max``."""
     if not algo.V_min < algo.V_max:
         raise ValueError(f"V_min is {algo.V_min} and V_max is {algo.V_max}: make V_max the greater")
+
+
+def warn_of_range(algo: CategoricalDQN | D4PG, edge_mass: Sequence[float]) -> None:
+    """Log a warning, once, if more than a tenth of the targets is on the outermost atoms.
+
+    Args:
+        algo: algorithm with ``V_min`` and ``V_max``; its ``warned_of_range`` is set.
+        edge_mass: probability of the outermost atoms in each update of one iteration.
+    """
+    if algo.warned_of_range or not edge_mass or sum(edge_mass) / len(edge_mass) <= 0.1:
+        return
+    algo.warned_of_range = True
+    logger.log(
+        f"WARNING: {sum(edge_mass) / len(edge_mass):.0%} of the targets' probability is on the two "
+        f"outermost returns: unless returns end there, widen V_min, V_max, now {algo.V_min}, "
+        f"{algo.V_max}; what is beyond is cut off (edgeMass in the log)."
+    )
 
 
 # --- Agent and sampler ----------------------------------------------------------------------------

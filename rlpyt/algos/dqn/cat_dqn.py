@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_agent, check_range_of_returns
+from rlpyt.algos.checks import check_agent, check_range_of_returns, warn_of_range
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.losses import EPS as EPS, categorical_projection, categorical_td_loss
-from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
-
-
-def warn_of_range(algo: Any, edge_mass: Sequence[float]) -> None:
-    """Log a warning, once, if more than a tenth of the targets is on the outermost atoms.
-
-    Args:
-        algo: algorithm with ``V_min`` and ``V_max``; its ``_warned_of_range`` is set.
-        edge_mass: probability of the outermost atoms in each update of one iteration.
-    """
-    if algo._warned_of_range or not edge_mass or sum(edge_mass) / len(edge_mass) <= 0.1:
-        return
-    algo._warned_of_range = True
-    logger.log(
-        f"WARNING: {sum(edge_mass) / len(edge_mass):.0%} of the targets' probability is on the two "
-        f"outermost returns: unless returns end there, widen V_min, V_max, now {algo.V_min}, "
-        f"{algo.V_max}; what is beyond is cut off (edgeMass in the log)."
-    )
 
 
 class CategoricalDQN(DQN):
@@ -52,7 +33,7 @@ class CategoricalDQN(DQN):
     q_kind = "categorical"
 
     _edge_mass: torch.Tensor | None = None  # Of the last batch; a subclass's loss may keep none.
-    _warned_of_range = False
+    warned_of_range = False
 
     V_min: float
     V_max: float

@@ -9,8 +9,8 @@ import torch
 from rlpyt.algos.checks import (
     check_fraction,
     check_range_of_returns,
+    warn_of_range,
 )
-from rlpyt.algos.dqn.cat_dqn import warn_of_range
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.replay import replay_buffer_class
@@ -55,7 +55,7 @@ class D4PG(DDPG):
     agent_example = "D4pgAgent"
 
     _edge_mass: torch.Tensor | None = None  # Of the last batch; a subclass's loss may keep none.
-    _warned_of_range = False
+    warned_of_range = False
 
     V_min: float
     V_max: float
