@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -19,9 +19,13 @@ from rlpyt.algos.checks import (
 )
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
+from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
+
+# Number of updates in a row, none of whose samples counts, after which training ends.
+MAX_MASKED_UPDATES = 100
 
 
 def replay_buffer_class(
@@ -85,7 +89,8 @@ class ReplayAlgorithm(RlAlgorithm):
     With ``bootstrap_timelimit``, ``env_info.timeout`` is stored, and transitions whose return was
     truncated by a time limit are not trained on: the observation to bootstrap from is not stored
     (the next row begins an episode), and a bootstrap value of 0 would be wrong. If the environment
-    gives no ``timeout``, every end of an episode is a real one, of which a warning tells.
+    gives no ``timeout``, every end of an episode is a real one, of which a warning tells. Otherwise
+    the fraction of samples that are left out is logged as ``maskedFraction``.
 
     Attributes:
         sampler_bs: number of environment steps in one batch of the sampler in this process.
@@ -95,6 +100,8 @@ class ReplayAlgorithm(RlAlgorithm):
 
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
     _warned_of_truncation = False
+    _warned_of_mask = False
+    _n_masked_updates = 0  # Latest updates in a row, none of whose samples counted.
     # How the number of updates in one iteration is rounded.
     _whole_updates: Callable[[float], int] = staticmethod(round)
 
@@ -215,6 +222,9 @@ class ReplayAlgorithm(RlAlgorithm):
         """
         example = self.examples_to_buffer(examples)
         warn_without_timeout(self, example)
+        if self.bootstrap_timelimit and "timeout" in fields_of(example):
+            fields = (*self.opt_info_fields, "maskedFraction")
+            self.opt_info_fields = tuple(dict.fromkeys(fields))  # Once, if set up again.
         ReplayCls = self.ReplayBufferCls
         if ReplayCls is None:
             ReplayCls = self._select_replay_class(example, async_)
@@ -326,9 +336,48 @@ class ReplayAlgorithm(RlAlgorithm):
             return opt_info
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
-            self._apply_optimization(self.sample_from_replay(), opt_info)
+            samples_from_replay = self.sample_from_replay()
+            self._record_mask(samples_from_replay, opt_info)
+            self._apply_optimization(samples_from_replay, opt_info)
         self.update_itr_hyperparams(itr)
-        return self.fetch_opt_info(opt_info)
+        opt_info = self.fetch_opt_info(opt_info)
+        self._check_masks(getattr(opt_info, "maskedFraction", ()))
+        return opt_info
+
+    def _record_mask(self, samples: Nested, opt_info: Any) -> None:
+        """Record the fraction of ``samples`` whose return a time limit truncated."""
+        fractions = getattr(opt_info, "maskedFraction", None)
+        if fractions is not None and "timeout_n" in fields_of(samples):
+            fractions.append(1 - not_timed_out(samples).float().mean())
+
+    def _check_masks(self, fractions: Sequence[float]) -> None:
+        """Warn if most samples of an iteration do not count.
+
+        Args:
+            fractions: fraction of such samples in each update.
+
+        Raises:
+            ValueError: if none counted in ``MAX_MASKED_UPDATES`` updates in a row.
+        """
+        remedy = (
+            f"lower n_step_return={self.n_step_return} below the length of episodes, or pass "
+            "bootstrap_timelimit=False to count time limits as real ends"
+        )
+        for fraction in fractions:
+            self._n_masked_updates = self._n_masked_updates + 1 if fraction == 1 else 0
+            if self._n_masked_updates == MAX_MASKED_UPDATES:
+                raise ValueError(
+                    f"bootstrap_timelimit is True, and none of the samples of {MAX_MASKED_UPDATES} "
+                    "updates was trained on, for a time limit truncated the return of each: "
+                    f"{remedy}"
+                )
+        if not self._warned_of_mask and sum(fractions) > 0.5 * len(fractions):
+            self._warned_of_mask = True
+            logger.log(
+                f"WARNING: {sum(fractions) / len(fractions):.0%} of the samples in iteration "
+                f"{self._itr} are not trained on, for a time limit truncated their returns: "
+                f"{remedy}."
+            )
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""

@@ -131,3 +131,44 @@ def test_a_limit_of_which_the_environment_does_not_tell(
     is_told = bootstrap_timelimit and not tells
     assert text.count("count as real ends") == is_told
     assert not is_told or "rlpyt.envs.gym" in text
+
+
+@pytest.mark.parametrize(("AlgoCls", "AgentCls", "settings"), REPLAYING)
+class TestMask:
+    def test_fraction_is_logged_where_there_is_a_mask(
+        self, AlgoCls: Any, AgentCls: Any, settings: dict[str, Any], capsys: Any
+    ) -> None:
+        algo = AlgoCls(**settings, bootstrap_timelimit=True)
+        *_, info = train(algo, AgentCls, tells=True)
+        assert info._fields == algo.opt_info_fields == (*AlgoCls.opt_info_fields, "maskedFraction")
+        assert len(info.maskedFraction) == algo.updates_per_optimize
+        assert all(isinstance(fraction, float) for fraction in info.maskedFraction)
+        # One step of four is the last one; by priority it is hardly drawn.
+        assert 0 <= sum(info.maskedFraction) < 0.5 * algo.updates_per_optimize
+        assert "are not trained on" not in capsys.readouterr().out
+        for tells, is_on in ((False, True), (True, False)):
+            algo = AlgoCls(**settings, bootstrap_timelimit=is_on)
+            assert train(algo, AgentCls, tells)[-1]._fields == AlgoCls.opt_info_fields
+
+    def test_error_if_nothing_is_trained_on(
+        self, AlgoCls: Any, AgentCls: Any, settings: dict[str, Any]
+    ) -> None:
+        # Training went on, with a loss of 0.
+        settings = {**settings, "n_step_return": 4, "replay_ratio": 40}
+        algo = AlgoCls(**settings, bootstrap_timelimit=True)
+        with pytest.raises(ValueError, match="lower n_step_return=4.*bootstrap_timelimit=False"):
+            train(algo, AgentCls, tells=True, n_itr=20)
+        assert 100 <= algo.update_counter < 100 + algo.updates_per_optimize
+
+
+@pytest.mark.parametrize(  # By priority the others are drawn more often.
+    ("AlgoCls", "AgentCls", "settings"), [x for x in REPLAYING if "prioritized_replay" not in x[2]]
+)
+def test_warning_of_returns_almost_as_long_as_episodes(
+    AlgoCls: Any, AgentCls: Any, settings: dict[str, Any], capsys: Any
+) -> None:
+    algo = AlgoCls(**{**settings, "n_step_return": 3}, bootstrap_timelimit=True)
+    train(algo, AgentCls, tells=True)
+    text = capsys.readouterr().out
+    assert text.count("are not trained on") == 1
+    assert "lower n_step_return=3" in text

@@ -420,7 +420,7 @@ class TestSeams:
                 return {**values, "meanReturn": samples.return_.mean(), "done": samples.done}
 
         info = run(make_algo(Informed), 0, 3)[-1]
-        assert info._fields == (*OptInfo._fields, "meanReturn", "done")
+        assert info._fields == (*OptInfo._fields, "meanReturn", "done", "maskedFraction")
         assert [len(field) for field in info[1:]] == [4, len(info.muGradNorm), 4, 4, 4]
 
     @ALL

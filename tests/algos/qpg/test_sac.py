@@ -495,7 +495,7 @@ def test_no_sample_counts() -> None:
 
 def test_infos() -> None:
     info = run(make_algo(), 0, 4)[-1]
-    assert info._fields == OptInfo._fields
+    assert info._fields == (*OptInfo._fields, "maskedFraction")
     lengths = {name: len(values) for name, values in info._asdict().items()}
     # Every 10th number of 8 values, or of 8 x 3, in each of 4 updates.
     assert [lengths[n] for n in ("q1", "q2", "piMu", "piLogStd")] == [4, 4, 12, 12]
