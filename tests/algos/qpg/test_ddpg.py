@@ -421,7 +421,7 @@ class TestSeams:
 
         info = run(make_algo(Informed), 0, 3)[-1]
         assert info._fields == (*OptInfo._fields, "meanReturn", "done", "maskedFraction")
-        assert [len(field) for field in info[1:]] == [4, len(info.muGradNorm), 4, 4, 4]
+        assert [len(field) for field in info[1:]] == [4, len(info.muGradNorm), 4, 4, 4, 4]
 
     @ALL
     def test_extra_field_in_the_replay(self, AlgoCls: Any) -> None:
