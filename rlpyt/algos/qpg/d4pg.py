@@ -99,9 +99,8 @@ class D4PG(DDPG):
         self.agent.give_V_min_max(self.V_min, self.V_max)
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        uniform_class = super()._select_replay_class(example, async_)  # It may also warn.
         if not self.prioritized_replay:
-            return uniform_class
+            return super()._select_replay_class(example, async_)
         has_timeout = "timeout" in example._fields
         return replay_buffer_class(async_=async_, time_limits=has_timeout, prioritized=True)
 
