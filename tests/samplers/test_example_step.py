@@ -5,7 +5,7 @@ import os
 
 from rlpyt.samplers.buffer import get_example_outputs
 from tests.samplers.parts import CountEnv, EchoAgent
-from tests.utils.processes.test_supervisor import OfTheParent
+from tests.processes.test_supervisor import OfTheParent
 
 
 class TidyEnv(CountEnv):

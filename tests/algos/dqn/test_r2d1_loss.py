@@ -43,7 +43,7 @@ def extract(run: Run, starts: list[tuple[int, int]]) -> Any:
     """These sequences from the replay buffer, with weights if prioritized."""
     T_idxs, B_idxs = map(np.array, zip(*starts))
     buffer = run.algo.replay_buffer
-    batch = buffer.extract_batch(T_idxs, B_idxs, run.algo.sequence_T)
+    batch = buffer.read_batch(T_idxs, B_idxs, run.algo.sequence_T)
     if run.algo.prioritized_replay:
         batch = buffer.weight_batch_samples(batch, torch.linspace(0.5, 1.5, len(starts)))
     return batch
