@@ -4,8 +4,8 @@ import gc
 import os
 
 from rlpyt.samplers.buffer import get_example_outputs
-from tests.samplers.parts import CountEnv, EchoAgent
 from tests.processes.test_supervisor import OfTheParent
+from tests.samplers.parts import CountEnv, EchoAgent
 
 
 class TidyEnv(CountEnv):
