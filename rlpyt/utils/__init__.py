@@ -8,6 +8,6 @@
   or not at all), ``torchrun`` (ranks of a process).
 * Constructors: ``quick_args`` (arguments stored as attributes), ``names`` (misspelt or given
   twice).
-* Paths of rlpyt 0.1.2, which nothing inside imports: ``array``, ``misc``, ``shmemarray``,
-  ``synchronize``, ``launching``, ``logging.console``, ``logging.tabulate``.
+* Paths of rlpyt 0.1.2, which nothing inside imports: ``array``, ``shmemarray``, ``synchronize``,
+  ``launching``, ``logging.tabulate``; of ``misc``, only PPO hands on one name.
 """

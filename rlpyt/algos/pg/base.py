@@ -107,7 +107,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
         self._check_settings(examples)
-        if examples:
+        if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
         self._return_std = RunningStd()
         self.lr_scheduler = None  # Of an earlier run.
