@@ -58,12 +58,6 @@ class Env:
         """Maximum number of steps in an episode."""
         raise NotImplementedError
 
-    def _seed_spaces(self, seed: int) -> None:
-        """Seed both spaces, to be called by a method ``seed``."""
-        for space in self.spaces:
-            if hasattr(space, "seed"):  # Optional in spaces of users.
-                space.seed(seed)
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which :meth:`load_state_dict` continues exactly."""
         raise NotImplementedError(f"{type(self).__name__} cannot save its state: add state_dict()")

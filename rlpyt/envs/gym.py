@@ -22,7 +22,7 @@ from rlpyt.envs._info import (
 from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
 from rlpyt.utils.names import did_you_mean
-from rlpyt.utils.seed import make_generator
+from rlpyt.utils.seed import make_generator, seed_spaces
 from rlpyt.utils.types import Nested
 
 
@@ -186,8 +186,7 @@ class GymEnvWrapper(Wrapper):
     def seed(self, seed: int) -> None:
         """Make everything random from the next reset on depend on ``seed`` alone."""
         self._seed = int(seed)
-        self.action_space.seed(seed)
-        self.observation_space.seed(seed)
+        seed_spaces(self, seed)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which :meth:`load_state_dict` continues exactly.

@@ -9,7 +9,7 @@ import numpy as np
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
-from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
+from rlpyt.utils.seed import generator_state, make_generator, seed_spaces, set_generator_state
 from rlpyt.utils.types import NDArray
 
 
@@ -73,7 +73,7 @@ class ToyEnv(Env):
 
     def seed(self, seed: int) -> None:
         """Make everything random from the next reset on depend on ``seed`` alone."""
-        self._seed_spaces(seed)
+        seed_spaces(self, seed)
         self._rng = np.random.default_rng(seed)
 
     def state_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ autoreset modes:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -27,12 +27,13 @@ from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, _known_states, _layers, register_ids
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example
-from rlpyt.utils.seed import make_generator
+from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
-# Classes whose reset takes options["reset_mask"]; wrappers of gymnasium pass it on.
-_PARTIAL_RESET = frozenset(("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv"))
+# Classes whose reset takes options["reset_mask"] and a seed for each environment; wrappers of
+# gymnasium pass both on.
+_OF_PARTS = frozenset(("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv"))
 _FINAL = ("final_obs", "final_info")
 
 
@@ -84,8 +85,9 @@ class VectorEnvWrapper(Wrapper):
         super().__init__(env)
         self.num_envs: int = env.num_envs
         self.autoreset_mode = _mode_of(env, autoreset_mode)
+        self._takes_seeds = type(env.unwrapped).__name__ in _OF_PARTS
         if partial_reset is None:
-            partial_reset = type(env.unwrapped).__name__ in _PARTIAL_RESET
+            partial_reset = self._takes_seeds
         self.partial_reset = partial_reset
         if self.autoreset_mode != SAME_STEP and not partial_reset:
             raise ValueError(
@@ -102,7 +104,7 @@ class VectorEnvWrapper(Wrapper):
         self.observation_space = GymSpaceWrapper(
             env.single_observation_space, obs_null_value, "obs", force_float32
         )
-        self._first_seed: int | None = int(make_generator().integers(2**31 - self.num_envs))
+        self._seeds: list[int] = make_generator().integers(2**31, size=env.num_envs).tolist()
         self._is_seed_due = True
         self._info_layout = self._try_one_step(dict(info_example or {}))
         self._needs_reset = True
@@ -177,9 +179,12 @@ class VectorEnvWrapper(Wrapper):
 
     def reset(self) -> Nested:
         """Start an episode in all environments and return their first observations [B,...]."""
-        seed = self._first_seed if self._is_seed_due else None
+        seeds: Any = None
+        if self._is_seed_due:
+            every = np.ones(self.num_envs, dtype=bool)
+            seeds = self._seeds_of(every) if self._takes_seeds else self._seeds[0]
         self._is_seed_due = self._needs_reset = False
-        return self.observation_space.convert(self.env.reset(seed=seed)[0])
+        return self.observation_space.convert(self.env.reset(seed=seeds)[0])
 
     def reset_some(self, which: BoolArray, observation: Nested, seeded: bool = False) -> Nested:
         """Start an episode in some of the environments.
@@ -208,16 +213,21 @@ class VectorEnvWrapper(Wrapper):
         return observation
 
     def _seeds_of(self, which: BoolArray) -> Any:
-        if self._first_seed is None:
-            return None
-        return [self._first_seed + b for b in range(self.num_envs)]
+        """Return the seed of each environment of a reset of ``which`` [B]."""
+        return self._seeds
 
-    def seed(self, seed: int) -> None:
-        """Make everything random in environment b from its next reset on depend on ``seed + b``."""
-        self._first_seed, self._is_seed_due = int(seed), True
-        for b, space in enumerate(self._action_spaces):
-            space.seed(seed + b)
-        self.observation_space.seed(seed)
+    def seed(self, seed: int | Sequence[int]) -> None:
+        """Make everything random in each environment from its next reset on depend on its seed.
+
+        Args:
+            seed: seed of each environment; an integer is that of the first, and the next ones are
+                those of the others. Vector environments that take one seed get the first.
+        """
+        seeds = seed if isinstance(seed, Sequence) else range(seed, seed + self.num_envs)
+        self._seeds, self._is_seed_due = [int(seed) for seed in seeds], True
+        for space, env_seed in zip(self._action_spaces, self._seeds):
+            space.seed(derived_seed(env_seed, Purpose.ACTION_SPACE))
+        self.observation_space.seed(derived_seed(self._seeds[0], Purpose.OBSERVATION_SPACE))
 
     # --- Spaces ----------------------------------------------------------------------------------
 
@@ -253,7 +263,7 @@ class VectorEnvWrapper(Wrapper):
             "wrappers": [layer_state(layer) for layer in wrappers],
             "envs": [[layer_state(layer) for layer in _layers(e)] for e in _parts(innermost)],
             "needs_reset": self._needs_reset,
-            "first_seed": self._first_seed,
+            "seeds": self._seeds,
             "is_seed_due": self._is_seed_due,
             "action_spaces": [space.state_dict() for space in self._action_spaces],
             "observation_space": self.observation_space.state_dict(),
@@ -274,7 +284,7 @@ class VectorEnvWrapper(Wrapper):
         # The state was saved in the middle of episodes.
         innermost._autoreset_envs[:] = False
         self._needs_reset = state["needs_reset"]
-        self._first_seed, self._is_seed_due = state["first_seed"], state["is_seed_due"]
+        self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
         for space, space_state in zip(self._action_spaces, state["action_spaces"]):
             space.load_state_dict(space_state)
         self.observation_space.load_state_dict(state["observation_space"])

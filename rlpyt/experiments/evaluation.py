@@ -16,7 +16,7 @@ from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.program import agent_call, environment_kwargs
 from rlpyt.experiments.settings import SECTIONS, checked, with_roles
 from rlpyt.runners.video import check_video_packages, write_video
-from rlpyt.utils.seed import make_seed, set_seed
+from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
 from rlpyt.utils.types import NDArray
 
 MAX_ENVS = 8
@@ -232,7 +232,7 @@ def watch(
     frames: list[NDArray] = []
     for episode in range(n_episodes):
         camera = Camera(EnvCls, None if video is None else max_frames - len(frames))
-        episode_seed = None if seed is None else seed + episode
+        episode_seed = None if seed is None else derived_seed(seed, Purpose.EPISODE, episode)
         infos += evaluate(saved, 1, episode_seed, EnvCls=camera)
         frames += camera.frames
     if video is not None:

@@ -33,6 +33,7 @@ from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.seed import Purpose, derived_seed
 from rlpyt.utils.shared_array import shared_memory_for
 
 NAN = float("nan")
@@ -235,7 +236,7 @@ class AsyncRun(BaseRunner):
                 agent=self.agent,
                 n_itr=n_itr,
                 affinity=self._optimizer_affinities[rank],
-                seed=self.seed + 100 * rank,
+                seed=derived_seed(self.seed, Purpose.RANK, rank),
                 ctrl=self.ctrl,
                 port=self._port,
             )

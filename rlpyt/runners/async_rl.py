@@ -46,7 +46,7 @@ class AsyncRlBase(AsyncRun):
         affinity: mapping with ``optimizer``, a list with ``cpus``, ``cuda_idx``, ``torch_threads``
             and ``set_affinity`` of each process that trains, and ``sampler``, in the form that the
             sampler takes.
-        seed: seed of everything random; drawn if None. The optimizer of rank r gets seed + 100 r.
+        seed: seed of everything random; drawn if None.
         log_interval_steps: steps from one log row to the next.
         callbacks: hooks into the run, see :class:`~rlpyt.runners.callbacks.Callback`.
         throttle_sampler: whether the sampler waits for the optimizer where that is too slow for

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike, AlgoLike
@@ -29,9 +28,14 @@ from rlpyt.runners.divergence import start_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.prog_bar import ProgBarCounter
-from rlpyt.utils.seed import make_seed, rng_state, set_rng_state, set_seed
-
-_N_SEEDS_AFTER_RESUMING = 2**30
+from rlpyt.utils.seed import (
+    Purpose,
+    derived_seed,
+    make_seed,
+    rng_state,
+    set_rng_state,
+    set_seed,
+)
 
 
 class BaseRunner:
@@ -147,18 +151,16 @@ class BaseRunner:
             )
 
     def _prepare_seeds(self) -> int:
-        """Seed this process, and return the seed of the environments."""
+        """Seed this process, and return the seed of the sampler."""
         state = self._resume_state
         if state is not None:
             self.seed = state["seed"]
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
-        if state is None:
-            return self.seed + 1
-        # Those without a state shall not repeat the episodes that they began the run with.
-        words = np.random.SeedSequence([self.seed, state["itr"] + 1]).generate_state(1)
-        return int(words[0]) % _N_SEEDS_AFTER_RESUMING
+        # Environments without a state must not repeat the episodes that they began the run with.
+        resumed = () if state is None else (state["itr"] + 1,)
+        return derived_seed(self.seed, Purpose.SAMPLER, *resumed)
 
     # --- The log ---------------------------------------------------------------------------------
 

@@ -38,11 +38,8 @@ from rlpyt.runners._sync_worker import (
 )
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.seed import make_seed
+from rlpyt.utils.seed import Purpose, derived_seed, make_seed
 from rlpyt.utils.torchrun import TorchrunRanks, torchrun_ranks
-
-# The seeds of two ranks differ by at least this.
-_SEED_STEP = 100
 
 
 class SyncRlMixin(DistributedRunner):
@@ -158,13 +155,12 @@ class SyncRlMixin(DistributedRunner):
 
     def _worker_kwargs(self, rank: int, affinity: Any, port: int | None) -> dict[str, Any]:
         assert self.seed is not None
-        step = max(_SEED_STEP, self.sampler.batch_spec.B)
         return {
             "algo": self.algo,
             "agent": self.agent,
             "sampler": self.sampler,
             "n_steps": self.n_steps,
-            "seed": self.seed + step * rank,
+            "seed": derived_seed(self.seed, Purpose.RANK, rank),
             "affinity": affinity,
             "log_interval_steps": self.log_interval_steps,
             "rank": rank,

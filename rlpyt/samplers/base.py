@@ -11,9 +11,6 @@ from rlpyt.samplers.async_.collectors import DoubleBufferCollectorMixin
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.utils.quick_args import save__init__args
 
-# Evaluation environments draw from other random streams than those of training.
-EVAL_SEED_OFFSET = 1_000_000
-
 EnvKwargs = Union[
     Mapping[str, Any], Sequence[Mapping[str, Any]], Callable[[int], Mapping[str, Any]]
 ]

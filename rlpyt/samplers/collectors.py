@@ -23,7 +23,7 @@ from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollecto
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.seed import make_generator
+from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import Nested
 
 
@@ -166,7 +166,9 @@ class DecorrelatingStartCollector(BaseCollector):
             if self.start_seed is None:
                 rng = make_generator()
             else:
-                rng = np.random.default_rng([self.start_seed, self._env_rank(b)])
+                rng = np.random.default_rng(
+                    derived_seed(self.start_seed, Purpose.DECORRELATION, self._env_rank(b))
+                )
             n_steps.append(1 + int(rng.random() * max_steps))
         return n_steps
 

@@ -6,7 +6,8 @@ import copy
 import inspect
 import random
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,21 @@ from rlpyt.utils.logging.console import colorize
 seed_: int | None = None
 
 _N_SEEDS = 4294967294
+
+
+class Purpose(IntEnum):
+    """Use of a derived seed; streams for different purposes are independent."""
+
+    RANK = 1  # With the rank of a process that trains.
+    SAMPLER = 2  # Also with the next iteration, in a resumed run.
+    WORKER = 4  # With the rank of a worker process.
+    SERVER = 5  # With the rank of an action server.
+    ENVIRONMENT = 6  # With the index over all processes, as the next two.
+    EVAL_ENVIRONMENT = 7
+    DECORRELATION = 8
+    ACTION_SPACE = 9
+    OBSERVATION_SPACE = 10
+    EPISODE = 11  # With the number of the episode.
 
 
 def set_seed(seed: int) -> None:
@@ -44,6 +60,37 @@ def make_seed() -> int:
     return secrets.randbelow(10000)
 
 
+def derived_seed(seed: int, purpose: Purpose, *indexes: int) -> int:
+    """Return a seed for one purpose within what ``seed`` stands for.
+
+    Whatever differs in seed, purpose or indexes gets an unrelated seed: those of neighbouring runs
+    and environments do not overlap.
+
+    Args:
+        seed: seed of a run, a sampler or an environment.
+        purpose: use of the new seed.
+        *indexes: indexes of the user, such as that of an environment.
+
+    Returns:
+        An integer from 0 to 2**31 - 1, which every kind of environment takes.
+    """
+    key = np.random.SeedSequence(int(seed) % 2**64, spawn_key=(purpose, *indexes))
+    return int(key.generate_state(1)[0] >> 1)
+
+
+def env_seeds(
+    seed: int | None, indexes: Iterable[int], purpose: Purpose = Purpose.ENVIRONMENT
+) -> list[int] | None:
+    """Return the seed of each environment, for :func:`set_envs_seeds`; None if there is no seed.
+
+    Args:
+        seed: seed of the sampler.
+        indexes: indexes of the environments over all processes.
+        purpose: ``ENVIRONMENT`` or ``EVAL_ENVIRONMENT``.
+    """
+    return None if seed is None else [derived_seed(seed, purpose, index) for index in indexes]
+
+
 class Resettable(Protocol):
     """An environment, of which seeding asks for no more than ``reset``."""
 
@@ -51,23 +98,37 @@ class Resettable(Protocol):
     def reset(self) -> Callable[..., Any]: ...
 
 
-def set_envs_seeds(envs: Iterable[Resettable], seed: int | None) -> None:
-    """Seed the ``i``-th environment and its spaces with ``seed + i``; with None, do nothing.
+def set_envs_seeds(envs: Sequence[Resettable], seed: int | Sequence[int] | None) -> None:
+    """Seed environments and their spaces.
 
     An environment without a method ``seed`` whose ``reset`` takes one is seeded by a reset.
+
+    Args:
+        envs: environments.
+        seed: seed of each environment; or an integer to derive them from, by their positions; or
+            None to do nothing.
     """
-    if seed is None:
-        return
-    for env_seed, env in enumerate(envs, start=seed):
+    seeds = seed if isinstance(seed, Sequence) else env_seeds(seed, range(len(envs)))
+    for env, env_seed in zip(envs, seeds or ()):
         seed_env = getattr(env, "seed", None)
         if callable(seed_env):  # It may also be the number.
             seed_env(env_seed)
         elif _reset_takes_seed(env):
             env.reset(seed=env_seed)
-        for name in ("action_space", "observation_space"):
-            seed_space = getattr(getattr(env, name, None), "seed", None)
-            if callable(seed_space):
-                seed_space(env_seed)
+        seed_spaces(env, env_seed)
+
+
+def seed_spaces(env: Any, seed: int) -> None:
+    """Seed both spaces of an environment, with other streams than those of the environment.
+
+    Args:
+        env: environment; its spaces need no method ``seed``.
+        seed: seed of the environment.
+    """
+    for purpose in (Purpose.ACTION_SPACE, Purpose.OBSERVATION_SPACE):
+        seed_space = getattr(getattr(env, purpose.name.lower(), None), "seed", None)
+        if callable(seed_space):
+            seed_space(derived_seed(seed, purpose))
 
 
 def _reset_takes_seed(env: Resettable) -> bool:

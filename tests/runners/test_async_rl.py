@@ -16,7 +16,7 @@ from rlpyt.experiments.sweeps.affinity import make_affinity
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import SaveBest
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.seed import set_seed
+from rlpyt.utils.seed import Purpose, derived_seed, set_seed
 from tests.runners.async_parts import (
     SETTINGS,
     SMALL,
@@ -130,7 +130,7 @@ def test_replay_holds_what_a_serial_sampler_collects_in_its_order(kind, affinity
     agent, _ = keep_still()
     agent.initial_model_state_dict = {"model": weights, "target": weights}
     sampler = SerialSampler(TMaze, {}, **sizes)
-    sampler.initialize(agent, seed=runner.seed + 1)
+    sampler.initialize(agent, seed=derived_seed(runner.seed, Purpose.SAMPLER))
     for itr in range(20):
         samples, _ = sampler.obtain_samples(itr)
         rows = slice(3 * itr, 3 * itr + 3)

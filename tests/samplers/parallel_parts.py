@@ -146,11 +146,11 @@ class VectorOf:
         each = [kwargs] * num_envs if each is None else each
         self.envs = [EnvCls(**each[b % len(each)]) for b in range(num_envs)]
         self.action_space, self.spaces = self.envs[0].action_space, self.envs[0].spaces
-        self.next_seed = None
+        self.seeds = None
 
-    def seed(self, seed):
-        self.next_seed = seed
-        set_envs_seeds(self.envs, seed)
+    def seed(self, seeds):
+        self.seeds = seeds
+        set_envs_seeds(self.envs, seeds)
 
     def _stack(self, parts):
         stacked = buffer_from_example(parts[0], self.num_envs)
@@ -166,7 +166,7 @@ class VectorOf:
         for b in np.flatnonzero(which):
             if seeded:
                 # Actions were drawn by those only which had begun.
-                set_envs_seeds(self.envs[b : b + 1], self.next_seed + b)
+                set_envs_seeds(self.envs[b : b + 1], self.seeds[b : b + 1])
             observation[b] = self.envs[b].reset()
         return observation
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,9 @@ import torch
 
 from rlpyt.utils import seed as seed_module
 from rlpyt.utils.seed import (
+    Purpose,
+    derived_seed,
+    env_seeds,
     generator_state,
     get_seed,
     make_generator,
@@ -122,10 +126,22 @@ def test_the_ith_environment_gets_the_ith_seed() -> None:
     set_envs_seeds(envs, None)
     assert envs[0].seeds == envs[2].seeds == []
     set_envs_seeds(envs, 100)
-    assert envs[0].seeds == envs[0].action_space.seeds == envs[0].observation_space.seeds == [100]
-    assert envs[2].seeds == [102]
-    assert envs[3].observation_space.seeds == [103]
-    assert inner.seeds == [104]
+    seeds = env_seeds(100, range(6)) or []
+    assert [envs[0].seeds, envs[2].seeds, inner.seeds] == [[seeds[0]], [seeds[2]], [seeds[4]]]
+    spaces = [
+        space.seeds[0] for env in envs[::3] for space in (env.action_space, env.observation_space)
+    ]
+    assert len({*seeds, *spaces}) == 10
+    set_envs_seeds(envs[:3], [7, 8, 9])
+    assert (envs[0].seeds[1], envs[2].seeds[1]) == (7, 9)
+
+
+def test_derived_seeds_do_not_overlap() -> None:
+    keys = itertools.product((0, 1, 2, 2**32), Purpose, ((), (0,), (0, 0), (1,)))
+    seeds = [derived_seed(seed, purpose, *indexes) for seed, purpose, indexes in keys]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert derived_seed(3, Purpose.ENVIRONMENT, 5) == 849801105, "the same on every machine"
 
 
 def test_an_attribute_seed_is_no_method() -> None:
@@ -137,7 +153,7 @@ def test_an_attribute_seed_is_no_method() -> None:
 
     env = NumberEnv()
     set_envs_seeds([env], 100)
-    assert env.seeds == [100]
+    assert env.seeds == env_seeds(100, [0])
     assert (env.seed, env.action_space.seed) == (4, 5)
 
 

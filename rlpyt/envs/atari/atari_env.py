@@ -13,7 +13,7 @@ from rlpyt.envs.atari._emulator import ScreenReader, Shrinker, StickyEmulator, r
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
+from rlpyt.utils.seed import generator_state, make_generator, seed_spaces, set_generator_state
 from rlpyt.utils.types import NDArray, Nested
 
 W, H = (80, 104)
@@ -188,7 +188,7 @@ class AtariEnv(Env):
 
     def seed(self, seed: int) -> None:
         """Make the start of games and sticky actions a function of ``seed``; then call reset."""
-        self._seed_spaces(seed)
+        seed_spaces(self, seed)
         self._use_generator(np.random.default_rng(seed))
         if self._rom_file is not None:  # Else a constructor of a subclass has loaded it.
             self._load_rom(seed % 2**31)

@@ -79,5 +79,4 @@ class AtariVector(VectorEnvWrapper):
         return np.sign(score) if self._clip_reward else score, more_info
 
     def _seeds_of(self, which: BoolArray) -> Any:
-        seeds = super()._seeds_of(which)
-        return None if seeds is None else np.asarray(seeds)[which]
+        return np.asarray(self._seeds)[which]

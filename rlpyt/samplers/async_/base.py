@@ -30,7 +30,7 @@ class AsyncSamplerMixin(BaseSampler):
     Attributes:
         double_buffer: two batches [T,B,...], numpy.
         examples: examples from :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
-        seed: seed of the environments; index i gets ``seed + i``.
+        seed: seed from which those of the environments are derived.
     """
 
     start_method: str | None = None

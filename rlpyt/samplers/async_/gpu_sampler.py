@@ -32,11 +32,9 @@ from rlpyt.samplers.parallel.gpu.sampler import add_step_buffers, step_semaphore
 from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import Purpose, derived_seed
 from rlpyt.utils.shared_array import shared_memory_for
 from rlpyt.utils.types import Nested
-
-# Action servers draw from other random streams than workers and environments.
-SERVER_SEED_OFFSET = 2_000_000
 
 
 class ServerShare(NamedTuple):
@@ -191,7 +189,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
                     env_ranks=list(range(envs.start, envs.stop)),
                     double_buffer_slice=tuple(batch[:, envs] for batch in self.double_buffer),
                     affinity=affinity[rank],
-                    seed=seed + SERVER_SEED_OFFSET + rank,
+                    seed=derived_seed(seed, Purpose.SERVER, rank),
                     n_envs_list=n_envs_list,
                 )
             )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from rlpyt.processes.launch import check_cpus
 from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import Purpose, derived_seed
 
 # --- Environments ---------------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ def share_of_worker(
     return dict(
         rank=rank,
         env_ranks=list(range(n_before + start, n_before + start + spec.n_envs)),
-        seed=seed + rank,
+        seed=derived_seed(seed, Purpose.WORKER, rank),
         envs_seed=seed,
         cpus=cpus_of_worker(affinity, spec.rank),
         n_envs=spec.n_envs,

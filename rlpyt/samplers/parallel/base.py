@@ -140,7 +140,8 @@ class ParallelSamplerBase(BaseSampler):
             affinity: ``workers_cpus``, with an entry for each worker: a CPU, a list of CPUs, or
                 None; or else the number of workers, which then run anywhere. Workers are not pinned
                 if ``set_affinity`` is False. ``worker_torch_threads`` is 1 if not given.
-            seed: seed of the environments: index i gets ``seed + i``; evaluation is offset.
+            seed: seed from which those of all environments are derived, by their indexes over all
+                processes; drawn if None.
             bootstrap_value: whether to record the agent's value after the last step of a batch.
             traj_info_kwargs: attributes ``_<name>`` of ``TrajInfoCls`` to set in all processes.
             world_size: number of processes that sample the same way.

@@ -14,13 +14,20 @@ from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.child import Heartbeat, at_exit
 from rlpyt.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
 from rlpyt.samplers._env_states import load_sampling_state, sampling_state
-from rlpyt.samplers.base import EVAL_SEED_OFFSET, configure_traj_infos, make_env
+from rlpyt.samplers.base import configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.seed import rng_state, set_envs_seeds, set_rng_state, set_seed
+from rlpyt.utils.seed import (
+    Purpose,
+    env_seeds,
+    rng_state,
+    set_envs_seeds,
+    set_rng_state,
+    set_seed,
+)
 
 
 def initialize_worker(
@@ -98,7 +105,8 @@ class SamplingWorker:
         """Make and start all environments, and tell the sampler."""
         c, w = self.common, self.own
         configure_traj_infos(c.TrajInfoCls, c.traj_info_kwargs)
-        self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks, w.envs_seed)
+        seeds = env_seeds(w.envs_seed, w.env_ranks)
+        self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks, seeds)
         self.collector = c.CollectorCls(
             rank=w.rank,
             envs=self.envs,
@@ -166,15 +174,15 @@ class SamplingWorker:
             self.common.traj_infos_queue.put(info, (t, ranks[b]))
 
     def _make_envs(
-        self, envs: list[EnvLike], env_kwargs: Any, first: int, env_ranks: Sequence[int], seed: int
+        self, envs: list[EnvLike], env_kwargs: Any, first: int, env_ranks: Sequence[int], seeds: Any
     ) -> None:
         """Append environments one by one, so that :meth:`close` finds those that were made."""
         for index, env_rank in enumerate(env_ranks, start=first):
             Heartbeat.beat(self.heartbeat.values, env_rank)
             envs.append(make_env(self.common.EnvCls, env_kwargs, index, env_rank))
-        for env, env_rank in zip(envs, env_ranks):
+        for env, env_rank, seed in zip(envs, env_ranks, seeds):
             Heartbeat.beat(self.heartbeat.values, env_rank)  # Some are seeded by a reset.
-            set_envs_seeds([env], seed + env_rank)
+            set_envs_seeds([env], [seed])
         Heartbeat.beat(self.heartbeat.values, -1)
 
     def _make_evaluation(self) -> None:
@@ -184,7 +192,7 @@ class SamplingWorker:
             c.eval_env_kwargs,
             w.first_eval_env,
             w.eval_env_ranks,
-            w.envs_seed + EVAL_SEED_OFFSET,
+            env_seeds(w.envs_seed, w.eval_env_ranks, Purpose.EVAL_ENVIRONMENT),
         )
         self.eval_collector = c.eval_CollectorCls(
             rank=w.rank,

@@ -10,7 +10,6 @@ from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._env_states import envs_without_state, load_sampling_state, sampling_state
 from rlpyt.samplers.base import (
-    EVAL_SEED_OFFSET as EVAL_SEED_OFFSET,
     BaseSampler,
     check_recurrence,
     configure_traj_infos,
@@ -20,7 +19,7 @@ from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.utils.logging import logger
-from rlpyt.utils.seed import set_envs_seeds
+from rlpyt.utils.seed import Purpose, env_seeds, set_envs_seeds
 from rlpyt.utils.types import Nested
 
 
@@ -74,8 +73,8 @@ class SerialSampler(BaseSampler):
         Args:
             agent: agent, which is initialized with the spaces of the environments.
             affinity: unused; the runner sets that of its process.
-            seed: base of the seeds: the environment of global index i gets ``seed + i``, and
-                those of evaluation are offset.
+            seed: seed from which those of all environments are derived, by their indexes over all
+                processes; None to leave environments as they were made.
             bootstrap_value: whether to record the agent's value after the last step of a batch.
             traj_info_kwargs: values of attributes ``_<name>`` of ``TrajInfoCls``.
             rank: index of this process among ``world_size``.
@@ -111,7 +110,7 @@ class SerialSampler(BaseSampler):
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
         """Make the environments of training, and seed them."""
         envs = [make_env(self.EnvCls, self.env_kwargs, *pair) for pair in enumerate(env_ranks)]
-        set_envs_seeds(envs, None if seed is None else seed + env_ranks[0])
+        set_envs_seeds(envs, env_seeds(seed, env_ranks))
         return envs
 
     def _start(
@@ -127,7 +126,7 @@ class SerialSampler(BaseSampler):
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
         # Again, since the example step has drawn from the streams of the first environment.
-        set_envs_seeds(envs[:1], None if seed is None else seed + rank * B)
+        set_envs_seeds(envs[:1], env_seeds(seed, env_ranks[:1]))
         self.collector = self.CollectorCls(
             rank=0,
             envs=envs,
@@ -198,8 +197,9 @@ class SerialSampler(BaseSampler):
     def _make_evaluation(self, seed: int | None, rank: int) -> None:
         n = self.eval_n_envs
         env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
-        envs = [make_env(self.EnvCls, env_kwargs, b, rank * n + b) for b in range(n)]
-        set_envs_seeds(envs, None if seed is None else seed + EVAL_SEED_OFFSET + rank * n)
+        env_ranks = range(rank * n, (rank + 1) * n)
+        envs = [make_env(self.EnvCls, env_kwargs, *pair) for pair in enumerate(env_ranks)]
+        set_envs_seeds(envs, env_seeds(seed, env_ranks, Purpose.EVAL_ENVIRONMENT))
         CollectorCls = self.eval_CollectorCls or SerialEvalCollector
         self.eval_collector = CollectorCls(
             envs=envs,
@@ -209,5 +209,5 @@ class SerialSampler(BaseSampler):
             max_trajectories=self.eval_max_trajectories,
         )
         self.eval_collector.quota = self._eval_quota()
-        self.eval_collector.env_ranks = range(rank * n, (rank + 1) * n)
+        self.eval_collector.env_ranks = env_ranks
         self.eval_collector.acting_noise = self.collector.acting_noise

@@ -15,7 +15,6 @@ from rlpyt.samplers._env_states import (
     load_rows,
 )
 from rlpyt.samplers.base import (
-    EVAL_SEED_OFFSET,
     BaseSampler,
     EnvKwargs,
     check_recurrence,
@@ -25,6 +24,7 @@ from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
 from rlpyt.samplers.vector._loop import Trajectories
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import Purpose, env_seeds
 from rlpyt.utils.types import Nested
 
 
@@ -86,8 +86,8 @@ class VectorSampler(BaseSampler):
         Args:
             agent: agent, which is initialized with the spaces of one environment.
             affinity: unused; the runner sets that of its process.
-            seed: base of the seeds: the environment of global index i gets ``seed + i``, and
-                those of evaluation are offset.
+            seed: seed from which those of all environments are derived, by their indexes over all
+                processes; None to leave environments as they were made.
             bootstrap_value: whether to record the agent's value after the last step of a batch.
             traj_info_kwargs: values of attributes ``_<name>`` of ``TrajInfoCls``.
             rank: index of this process among ``world_size``.
@@ -119,8 +119,9 @@ class VectorSampler(BaseSampler):
             next_observation=self.record_next_observation,
         )
         configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
-        if seed is not None:  # After the example step, which leaves no trace then.
-            self.env.seed(seed + env_ranks[0])
+        seeds = env_seeds(seed, env_ranks)
+        if seeds is not None:  # After the example step, which leaves no trace then.
+            self.env.seed(seeds)
         self.collector = self.CollectorCls(
             rank=0,
             envs=self.env,
@@ -221,8 +222,10 @@ class VectorSampler(BaseSampler):
         n = self.eval_n_envs
         kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
         self.eval_env = self._make_env(kwargs, n)
-        if seed is not None:
-            self.eval_env.seed(seed + EVAL_SEED_OFFSET + rank * n)
+        env_ranks = range(rank * n, (rank + 1) * n)
+        seeds = env_seeds(seed, env_ranks, Purpose.EVAL_ENVIRONMENT)
+        if seeds is not None:
+            self.eval_env.seed(seeds)
         CollectorCls = self.eval_CollectorCls or VectorEvalCollector
         self.eval_collector = CollectorCls(
             envs=self.eval_env,
@@ -232,7 +235,7 @@ class VectorSampler(BaseSampler):
             max_trajectories=self.eval_max_trajectories,
             quota=self._eval_quota(),
         )
-        self.eval_collector.env_ranks = range(rank * n, (rank + 1) * n)
+        self.eval_collector.env_ranks = env_ranks
         self.eval_collector.acting_noise = self.collector.acting_noise
 
 
