@@ -133,6 +133,7 @@ class AsyncRun(BaseRunner):
             )
             self.sampler_batch_size = self.sampler.batch_spec.size
             n_itr = self.get_n_itr()
+            self._seed_training()
             replay_buffer = self.algo.async_initialize(
                 agent=self.agent,
                 sampler_n_itr=n_itr,

@@ -33,6 +33,7 @@ from rlpyt.utils.seed import (
     derived_seed,
     make_seed,
     rng_state,
+    seed_streams,
     set_rng_state,
     set_seed,
 )
@@ -161,6 +162,11 @@ class BaseRunner:
         # Environments without a state must not repeat the episodes that they began the run with.
         resumed = () if state is None else (state["itr"] + 1,)
         return derived_seed(self.seed, Purpose.SAMPLER, *resumed)
+
+    def _seed_training(self) -> None:
+        """Seed this process again, since it depends on the sampler what has been drawn so far."""
+        assert self.seed is not None, "set by _prepare_seeds"
+        seed_streams(derived_seed(self.seed, Purpose.TRAINING))
 
     # --- The log ---------------------------------------------------------------------------------
 

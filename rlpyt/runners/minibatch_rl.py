@@ -24,6 +24,7 @@ from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.seed import rng_state, set_rng_state
 
 NAN = float("nan")
 
@@ -162,6 +163,7 @@ class MinibatchRlBase(BaseRunner):
         self.agent.to_device(self.affinity.get("cuda_idx", None))
         if self.world_size > 1:
             self._make_data_parallel()
+        self._seed_training()
         self.algo.initialize(
             agent=self.agent,
             n_itr=n_itr,
@@ -404,7 +406,9 @@ class MinibatchRlEval(MinibatchRlBase):
         logger.log("Evaluating agent...")
         self.agent.eval_mode(itr)
         start = time.time()
+        before = rng_state()  # Training is the same without evaluation.
         traj_infos = self.sampler.evaluate_agent(itr)
+        set_rng_state(before)
         eval_time = time.time() - start
         logger.log("Evaluation runs complete.")
         self._notify("on_eval", itr, traj_infos)

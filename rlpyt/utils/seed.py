@@ -25,6 +25,7 @@ class Purpose(IntEnum):
 
     RANK = 1  # With the rank of a process that trains.
     SAMPLER = 2  # Also with the next iteration, in a resumed run.
+    TRAINING = 3
     WORKER = 4  # With the rank of a worker process.
     SERVER = 5  # With the rank of an action server.
     ENVIRONMENT = 6  # With the index over all processes, as the next two.
@@ -43,11 +44,16 @@ def set_seed(seed: int) -> None:
     """
     global seed_
     seed_ = int(seed) % _N_SEEDS
-    random.seed(seed_)
-    np.random.seed(seed_)
-    torch.manual_seed(seed_)
-    torch.cuda.manual_seed_all(seed_)
+    seed_streams(seed_)
     print(colorize(f"using seed {seed_}", "green"))
+
+
+def seed_streams(seed: int) -> None:
+    """Seed the global generators as :func:`set_seed`, but leave the seed of :func:`get_seed`."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    torch.cuda.manual_seed_all(seed)
 
 
 def get_seed() -> int | None:

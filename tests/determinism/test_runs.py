@@ -40,13 +40,14 @@ def run(
     sampler="serial",
     callbacks=(),
     state=None,
+    n_workers=2,
     **kwargs,
 ):
     runner = make(RunnerCls, seed=seed, n_steps=n_steps, log_interval_steps=80, callbacks=callbacks)
     if state is not None:
         runner.load_state_dict(state)
     if sampler != "serial":
-        use_sampler(runner, sampler)
+        use_sampler(runner, sampler, n_workers)
     with logger_context(directory, 0, "test", snapshot_mode="last", override_prefix=True):
         logger.set_log_tabular_only(False)
         runner.train(**kwargs)
@@ -85,7 +86,7 @@ def as_alternating(agent):
     return AlternatingGenericLstmAgent(model_kwargs=agent.model_kwargs)
 
 
-def use_sampler(runner, name):
+def use_sampler(runner, name, n_workers=2):
     """Put another sampler of the same environments in the place of a serial one."""
     serial, SamplerCls = runner.sampler, SAMPLERS[name]
     kwargs = {
@@ -104,7 +105,7 @@ def use_sampler(runner, name):
         kwargs["EnvCls"] = VectorOf
         kwargs["env_kwargs"] = {"EnvCls": serial.EnvCls, **serial.env_kwargs}
     else:
-        runner.affinity = {"workers_cpus": 2}
+        runner.affinity = {"workers_cpus": n_workers}
         is_served = SamplerCls is not CpuSampler
         kwargs["CollectorCls"] = SERVED[serial.CollectorCls] if is_served else serial.CollectorCls
     runner.sampler = SamplerCls(**kwargs)
