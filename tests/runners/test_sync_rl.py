@@ -29,6 +29,7 @@ from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.seed import Purpose, derived_seed
 from tests.determinism import dqn, pg, sac
 from tests.determinism.test_runs import (
     assert_equal_snapshots,
@@ -167,7 +168,7 @@ def test_ranks_differ_in_seeds_and_environments_and_agree_in_parameters(tmp_path
     run(telling_dqn(tmp_path), ranks(SyncRl, n=3), tmp_path / "log", n_steps=240)
     for itr in (0, 3, 9):
         of = [told(tmp_path, rank, itr) for rank in range(3)]
-        assert [t["seed"] for t in of] == [5, 105, 205]
+        assert [t["seed"] for t in of] == [5, *(derived_seed(5, Purpose.RANK, r) for r in (1, 2))]
         assert len({t["pid"] for t in of}) == 3
         for other in of[1:]:
             # The target copies too: those of rank 1 and up used to be their own random networks
@@ -478,7 +479,7 @@ def test_under_torchrun(tmp_path):
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     of = [told(tmp_path / "launched", rank, 7) for rank in range(2)]
-    assert [t["seed"] for t in of] == [5, 105]
+    assert [t["seed"] for t in of] == [5, derived_seed(5, Purpose.RANK, 1)]
     run_dir = tmp_path / "launched" / "run_0"
     assert json.loads((run_dir / "params.json").read_text())["name"] == "test"
     assert (run_dir / "progress.csv").read_text().count("\n") == 3
