@@ -68,6 +68,7 @@ def test_trajectory_infos_of_the_users_own() -> None:
             return self
 
     runner = make_runner()
+    runner.agent = CorridorAgent(eps_final=1)  # Or else it may not reach the end.
     runner.sampler.TrajInfoCls = Steps
     runner.train()
     assert runner._cum_completed_trajs > 0
