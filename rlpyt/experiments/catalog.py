@@ -100,10 +100,11 @@ RUNNERS = {
     "async": ("rlpyt.runners.async_rl.AsyncRl", "rlpyt.runners.async_rl.AsyncRlEval"),
 }
 
-# What makes one environment, and what makes a vector of them.
+# What makes one environment, and what makes a vector of the same; None if nothing does.
 ENVIRONMENTS = {
     "gym": ("rlpyt.envs.gym.make", "rlpyt.envs.vector.make"),
-    "atari": ("rlpyt.envs.atari.atari_env.AtariEnv", "rlpyt.envs.atari.vector.AtariVector"),
+    "atari": ("rlpyt.envs.atari.atari_env.AtariEnv", None),
+    "atari_vector": (None, "rlpyt.envs.atari.vector.AtariVector"),
     "envpool": (None, "rlpyt.envs.envpool.make"),
 }
 
@@ -212,19 +213,29 @@ def targets(config: Config) -> dict[str, str]:
             f"sampler={roles['sampler']} samples in the process of the runner: choose another "
             "sampler for runner=async, or runner=minibatch"
         )
-    if isinstance(environments, tuple) and environments[0] is None and roles["sampler"] != "vector":
+    in_vectors = roles["sampler"] == "vector"
+    if only_in_vectors(roles["env"]) and not in_vectors:
         raise ValueError(
-            f"environments of EnvPool are vectors: use sampler=vector, not {roles['sampler']}"
+            f"sampler={roles['sampler']}: env={roles['env']} makes vectors; use sampler=vector"
+        )
+    if roles["env"] == "atari" and in_vectors:
+        raise ValueError(
+            "sampler=vector: no vector has the images of AtariEnv; atari_vector:GAME has others"
         )
     agent = _agent(algorithm, roles)
     return {
         "algo": algorithm.name if isinstance(algorithm, Algorithm) else algorithm,
         "agent": ALTERNATING.get(agent, agent) if roles["sampler"] == "alternating" else agent,
-        "env": _pick(environments, roles["sampler"] == "vector"),
+        "env": _pick(environments, in_vectors),
         "sampler": _pick(samplers, is_async),
         "runner": _pick(runners, bool(config.get("sampler", {}).get("eval_n_envs"))),
         "affinity": "rlpyt.experiments.program.make_affinity",
     }
+
+
+def only_in_vectors(role: str) -> bool:
+    """Return whether the environments of this role come in vectors alone."""
+    return role in ENVIRONMENTS and ENVIRONMENTS[role][0] is None
 
 
 def _choose(kind: str, name: str, known: dict[str, Any]) -> Any:
@@ -248,7 +259,8 @@ def _agent(algorithm: Any, roles: dict[str, Any]) -> str:
     if name is None and not agents:
         raise ValueError(f"algo={roles['algo']} needs agent=NAME, the full name of its agent")
     if name is None:
-        name = "atari" if roles["env"] == "atari" and "atari" in agents else next(iter(agents))
+        is_game = roles["env"] in ("atari", "atari_vector")
+        name = "atari" if is_game and "atari" in agents else next(iter(agents))
     chosen: str = _choose("agent", name, agents)
     return chosen
 
@@ -285,8 +297,8 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
     """Return the role ``env`` and the keyword arguments that make an environment.
 
     Args:
-        name: id of gymnasium, name of an Atari game, ``envpool:`` and an id of EnvPool, or full
-            name of a class or function.
+        name: id of gymnasium, name of an Atari game, ``atari_vector:`` and such a name,
+            ``envpool:`` and an id of EnvPool, or full name of a class or function.
 
     Raises:
         ValueError: if there is no such environment, or the extra for it is not installed.
@@ -298,10 +310,14 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
         if env_id not in known:
             raise unknown("environment of EnvPool", env_id, known)
         return "envpool", {"id": env_id}
-    game = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    in_vectors = name.startswith("atari_vector:")
+    game = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("atari_vector:")).lower()
     if game in atari_games():
         extra_for("cv2", "atari", f"the Atari game {game!r}")
-        return "atari", {"game": game}
+        return "atari_vector" if in_vectors else "atari", {"game": game}
+    if in_vectors:
+        extra_for("ale_py", "atari", f"the environment {name!r}")
+        raise unknown("Atari game", game, atari_games())
     if name.lower().startswith("minatar/"):
         extra_for("minatar", "minatar", f"the environment {name!r}")
     if name.startswith("ALE/"):

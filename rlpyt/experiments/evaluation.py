@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlpyt.experiments.catalog import environment_ids, load, targets
+from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
 from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.program import agent_call, environment_kwargs
 from rlpyt.experiments.settings import SECTIONS, checked, with_roles
@@ -220,10 +220,9 @@ def watch(
         ValueError: if the environment cannot be shown, or the ending is neither ".mp4" nor ".gif".
         ImportError: if imageio is not installed.
     """
-    of_its_own = {"atari": "of Atari games", "envpool": "of EnvPool"}
-    kind = of_its_own.get(saved.config["roles"].get("env", "gym"))
-    if saved.config["roles"]["sampler"] == "vector" and kind is not None:
-        raise ValueError(f"the vector environment {kind} draws no pictures")
+    role = saved.config["roles"].get("env", "gym")
+    if only_in_vectors(role):
+        raise ValueError(f"env={role} draws no pictures")
     if video is not None:
         check_video_packages(Path(video).suffix)
     saved = saved._replace(config=checked(with_roles(saved.config, sampler="serial")))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from rlpyt.experiments.catalog import find_environment, load, targets, unknown
+from rlpyt.experiments.catalog import find_environment, load, only_in_vectors, targets, unknown
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.sweeps.variant import merged
 from rlpyt.utils.names import first_duplicate
@@ -276,11 +276,13 @@ def with_environment(config: Config, name: str) -> Config:
         ValueError: if there is no such environment.
     """
     role, arguments = find_environment(name)
-    if config["roles"].get("env", "gym") == role:
-        return changed(config, env=arguments)
-    samplers = {"sampler": "vector"} if role == "envpool" else {}
-    config = changed(config, roles={"env": role, **samplers})
-    return {**config, "env": dict(arguments), "eval_env": {}}
+    before = config["roles"].get("env", "gym")
+    if role != before:
+        samplers = {"sampler": "vector"} if only_in_vectors(role) else {}
+        config = changed(config, roles={"env": role, **samplers})
+        if {role, before} != {"atari", "atari_vector"}:  # These two take the same arguments.
+            config = {**config, "env": {}, "eval_env": {}}
+    return changed(config, env=arguments)
 
 
 def with_roles(config: Config, **roles: str) -> Config:

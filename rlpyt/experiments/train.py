@@ -57,7 +57,7 @@ def entry_name(name: str, environment: str | None = None) -> str:
             role = find_environment(environment)[0]
             if environment.lower().startswith("minatar/"):
                 candidates.insert(0, f"minatar/{name}")
-            if role == "atari" and name in ATARI_ENTRIES:
+            if role in ("atari", "atari_vector") and name in ATARI_ENTRIES:
                 candidates.insert(0, ATARI_ENTRIES[name])
         found = [candidate for candidate in candidates if candidate in known]
         if not found:

@@ -166,11 +166,47 @@ def test_a_lost_life_ends_the_learners_episode_and_not_the_game():
         assert not (changed & ~step.env_info.traj_done).any()
 
 
-def test_atari_reward_is_the_sign_of_the_score():
-    steps = play(atari(game="qbert", clip_reward=True), 150)
-    scores = np.stack([step.env_info.game_score for step in steps])
-    assert scores.max() > 1
-    np.testing.assert_array_equal(np.stack([step.reward for step in steps]), np.sign(scores))
+@pytest.mark.parametrize(
+    ("game", "kwargs"),
+    [
+        ("breakout", {}),
+        ("qbert", {"clip_reward": False, "frame_skip": 3, "num_img_obs": 2}),
+        ("ms_pacman", {"img_shape": (105, 80), "full_action_space": True}),
+        ("space_invaders", {"episodic_lives": False, "horizon": 120}),
+    ],
+)
+def test_atari_vector_is_atari_env_but_for_what_it_documents(game, kwargs):
+    vector = atari(game=game, num_envs=1, max_start_noops=0, **kwargs)
+    from rlpyt.envs.atari.atari_env import AtariEnv
+
+    class WithoutNoopFrames(AtariEnv):
+        def _life_reset(self):
+            self._lives = self.ale.lives()
+
+    single = WithoutNoopFrames(game, max_start_noops=0, **{"img_shape": (84, 84), **kwargs})
+    assert single.observation_space.shape == vector.observation_space.shape
+    assert single.action_space.n == vector.action_space.n
+    observations = single.reset(), vector.reset()[0]
+    actions = np.random.default_rng(0).integers(single.action_space.n, size=400)
+    n_ends = n_points = 0
+    for action in actions:
+        newest = [observation[-1].astype(int) for observation in observations]
+        assert np.abs(newest[0] - newest[1]).max() <= ("img_shape" not in kwargs)
+        mine, others = single.step(action), vector.step(np.array([action]))
+        assert (mine.reward, mine.done) == (others.reward[0], others.done[0])
+        assert tuple(mine.env_info) == tuple(
+            getattr(others.env_info, name)[0] for name in mine.env_info._fields
+        )
+        assert single.ale.lives() == others.env_info.lives[0]
+        n_ends, n_points = n_ends + mine.done, n_points + abs(mine.env_info.game_score)
+        observations = mine.observation, others.next_inputs[0]
+        if mine.env_info.traj_done:
+            observations = single.reset(), others.next_inputs[0]
+        elif mine.done:  # The last image of an episode may be of one frame.
+            observations = (observations[1],) * 2
+    assert n_ends >= 2
+    assert n_points > 0
+    vector.close()
 
 
 def test_atari_lives_need_the_mode_which_tells_them():

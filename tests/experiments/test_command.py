@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -123,11 +124,16 @@ def test_workers_that_are_spawned_know_the_ids_of_other_packages(tmp_path):
     assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) >= 8
 
 
-def test_the_vector_sampler_takes_the_vector_environment_of_atari_games():
+def test_vectors_of_atari_games_are_chosen_by_name_and_keep_the_settings_of_games():
     pytest.importorskip("ale_py")
-    program = invoke("train", "a2c", "pong", "sampler=vector", "--print")
+    program = invoke("train", "atari_ff_a2c/sticky", "atari_vector:breakout", "--print")
     assert "EnvCls=AtariVector" in program
     assert "sampler = VectorSampler(" in program
+    assert re.search("repeat_action_probability.{,3}0.25", program)
+    assert "AtariFfAgent" in invoke("train", "a2c", "atari_vector:pong", "--print")
+    assert "atari_vector:" in refused("train", "a2c", "pong", "sampler=vector", "--print")
+    assert "sampler=vector" in refused("train", "a2c", "atari_vector:pong", "sampler=cpu")
+    assert "'pong'" in refused("train", "a2c", "atari_vector:pnog")
 
 
 def test_environments_of_envpool_are_trained_on_and_evaluated(tmp_path):

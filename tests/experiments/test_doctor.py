@@ -197,6 +197,16 @@ def test_asynchronous_runs_have_no_vector_sampler():
         found.configuration(vector)
 
 
+def test_vectors_that_change_the_images_of_a_game_are_not_compared():
+    pytest.importorskip("ale_py")
+    found = search("a2c", "pong")
+    with ExitStack() as stack:
+        for candidate in found.candidates():
+            if candidate.sampler == "vector":
+                assert found.start(candidate, stack) is None
+                assert "atari_vector:" in found.left_out[candidate]
+
+
 def test_workers_that_do_not_fit_into_memory_are_left_out():
     found = search("ppo", "CartPole-v1")
     found.parts = found.parts._replace(step=StepTime(1e-4, 0.0, found.machine.memory // 4))

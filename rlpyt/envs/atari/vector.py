@@ -12,21 +12,36 @@ from rlpyt.utils.types import BoolArray, NDArray
 
 
 class AtariVector(VectorEnvWrapper):
-    """``AtariVectorEnv`` with the info of :class:`~rlpyt.envs.atari.atari_env.AtariEnv`.
+    """Atari games by ``AtariVectorEnv`` of ale-py, whose emulators run in threads without Python.
 
-    The emulators run in threads, without Python. Images come from the preprocessing of ale-py
-    (84 x 84 by default): scores are comparable to those of AtariEnv, pixels are not.
+    Arguments, rewards, lives and ends are those of :class:`~rlpyt.envs.atari.atari_env.AtariEnv`,
+    but it is another environment:
+
+    * An image is the mean over areas of the whole screen, at every size; at (84, 84) gray levels
+      differ by 1 in some pixels. The image at the end of an episode, and every image with
+      ``frame_skip=1``, is of one frame instead of the maximum of two.
+    * Neither a reset nor the loss of a life adds a frame without action, no image is blackened
+      when a life is lost, and ``fire_on_reset`` presses FIRE alone.
+    * Starts and sticky actions come from the generator of ale-py, and the frames without action at
+      the start count toward ``horizon``.
 
     Args:
-        game: name of the game, as in AtariEnv.
+        game: name of the game in snake case, as "space_invaders".
         num_envs: number of games, passed by the sampler.
+        frame_skip: emulator frames per step.
+        num_img_obs: images in an observation.
+        clip_reward: reward is the sign of the points.
+        episodic_lives: the loss of a life gives ``done``, though the game continues.
+        fire_on_reset: press FIRE after a reset, where the game knows it.
+        max_start_noops: a game begins with at most this many frames without action.
+        repeat_action_probability: that a frame repeats the action of the frame before ("sticky").
+        horizon: steps after which a game is truncated.
+        img_shape: height and width of an image.
+        full_action_space: all 18 actions instead of those that the game knows.
         num_threads: number of threads of the emulators; 0 for one per CPU.
-        clip_reward: whether the learner gets the sign of the score.
-        episodic_lives: whether a lost life ends the learner's episode, while the game continues.
-        horizon: number of steps after which a game is truncated.
         autoreset_mode: name of the mode, ``"next_step"``, or ``"same_step"`` without
             ``episodic_lives``.
-        kwargs: arguments of ``ale_py.vector_env.AtariVectorEnv``, such as ``stack_num, noop_max``.
+        kwargs: other arguments of ``AtariVectorEnv``, as ``maxpool, thread_affinity_offset``.
 
     Raises:
         ValueError: if ``episodic_lives`` is combined with ``"same_step"``, whose info lacks the
@@ -37,10 +52,17 @@ class AtariVector(VectorEnvWrapper):
         self,
         game: str = "pong",
         num_envs: int = 1,
-        num_threads: int = 0,
+        frame_skip: int = 4,
+        num_img_obs: int = 4,
         clip_reward: bool = True,
         episodic_lives: bool = True,
+        fire_on_reset: bool = False,
+        max_start_noops: int = 30,
+        repeat_action_probability: float = 0.0,
         horizon: int = 27000,
+        img_shape: tuple[int, int] = (84, 84),
+        full_action_space: bool = False,
+        num_threads: int = 0,
         autoreset_mode: str = "next_step",
         **kwargs: Any,
     ) -> None:
@@ -48,18 +70,25 @@ class AtariVector(VectorEnvWrapper):
 
         if episodic_lives and autoreset_mode.replace("_", "").lower() == "samestep":
             raise ValueError(
-                f"episodic_lives=True with autoreset_mode={autoreset_mode!r}: this mode does not "
-                "say whether a game or a life ended; use 'next_step'"
+                f"autoreset_mode={autoreset_mode!r} with episodic_lives=True: its info does not "
+                "show whether a game or a life ended; use 'next_step'"
             )
         self._clip_reward, self._episodic_lives = bool(clip_reward), bool(episodic_lives)
-        frame_skip = kwargs.get("frameskip", 4)
         env = AtariVectorEnv(
             game,
             num_envs,
-            num_threads=num_threads,
+            frameskip=int(frame_skip),
+            stack_num=num_img_obs,
             reward_clipping=False,
             life_loss_info=self._episodic_lives,
-            max_num_frames_per_episode=int(horizon) * frame_skip,
+            use_fire_reset=fire_on_reset,
+            noop_max=max_start_noops,
+            repeat_action_probability=repeat_action_probability,
+            max_num_frames_per_episode=int(horizon) * int(frame_skip),
+            img_height=img_shape[0],
+            img_width=img_shape[1],
+            full_action_space=full_action_space,
+            num_threads=num_threads,
             autoreset_mode="".join(word.capitalize() for word in autoreset_mode.split("_")),
             **kwargs,
         )

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from rlpyt.experiments import settings
-from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, targets
+from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, only_in_vectors, targets
 from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.doctor.prediction import Candidate, PartTimes
 from rlpyt.experiments.doctor.trials import (
@@ -174,9 +174,10 @@ class Search:
         Raises:
             TimeoutError: if one takes too long.
         """
-        # What makes vectors may make nothing else: that of EnvPool, or a class of the user's.
-        maker = ENVIRONMENTS.get(self.config["roles"].get("env", "gym"), (None,))[0]
-        sampler = "vector" if maker is None and self.as_given.sampler == "vector" else "serial"
+        # A class of the user's may make vectors alone.
+        role = self.config["roles"].get("env", "gym")
+        in_vectors = role not in ENVIRONMENTS or only_in_vectors(role)
+        sampler = "vector" if in_vectors and self.as_given.sampler == "vector" else "serial"
         alone = settings.checked(settings.with_roles(self._base, sampler=sampler))
         n, seconds = self.machine.n_cpus, 2 * self.slice_s
         self._say(f"The environment alone, and {n} at the same time")
