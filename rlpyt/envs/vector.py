@@ -6,7 +6,8 @@ the next episode. So every action gives a transition and no reset does, in each 
 autoreset modes:
 
 * ``SAME_STEP``: the environment has reset itself; the last observation of the episode is in its
-  info.
+  info. Gymnasium does not copy it, so an environment that returns the same array at every step
+  needs another mode.
 * ``NEXT_STEP``: the environment would reset itself instead of taking the next step. The wrapper
   resets finished environments at once (``options["reset_mask"]``), before that happens.
 * ``DISABLED``: the environment waits for a reset, which the wrapper makes in the same way.
@@ -147,6 +148,7 @@ class VectorEnvWrapper(Wrapper):
             timeout |= done & np.asarray(own_info.get("timeout", False), dtype=bool)
             over = self._is_over(done, truncated, own_info)
             if self.autoreset_mode != SAME_STEP and over.any():
+                observation = _copy(observation)  # The reset may write into the array.
                 next_inputs = self.reset_some(over, observation)
         reward, more_info = self._learners_reward(reward, over, timeout)
         env_info = self._info_layout.read({**own_info, **more_info})
@@ -206,9 +208,9 @@ class VectorEnvWrapper(Wrapper):
                 "max_decorrelation_steps=0 to the sampler, or make it as a SyncVectorEnv"
             )
         seeds = self._seeds_of(which) if seeded else None
+        observation = _copy(observation)
         first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
         first = self.observation_space.convert(first)
-        observation = _copy(observation)
         observation[which] = first[which]
         return observation
 
@@ -297,7 +299,7 @@ class VectorEnvWrapper(Wrapper):
 def make(
     id: str,
     num_envs: int,
-    autoreset_mode: str = SAME_STEP,
+    autoreset_mode: str = NEXT_STEP,
     vectorization_mode: str = "sync",
     info_example: Mapping[Any, Any] | None = None,
     vector_kwargs: Mapping[str, Any] | None = None,
@@ -308,7 +310,7 @@ def make(
     Args:
         id: id of a gymnasium environment.
         num_envs: number of environments, passed by the sampler.
-        autoreset_mode: name of the mode, ``"same_step"``, ``"next_step"`` or ``"disabled"``.
+        autoreset_mode: name of the mode, ``"next_step"``, ``"same_step"`` or ``"disabled"``.
         vectorization_mode: name of the kind, ``"sync"`` or ``"async"``, see ``gymnasium.make_vec``.
         info_example: entries [B,...] of the info that the first step lacks.
         vector_kwargs: arguments of the class of the vector environment.

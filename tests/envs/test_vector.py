@@ -33,6 +33,24 @@ def test_a_step_tells_the_end_and_the_next_start(mode):
     assert step.next_inputs.kind.tolist() == [2, 0]
 
 
+gym.register(
+    "Reusing-v0",
+    entry_point="tests.envs.vector_parts:Steps",
+    disable_env_checker=True,  # Which warns of such environments.
+    kwargs={"reuses": True},
+)
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_arrays_that_environments_reuse_keep_the_last_observation(copies):
+    env = make("Reusing-v0", 2, vector_kwargs={"copy": copies})
+    env.reset()
+    for _ in range(5):
+        step = env.step(np.zeros(2, dtype=int))
+    assert step.observation.steps[:, 0].tolist() == [5, 5]
+    assert step.next_inputs.steps[:, 0].tolist() == [0, 0]
+
+
 def test_terminated_and_truncated_at_once_is_no_timeout():
     env = make_vector(1)
     env.reset()

@@ -16,7 +16,9 @@ class Steps(gym.Env):
     Actions are 1, 2, 3 (3 terminates from the third step on); after five steps it is truncated.
     """
 
-    def __init__(self):
+    def __init__(self, reuses=False):
+        self.reuses = reuses  # Whether it returns one array, which every step overwrites.
+        self.observed = np.zeros(2, dtype=np.float64)
         self.observation_space = spaces.Dict(
             {
                 "steps": spaces.Box(-np.inf, np.inf, (2,), np.float64),
@@ -27,7 +29,8 @@ class Steps(gym.Env):
         self.count, self.episode = 0, 0
 
     def _observe(self):
-        count = np.array([self.count, self.episode], dtype=np.float64)
+        self.observed[:] = self.count, self.episode
+        count = self.observed if self.reuses else self.observed.copy()
         return {"steps": count, "kind": 1 + self.count % 3}
 
     def reset(self, *, seed=None, options=None):
