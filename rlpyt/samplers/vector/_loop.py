@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.protocols import VectorEnvLike
-from rlpyt.core.records import AgentInputs, TrajInfo
+from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
 from rlpyt.samplers._batch_writer import BatchRows, rows_of
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.buffer import null_inputs
@@ -119,7 +119,7 @@ class VectorLoop:
 def _check_reward(reward: NDArray, env: VectorEnvLike) -> None:
     if np.isnan(reward).any():
         b = int(np.flatnonzero(np.isnan(reward))[0])
-        raise ValueError(
+        raise NotFiniteError(
             f"environment {b} of {env} returned reward nan: mend the environment, or clip the "
             "action"
         )
