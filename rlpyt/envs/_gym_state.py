@@ -10,8 +10,9 @@ state is written into the existing arrays and containers.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
@@ -51,6 +52,23 @@ def attributes(layer: Any) -> dict[str, Any]:
     ]
     values = {name: getattr(layer, name) for name in slots if hasattr(layer, name)}
     return {**values, **getattr(layer, "__dict__", {})}
+
+
+def layers_of(env: Any) -> Iterator[Any]:
+    """Yield ``env`` and all environments inside it."""
+    layer: Any = env
+    while layer is not None:
+        yield layer
+        layer = attributes(layer).get("env")
+
+
+def known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
+    """Return those of ``layers`` whose state can be saved, with their states."""
+    known = []
+    for layer in layers:
+        with contextlib.suppress(NotImplementedError):
+            known.append((layer, layer_state(layer)))
+    return known
 
 
 def layer_state(layer: Any) -> dict[str, Any]:

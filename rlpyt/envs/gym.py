@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import TimeLimit as TimeLimit
 
-from rlpyt.envs._gym_state import attributes, layer_state, set_layer_states
+from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import (
     InfoLayout,
     build_info_tuples as build_info_tuples,
@@ -99,7 +98,7 @@ class GymEnvWrapper(Wrapper):
         self.observation_space = GymSpaceWrapper(
             env.observation_space, obs_null_value, name="obs", force_float32=force_float32
         )
-        self._time_limit = any(type(layer).__name__ == "TimeLimit" for layer in _layers(env))
+        self._time_limit = any(type(layer).__name__ == "TimeLimit" for layer in layers_of(env))
         self._takes_seed = _takes_seed(env)
         self._seed: int | None = int(make_generator().integers(2**31))
         self._info_layout = self._try_one_step()
@@ -112,8 +111,8 @@ class GymEnvWrapper(Wrapper):
         this step. The environment itself is reset before the next one.
         """
         seed = self._seed
-        *wrappers, _ = _layers(self.env)
-        before = _known_states(wrappers)
+        *wrappers, _ = layers_of(self.env)
+        before = known_states(wrappers)
         self.reset()
         result = self.env.step(self.action_space.revert(self.action_space.sample()))
         set_layer_states(before)
@@ -175,10 +174,10 @@ class GymEnvWrapper(Wrapper):
     @property
     def horizon(self) -> int:
         """Maximum number of steps in an episode, of the time limit or of a layer that has one."""
-        for layer in _layers(self.env):
+        for layer in layers_of(self.env):
             if type(layer).__name__ == "TimeLimit":
                 return int(layer._max_episode_steps)
-        for layer in _layers(self.env):
+        for layer in layers_of(self.env):
             if hasattr(layer, "horizon"):
                 return int(layer.horizon)
         raise AttributeError(f"{self.env} has no time limit, so it has no horizon")
@@ -199,7 +198,7 @@ class GymEnvWrapper(Wrapper):
             NotImplementedError: if an attribute has another type; the message names it.
         """
         return {
-            "layers": [layer_state(layer) for layer in _layers(self.env)],
+            "layers": [layer_state(layer) for layer in layers_of(self.env)],
             "seed": self._seed,
             "needs_reset": self._needs_reset,
             "action_space": self.action_space.state_dict(),
@@ -208,7 +207,7 @@ class GymEnvWrapper(Wrapper):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``, saved by an environment with the same arguments."""
-        layers = list(_layers(self.env))
+        layers = list(layers_of(self.env))
         if len(layers) != len(state["layers"]):
             raise ValueError(
                 f"the state has {len(state['layers'])} layers, {self.env} has {len(layers)}: make "
@@ -296,23 +295,6 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
             f"id={env_id!r} is not registered{did_you_mean(str(env_id), gym.registry)}; import the "
             "package that registers it"
         ) from error
-
-
-def _layers(env: GymLike) -> Iterator[Any]:
-    """Yield ``env`` and all environments inside it."""
-    layer: Any = env
-    while layer is not None:
-        yield layer
-        layer = attributes(layer).get("env")
-
-
-def _known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
-    """Return those of ``layers`` whose state can be saved, with their states."""
-    known = []
-    for layer in layers:
-        with contextlib.suppress(NotImplementedError):
-            known.append((layer, layer_state(layer)))
-    return known
 
 
 def _takes_seed(env: GymLike) -> bool:

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from rlpyt.envs._gym_state import layer_state, set_layer_states
+from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import InfoLayout, infill_info
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.gym import Wrapper, _known_states, _layers, register_ids
+from rlpyt.envs.gym import Wrapper, register_ids
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
@@ -111,8 +111,8 @@ class VectorEnvWrapper(Wrapper):
         self._needs_reset = True
 
     def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
-        *wrappers, _ = _layers(self.env)
-        before = _known_states(wrappers)
+        *wrappers, _ = layers_of(self.env)
+        before = known_states(wrappers)
         self.reset()
         info = self.env.step(self.action_space.revert(self.sample_actions()))[-1]
         set_layer_states(before)
@@ -260,10 +260,10 @@ class VectorEnvWrapper(Wrapper):
         Raises:
             NotImplementedError: if the environments keep their state in threads or processes.
         """
-        *wrappers, innermost = _layers(self.env)
+        *wrappers, innermost = layers_of(self.env)
         return {
             "wrappers": [layer_state(layer) for layer in wrappers],
-            "envs": [[layer_state(layer) for layer in _layers(e)] for e in _parts(innermost)],
+            "envs": [[layer_state(layer) for layer in layers_of(e)] for e in _parts(innermost)],
             "needs_reset": self._needs_reset,
             "seeds": self._seeds,
             "is_seed_due": self._is_seed_due,
@@ -273,18 +273,17 @@ class VectorEnvWrapper(Wrapper):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``, saved by an environment with the same arguments."""
-        *wrappers, innermost = _layers(self.env)
+        *wrappers, innermost = layers_of(self.env)
         parts = _parts(innermost)
         if len(parts) != len(state["envs"]):
             raise ValueError(
                 f"the saved vector environment had {len(state['envs'])} environments, this one has "
                 f"{len(parts)}: resume with the same number"
             )
-        layers = [layer for part in parts for layer in _layers(part)]
+        innermost.reset()  # Episodes that are over are not resumed; then the state is overwritten.
+        layers = [layer for part in parts for layer in layers_of(part)]
         set_layer_states(zip(wrappers, state["wrappers"]))
         set_layer_states(zip(layers, [s for states in state["envs"] for s in states]))
-        # The state was saved in the middle of episodes.
-        innermost._autoreset_envs[:] = False
         self._needs_reset = state["needs_reset"]
         self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
         for space, space_state in zip(self._action_spaces, state["action_spaces"]):
