@@ -70,12 +70,13 @@ class Wrapper:
 class GymEnvWrapper(Wrapper):
     """Gym environment with converted spaces, whose info dictionary becomes a record.
 
-    Construction resets the environment and takes one step with a random action, to see the entries
-    of the info; every later ``env_info`` has these fields. Missing entries are filled with zeros;
-    entries that first appear later are dropped, unless the ``info_example`` of ``make`` has them;
-    entries that are not numeric are left out. The field ``timeout`` always exists: it is True if
-    the episode was truncated and not terminated, or if it ended and the environment's own info has
-    a true ``timeout``, even where the environment calls that terminated.
+    Construction resets the environment and takes one step with the null action, or with a random
+    one if the space lacks that, to see the entries of the info; every later ``env_info`` has these
+    fields. Missing entries are filled with zeros; entries that first appear later are dropped,
+    unless the ``info_example`` of ``make`` has them; entries that are not numeric are left out. The
+    field ``timeout`` always exists: it is True if the episode was truncated and not terminated, or
+    if it ended and the environment's own info has a true ``timeout``, even where the environment
+    calls that terminated.
 
     Args:
         env: environment of gymnasium, or of gym since 0.21.
@@ -114,7 +115,10 @@ class GymEnvWrapper(Wrapper):
         *wrappers, _ = layers_of(self.env)
         before = known_states(wrappers)
         self.reset()
-        result = self.env.step(self.action_space.revert(self.action_space.sample()))
+        action = self.action_space.null_value()
+        if not self.action_space.contains(action):
+            action = self.action_space.sample()
+        result = self.env.step(self.action_space.revert(action))
         set_layer_states(before)
         self._seed = seed
         example = {k: v for k, v in result[-1].items() if k != "TimeLimit.truncated"}

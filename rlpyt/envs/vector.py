@@ -51,8 +51,8 @@ class VectorStep(NamedTuple):
 class VectorEnvWrapper(Wrapper):
     """Vector environment with converted spaces, whose info becomes a record.
 
-    Construction resets the environment and takes one step, to see the entries of the info. The
-    rules for the info are those of :class:`~rlpyt.envs.gym.GymEnvWrapper`.
+    Construction resets the environment and takes one step, to see the entries of the info. That
+    step and the rules for the info are those of :class:`~rlpyt.envs.gym.GymEnvWrapper`.
 
     Args:
         env: vector environment of gymnasium.
@@ -114,7 +114,9 @@ class VectorEnvWrapper(Wrapper):
         *wrappers, _ = layers_of(self.env)
         before = known_states(wrappers)
         self.reset()
-        info = self.env.step(self.action_space.revert(self.sample_actions()))[-1]
+        lacks_null = not self.action_space.contains(self.action_space.null_value())
+        action = self.sample_actions(np.full(self.num_envs, lacks_null))
+        info = self.env.step(self.action_space.revert(action))[-1]
         set_layer_states(before)
         self._is_seed_due = True
         example = infill_info(info_example, _without_masks(info))

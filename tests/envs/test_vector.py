@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import VectorEnvWrapper, make
 from tests.envs.vector_parts import MODES, make_vector
 
@@ -49,6 +50,30 @@ def test_arrays_that_environments_reuse_keep_the_last_observation(copies):
         step = env.step(np.zeros(2, dtype=int))
     assert step.observation.steps[:, 0].tolist() == [5, 5]
     assert step.next_inputs.steps[:, 0].tolist() == [0, 0]
+
+
+class Sticky(gym.Env):
+    """Observes the action before, which a reset does not clear, as in MinAtar."""
+
+    observation_space = gym.spaces.Box(0, 100, (1,), np.float32)
+    action_space = gym.spaces.Discrete(100)
+    before = 0
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        before, self.before = self.before, action
+        return np.full(1, before, np.float32), 0.0, False, False, {}
+
+
+def test_construction_leaves_no_random_action_behind():
+    single = GymEnvWrapper(Sticky())
+    single.reset()
+    assert single.step(1).observation == 0
+    vector = VectorEnvWrapper(gym.vector.SyncVectorEnv([Sticky] * 2))
+    vector.reset()
+    assert not vector.step(np.ones(2, dtype=int)).observation.any()
 
 
 def test_terminated_and_truncated_at_once_is_no_timeout():
