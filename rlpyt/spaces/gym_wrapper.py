@@ -58,6 +58,7 @@ class GymSpaceWrapper:
         self._null_value = 0 if null_value is None else null_value
         self._force_float32 = force_float32
         self._dtype: np.dtype[Any] | None = None
+        self._is_float = getattr(space.dtype, "kind", None) == "f"
         self._start: Any = 0
         self._is_seeded = False
         self.schemas: dict[str, Any] = {}
@@ -118,6 +119,8 @@ class GymSpaceWrapper:
             value = np.asarray(value)
             if self._force_float32 and value.dtype == np.float64:
                 return value.astype(np.float32)
+            if self._is_float and value.dtype.kind != "f":  # Buffers take the type of the first.
+                return value.astype(self.dtype)
             return value
         if self._kind not in _NESTS:
             return np.asarray(np.asarray(value, dtype=self._gym_space.dtype) - self._start)

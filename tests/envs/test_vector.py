@@ -52,6 +52,26 @@ def test_arrays_that_environments_reuse_keep_the_last_observation(copies):
     assert step.next_inputs.steps[:, 0].tolist() == [0, 0]
 
 
+class Integers(gym.Env):
+    """Starts with integers, though its space is of floats."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, dtype=int), {}
+
+    def step(self, action):
+        return np.full(2, 0.5, dtype=np.float32), 0.0, False, False, {}
+
+
+def test_observations_have_the_type_of_their_space():
+    vector = VectorEnvWrapper(gym.vector.SyncVectorEnv([Integers] * 2))
+    for env in (GymEnvWrapper(Integers()), vector):
+        assert env.reset().dtype == np.float32
+        assert env.step(np.zeros(2, dtype=int) if env is vector else 0).observation.all()
+
+
 class Sticky(gym.Env):
     """Observes the action before, which a reset does not clear, as in MinAtar."""
 
