@@ -11,7 +11,7 @@ from tests.envs.vector_parts import MODES, make_vector
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_step_tells_the_end_and_the_next_start(mode):
+def test_a_step_has_the_end_and_the_next_start(mode):
     env = make_vector(2, mode)
     first = env.reset()
     assert first.steps.dtype == np.float32
@@ -114,18 +114,18 @@ def test_info_has_the_fields_of_the_step_without_masks_and_texts():
 
 
 def test_next_step_mode_without_partial_resets_is_refused():
-    # Its resets would appear as transitions which ignore their actions.
+    # Its resets would appear as transitions that ignore their actions.
     with pytest.raises(ValueError, match="partial_reset"):
         VectorEnvWrapper(CartPoleVectorEnv(2))
 
 
 def test_unknown_mode_is_refused():
     env = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")])
-    with pytest.raises(ValueError, match="autoreset_mode='never'"):
+    with pytest.raises(ValueError, match="autoreset_mode"):
         VectorEnvWrapper(env, autoreset_mode="never")
 
 
-def test_whole_reset_only_says_so():
+def test_partial_reset_of_a_vector_without_it_is_refused():
     env = make_vector(2, partial_reset=False)
     with pytest.raises(ValueError, match="max_decorrelation_steps=0"):
         env.reset_some(np.array([True, False]), env.reset())
@@ -169,7 +169,7 @@ def test_a_partial_reset_with_seeds_is_like_the_first_one():
     np.testing.assert_array_equal(again[[0, 2]], observation[[0, 2]])
 
 
-def test_asynchronous_environments_step_and_refuse_to_give_their_state():
+def test_asynchronous_environments_step_and_have_no_state_to_save():
     env = make("CartPole-v1", 2, "next_step", vectorization_mode="async", max_episode_steps=4)
     try:
         env.seed(1)
@@ -272,7 +272,7 @@ def test_atari_vector_is_atari_env_but_for_what_it_documents(game, kwargs):
     vector.close()
 
 
-def test_atari_lives_need_the_mode_which_tells_them():
+def test_lives_of_atari_need_another_mode_than_same_step():
     with pytest.raises(ValueError, match="episodic_lives"):
         atari(autoreset_mode="same_step", episodic_lives=True)
 

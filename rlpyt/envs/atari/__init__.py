@@ -2,5 +2,5 @@
 
 * ``atari_env``: one game, with the settings of its papers.
 * ``_emulator``: the ROM of a game, the emulator, and the screen as an image.
-* ``vector``: many games by one call, in threads.
+* ``vector``: many games by one call, in threads; their images differ from those of ``atari_env``.
 """
