@@ -49,10 +49,10 @@ def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
 @pytest.mark.parametrize(
     ("AlgoCls", "AgentCls", "settings", "action_std"),
     [
-        (DDPG, DdpgAgent, {}, 0.2),
+        variant(DDPG, DdpgAgent, {}, 0.2),
         (TD3, Td3Agent, {"target_update_tau": 0.02}, 0.2),
         # With less noise, one seed in six still hangs down after these steps.
-        (D4PG, D4pgAgent, RETURNS, 0.4),
+        variant(D4PG, D4pgAgent, RETURNS, 0.4),
         variant(D4PG, D4pgAgent, {**RETURNS, "prioritized_replay": True}, 0.4),
     ],
     ids=["ddpg", "td3", "d4pg", "d4pg-prioritized"],

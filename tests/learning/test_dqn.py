@@ -1,6 +1,6 @@
 """DQN and categorical DQN solve a vector task and a pixel task, each in well under a minute.
 
-One seed of each algorithm runs with the other tests; more seeds, and variants, with
+One seed of one of them runs with the other tests; more seeds, and variants, with
 ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
@@ -96,7 +96,7 @@ CARTPOLE = {
 @pytest.mark.parametrize(
     ("AlgoCls", "AgentCls", "settings"),
     [
-        (DQN, MlpDqnAgent, {}),
+        variant(DQN, MlpDqnAgent, {}),
         variant(DQN, MlpDqnAgent, {"prioritized_replay": True}),
         variant(CategoricalDQN, MlpCatDqnAgent, {"V_min": 0, "V_max": 100, "replay_ratio": 16}),
     ],
@@ -120,7 +120,7 @@ def test_cartpole(AlgoCls, AgentCls, settings, seed):
     [
         variant(DQN, AtariDqnAgent, {}),
         (DQN, AtariDqnAgent, {"prioritized_replay": True, "double_dqn": True}),
-        (CategoricalDQN, AtariCatDqnAgent, {"V_min": -1, "V_max": 1}),
+        variant(CategoricalDQN, AtariCatDqnAgent, {"V_min": -1, "V_max": 1}),
         variant(DQN, partial(AtariDqnAgent, ModelCls=Autocast(AtariDqnModel)), {}),
     ],
     ids=["dqn", "dqn-prioritized-double", "categorical", "bfloat16"],

@@ -50,8 +50,8 @@ def make_sampler(
 @pytest.mark.parametrize(
     ("algo", "batch_T"),
     [
-        (lambda: PPO(**PPO_SETTINGS), 64),
-        (lambda: A2C(**COMMON, learning_rate=3e-3, entropy_loss_coeff=0.0), 16),
+        variant(lambda: PPO(**PPO_SETTINGS), 64),
+        variant(lambda: A2C(**COMMON, learning_rate=3e-3, entropy_loss_coeff=0.0), 16),
     ],
     ids=["ppo", "a2c"],
 )
@@ -91,7 +91,7 @@ def test_maze_with_memory(algo, batch_B, CollectorCls, seed):
     assert best >= 0.9
 
 
-@pytest.mark.parametrize("algo", [maze_ppo, maze_a2c], ids=["ppo", "a2c"])
+@pytest.mark.parametrize("algo", [maze_ppo, variant(maze_a2c)], ids=["ppo", "a2c"])
 def test_maze_without_memory(algo):
     """Who cannot remember turns by chance: a mean of 0, in 100 mazes within 0.1 or so."""
     sampler = make_sampler(TMaze, 20, 16, 80, 100, CpuWaitResetCollector)
@@ -104,9 +104,14 @@ def make_instruments(actions):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("actions", ["multi_discrete", "dict"])
 @pytest.mark.parametrize(
-    ("AgentCls", "sizes"), [(GenericFfAgent, {}), (GenericLstmAgent, {"lstm_size": 32})]
+    ("AgentCls", "sizes", "actions"),
+    [
+        (GenericFfAgent, {}, "dict"),
+        variant(GenericFfAgent, {}, "multi_discrete"),
+        variant(GenericLstmAgent, {"lstm_size": 32}, "dict"),
+        (GenericLstmAgent, {"lstm_size": 32}, "multi_discrete"),
+    ],
 )
 def test_observations_and_actions_of_several_parts(AgentCls, sizes, actions, seed):
     sampler = make_sampler(make_instruments, 8, 32, 16, 20, actions=actions)

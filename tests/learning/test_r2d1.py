@@ -48,6 +48,7 @@ def test_memory_is_learned(seed):
     assert best >= 0.7, "without memory, the mean is at most 0"
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("seed", SEEDS)
 def test_without_memory_it_cannot_be_learned(seed):
     algo = DQN(**SETTINGS, batch_size=256, n_step_return=5, double_dqn=True)

@@ -17,7 +17,7 @@ from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
 from tests.learning import test_dqn
-from tests.learning.test_dqn import SEEDS, _quiet
+from tests.learning.test_dqn import SEEDS, _quiet, variant
 
 __all__ = ["_quiet"]  # A fixture for all tests here.
 
@@ -31,7 +31,7 @@ NOISY_AGENT = partial(AtariCatDqnAgent, ModelCls=partial(AtariCatDqnModel, noisy
     [
         (CategoricalDQN, NOISY_AGENT, {"V_min": -1, "V_max": 1, **EXTENSIONS}),
         (QRDQN, partial(AtariQrDqnAgent, n_quantiles=32), {}),
-        (IQN, partial(AtariIqnAgent, n_tau=8), {"n_tau": 8, "n_target_tau": 8}),
+        variant(IQN, partial(AtariIqnAgent, n_tau=8), {"n_tau": 8, "n_target_tau": 8}),
     ],
     ids=["rainbow", "qr_dqn", "iqn"],
 )

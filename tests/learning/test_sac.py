@@ -51,7 +51,7 @@ def test_pendulum(AlgoCls, AgentCls, settings, seed):
     [
         (SAC, sac_agent.SacAgent, {}),
         (SAC_V, sac_v_agent.SacAgent, {"reward_scale": 5}),
-        (SAC_V, sac_v_agent.SacAgent, {"reward_scale": 5, "reparameterize": False}),
+        variant(SAC_V, sac_v_agent.SacAgent, {"reward_scale": 5, "reparameterize": False}),
     ],
     ids=["sac", "sac_v", "sac_v-score"],
 )
