@@ -77,6 +77,12 @@ def with_collectors(samplers):
     ]
 
 
+def thinned(samplers, values):
+    """Enough samplers with collectors for every pair of a class or a collector and a value."""
+    cells = {(*s.values, value): f"{s.id}-{value}" for s in samplers for value in values}
+    return [pytest.param(*cell, id=cells[cell]) for cell in selected(cells)]
+
+
 @pytest.fixture(autouse=True)
 def _discount_of_one_afterwards():
     yield
@@ -134,9 +140,11 @@ def expected_run(kind, collector):
     return run(SerialSampler, 0, kind, collector)
 
 
-@pytest.mark.parametrize("kind", ["feed-forward", "recurrent", "by chance"])
-@pytest.mark.parametrize(("SamplerCls", "n_workers", "collector"), with_collectors(SAMPLERS))
-def test_batches_are_those_of_the_serial_sampler(SamplerCls, n_workers, kind, collector):
+@pytest.mark.parametrize(
+    ("SamplerCls", "n_workers", "collector", "kind"),
+    thinned(with_collectors(SAMPLERS), ("feed-forward", "recurrent", "by chance")),
+)
+def test_batches_are_those_of_the_serial_sampler(SamplerCls, n_workers, collector, kind):
     expected = expected_run(kind, collector)
     actual = run(SamplerCls, n_workers, kind, collector)
     for a, b in zip(actual, expected, strict=True):
@@ -197,7 +205,7 @@ def expected_evaluation(limit):
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize(("SamplerCls", "n_workers"), SAMPLERS)
+@pytest.mark.parametrize(("SamplerCls", "n_workers"), SAMPLERS if FULL else ONE_OF_EACH)
 def test_evaluations_are_those_of_the_serial_sampler(SamplerCls, n_workers, limit):
     # A limit of trajectories used to end in a TypeError (alternating), or to leave a semaphore
     # raised, so that all later evaluations were out of step (without overlap).
@@ -292,7 +300,13 @@ AGENTS = {
     "TD3": (Td3Agent, Td3Agent, True, {**SMALL, "action_noise_clip": 0.2}),
     "SAC": (SacAgent, SacAgent, True, SMALL),
 }
-WITH_EVERY_NUMBER = ("epsilon-greedy", "categorical", "Gaussian", "SAC")  # Of workers.
+
+
+def aspects_of_walk(cell):
+    """Every agent acts where samplers act in each way, and every sampler is tried."""
+    SamplerCls, n_workers, name = cell
+    way = (SamplerCls.alternating, hasattr(SamplerCls, "gpu"), SamplerCls is VectorSampler)
+    return {(*way, name), (SamplerCls, n_workers)}
 
 
 def walk(SamplerCls, n_workers, name, seed=3):
@@ -327,11 +341,7 @@ expected_walk = cache(lambda name: walk(SerialSampler, 0, name))
 
 @pytest.mark.parametrize(
     ("SamplerCls", "n_workers", "name"),
-    [
-        pytest.param(*sampler.values, name, id=f"{sampler.id}-{name}")
-        for name in AGENTS
-        for sampler in (SAMPLERS if name in WITH_EVERY_NUMBER else ONE_OF_EACH)
-    ],
+    selected([(*s.values, name) for s in SAMPLERS for name in AGENTS], aspects_of_walk),
 )
 def test_exploration_is_that_of_the_serial_sampler(SamplerCls, n_workers, name):
     """Exact actions, if they are discrete; all else as the network's outputs, which are not."""
@@ -362,12 +372,12 @@ def test_agents_explore(name):
 # --- State ----------------------------------------------------------------------------------------
 
 
+STATEFUL = with_collectors([pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH])
+
+
 @pytest.mark.parametrize(
-    "AgentCls", [None, CoinAgent, ChanceAgent], ids=["rule", "torch's generator", "by chance"]
-)
-@pytest.mark.parametrize(
-    ("SamplerCls", "n_workers", "collector"),
-    with_collectors([pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH]),
+    ("SamplerCls", "n_workers", "collector", "AgentCls"),
+    thinned(STATEFUL, (None, CoinAgent, ChanceAgent)),  # None: one that acts by a rule.
 )
 def test_goes_on_from_its_state(SamplerCls, n_workers, collector, AgentCls):
     def begin(seed):
@@ -410,10 +420,7 @@ class ForgetfulEnv(DiceEnv):
         return super().state_dict()
 
 
-@pytest.mark.parametrize(
-    ("SamplerCls", "n_workers", "collector"),
-    with_collectors([pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH]),
-)
+@pytest.mark.parametrize(("SamplerCls", "n_workers", "collector"), STATEFUL)
 def test_environments_without_a_state_begin_anew_and_the_others_go_on(
     SamplerCls, n_workers, collector
 ):
