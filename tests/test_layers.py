@@ -114,18 +114,22 @@ def identifiers(source: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", modules(), ids=dotted_name)
-def test_imports_only_from_above(path: Path) -> None:
-    found = violations(path.read_text(), dotted_name(path))
-    assert not found, f"{path.relative_to(ROOT)} may not import from {', '.join(found)}"
+def test_imports_only_from_above() -> None:
+    found = {
+        name: layers
+        for path in modules()
+        if (layers := violations(path.read_text(), name := dotted_name(path)))
+    }
+    assert not found, f"modules with layers they may not import: {found}"
 
 
-@pytest.mark.parametrize(
-    "path", [*modules(), *sorted((ROOT / "examples").glob("*.py"))], ids=dotted_name
-)
-def test_nothing_inside_imports_an_old_path(path: Path) -> None:
-    found = imported_modules(path.read_text()) & OLD_PATHS
-    assert not found, f"{path.relative_to(ROOT)} imports {', '.join(found)}: import what it names"
+def test_nothing_inside_imports_an_old_path() -> None:
+    found = {
+        dotted_name(path): old
+        for path in [*modules(), *(ROOT / "examples").glob("*.py")]
+        if (old := imported_modules(path.read_text()) & OLD_PATHS)
+    }
+    assert not found, f"import what these old paths name: {found}"
 
 
 def test_old_paths_exist() -> None:
@@ -145,13 +149,13 @@ def test_runners_name_no_concrete_role() -> None:
         assert not named, f"{path.relative_to(ROOT)} names {', '.join(sorted(named))}"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "rlpyt").rglob("__init__.py")), ids=dotted_name)
-def test_packages_hold_only_a_docstring(path: Path) -> None:
-    body = ast.parse(path.read_text()).body
-    if path == ROOT / "rlpyt" / "__init__.py":
-        body = [node for node in body if not ast.unparse(node).startswith("__version__ = ")]
-    code = [node for node in body if not (isinstance(node, ast.Expr) and is_text(node.value))]
-    assert not code, f"{path.relative_to(ROOT)} holds code: import by full module path instead"
+def test_packages_hold_only_a_docstring() -> None:
+    for path in (ROOT / "rlpyt").rglob("__init__.py"):
+        body = ast.parse(path.read_text()).body
+        if path == ROOT / "rlpyt" / "__init__.py":
+            body = [node for node in body if not ast.unparse(node).startswith("__version__ = ")]
+        code = [node for node in body if not (isinstance(node, ast.Expr) and is_text(node.value))]
+        assert not code, f"{path.relative_to(ROOT)} holds code: import by full module path instead"
 
 
 def is_text(node: ast.expr) -> bool:
