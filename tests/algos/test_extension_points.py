@@ -14,7 +14,6 @@ from rlpyt.algos.dqn.dqn import DQN, OptInfo, SamplesToBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.tensor import select_at_indexes
 from tests.algos.parts import SETTINGS, batch, examples, initialized, make_algo, run
 
 
@@ -201,98 +200,7 @@ def test_optimizer_made_by_the_subclass() -> None:
     run(algo, 0, 3)
 
 
-# --- Constructors in the three orders which programs use ----------------------------------------
-
-
-class After(DQN):
-    def __init__(self, mine: int = 7, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        save__init__args(locals())
-
-
-class Before(DQN):
-    def __init__(self, mine: int = 7, batch_size: int = 8, **kwargs: Any) -> None:
-        save__init__args(locals())
-        super().__init__(**kwargs)
-
-
-class Instead(DQN):
-    def __init__(
-        self,
-        mine: int = 7,
-        discount: float = 0.99,
-        batch_size: int = 8,
-        min_steps_learn: float = 16,
-        delta_clip: Any = 1.0,
-        replay_size: float = 128,
-        replay_ratio: float = 4,
-        target_update_tau: float = 1,
-        target_update_interval: int = 3,
-        n_step_return: int = 1,
-        learning_rate: float = 1e-3,
-        OptimCls: Any = torch.optim.Adam,
-        optim_kwargs: Any = None,
-        initial_optim_state_dict: Any = None,
-        clip_grad_norm: float = 10.0,
-        eps_steps: float = 100,
-        double_dqn: bool = False,
-        prioritized_replay: bool = True,
-        pri_alpha: float = 0.6,
-        pri_beta_init: float = 0.4,
-        pri_beta_final: float = 1.0,
-        pri_beta_steps: float = 100,
-        default_priority: Any = None,
-        ReplayBufferCls: Any = None,
-        updates_per_sync: int = 1,
-    ) -> None:
-        if optim_kwargs is None:
-            optim_kwargs = dict(eps=0.01 / batch_size)
-        if default_priority is None:
-            default_priority = delta_clip
-        self._batch_size = batch_size
-        del batch_size
-        save__init__args(locals())
-
-
-@pytest.mark.parametrize("AlgoCls", [After, Before, Instead])
-def test_arguments_are_saved_in_any_order(AlgoCls: Any) -> None:
-    settings = {k: v for k, v in SETTINGS.items() if AlgoCls is not Before or k != "batch_size"}
-    algo = initialized(AlgoCls(**settings))
-    assert (algo.mine, algo.batch_size, algo._batch_size) == (7, 8, 8)
-    assert algo.optimizer.defaults["eps"] == 0.01 / 8
-    assert algo.default_priority == 1.0
-    assert len(run(algo, 0, 3)[-1].loss) == 4
-
-
-class Shorter(DQN):
-    """Lacks what only asynchronous runs and prioritized replay use."""
-
-    def __init__(
-        self,
-        discount: float = 0.99,
-        batch_size: int = 8,
-        min_steps_learn: float = 16,
-        delta_clip: float = 0.5,
-        replay_size: float = 128,
-        replay_ratio: float = 4,
-        target_update_tau: float = 1,
-        target_update_interval: int = 3,
-        n_step_return: int = 1,
-        learning_rate: float = 1e-3,
-        OptimCls: Any = torch.optim.Adam,
-        optim_kwargs: Any = None,
-        initial_optim_state_dict: Any = None,
-        clip_grad_norm: float = 10.0,
-        eps_steps: float = 100,
-        double_dqn: bool = False,
-        prioritized_replay: bool = False,
-        pri_alpha: float = 0.6,
-        pri_beta_init: float = 0.4,
-        pri_beta_final: float = 1.0,
-        pri_beta_steps: float = 100,
-        ReplayBufferCls: Any = None,
-    ) -> None:
-        save__init__args(locals())
+# --- Constructors -------------------------------------------------------------------------------
 
 
 class Shortest(DQN):
@@ -333,13 +241,9 @@ class Shortest(DQN):
         self.agent.update_target(self.target_tau)
 
 
-@pytest.mark.parametrize(
-    ("AlgoCls", "settings"),
-    [(Shorter, {}), (Shorter, {"prioritized_replay": True}), (Shortest, {})],
-)
-def test_constructor_may_lack_what_is_not_used(AlgoCls: Any, settings: dict[str, Any]) -> None:
+def test_constructor_may_lack_what_is_not_used() -> None:
     # Set-up checked every setting of DQN, whether it was used or not.
-    algo = initialized(AlgoCls(**settings))
+    algo = initialized(Shortest())
     assert len(run(algo, 0, 3)[-1].loss) == 4
 
 
@@ -417,13 +321,6 @@ def test_abstract_methods_say_whose() -> None:
         with pytest.raises(NotImplementedError, match="Mine"):
             call()
     assert (algo.opt_info_fields, algo.bootstrap_value, algo.update_counter) == ((), False, 0)
-
-
-def test_select_at_indexes_is_the_function() -> None:
-    indexes, tensor = torch.tensor([2, 0]), torch.randn(2, 3, 4)
-    assert torch.equal(
-        make_algo().select_at_indexes(indexes, tensor), select_at_indexes(indexes, tensor)
-    )
 
 
 def test_examples_and_samples_have_the_same_fields() -> None:

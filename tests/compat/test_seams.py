@@ -31,6 +31,10 @@ from rlpyt.utils.quick_args import save__init__args
         ("rlpyt.envs.base", ["Env", "EnvStep", "EnvSpaces", "namedtuple"]),
         ("rlpyt.agents.dqn.dqn_agent", ["torch", "DqnAgent", "AgentInfo", "AgentStep"]),
         ("rlpyt.algos.dqn.dqn", ["torch", "DQN", "OptInfo", "SamplesToBuffer"]),
+        ("rlpyt.algos.pg.ppo", ["torch", "PPO", "LossInputs", "OptInfo", "valid_mean"]),
+        ("rlpyt.algos.pg.ppo", ["save__init__args", "buffer_to", "iterate_mb_idxs"]),
+        ("rlpyt.agents.pg.categorical", ["torch", "CategoricalPgAgent", "Categorical"]),
+        ("rlpyt.agents.pg.gaussian", ["np", "torch", "GaussianPgAgent", "DistInfoStd"]),
     ],
 )
 def test_star_imports_give_the_libraries_too(module: str, names: list[str]) -> None:
