@@ -8,8 +8,6 @@ from rlpyt.core.records import AgentInputs, SamplesFromReplay, SamplesToBuffer
 from rlpyt.replays.non_sequence.frame import PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer, SamplesFromReplayPri
 from rlpyt.replays.non_sequence.time_limit import (
-    SamplesFromReplayTL,
-    TlPrioritizedReplayBuffer,
     TlUniformReplayBuffer,
 )
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
@@ -43,18 +41,6 @@ def uniform(size=10, B=1, cls=UniformReplayBuffer, **kwargs):
     return cls(example=scalar_example(record), size=size, B=B, **kwargs)
 
 
-def drawn_rows(buffer):
-    return sorted(set(buffer.sample_idxs(2000)[0].tolist()))
-
-
-def test_rows_that_are_drawn():
-    buffer = uniform(n_step_return=2)
-    buffer.append_samples(scalar_samples(4))
-    assert drawn_rows(buffer) == [1]
-    buffer.append_samples(scalar_samples(8, first=4))
-    assert drawn_rows(buffer) == [3, 4, 5, 6, 7, 8, 9]
-
-
 def test_transition_by_hand():
     buffer = uniform(n_step_return=3, discount=0.5)
     buffer.append_samples(scalar_samples(9, done=(2, 5)))
@@ -82,32 +68,6 @@ def test_append_returns_what_it_wrote():
     assert n_rows == 6
     assert rows.tolist() == [6, 7, 8, 9, 0, 1]
     assert (buffer.t, buffer._buffer_full, buffer.size) == (2, True, 10)
-
-
-def test_one_step_returns_are_the_rewards_themselves():
-    buffer = uniform()
-    assert buffer.samples_return_ is buffer.samples.reward
-    assert buffer.samples_done_n is buffer.samples.done
-
-
-@pytest.mark.parametrize(
-    ("appended", "n_rows", "completed", "needed"),
-    [
-        ([], 2, [], []),
-        ([], 4, [0, 1], [0, 1, 2, 3]),
-        ([4], 3, [2, 3, 4], [2, 3, 4, 5, 6]),
-        ([9], 3, [7, 8, 9], [7, 8, 9, 0, 1]),
-        ([9, 3], 1, [0], [0, 1, 2]),
-        ([9, 3], 10, [2, 3, 4, 5, 6, 7, 8, 9], [2, 3, 4, 5, 6, 7, 8, 9, 0, 1]),
-    ],
-)
-def test_rows_whose_three_step_returns_an_append_completes(appended, n_rows, completed, needed):
-    buffer = uniform(n_step_return=3)
-    for n in appended:
-        buffer.append_samples(scalar_samples(n))
-    numbers = np.arange(10)
-    rows = [[] if r is None else numbers[r].tolist() for r in buffer.rows_completed(n_rows)]
-    assert rows == [completed, needed]
 
 
 def test_integer_rewards_have_float_returns():
@@ -141,43 +101,6 @@ def test_batches_are_not_views_of_the_storage_or_of_each_other():
     assert buffer.samples.action[:6, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(
-    ("timeout", "done", "expected"),
-    [
-        ((4,), (4,), [True, True, True, False]),  # Rows 2, 3, 4, 5.
-        ((), (4,), [False, False, False, False]),
-        ((5,), (4, 5), [False, False, False, True]),
-        ((4,), (4, 5), [True, True, True, False]),
-        ((6,), (), [False, False, False, False]),
-    ],
-)
-@pytest.mark.parametrize("first", [0, 9])
-def test_a_time_limit_anywhere_in_the_window_counts(timeout, done, expected, first):
-    """Only one at the very last step used to count, and none after a wrap."""
-    buffer = uniform(n_step_return=3, cls=TlUniformReplayBuffer)
-    buffer.append_samples(scalar_samples(first, cls=SamplesTl))
-    moved = {"done": np.add(done, first), "timeout": np.add(timeout, first)}
-    buffer.append_samples(scalar_samples(9, first=first, cls=SamplesTl, **moved))
-    rows = (np.array([2, 3, 4, 5]) + first) % buffer.T
-    batch = buffer.extract_batch(rows, np.zeros(4, int))
-    assert type(batch) is SamplesFromReplayTL
-    assert batch.timeout_n.tolist() == expected
-    assert batch.timeout.tolist() == [i in timeout for i in (2, 3, 4, 5)]
-
-
-def test_one_step_timeouts_are_the_timeouts():
-    buffer = uniform(cls=TlUniformReplayBuffer)
-    assert buffer.samples_timeout_n is buffer.samples.timeout
-
-
-def test_prioritized_time_limits_can_be_sampled():
-    """The record had too few fields, and sample_batch raised TypeError."""
-    buffer = uniform(cls=TlPrioritizedReplayBuffer, n_step_return=2)
-    buffer.append_samples(scalar_samples(8, cls=SamplesTl, done=(3,), timeout=(3,)))
-    batch = buffer.sample_batch(4)
-    assert batch._fields == (*SamplesFromReplayTL._fields, "is_weights")
-
-
 def test_weights_by_hand():
     buffer = uniform(cls=PrioritizedReplayBuffer, alpha=0.5, beta=0.4, default_priority=4)
     buffer.append_samples(scalar_samples(6))
@@ -193,34 +116,6 @@ def test_weights_by_hand():
     rows = batch.action.numpy()
     expected = np.array([0, 2 / 3, 2 / 4, 1, 1])[rows]
     np.testing.assert_allclose(batch.is_weights.numpy(), expected, rtol=1e-5)
-
-
-def test_priorities_which_come_with_samples():
-    buffer = uniform(cls=PrioritizedReplayBuffer, alpha=0.5, input_priorities=True)
-    priorities = torch.arange(6.0).reshape(6, 1) ** 2
-    buffer.append_samples(WithPriorities(priorities, scalar_samples(6)))
-    assert buffer.priority_tree.priorities[:6, 0].tolist() == [0, 1, 2, 3, 4, 0]
-    without = uniform(cls=PrioritizedReplayBuffer)
-    with pytest.raises(ValueError, match="input_priorities=True"):
-        without.append_samples(WithPriorities(priorities, scalar_samples(6)))
-
-
-@pytest.mark.parametrize("alpha", [0, 0.6])  # With 0 all of them used to become 1.
-@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
-def test_bad_priorities_are_refused(bad, alpha):
-    buffer = uniform(cls=PrioritizedReplayBuffer, alpha=alpha)
-    buffer.append_samples(scalar_samples(6))
-    buffer.sample_batch(2)
-    with pytest.raises(ValueError, match=rf"finite and not negative, got .* {bad:.0f}\.?\]"):
-        buffer.update_batch_priorities(torch.tensor([1.0, bad]))
-
-
-def test_bad_priorities_which_come_with_samples_change_nothing():
-    # The samples used to be stored without the tree following.
-    buffer = uniform(cls=PrioritizedReplayBuffer, input_priorities=True)
-    with pytest.raises(ValueError, match="finite and not negative, got -3"):
-        buffer.append_samples(WithPriorities(-3.0, scalar_samples(6)))
-    assert (buffer.t, buffer.priority_tree.t) == (0, 0)
 
 
 def test_unique_batches():
@@ -256,72 +151,8 @@ def test_observations_and_actions_may_be_records(cls):
     assert batch.action.state is None
 
 
-def test_names_of_batch_fields_are_refused():
-    record = namedarraytuple("Bad", [*SamplesToBuffer._fields, "return_"])
-    with pytest.raises(ValueError, match="'return_'"):
-        UniformReplayBuffer(record(*scalar_example(), np.float32(0)), 10, 1)
-
-
-def test_not_enough_samples():
-    buffer = uniform(B=2, size=20, n_step_return=3)
-    buffer.append_samples(scalar_samples(4, B=2))
-    with pytest.raises(ValueError, match=r"cannot sample 32 .* 4 of T=10 .*min_steps_learn"):
-        buffer.sample_batch(32)
-
-
-@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
-def test_wrong_batches_are_refused_and_change_nothing(cls):
-    buffer = cls(example=scalar_example(), size=20, B=2)
-    buffer.append_samples(scalar_samples(4, B=2))
-    good = scalar_samples(3, B=2)
-    with pytest.raises(ValueError, match="B=2"):
-        buffer.append_samples(scalar_samples(3, B=1))
-    with pytest.raises(ValueError, match=r"samples.action has shape \(2, 2\)"):
-        buffer.append_samples(good._replace(action=np.zeros((2, 2), int)))
-    with pytest.raises(ValueError, match="11 rows at once"):
-        buffer.append_samples(scalar_samples(11, B=2))
-    with pytest.raises(ValueError, match=r"missing: \[\], unknown: \['timeout'\]"):
-        buffer.append_samples(scalar_samples(3, B=2, cls=SamplesTl))
-    with pytest.raises(ValueError, match=r"missing: \['action'\]"):
-        buffer.append_samples(good._replace(action=None))
-    assert buffer.t == 4
-    assert not buffer.samples.reward[4:].any()
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "match"),
-    [
-        ({"size": 8, "B": 4, "n_step_return": 3}, "size at least 20"),
-        ({"size": 0, "B": 4}, "size is 0"),
-        ({"size": 8, "B": 0}, "B is 0"),
-        ({"size": 100, "B": 4, "n_step_return": 0}, "n_step_return is 0"),
-    ],
-)
-@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
-def test_sizes_that_cannot_work(cls, kwargs, match):
-    with pytest.raises(ValueError, match=match):
-        cls(example=scalar_example(), **kwargs)
-
-
-def test_unknown_arguments_are_named():
-    with pytest.raises(TypeError, match="alpha"):
-        UniformReplayBuffer(example=scalar_example(), size=100, B=1, alpha=0.6)
-
-
-def test_missing_timeout():
-    with pytest.raises(ValueError, match="not timeout.*examples_to_buffer and samples_to_buffer"):
-        TlUniformReplayBuffer(example=scalar_example(), size=100, B=1)
-
-
 def frame_example(observation):
     return scalar_example()._replace(observation=observation)
-
-
-@pytest.mark.parametrize("observation", [np.zeros(3, np.float32), np.float32(0), Pixels(0, 1)])
-@pytest.mark.parametrize("cls", [UniformReplayFrameBuffer, PrioritizedReplayFrameBuffer])
-def test_frame_buffers_want_images(cls, observation):
-    with pytest.raises(ValueError, match="UniformReplayBuffer"):
-        cls(example=frame_example(observation), size=100, B=1)
 
 
 def test_frames_are_stored_once():
@@ -336,36 +167,8 @@ def test_frames_are_stored_once():
         buffer.append_samples(frame_example(np.zeros((3, 2, 4, 5, 6), np.uint8)))
 
 
-def test_the_first_observation_has_its_history():
-    rng = np.random.default_rng(0)
-    frames = rng.integers(0, 255, (9, 2, 3, 3)).astype(np.uint8)
-    stacks = np.stack([frames[t : t + 4].swapaxes(0, 1) for t in range(6)])
-    buffer = UniformReplayFrameBuffer(example=frame_example(stacks[0, 0]), size=40, B=2)
-    buffer.append_samples(frame_example(stacks)._replace(**scalar_fields(6, 2)))
-    T_idxs, B_idxs = np.divmod(np.arange(12), 2)
-    np.testing.assert_array_equal(
-        buffer.extract_observation(T_idxs, B_idxs), stacks[T_idxs, B_idxs]
-    )
-
-
 def scalar_fields(T, B):
     return {k: v for k, v in scalar_samples(T, B).items() if k != "observation"}
-
-
-def test_a_frame_buffer_holds_one_byte_per_pixel_and_step():
-    stack = np.zeros((4, 104, 80), np.uint8)
-    buffer = UniformReplayFrameBuffer(example=frame_example(stack), size=1e6, B=16)
-    n_bytes = sum(rows.nbytes for rows in buffer.stored_rows.values())
-    assert buffer.samples_frames.nbytes == (62_500 + 3) * 16 * 104 * 80
-    assert n_bytes < 1e6 * (104 * 80 + 20)
-
-
-@pytest.mark.parametrize(("T_idx", "B_idx"), [(20, 0), (-1, 0), (0, 2), (0, -1)])
-def test_frame_indexes_out_of_range(T_idx, B_idx):
-    stack = np.zeros((4, 6, 5), np.uint8)
-    buffer = UniformReplayFrameBuffer(example=frame_example(stack), size=40, B=2)
-    with pytest.raises(IndexError, match=r"\(20, 2\)"):
-        buffer.extract_observation(np.array([1, T_idx]), np.array([0, B_idx]))
 
 
 @pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
@@ -422,27 +225,6 @@ def test_entries_which_come_with_a_priority_of_zero_are_drawn():
     assert set(buffer.sample_batch(200).action.tolist()) == {1, 2, 3, 4}
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"alpha": -1}, "alpha is -1: choose from 0"),
-        ({"alpha": 1.5}, "alpha is 1.5: choose from 0"),
-        ({"default_priority": 0}, "default_priority is 0: give a positive number"),
-        ({"default_priority": None}, "default_priority is None: give a positive number"),
-    ],
-)
-def test_priorities_which_cannot_work_are_refused(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        uniform(cls=PrioritizedReplayBuffer, **kwargs)
-
-
-def test_float_sizes_and_steps():
-    buffer = uniform(n_step_return=2.0, B=2.0, size=1e1)
-    buffer.append_samples(scalar_samples(4, B=2))
-    assert buffer.samples.done.shape == (5, 2)
-    assert buffer.extract_batch([1], [0]).return_.item() == 1 + 2
-
-
 def test_environments_are_counted_from_the_end_or_refused():
     # Another row of another environment used to be read.
     buffer = filled(UniformReplayBuffer)
@@ -452,14 +234,6 @@ def test_environments_are_counted_from_the_end_or_refused():
         buffer.extract_batch([3, 3], [0, 5])
     with pytest.raises(IndexError, match="B_idxs are from -3 to -3"):
         buffer.extract_observation(np.array([3]), np.array([-3]))
-
-
-def test_fields_in_another_order_are_named():
-    Swapped = namedarraytuple("Swapped", ["action", "observation", "reward", "done"])
-    samples = scalar_samples(2)
-    swapped = Swapped(samples.action, samples.observation, samples.reward, samples.done)
-    with pytest.raises(ValueError, match="in another order"):
-        uniform().append_samples(swapped)
 
 
 def test_records_without_fields_within_an_observation():
@@ -473,29 +247,6 @@ def test_records_without_fields_within_an_observation():
     observation = buffer.sample_batch(3).agent_inputs.observation
     assert observation.image.shape == (3, 2)
     assert len(observation.nothing) == 0
-
-
-@pytest.mark.parametrize("black_first", [False, True])
-def test_images_which_are_no_stacks_are_refused_one_row_at_a_time(black_first):
-    # They used to pass in batches of one row, and for ever after one batch of black images.
-    rng = np.random.default_rng(0)
-    example = SamplesToBuffer(np.zeros((3, 2, 3), np.uint8), np.int64(0), np.float32(0), False)
-    buffer = UniformReplayFrameBuffer(example=example, size=40, B=2)
-
-    def append(observation):
-        T = len(observation)
-        rest = np.zeros((T, 2), np.int64), np.zeros((T, 2), np.float32), np.zeros((T, 2), bool)
-        buffer.append_samples(SamplesToBuffer(observation, *rest))
-
-    if black_first:
-        append(np.zeros((4, 2, 3, 2, 3), np.uint8))
-
-    def append_random_rows():
-        for _ in range(5):
-            append(rng.integers(1, 256, (1, 2, 3, 2, 3), dtype=np.uint8))
-
-    with pytest.raises(ValueError, match="are not stacks of C successive frames"):
-        append_random_rows()
 
 
 def episode_stacks(rng, T):
@@ -576,3 +327,94 @@ def test_a_scalar_is_stored_in_all_rows():
         buffer.append_samples(scalar_samples(n_rows, B=2)._replace(reward=2.5, done=True))
     assert (buffer.samples.reward == 2.5).all()
     assert buffer.samples.done.all()
+
+
+def test_images_which_are_no_stacks_are_refused_one_row_at_a_time():
+    # They used to pass in batches of one row, and for ever after one batch of black images.
+    rng = np.random.default_rng(0)
+    example = SamplesToBuffer(np.zeros((3, 2, 3), np.uint8), np.int64(0), np.float32(0), False)
+    buffer = UniformReplayFrameBuffer(example=example, size=40, B=2)
+
+    def append(observation):
+        T = len(observation)
+        rest = np.zeros((T, 2), np.int64), np.zeros((T, 2), np.float32), np.zeros((T, 2), bool)
+        buffer.append_samples(SamplesToBuffer(observation, *rest))
+
+    append(np.zeros((4, 2, 3, 2, 3), np.uint8))
+
+    def append_random_rows():
+        for _ in range(5):
+            append(rng.integers(1, 256, (1, 2, 3, 2, 3), dtype=np.uint8))
+
+    with pytest.raises(ValueError, match="not stacks"):
+        append_random_rows()
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
+def test_settings_that_cannot_work(cls):
+    bad = [{"size": 8, "B": 4, "n_step_return": 3}, {"size": 0}, {"B": 0}, {"n_step_return": 0}]
+    if cls is PrioritizedReplayBuffer:
+        bad += [{"alpha": -1}, {"alpha": 1.5}, {"default_priority": 0}, {"default_priority": None}]
+    for settings in bad:
+        name, value = next(iter(settings.items()))
+        with pytest.raises(ValueError, match="size" if value == 8 else f"{name} is {value}"):
+            uniform(cls=cls, **settings)
+    with pytest.raises(TypeError, match="surprise"):
+        uniform(cls=cls, surprise=1)
+
+
+def test_examples_that_do_not_fit():
+    Named = namedarraytuple("Named", [*SamplesToBuffer._fields, "return_"])
+    with pytest.raises(ValueError, match="return_"):
+        UniformReplayBuffer(Named(*scalar_example(), np.float32(0)), 10, 1)
+    with pytest.raises(ValueError, match="timeout"):
+        TlUniformReplayBuffer(example=scalar_example(), size=100, B=1)
+    for observation in (np.zeros(3, np.float32), np.float32(0), Pixels(0, 1)):
+        with pytest.raises(ValueError, match="UniformReplayBuffer"):
+            UniformReplayFrameBuffer(example=frame_example(observation), size=100, B=1)
+
+
+@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
+def test_samples_that_do_not_fit_change_nothing(cls):
+    buffer = filled(cls, n=4)
+    good = scalar_samples(3, B=2)
+    Swapped = namedarraytuple("Swapped", ["action", "observation", "reward", "done"])
+    for bad, named in (
+        (scalar_samples(3, B=1), "B=2"),
+        (good._replace(action=np.zeros((2, 2), int)), "action"),
+        (scalar_samples(21, B=2), "21 rows"),
+        (scalar_samples(3, B=2, cls=SamplesTl), "timeout"),
+        (good._replace(action=None), "action"),
+        (Swapped(good.action, good.observation, good.reward, good.done), "order"),
+        *[(WithPriorities(1.0, good), "input_priorities")] * (cls is PrioritizedReplayBuffer),
+    ):
+        with pytest.raises(ValueError, match=named):
+            buffer.append_samples(bad)
+    assert buffer.t == 4
+    assert not buffer.samples.reward[4:].any()
+    with pytest.raises(ValueError, match="min_steps_learn"):
+        uniform(cls=cls).sample_batch(2)
+
+
+@pytest.mark.parametrize("alpha", [0, 0.6])  # With 0 all of them used to become 1.
+def test_bad_priorities(alpha):
+    buffer = filled(PrioritizedReplayBuffer, alpha=alpha, input_priorities=True)
+    buffer.sample_batch(2)
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="finite"):
+            buffer.update_batch_priorities(torch.tensor([1.0, bad]))
+        # The samples used to be stored without the tree following.
+        with pytest.raises(ValueError, match="finite"):
+            buffer.append_samples(WithPriorities(bad, scalar_samples(6, B=2)))
+    assert (buffer.t, buffer.priority_tree.t) == (8, 8)
+
+
+@pytest.mark.parametrize(("T_idx", "B_idx"), [(20, 0), (-1, 0), (0, 2), (0, -1)])
+def test_frame_indexes_out_of_range(T_idx, B_idx):
+    stack = np.zeros((4, 6, 5), np.uint8)
+    buffer = UniformReplayFrameBuffer(example=frame_example(stack), size=40, B=2)
+    with pytest.raises(IndexError, match=r"\(20, 2\)"):
+        buffer.extract_observation(np.array([1, T_idx]), np.array([0, B_idx]))

@@ -7,22 +7,16 @@ import torch
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.replays.frame import FrameBufferMixin
-from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.replays.non_sequence import prioritized as transitions
-from rlpyt.replays.non_sequence.frame import NStepFrameBuffer, UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import (
     PrioritizedReplay,
     PrioritizedReplayBuffer,
     SamplesFromReplayPri,
 )
-from rlpyt.replays.non_sequence.time_limit import NStepTimeLimitBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
-from rlpyt.replays.sum_tree import SumTree
-from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 
@@ -38,40 +32,6 @@ def make(cls, **kwargs):
     buffer = cls(example=samples()[0, 0], size=20, B=1, **kwargs)
     buffer.append_samples(samples())
     return buffer
-
-
-SamplesWithDelta = namedarraytuple("SamplesWithDelta", [*SamplesFromReplay._fields, "delta"])
-SamplesWithDeltaPri = namedarraytuple(
-    "SamplesWithDeltaPri", [*SamplesFromReplayPri._fields, "delta"]
-)
-
-
-def test_overridden_extract_batch_builds_its_own_record():
-    class Buffer(UniformReplayBuffer):
-        def extract_batch(self, T_idxs, B_idxs):
-            batch = super().extract_batch(T_idxs, B_idxs)
-            delta = self.samples.reward[T_idxs, B_idxs] - self.samples.reward[T_idxs - 1, B_idxs]
-            return SamplesWithDelta(*batch, delta=torch.from_numpy(delta))
-
-    batch = make(Buffer).sample_batch(16)
-    assert type(batch) is SamplesWithDelta
-    assert (batch.delta == 1).all()
-
-
-def test_overridden_extract_batch_under_priorities():
-    class Storage(NStepReturnBuffer):
-        def extract_batch(self, T_idxs, B_idxs):
-            batch = super().extract_batch(T_idxs, B_idxs)
-            return SamplesWithDelta(*batch, delta=batch.return_ * 2)
-
-    class Buffer(PrioritizedReplay, Storage):
-        def weight_batch_samples(self, batch, is_weights):
-            return SamplesWithDeltaPri(**dict(batch.items()), is_weights=is_weights)
-
-    batch = make(Buffer).sample_batch(4)
-    assert type(batch) is SamplesWithDeltaPri
-    assert torch.equal(batch.delta, batch.return_ * 2)
-    assert batch.is_weights.tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("base", [UniformReplayBuffer, UniformSequenceReplayBuffer])
@@ -138,20 +98,6 @@ def test_overridden_extract_observation_serves_agent_and_target():
     assert batch.target_inputs.observation[:, 0].tolist() == [6, 10]
 
 
-def test_overridden_extract_observation_may_give_tensors():
-    class Scaled(UniformReplayFrameBuffer):
-        def extract_observation(self, T_idxs, B_idxs):
-            return torch.from_numpy(super().extract_observation(T_idxs, B_idxs)) / 255
-
-    frames = samples(observation=np.full((8, 1, 2, 3, 3), 51, np.uint8))
-    frames.done[:] = False
-    buffer = Scaled(example=frames[0, 0], size=20, B=1)
-    buffer.append_samples(frames)
-    assert torch.allclose(
-        buffer.sample_batch(3).target_inputs.observation[:, -1], torch.tensor(0.2)
-    )
-
-
 def test_overridden_compute_returns_sees_the_rows_just_written():
     class Sums(UniformReplayBuffer):
         def __init__(self, **kwargs):
@@ -187,96 +133,6 @@ def test_overridden_append_samples_and_own_keyword():
     buffer = make(Scaled, reward_scale=10, alpha=0.7, beta=0.5)
     assert buffer.samples.reward[:8, 0].tolist() == [0, 10, 20, 30, 40, 50, 60, 70]
     assert (buffer.alpha, buffer.beta, buffer.unique) == (0.7, 0.5, False)
-
-
-def test_own_mixin_between_the_parts():
-    class CountMixin:
-        def __init__(self, *, start=0, **kwargs):
-            super().__init__(**kwargs)
-            self.count = start
-
-        def append_samples(self, samples):
-            result = super().append_samples(samples)
-            self.count += result[0]
-            return result
-
-    class Buffer(PrioritizedReplay, CountMixin, NStepFrameBuffer, NStepTimeLimitBuffer):
-        pass
-
-    record = namedarraytuple("Tl", [*SamplesToBuffer._fields, "timeout"])
-    stacks = np.zeros((8, 1, 2, 3, 3), np.uint8)
-    steps = record(*samples(observation=stacks), np.zeros((8, 1), bool))
-    buffer = Buffer(example=steps[0, 0], size=20, B=1, n_step_return=2, alpha=1.0, start=5)
-    buffer.append_samples(torchify_buffer(steps))
-    assert buffer.count == 13
-    batch = buffer.sample_batch(3)
-    assert batch.agent_inputs.observation.shape == (3, 2, 3, 3)
-    assert batch._fields[-3:] == ("timeout", "timeout_n", "is_weights")
-
-
-def test_own_tree():
-    class Buffer(PrioritizedReplayBuffer):
-        def init_priority_tree(self):
-            self.priority_tree = SumTree(self.T, self.B, 5, self.off_forward, default_value=3)
-
-    buffer = make(Buffer)
-    assert np.flatnonzero(buffer.priority_tree.priorities).tolist() == [1, 2]
-    assert buffer.priority_tree.tree[0] == 6
-
-
-def test_own_sample_batch_from_the_tree():
-    class Buffer(PrioritizedReplayBuffer):
-        def sample_batch(self, batch_B):
-            self._async_pull()
-            (T_idxs, B_idxs), priorities = self.priority_tree.sample(batch_B, unique=self.unique)
-            return self.extract_batch(T_idxs, B_idxs), priorities
-
-    batch, priorities = make(Buffer).sample_batch(3)
-    assert type(batch) is SamplesFromReplay
-    assert priorities.tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("order", ["before", "after"])
-def test_constructors_which_save_their_arguments(order):
-    class Buffer(UniformReplayBuffer):
-        def __init__(self, example, size, B, discount=1, n_step_return=1, extra=7):
-            kwargs = {"discount": discount, "n_step_return": n_step_return}
-            if order == "before":
-                save__init__args(locals())
-            super().__init__(example, size, B, **kwargs)
-            if order == "after":
-                save__init__args(locals())
-
-    buffer = Buffer(samples()[0, 0], 19.5, 1, 0.9, n_step_return=2)
-    assert (buffer.T, buffer.B, buffer.size) == (20, 1, 20)
-    assert (buffer.discount, buffer.n_step_return, buffer.extra) == (0.9, 2, 7)
-
-
-def test_cursor_attributes_can_be_set():
-    """As a reader process does with the cursor of a shared buffer."""
-    writer, reader = make(UniformReplayBuffer), UniformReplayBuffer(samples()[0, 0], 20, 1)
-    reader.t = writer.t
-    reader._buffer_full = writer._buffer_full
-    assert reader.window.newest_valid(20) == writer.window.newest_valid(20) == (1, 6)
-
-
-def test_order_of_the_parts():
-    names = [cls.__name__ for cls in UniformReplayFrameBuffer.__mro__]
-    parts = [UniformReplay, NStepFrameBuffer, FrameBufferMixin, NStepReturnBuffer]
-    parts += [BaseNStepReturnBuffer, BaseReplayBuffer]
-    assert names[1:-1] == [cls.__name__ for cls in parts]
-    assert not UniformReplayFrameBuffer.async_
-
-
-def test_a_replay_class_of_ones_own_keeps_its_own_cursor():
-    class Own(BaseReplayBuffer):
-        def __init__(self):
-            super().__init__()
-            self.t = 0
-            self._buffer_full = False
-            self.off_forward = 1
-
-    assert (Own().t, Own()._buffer_full, Own().off_forward) == (0, False, 1)
 
 
 def test_sharing_the_cursor_of_a_replay_class_of_ones_own():
@@ -325,19 +181,36 @@ def test_priorities_over_a_replay_class_of_ones_own():
     assert sorted(batch.row.tolist()) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("module", ["rlpyt.projects.mine", "mine"])
-def test_a_subclass_is_treated_alike_inside_and_outside_of_the_package(module):
-    # One inside of rlpyt, where many programs lie, got its field twice.
-    class Buffer(UniformReplayBuffer):
-        __module__ = module
+def test_overridden_extract_batch_under_priorities():
+    WithDelta = namedarraytuple("WithDelta", [*SamplesFromReplay._fields, "delta"])
+    Weighted = namedarraytuple("Weighted", [*SamplesFromReplayPri._fields, "delta"])
 
+    class Storage(NStepReturnBuffer):
         def extract_batch(self, T_idxs, B_idxs):
             batch = super().extract_batch(T_idxs, B_idxs)
-            Batch = namedarraytuple("SamplesWithGoal", [*batch._fields, "goal"])
-            return Batch(*batch, goal=torch.from_numpy(self.samples.goal[T_idxs, B_idxs]))
+            return WithDelta(*batch, delta=batch.return_ * 2)
 
-    record = namedarraytuple("SamplesWithGoal", [*SamplesToBuffer._fields, "goal"])
-    steps = record(*samples(), np.arange(10, 18)[:, None])
-    buffer = Buffer(example=steps[0, 0], size=20, B=1)
-    buffer.append_samples(steps)
-    assert buffer.sample_batch(4)._fields[-2:] == ("target_inputs", "goal")
+    class Buffer(PrioritizedReplay, Storage):
+        def weight_batch_samples(self, batch, is_weights):
+            return Weighted(**dict(batch.items()), is_weights=is_weights)
+
+    batch = make(Buffer).sample_batch(4)
+    assert type(batch) is Weighted
+    assert torch.equal(batch.delta, batch.return_ * 2)
+    assert batch.is_weights.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_constructors_which_save_their_arguments(order):
+    class Buffer(UniformReplayBuffer):
+        def __init__(self, example, size, B, discount=1, n_step_return=1, extra=7):
+            kwargs = {"discount": discount, "n_step_return": n_step_return}
+            if order == "before":
+                save__init__args(locals())
+            super().__init__(example, size, B, **kwargs)
+            if order == "after":
+                save__init__args(locals())
+
+    buffer = Buffer(samples()[0, 0], 19.5, 1, 0.9, n_step_return=2)
+    assert (buffer.T, buffer.B, buffer.size) == (20, 1, 20)
+    assert (buffer.discount, buffer.n_step_return, buffer.extra) == (0.9, 2, 7)

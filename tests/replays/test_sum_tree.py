@@ -20,24 +20,6 @@ def assert_sums_exact(tree):
     assert not nodes[tree.low_idx + tree.size :].any()
 
 
-def test_rows_on_after_each_advance():
-    tree = SumTree(T=8, B=1, off_backward=2, off_forward=1)
-    rows = []
-    for _ in range(4):
-        tree.advance(3)
-        rows.append(on_rows(tree))
-    assert rows == [[], [1, 2, 3], [2, 3, 4, 5, 6], [0, 1, 5, 6, 7]]
-
-
-def test_input_priorities_shifted_to_earlier_rows():
-    tree = SumTree(8, 1, 2, 1, enable_input_priorities=True, input_priority_shift=1)
-    for priority in (10, 11):
-        tree.advance(2, priorities=priority)
-    assert tree.priorities[:, 0].tolist() == [0, 11, 0, 0, 0, 0, 0, 0]
-    tree.advance(2, priorities=12)
-    assert tree.priorities[:, 0].tolist() == [0, 11, 11, 12, 0, 0, 0, 0]
-
-
 @pytest.mark.parametrize("given", ["scalar", "[B]", "[T,B]"])
 def test_forms_of_input_priorities(given):
     tree = SumTree(8, 2, 1, 1, enable_input_priorities=True)
@@ -45,15 +27,6 @@ def test_forms_of_input_priorities(given):
     tree.advance(5, priorities=values[given])
     expected = np.broadcast_to(values[given], (5, 2))
     np.testing.assert_array_equal(tree.priorities[1:4], expected[1:4])
-
-
-def test_advance_by_nothing_does_nothing():
-    tree = SumTree(8, 1, 2, 1)
-    tree.advance(6)
-    before = tree.tree.copy()
-    tree.advance(0)
-    assert tree.t == 6
-    np.testing.assert_array_equal(tree.tree, before)
 
 
 def random_pair(rng):
@@ -153,12 +126,6 @@ def test_frequencies_are_in_proportion_to_priorities():
     assert is_likely(np.bincount(T_idxs, minlength=9)[1:-1], weights / weights.sum())
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_chi_square_would_notice(seed):
-    draws = np.random.default_rng(seed).integers(0, 7, 50_000)
-    assert not is_likely(np.bincount(draws), np.array([1.05, 1, 1, 1, 1, 1, 0.95]) / 7)
-
-
 def test_unique_draws_follow_each_other_without_replacement():
     """They used to be sorted and cut, which favoured low indexes."""
     weights = np.array([1.0, 2, 3, 4])
@@ -185,11 +152,6 @@ def test_unique_draws_when_one_priority_has_nearly_all_weight():
         np.testing.assert_array_equal(priorities, weights[T_idxs - 1])
         seconds[T_idxs[1]] += 1
     assert is_likely(seconds[[1, 3, 4]], np.array([0.25, 0.5, 0.25]))
-
-
-def test_unique_draws_of_everything():
-    (T_idxs, _), _ = weighted_tree([1.0, 2, 3, 4]).sample(4, unique=True)
-    assert sorted(T_idxs) == [1, 2, 3, 4]
 
 
 def test_more_unique_draws_than_entries_is_an_error():

@@ -1,14 +1,8 @@
 """Rows that may be sampled: values by hand."""
 
-import numpy as np
 import pytest
 
 from rlpyt.replays._window import Window, runs
-
-
-def valid(window):
-    first, n_rows = window.newest_valid(window.T)
-    return sorted((np.arange(first, first + n_rows) % window.T).tolist())
 
 
 @pytest.mark.parametrize(
@@ -25,33 +19,6 @@ def valid(window):
 )
 def test_runs(first, n_rows, expected):
     assert runs(first, n_rows, T=8) == expected
-
-
-@pytest.mark.parametrize(
-    ("advances", "off_forward", "expected"),
-    [
-        ([4], 1, [1]),
-        ([3], 1, []),
-        ([6, 6], 1, [3, 4, 5, 6, 7, 8, 9]),
-        ([10], 1, [1, 2, 3, 4, 5, 6, 7]),
-        ([8], 3, [3, 4, 5]),
-        ([8, 3], 3, [4, 5, 6, 7, 8]),
-        ([8, 3, 4], 3, [0, 1, 2, 8, 9]),
-    ],
-)
-def test_valid_rows_of_two_step_returns(advances, off_forward, expected):
-    window = Window(T=10, B=4, off_backward=2, off_forward=off_forward)
-    for n_rows in advances:
-        window.advance(n_rows)
-    assert valid(window) == expected
-
-
-def test_newest_valid_rows():
-    window = Window(T=10, B=1, off_backward=2, off_forward=1)
-    window.advance(10)
-    window.advance(2)
-    assert window.newest_valid(3) == (-3, 3)
-    assert window.newest_valid(100) == (-7, 7)
 
 
 def test_a_window_without_room_is_refused():
