@@ -112,12 +112,6 @@ def test_setitem_of_a_plain_tuple_is_no_record() -> None:
     assert x.p[0].tolist() == x.q[0].tolist() == [1, 2]
 
 
-def test_setitem_of_a_tuple_with_other_names_goes_whole_into_every_field() -> None:
-    x = Inner(np.zeros((3, 2)), np.zeros((3, 2)))
-    x[0] = namedtuple("Other", ["p", "r"])(1, 2)
-    assert x.p[0].tolist() == x.q[0].tolist() == [1, 2]
-
-
 @pytest.mark.parametrize("make_field", [np.zeros, torch.zeros, lambda n: np.zeros(n, dtype=bool)])
 @pytest.mark.parametrize("value", [Inner(None, 1), None, InnerNt(None, None)])
 def test_none_is_never_written_into_an_array(make_field: Any, value: Any) -> None:
@@ -128,13 +122,6 @@ def test_none_is_never_written_into_an_array(make_field: Any, value: Any) -> Non
     assert type(info.value) is Exception
     assert isinstance(info.value.__cause__, TypeError)
     assert (x.p == 0).all()
-
-
-def test_none_is_never_written_into_a_nested_record() -> None:
-    x = make(Outer)
-    with pytest.raises(Exception, match="Inner.*'p'"):
-        x[0] = Outer(1.0, None, None)
-    assert not x.inner.p.any()
 
 
 def test_none_fits_into_a_record_without_arrays() -> None:
@@ -313,11 +300,6 @@ def test_like_refuses_what_is_no_record(wrong: Any) -> None:
             like(wrong)
 
 
-def test_like_can_add_a_suffix() -> None:
-    assert namedarraytuple_like(Plain, classname_suffix=True).__name__ == "Plain_nat"
-    assert namedarraytuple_like(Outer, classname_suffix=True) is Outer
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_instances_pickle_as_their_own_class(protocol: int) -> None:
     for x in (Inner(1, 2), Step(1, 2), PythonSubclass(1, 2), Empty()):
@@ -351,15 +333,6 @@ def test_unpickling_needs_the_fields_to_agree(monkeypatch: pytest.MonkeyPatch) -
     assert type(pickle.loads(data)) is record_class("There", "u v")
     monkeypatch.delitem(sys.modules, module.__name__)
     assert type(pickle.loads(data)) is record_class("There", "u v")
-
-
-def test_copies_have_the_very_class_wherever_it_was_made() -> None:
-    x = namedarraytuple("Local", "u v")(np.zeros(2), [1])
-    shallow, deep = copy.copy(x), copy.deepcopy(x)
-    assert type(shallow) is type(deep) is type(x)
-    assert shallow.v is x.v
-    assert deep.v == x.v
-    assert deep.v is not x.v
 
 
 def test_a_python_subclass_keeps_its_own_state_when_pickled() -> None:

@@ -56,42 +56,6 @@ def test_overwrite_stores_in_any_case() -> None:
         PositionalBlocked("arg", 3, 4, overwrite=True)
 
 
-class Before(Base):
-    """Stores before its base class does."""
-
-    def __init__(self, b: int = 20, d: int = 30):
-        save__init__args(locals())
-        super().__init__(1)
-
-
-class After(Base):
-    """Stores after its base class did."""
-
-    def __init__(self, b: int = 20, d: int = 30):
-        super().__init__(1)
-        save__init__args(locals())
-
-
-class Instead(Base):
-    """Stores without its base class."""
-
-    def __init__(self, b: int = 20, d: int = 30):
-        a = "local"  # noqa: F841
-        save__init__args(locals())
-
-
-@pytest.mark.parametrize(
-    ("cls", "expected"),
-    [
-        (Before, {"a": 1, "b": 20, "d": 30}),
-        (After, {"a": 1, "b": 2, "d": 30}),
-        (Instead, {"a": "local", "b": 20, "d": 30}),
-    ],
-)
-def test_first_writer_wins(cls: Any, expected: dict[str, Any]) -> None:
-    assert vars(cls()) == expected
-
-
 def test_options_and_changed_variables() -> None:
     class Child(Base):
         def __init__(self, kept: int, gone: int, changed: int) -> None:
