@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.algos.dqn.cat_dqn import EPS, CategoricalDQN
-from rlpyt.core.records import EnvSpaces
-from rlpyt.spaces.int_box import IntBox
 from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
-from tests.algos.parts import SETTINGS, batch, examples, initialized, run
+from tests.algos.parts import SETTINGS, initialized, run
 from tests.reference.q_learning import cross_entropy, divergence, project
 
 
@@ -62,18 +59,6 @@ def test_agent_without_distributions_is_refused() -> None:
     # This was an AttributeError without a remedy.
     with pytest.raises(ValueError, match=r"VectorDqnAgent outputs values.*CatDqnAgent"):
         make_algo(agent=made(VectorDqnAgent()))
-
-
-def test_target_of_an_agent_which_follows_gradients() -> None:
-    class Agent(VectorCatDqnAgent):
-        def target(self, *inputs: Any) -> Any:
-            return super().target.__wrapped__(self, *inputs)  # Without no_grad.
-
-    algo = make_algo(agent=made(Agent()))
-    run(algo, 0, 2)
-    loss, _ = algo.loss(algo.sample_from_replay())
-    loss.backward()
-    assert all(p.grad is None for p in algo.agent.target_model.parameters())
 
 
 @pytest.mark.parametrize("double_dqn", [False, True])
@@ -165,56 +150,3 @@ def test_range_that_is_too_small_is_told_once(
     out = capsys.readouterr().out
     assert out.count("WARNING: 15% of the targets") == warns
     assert ("widen V_min, V_max, now 0, 4" in out) == warns
-
-
-def test_loss_of_ones_own_keeps_no_mass() -> None:
-    class Mine(CategoricalDQN):
-        opt_info_fields = ("loss", "gradNorm", "tdAbsErr")  # Those of 0.1.2.
-
-        def loss(self, samples: Any) -> Any:
-            p = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
-            return p.square().mean(), p.detach().sum(-1)
-
-    for AlgoCls, fields in ((Mine, 3), (type("Own", (CategoricalDQN,), {"loss": Mine.loss}), 5)):
-        info = run(initialized(AlgoCls(**SETTINGS), made(VectorCatDqnAgent())), 0, 3)[-1]
-        assert (len(info), len(info.loss), len(getattr(info, "edgeMass", ()))) == (fields, 4, 0)
-
-
-@pytest.mark.parametrize("settings", [{}, {"double_dqn": True, "prioritized_replay": True}])
-def test_learns_the_reward_of_each_action(settings: dict[str, Any]) -> None:
-    """Every step ends an episode, so that the value of an action is its reward."""
-    agent = made(VectorCatDqnAgent(n_atoms=11, model_kwargs={"hidden_sizes": [32]}))
-    algo = make_algo(
-        agent=agent,
-        V_min=-2,
-        V_max=6,
-        learning_rate=1e-2,
-        batch_size=32,
-        replay_ratio=16,
-        replay_size=512,
-        **settings,
-    )
-    rng = np.random.default_rng(0)
-    for itr in range(80):
-        algo.optimize_agent(itr, batch(rng, done=1.0))
-    observation = torch.rand(100, 3) - 0.5
-    p = agent(observation, torch.zeros(100, dtype=torch.int64), torch.zeros(100))
-    q = torch.matmul(p, torch.linspace(-2, 6, 11))
-    expected = torch.arange(4) + observation[:, :1]
-    assert (q - expected).abs().mean() < 0.2
-
-
-def test_one_iteration_of_images() -> None:
-    shape = (2, 44, 44)
-    agent = AtariCatDqnAgent(model_kwargs={"fc_sizes": 16})
-    agent.initialize(EnvSpaces(IntBox(0, 256, shape, dtype="uint8"), IntBox(0, 4)))
-    image_examples = {**examples(), "observation": np.zeros(shape, np.uint8)}
-    algo = initialized(CategoricalDQN(**SETTINGS), agent, examples=image_examples)
-    for itr in range(3):
-        samples = batch(np.random.default_rng(itr))
-        frames = torch.randint(256, (5, 2, *shape[1:]), dtype=torch.uint8)
-        stacks = torch.stack([frames[t : t + 2].transpose(0, 1) for t in range(4)])
-        stacks[1:, :, 0][samples.env.done[:-1]] = 0
-        samples = samples._replace(env=samples.env._replace(observation=stacks))
-        info = algo.optimize_agent(itr, samples)
-    assert len(info.loss) == algo.updates_per_optimize

@@ -63,10 +63,6 @@ def test_numbers_may_be_floats() -> None:
     assert isinstance(algo.batch_size, int)
 
 
-def test_default_eps_of_adam() -> None:
-    assert DQN(batch_size=32).optim_kwargs == {"eps": 0.01 / 32}
-
-
 def test_optimizer_settings_of_the_user() -> None:
     # An empty dict, as configurations hold it, dropped the default of eps.
     optim_kwargs: dict[str, Any] = {}
@@ -77,12 +73,6 @@ def test_optimizer_settings_of_the_user() -> None:
     algo = make_algo(optim_kwargs={"betas": (0.5, 0.9), "foreach": False})
     assert algo.optimizer.defaults["eps"] == 0.01 / 8
     assert not algo.optimizer.defaults.get("fused")
-
-
-def test_optimizer_without_eps() -> None:
-    algo = make_algo(OptimCls=torch.optim.SGD, learning_rate=0.1)
-    assert isinstance(algo.optimizer, torch.optim.SGD)
-    run(algo, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -323,14 +313,6 @@ def test_loss_like_its_naive_twin(
     assert loss.item() == pytest.approx(total, rel=1e-4)
 
 
-def test_gradient_of_the_target_is_not_followed() -> None:
-    algo = make_algo(double_dqn=True)
-    run(algo, 0, 3)
-    loss, _ = algo.loss(algo.sample_from_replay())
-    loss.backward()
-    assert all(p.grad is None for p in algo.agent.target_model.parameters())
-
-
 def test_target_of_an_agent_which_follows_gradients() -> None:
     class Agent(VectorDqnAgent):
         def target(self, *inputs: Any) -> Any:
@@ -521,26 +503,6 @@ def test_beta_schedule(pri_beta_steps: int, itr: int, expected: float) -> None:
 # --- State --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prioritized_replay", [False, True])
-def test_goes_on_as_if_it_had_not_stopped(prioritized_replay: bool) -> None:
-    def make() -> Any:
-        torch.manual_seed(1)
-        return make_algo(prioritized_replay=prioritized_replay, n_step_return=2)
-
-    algo = make()
-    run(algo, 0, 4)
-    agent_state = copy.deepcopy(algo.agent.state_dict())
-    state = copy.deepcopy(algo.state_dict())
-    expected = run(algo, 4, 7)
-
-    other = make()
-    other.agent.load_state_dict(agent_state)
-    other.load_state_dict(state)
-    assert other.update_counter == 8
-    assert run(other, 4, 7) == expected
-    assert parameters(other) == parameters(algo)
-
-
 def test_refused_state_changes_nothing() -> None:
     # Counter and optimizer were loaded before the replay buffer refused.
     algo, other = make_algo(), make_algo(replay_size=64)
@@ -560,15 +522,6 @@ def test_replay_class_without_state() -> None:
     for call in (algo.state_dict, lambda: algo.load_state_dict({"replay_buffer": {}})):
         with pytest.raises(TypeError, match=r"Mine.*no state_dict\(\).*ReplayBufferCls"):
             call()
-
-
-def test_same_seeds_give_the_same_run() -> None:
-    def losses() -> Any:
-        np.random.seed(3)
-        torch.manual_seed(3)
-        return run(make_algo(prioritized_replay=True), 0, 5)
-
-    assert losses() == losses()
 
 
 def test_optimizer_starts_from_a_snapshot() -> None:

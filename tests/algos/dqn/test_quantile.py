@@ -14,9 +14,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
-from rlpyt.core.records import SamplesToBuffer
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.collections import namedarraytuple
 from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, batch, initialized, run
 from tests.reference.quantiles import quantile_huber
@@ -214,36 +212,6 @@ class TestBoth:
         assert len(info.loss) == algo.updates_per_optimize
         assert 0 < max(info.tdAbsErr) <= 1
 
-    def test_keywords_of_dqn(self, AlgoCls: Any, make_agent: Any, settings: Any) -> None:
-        algo = AlgoCls(discount=0.5, delta_clip=2.0, **settings)
-        assert (algo.discount, algo.delta_clip, algo.default_priority) == (0.5, 2.0, 2.0)
-        assert algo.optim_kwargs == {"eps": 0.01 / 32}
-
-    def test_extension_of_loss_record_and_log(
-        self, AlgoCls: Any, make_agent: Any, settings: Any
-    ) -> None:
-        Mine = namedarraytuple("Mine", (*SamplesToBuffer._fields, "lives"))
-
-        class Own(AlgoCls):  # type: ignore[misc]
-            opt_info_fields = (*AlgoCls.opt_info_fields, "decay")
-
-            def examples_to_buffer(self, examples: Any) -> Any:
-                return Mine(*super().examples_to_buffer(examples), lives=np.int64(0))
-
-            def samples_to_buffer(self, samples: Any) -> Any:
-                lives = samples.agent.action + 10
-                return Mine(*super().samples_to_buffer(samples), lives=lives)
-
-            def _get_loss_values(self, samples: Any) -> dict[str, Any]:
-                assert torch.equal(samples.lives, samples.action + 10)
-                values = super()._get_loss_values(samples)
-                decay = sum(p.square().sum() for p in self.agent.parameters())
-                return {**values, "loss": values["loss"] + decay, "decay": decay}
-
-        info = run(make_algo(Own, make_agent(), **settings), 0, 3)[-1]
-        assert info._fields == ("loss", "gradNorm", "tdAbsErr", "qMean", "decay")
-        assert all(loss > decay > 0 for loss, decay in zip(info.loss, info.decay, strict=True))
-
     @pytest.mark.parametrize("delta_clip", [None, 0.0])
     def test_kappa_is_needed(
         self, AlgoCls: Any, make_agent: Any, settings: Any, delta_clip: float | None
@@ -269,7 +237,6 @@ class TestBoth:
     @pytest.mark.parametrize(
         "variant",
         [
-            {},
             {"double_dqn": True, "prioritized_replay": True, "n_step_return": 2},
             {"noisy": True, "dueling": True},
         ],
@@ -337,9 +304,3 @@ class TestBoth:
 def test_iqn_needs_fractions(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0: make it at least 1"):
         make_algo(IQN, iqn(), **{name: 0})
-
-
-def test_defaults_of_iqn() -> None:
-    algo = IQN(discount=0.9)
-    assert (algo.n_tau, algo.n_target_tau, algo.discount) == (64, 64, 0.9)
-    assert IQN(8, 16).n_target_tau == 16

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from rlpyt.algos.dqn.r2d1 import (
     SamplesToBuffer,
     SamplesToBufferRnn,
 )
-from rlpyt.core.records import BatchSpec, extended
+from rlpyt.core.records import BatchSpec
 from rlpyt.envs.toy import Catch
 from rlpyt.models.dqn.mlp_r2d1_model import RnnState
 from rlpyt.replays.sequence.frame import PrioritizedSequenceReplayFrameBuffer
@@ -29,7 +28,6 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
 from tests.agents.parts import made
 from tests.algos.dqn.r2d1_parts import SETTINGS, SPEC, Run
 from tests.algos.parts import examples as vector_examples
@@ -92,11 +90,6 @@ def test_no_stored_states() -> None:
     run = Run(store_rnn_state_interval=0)
     assert run.train(9)[-1].loss
     assert run.algo.sample_from_replay().init_rnn_state is None
-
-
-def test_numbers_may_be_floats() -> None:
-    settings = {name: float(value) for name, value in SETTINGS.items()}
-    assert Run(**settings).train(7)[-1].loss
 
 
 @pytest.mark.parametrize("prioritized", [True, False])
@@ -406,61 +399,7 @@ def test_images(CollectorCls: Any) -> None:
     assert info.loss
 
 
-def test_state_round_trip_continues_bit_for_bit() -> None:
-    whole, resumed = Run(), Run()
-    whole.train(12)
-    resumed.train(3)
-    state = copy.deepcopy(
-        {
-            "algo": whole.algo.state_dict(),
-            "agent": whole.agent.state_dict(),
-            "sampler": whole.sampler.state_dict(),
-        }
-    )
-    resumed.algo.load_state_dict(state["algo"])
-    resumed.agent.load_state_dict(state["agent"])
-    resumed.sampler.load_state_dict(state["sampler"])
-    resumed.itr = whole.itr
-    for run in (whole, resumed):
-        torch.manual_seed(0)
-        run.infos = run.train(6)
-    assert whole.infos == resumed.infos
-    for p, q in zip(whole.agent.parameters(), resumed.agent.parameters()):
-        assert torch.equal(p, q)
-
-
 # --- What programs change -----------------------------------------------------------------------
-
-
-def test_extra_loss_and_info_and_field() -> None:
-    class Mine(R2D1):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-            self.opt_info_fields = (*OptInfo._fields, "meanLives")
-
-        def examples_to_buffer(self, examples: Any) -> Any:
-            return self.with_lives(super().examples_to_buffer(examples), np.float32(0))
-
-        def samples_to_buffer(self, samples: Any) -> Any:
-            record = super().samples_to_buffer(samples)
-            lives = samples.env.reward + 10
-            return record._replace(samples=self.with_lives(record.samples, lives))
-
-        @staticmethod
-        def with_lives(entry: Any, lives: Any) -> Any:
-            return extended(type(entry), ("lives",), "Lives")(*entry, lives)
-
-        def loss(self, samples: Any) -> Any:
-            # Rows of the sequence; all_reward is one step behind.
-            assert torch.allclose(samples.lives, samples.all_reward[1 : 1 + 8] + 10)
-            loss, *rest = super().loss(samples)
-            return loss + sum(p.square().sum() for p in self.agent.parameters()), *rest
-
-        def _get_loss_values(self, samples: Any) -> dict[str, Any]:
-            return {**super()._get_loss_values(samples), "meanLives": samples.lives.mean()}
-
-    info = Run(Mine).train(9)[-1]
-    assert len(info.meanLives) == len(info.loss) == 1
 
 
 def test_constructor_of_a_subclass_may_lack_what_the_original_did() -> None:
@@ -475,18 +414,6 @@ def test_constructor_of_a_subclass_may_lack_what_the_original_did() -> None:
     assert run.algo.update_counter > 0
     for online, target in zip(run.agent.model.parameters(), run.agent.target_model.parameters()):
         assert torch.equal(online, target)
-
-
-def test_constructor_of_a_subclass_may_store_first() -> None:
-    class Mine(R2D1):
-        def __init__(self, batch_T: int = 6, extra: int = 3, **kwargs: Any) -> None:
-            save__init__args(locals())
-            kwargs.pop("batch_T", None)
-            super().__init__(**kwargs)
-
-    algo = Run(Mine, batch_T=6).algo
-    assert (algo.batch_T, algo.extra, algo.sequence_T) == (6, 3, 9)
-    assert algo.batch_size == 9 * 7
 
 
 @pytest.mark.gpu

@@ -13,7 +13,6 @@ from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
-from rlpyt.algos.losses import masked_mean
 from rlpyt.algos.replay import not_timed_out
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.envs import gym
@@ -63,20 +62,6 @@ def run(algo: Any, n_itr: int, timeout: bool | None = None) -> list[Any]:
 
 
 # --- Parts ----------------------------------------------------------------------------------------
-
-
-def test_masked_mean() -> None:
-    values = torch.tensor([1.0, 2.0, 6.0])
-    assert masked_mean(values, torch.tensor([True, False, True])).item() == 3.5
-    assert masked_mean(values, torch.zeros(3, dtype=torch.bool)).item() == 0
-
-
-def test_field_is_added() -> None:
-    algo = make_algo(DQN, MlpDqnAgent)
-    entry = algo.samples_to_buffer(timed_batch(0))
-    assert entry._fields == (*SamplesToBuffer._fields, "timeout")
-    assert torch.equal(entry.timeout, timed_batch(0).env.env_info.timeout)
-    assert type(entry) is type(algo.examples_to_buffer(examples_with_timeout()))
 
 
 # --- Set-up ---------------------------------------------------------------------------------------

@@ -124,16 +124,6 @@ def test_ppo_like_its_naive_twin(agent: Any, CollectorCls: Any, normalize: bool)
     assert loss == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-def test_gae_between_its_limits(AlgoCls: Any) -> None:
-    setup = Setup(AlgoCls(gae_lambda=0.0, discount=0.9))
-    samples = setup.sample()
-    _, advantage, _ = setup.algo.process_returns(samples)
-    value = samples.agent.agent_info.value
-    delta = samples.env.reward[0] + 0.9 * value[1] * ~samples.env.done[0] - value[0]
-    assert torch.allclose(advantage[0], delta, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("AgentCls", "kwargs"), [(MujocoFfAgent, {}), (MujocoLstmAgent, LSTM)], ids=["ff", "lstm"]
 )
@@ -368,44 +358,12 @@ def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
     assert longer.algo.ratio_clip == pytest.approx(0.075)
 
 
-def test_a_new_run_from_an_old_optimizer_has_its_own_schedule() -> None:
-    setup = Setup(PPO(learning_rate=0.1), n_itr=2)
-    setup.train(0, 2)
-    state = copy.deepcopy(setup.algo.optim_state_dict())
-    assert state["param_groups"][0]["lr"] == 0
-    other = Setup(PPO(learning_rate=0.1, initial_optim_state_dict=state), n_itr=4)
-    assert other.algo.optimizer.param_groups[0]["lr"] == 0.1
-    assert other.algo.ratio_clip == 0.1
-    moments = next(iter(other.algo.optimizer.state.values()))
-    assert moments["step"].item() == 32, "the rest of the state is taken over"
-
-
 def test_state_of_an_optimizer_alone_is_accepted() -> None:
     setup = Setup(PPO(), n_itr=4)
     state = torch.optim.Adam(setup.agent.parameters(), lr=0.5).state_dict()
     setup.algo.load_optim_state_dict(state)
     setup.train()
     assert setup.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.375)
-
-
-@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-@pytest.mark.parametrize("agent", AGENTS)
-def test_goes_on_from_its_state(AlgoCls: Any, agent: Any) -> None:
-    settings = {"normalize_return": True}
-    if AlgoCls is PPO:
-        settings["minibatches"] = 2
-    setup = Setup(AlgoCls(**settings), agent())
-    setup.train(0, 2)
-    algo_state = copy.deepcopy(setup.algo.state_dict())
-    agent_state = copy.deepcopy(setup.agent.state_dict())
-    samples = setup.sample()
-    info = setup.algo.optimize_agent(2, samples)
-    other = Setup(AlgoCls(**settings), agent())
-    other.agent.load_state_dict(agent_state)
-    other.algo.load_state_dict(algo_state)
-    assert other.algo.optimize_agent(2, samples) == info
-    assert other.parameters() == setup.parameters()
-    assert other.algo.update_counter == setup.algo.update_counter
 
 
 # --- What is reported, and errors ---------------------------------------------------------------
@@ -492,21 +450,6 @@ def test_nothing_is_waited_for(AlgoCls: Any, CollectorCls: Any) -> None:
     with Waits() as waits:
         setup.algo.optimize_agent(1, samples)
     assert waits.names == []
-
-
-def test_numbers_of_json_files() -> None:
-    (info,) = Setup(PPO(epochs=2.0, minibatches=3.0)).train()  # type: ignore[arg-type]
-    assert len(info.loss) == 6
-
-
-def test_batch_sizes() -> None:
-    assert Setup(A2C(), T=5, B=3).algo.batch_size == 15
-    assert Setup(PPO(minibatches=3), T=5, B=3).algo.batch_size == 5
-
-
-def test_no_entropy_bonus_is_still_reported() -> None:
-    (info,) = Setup(A2C(entropy_loss_coeff=0)).train()
-    assert info.entropy > 0
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])

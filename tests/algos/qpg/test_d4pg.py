@@ -26,12 +26,6 @@ from tests.algos.qpg.ddpg_parts import (
 from tests.reference.q_learning import cross_entropy, divergence, project
 
 
-def test_defaults() -> None:
-    algo = D4PG(V_min=-1, V_max=1)
-    assert (algo.n_step_return, algo.batch_size, algo.q_learning_rate) == (5, 256, 1e-4)
-    assert (algo.learning_rate, algo.q_target_clip) == (1e-4, None)
-
-
 def test_agent_is_told_the_range() -> None:
     algo = make_algo(D4PG, made(D4pgAgent, n_atoms=5), V_min=-4, V_max=4)
     assert algo.agent.z.tolist() == [-4, -2, 0, 2, 4]
@@ -115,15 +109,6 @@ def test_loss_like_its_naive_twin(n_step_return: int) -> None:
     algo._apply_optimization(samples, opt_info)
     assert opt_info.qLoss[0] == pytest.approx(total / sum(valid), rel=1e-3)
     assert given[0].tolist() == pytest.approx(priorities, rel=1e-2, abs=1e-3)
-
-
-def test_policy_climbs_the_expectation() -> None:
-    algo = filled(make_algo(D4PG))
-    samples = algo.sample_from_replay()
-    q = algo.agent.q_at_mu(*samples.agent_inputs)
-    valid = algo.valid(samples)
-    expected = -(q * valid).sum() / valid.sum()
-    torch.testing.assert_close(algo.mu_loss(samples, valid), expected)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.d4pg import D4PG
-from rlpyt.algos.qpg.ddpg import DDPG, OptInfo, SamplesToBuffer
+from rlpyt.algos.qpg.ddpg import DDPG, SamplesToBuffer
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer, TlUniformReplayBuffer
@@ -53,13 +53,6 @@ def changed(before: dict[str, Any], agent: Any) -> set[str]:
 
 
 class TestSettings:
-    def test_defaults(self) -> None:
-        algo = DDPG()
-        assert (algo.batch_size, algo.learning_rate, algo.q_learning_rate) == (64, 1e-4, 1e-3)
-        algo = TD3()
-        assert (algo.batch_size, algo.replay_ratio, algo.target_update_tau) == (100, 100, 0.005)
-        assert (algo.policy_update_interval, algo.target_update_interval) == (2, 2)
-
     def test_policy_of_td3_has_its_own_learning_rate(self) -> None:
         # mu_learning_rate was ignored, so that the policy learned at 1e-4.
         for kwargs, expected in [
@@ -87,9 +80,6 @@ class TestSettings:
         algo = make_algo(AlgoCls)
         assert algo.min_itr_learn == algo.agent.min_itr_learn == 2
         assert algo.updates_per_optimize == 4
-
-    def test_float_sizes(self) -> None:
-        assert make_algo(replay_size=1e3, min_steps_learn=1e2).min_itr_learn == 12
 
 
 class TestTimeLimits:
@@ -138,11 +128,6 @@ class TestTimeLimits:
             algo.agent.set_target_noise(0.0)
         for loss in (algo.q_loss, algo.mu_loss):
             assert loss(samples, None).item() == pytest.approx(loss(samples, torch.ones(32)).item())
-
-    def test_fields_of_the_buffer(self) -> None:
-        assert SamplesToBuffer._fields == ("observation", "action", "reward", "done", "timeout")
-        entry = make_algo().samples_to_buffer(batch(np.random.default_rng(0)))
-        assert entry._fields == SamplesToBuffer._fields
 
 
 def table(done_n: bool = False) -> Any:
@@ -374,55 +359,8 @@ class TestState:
         with pytest.raises(ValueError, match=r"lacks the entries \['mu'\]"):
             again.load_optim_state_dict({"q": state["q"]})
 
-    @ALL
-    def test_goes_on_as_if_it_had_not_been_stopped(self, AlgoCls: Any) -> None:
-        whole = make_algo(AlgoCls, n_step_return=2)
-        run(whole, 0, 5)
-        state = copy.deepcopy((whole.state_dict(), whole.agent.state_dict()))
-        torch.manual_seed(7)
-        infos = run(whole, 5, 8)
-        resumed = make_algo(AlgoCls, n_step_return=2)
-        resumed.load_state_dict(state[0])
-        resumed.agent.load_state_dict(state[1])
-        torch.manual_seed(7)
-        assert run(resumed, 5, 8) == infos
-        assert not changed(networks(whole.agent), resumed.agent)
-
 
 class TestSeams:
-    @ALL
-    def test_extra_loss_term(self, AlgoCls: Any) -> None:
-        class Regularised(AlgoCls):
-            def q_loss(self, samples: Any, valid: Any) -> Any:
-                squares = sum(p.square().sum() for p in self.agent.q_parameters())
-                return super().q_loss(samples, valid) + 100 * squares
-
-            def mu_loss(self, samples: Any, valid: Any) -> Any:
-                squares = sum(p.square().sum() for p in self.agent.mu_parameters())
-                return super().mu_loss(samples, valid) + 100 * squares
-
-        def norms(Cls: Any) -> list[float]:
-            algo = make_algo(Cls)
-            run(algo, 0, 10)
-            agent = algo.agent
-            parts = (agent.q_parameters(), agent.mu_parameters())
-            return [float(sum(p.detach().square().sum() for p in part)) for part in parts]
-
-        assert all(a < b for a, b in zip(norms(Regularised), norms(AlgoCls)))
-
-    @ALL
-    def test_extra_info(self, AlgoCls: Any) -> None:
-        class Informed(AlgoCls):
-            opt_info_fields = (*OptInfo._fields, "meanReturn", "done")
-
-            def _get_loss_values(self, samples: Any) -> dict[str, Any]:
-                values = super()._get_loss_values(samples)
-                return {**values, "meanReturn": samples.return_.mean(), "done": samples.done}
-
-        info = run(make_algo(Informed), 0, 3)[-1]
-        assert info._fields == (*OptInfo._fields, "meanReturn", "done", "maskedFraction")
-        assert [len(field) for field in info[1:]] == [4, len(info.muGradNorm), 4, 4, 4, 4]
-
     @ALL
     def test_extra_field_in_the_replay(self, AlgoCls: Any) -> None:
         Mine = namedarraytuple("Mine", (*SamplesToBuffer._fields, "lives"))
@@ -449,14 +387,6 @@ class TestSeams:
         samples = algo.sample_from_replay()
         y = samples.return_ + 0.9 * 7 * (1 - samples.done_n.float())
         torch.testing.assert_close(algo.q_target(samples), y)
-
-    def test_constructor_of_an_old_subclass(self) -> None:
-        class Old(DDPG):
-            def __init__(self, scale: float = 2, **kwargs: Any) -> None:
-                super().__init__(**kwargs)
-                self.scale = scale
-
-        assert make_algo(Old, scale=3).scale == 3
 
 
 class TestErrors:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import multiprocessing as mp
 from typing import Any
@@ -210,17 +209,6 @@ def test_each_loss_has_gradients_of_its_network_only(AlgoCls: Any, AgentCls: Any
             has_gradient = [p.grad is not None for p in network.parameters()]
             assert all(has_gradient) if other == name else not any(has_gradient), (name, other)
     assert all(p.requires_grad for network in networks.values() for p in network.parameters())
-
-
-@both
-def test_one_update_changes_every_network(AlgoCls: Any, AgentCls: Any) -> None:
-    algo = make_algo(AlgoCls, AgentCls)
-    run(algo, 0, 2)
-    before = {name: flat(state.values()) for name, state in algo.agent.state_dict().items()}
-    algo.updates_per_optimize = 1
-    run(algo, 2, 3)
-    for name, state in algo.agent.state_dict().items():
-        assert not torch.equal(before[name], flat(state.values())), name
 
 
 def test_target_update_interval() -> None:
@@ -503,61 +491,7 @@ def test_infos() -> None:
     assert all(isinstance(value, float) for values in info for value in values)
 
 
-# --- State ----------------------------------------------------------------------------------------
-
-
-@both
-def test_state_round_trip_in_the_middle_of_training(AlgoCls: Any, AgentCls: Any) -> None:
-    def infos(algo: Any) -> Any:
-        torch.manual_seed(7)
-        return run(algo, 10, 14)
-
-    first = make_algo(AlgoCls, AgentCls, n_step_return=2)
-    run(first, 0, 10)
-    second = make_algo(AlgoCls, AgentCls, n_step_return=2)
-    second.agent.load_state_dict(first.agent.state_dict())
-    second.load_state_dict(copy.deepcopy(first.state_dict()))
-    assert infos(first) == infos(second)
-    assert second.update_counter == first.update_counter
-
-
 # --- Extension points -----------------------------------------------------------------------------
-
-
-def test_extra_loss_term() -> None:
-    class Regularised(SAC):
-        def pi_loss(self, *args: Any) -> torch.Tensor:
-            penalty = sum(p.square().sum() for p in self.agent.pi_parameters())
-            return super().pi_loss(*args) + 1000 * penalty
-
-    def norm(AlgoCls: Any) -> float:
-        torch.manual_seed(0)
-        np.random.seed(0)
-        algo = make_algo(AlgoCls)
-        run(algo, 0, 12)
-        return float(flat(algo.agent.pi_parameters()).square().sum())
-
-    assert norm(Regularised) < 0.9 * norm(SAC)
-
-
-@both
-def test_extra_info(AlgoCls: Any, AgentCls: Any) -> None:
-    class ByEntry(AlgoCls):  # type: ignore[misc]
-        opt_info_fields = (*AlgoCls.opt_info_fields, "meanReturn")
-
-        def _get_loss_values(self, samples: Any) -> dict[str, Any]:
-            return {**super()._get_loss_values(samples), "meanReturn": samples.return_.mean()}
-
-    class ByHand(AlgoCls):  # type: ignore[misc]
-        opt_info_fields = (*AlgoCls.opt_info_fields, "mine")
-
-        def append_opt_info_(self, opt_info: Any, losses: Any, norms: Any, values: Any) -> None:
-            super().append_opt_info_(opt_info, losses, norms, values)
-            opt_info.mine.append(values[0].max().item() + losses[0].item() + norms[0])
-
-    info = run(make_algo(ByEntry, AgentCls), 0, 3)[-1]
-    assert len(info.meanReturn) == len(info.q1Loss) == 4
-    assert len(run(make_algo(ByHand, AgentCls), 0, 3)[-1].mine) == 4
 
 
 def test_extra_field_in_the_replay() -> None:
