@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from rlpyt.agents.base import AgentInputs, AgentInputsRnn, AgentStep, BaseAgent, without_ddp
+from rlpyt.agents.base import BaseAgent, without_ddp
 from rlpyt.utils.quick_args import save__init__args
 from tests.agents.parts import SPACES, VectorDqnAgent, inputs, made
 
@@ -33,26 +33,6 @@ def linear(**kwargs: Any) -> LinearAgent:
 
 def weights(agent: Any) -> list[float]:
     return torch.cat([p.detach().flatten() for p in without_ddp(agent.model).parameters()]).tolist()
-
-
-def test_records() -> None:
-    assert AgentInputs._fields == ("observation", "prev_action", "prev_reward")
-    assert AgentInputsRnn._fields == (*AgentInputs._fields, "init_rnn_state")
-    assert AgentStep._fields == ("action", "agent_info")
-
-
-def test_constructor_only_stores() -> None:
-    agent = BaseAgent()
-    assert (agent.model, agent.shared_model, agent.distribution, agent._mode) == (None,) * 4
-    assert agent.model_kwargs == {}
-    assert agent.device == torch.device("cpu")
-    assert agent.sample_state_dict() == {}
-
-
-def test_two_agents_do_not_share_their_model_kwargs() -> None:
-    first, second = BaseAgent(), BaseAgent()
-    first.model_kwargs["hidden_sizes"] = [3]
-    assert second.model_kwargs == {}
 
 
 def test_arguments_saved_by_a_subclass_before_the_base_win() -> None:

@@ -9,7 +9,7 @@ import torch
 from rlpyt.models.conv2d import Conv2dHeadModel, Conv2dModel
 from rlpyt.models.dqn.atari_catdqn_model import DistributionalHeadModel
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
-from rlpyt.models.mlp import WIDE, MlpModel, has_hooks, run_layers
+from rlpyt.models.mlp import WIDE, MlpModel, run_layers
 
 
 class TestMlp:
@@ -193,19 +193,6 @@ class TestConv2d:
 
 
 class TestConv2dHead:
-    def test_with_head(self) -> None:
-        model = Conv2dHeadModel((1, 10, 10), 2, 3, 1, hidden_sizes=[7], output_size=5)
-        assert model.output_size == 5
-        assert model(torch.rand(3, 1, 10, 10)).shape == (3, 5)
-        assert list(model.state_dict()) == [
-            "conv.conv.0.weight",
-            "conv.conv.0.bias",
-            "head.model.0.weight",
-            "head.model.0.bias",
-            "head.model.2.weight",
-            "head.model.2.bias",
-        ]
-
     @pytest.mark.parametrize("hidden_sizes", [None, []])
     def test_without_head(self, hidden_sizes) -> None:
         """Stored a lambda, which does not pickle."""
@@ -277,13 +264,3 @@ def test_distributional_head() -> None:
     # Output i of the perceptron is action i // n_atoms, atom i % n_atoms.
     assert torch.equal(model(x)[:, 1, 0], model.mlp(x)[:, 2])
     assert model(x).shape == (6, 3, 2)
-
-
-@pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
-def test_has_hooks(kind: str) -> None:
-    module = torch.nn.Linear(1, 1)
-    assert not has_hooks(module)
-    handle = getattr(module, f"register_{kind}_hook")(lambda *args: None)
-    assert has_hooks(module)
-    handle.remove()
-    assert not has_hooks(module)

@@ -12,8 +12,8 @@ from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.atari.atari_iqn_agent import AtariIqnAgent
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
-from rlpyt.agents.dqn.catdqn_agent import AgentInfo as CatAgentInfo, CatDqnAgent
-from rlpyt.agents.dqn.dqn_agent import AgentInfo, DqnAgent
+from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
+from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
@@ -68,11 +68,6 @@ def test_shapes_of_distributions(leading_dims: tuple[int, ...]) -> None:
     assert torch.equal(agent.step(*data).action, before), "the range does not matter to the best"
 
 
-def test_records() -> None:
-    assert AgentInfo._fields == ("q",)
-    assert CatAgentInfo._fields == ("p",)
-
-
 def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict() -> None:
     model_kwargs = {"hidden_sizes": [8]}
     agent = made(VectorCatDqnAgent(n_atoms=7, model_kwargs=model_kwargs))
@@ -120,14 +115,6 @@ def test_subclasses_may_take_other_actions(AgentCls: Any, method: str, module: s
     agent = type("Mine", (AgentCls,), {method: own, "__module__": module})()
     agent.initialize(EnvSpaces(observation, IntBox(0, 4, shape=(2,))))
     assert agent.distribution.dim == 4
-
-
-@pytest.mark.parametrize("start", [0, 1])
-def test_discrete_actions_of_gymnasium(start: int) -> None:
-    action = GymSpaceWrapper(spaces.Discrete(3, start=start))
-    agent = VectorDqnAgent()
-    agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), action))
-    assert agent.distribution.dim == 3
 
 
 @pytest.mark.parametrize("AgentCls", [MlpDqnAgent, MlpCatDqnAgent])
@@ -306,14 +293,3 @@ def test_on_a_gpu(AgentCls: Any) -> None:
     step = agent.step(*data)
     assert step.action.device.type == step.agent_info.get(0).device.type == "cpu"
     assert agent(*data).device.type == agent.target(*data).device.type == "cpu"
-
-
-def test_subclasses_may_go_on_to_several_discrete_actions() -> None:
-    class TwoActions(VectorDqnAgent):
-        def initialize(self, env_spaces: EnvSpaces, *args: Any, **kwargs: Any) -> None:
-            super().initialize(env_spaces, *args, **kwargs)
-            self.n_actions = env_spaces.action.shape[0]
-
-    agent = TwoActions()
-    agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), IntBox(0, 4, shape=(2,))))
-    assert agent.n_actions == 2

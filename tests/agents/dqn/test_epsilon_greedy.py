@@ -112,11 +112,6 @@ def test_is_logged_ten_times_and_by_one_process(monkeypatch: pytest.MonkeyPatch)
     assert all("sample eps" in line for line in lines)
 
 
-def test_keyword_and_positional_arguments_reach_the_base() -> None:
-    agent = VectorDqnAgent(eps_init=0.5, model_kwargs={"hidden_sizes": [3]})
-    assert (agent.eps_init, agent.model_kwargs) == (0.5, {"hidden_sizes": [3]})
-
-
 def test_epsilon_by_hand() -> None:
     agent = made(VectorDqnAgent())
     agent.set_sample_epsilon_greedy(torch.tensor([0.0, 1.0]))

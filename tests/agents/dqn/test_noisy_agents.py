@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
-from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpIqnAgent, MlpQrDqnAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.noisy import NoisyLinear
-from rlpyt.spaces.int_box import IntBox
 from tests.agents.parts import inputs, made
 
 NOISY = {"noisy": True, "dueling": True}
@@ -75,10 +72,6 @@ def test_noise_is_a_function_of_seed_and_iteration(AgentCls: Any) -> None:
     other.load_state_dict(agent.state_dict())
     other.sample_mode(7)
     assert not torch.allclose(outputs(other, data), expected), "another run, other noise"
-
-
-def test_state_of_agents_without_noise_has_no_seed() -> None:
-    assert made(MlpDqnAgent()).sample_state_dict() == {}
 
 
 @pytest.mark.parametrize("AgentCls", AGENTS)
@@ -203,26 +196,3 @@ def test_published_parameters_leave_the_noise() -> None:
     agent.recv_shared_memory()
     assert not torch.allclose(outputs(agent, data), before)
     assert torch.equal(outputs(agent, data), torch.zeros(3, 4)), "of zero weights, noise is zero"
-
-
-def test_target_moves_towards_means_and_deviations() -> None:
-    agent = noisy()
-    agent.sample_mode(0)
-    with torch.no_grad():
-        for p in agent.model.parameters():
-            p += 1
-    agent.update_target(0.5)
-    for name, value in agent.target_model.state_dict().items():
-        assert torch.allclose(value, agent.model.state_dict()[name] - 0.5)
-
-
-def test_images() -> None:
-    agent = AtariCatDqnAgent(model_kwargs={**NOISY, "fc_sizes": 16})
-    agent.initialize(EnvSpaces(IntBox(0, 256, (4, 52, 40), dtype="uint8"), IntBox(0, 6)))
-    assert isinstance(agent, EpsilonGreedyAgentMixin)
-    agent.sample_mode(0)
-    image = torch.randint(256, (2, 4, 52, 40), dtype=torch.uint8)
-    data = (image, torch.zeros(2, dtype=torch.int64), torch.zeros(2))
-    first = outputs(agent, data)
-    agent.sample_mode(1)
-    assert not torch.allclose(outputs(agent, data), first)

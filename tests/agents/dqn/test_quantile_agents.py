@@ -13,7 +13,6 @@ from rlpyt.agents.dqn.iqn_agent import IqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
 from rlpyt.agents.dqn.qrdqn_agent import QrDqnAgent
 from rlpyt.core.records import EnvSpaces
-from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from tests.agents.parts import inputs, made
 
@@ -96,25 +95,11 @@ def test_target_follows_and_state_can_be_loaded(AgentCls: Any) -> None:
         assert torch.equal(value, state["model"][name])
 
 
-def test_number_of_quantiles_goes_to_the_model_and_not_to_the_callers_dict() -> None:
-    model_kwargs = {"hidden_sizes": [8]}
-    agent = made(MlpQrDqnAgent(n_quantiles=3, model_kwargs=model_kwargs))
-    assert agent(*inputs(2)).shape == (2, 4, 3)
-    assert model_kwargs == {"hidden_sizes": [8]}
-
-
 def test_there_is_at_least_one() -> None:
     with pytest.raises(ValueError, match="n_quantiles is 0: make it at least 1"):
         QrDqnAgent(n_quantiles=0)
     with pytest.raises(ValueError, match="n_tau is 0: make it at least 1"):
         IqnAgent(n_tau=0)
-
-
-@pytest.mark.parametrize("AgentCls", QUANTILE_AGENTS)
-def test_continuous_actions_are_refused(AgentCls: Any) -> None:
-    env_spaces = EnvSpaces(observation=FloatBox(-1, 1, (3,)), action=FloatBox(-1, 1, (2,)))
-    with pytest.raises(ValueError, match="needs one discrete action"):
-        AgentCls().initialize(env_spaces)
 
 
 @pytest.mark.parametrize("AgentCls", [AtariQrDqnAgent, AtariIqnAgent])

@@ -51,21 +51,6 @@ class TestNetworks:
         for name in agent.network_names:
             assert equal(getattr(agent, name), getattr(agent, f"target_{name}"))
 
-    def test_default_sizes(self) -> None:
-        agent = Td3Agent()
-        agent.initialize(SPACES)
-        shapes = [tuple(p.shape) for p in agent.model.parameters()]
-        assert shapes == [(400, 2), (400,), (300, 400), (300,), (3, 300), (3,)]
-        shapes = [tuple(p.shape) for p in agent.q2_model.parameters()]
-        assert shapes == [(400, 5), (400,), (300, 400), (300,), (1, 300), (1,)]
-
-    def test_state_layout(self) -> None:
-        assert set(made().state_dict()) == {"model", "q_model", "target_model", "target_q_model"}
-        td3 = made(Td3Agent).state_dict()
-        assert set(td3) == {*made().state_dict(), "q2_model", "target_q2_model"}
-        # The bounds belong to the environment.
-        assert all(key.startswith("mlp.model.") for key in td3["model"])
-
     @pytest.mark.parametrize("AgentCls", AGENTS)
     def test_state_round_trip(self, AgentCls: Any) -> None:
         agent, other = made(AgentCls), reseeded(made(AgentCls))
@@ -136,23 +121,6 @@ class TestNetworks:
         assert equal(other.model, agent.model)
         assert equal(other.target_model, agent.model)
         assert all(map(torch.equal, other.q_model.state_dict().values(), kept.values()))
-
-    def test_parameters(self) -> None:
-        agent = made(Td3Agent)
-        ids = [id(p) for p in agent.q_parameters()]
-        expected = [*agent.q_model.parameters(), *agent.q2_model.parameters()]
-        assert ids == [id(p) for p in expected]
-        assert [id(p) for p in agent.mu_parameters()] == [id(p) for p in agent.model.parameters()]
-
-    @pytest.mark.parametrize("AgentCls", AGENTS)
-    def test_modes(self, AgentCls: Any) -> None:
-        agent = made(AgentCls)
-        # In sample mode critics went on as in training.
-        for mode in ("eval", "train", "sample", "train", "eval"):
-            getattr(agent, f"{mode}_mode")(0)
-            assert agent._mode == mode
-            for name in agent.network_names:
-                assert getattr(agent, name).training == (mode == "train")
 
 
 class TestForward:
@@ -360,9 +328,3 @@ class TestModels:
     def test_critic_of_images_is_flattened(self) -> None:
         model = QofMuMlpModel((2, 2), [8], 3)
         assert model(torch.rand(5, 2, 2), None, None, torch.rand(5, 3)).shape == (5,)
-
-    def test_keywords_are_not_shared_between_agents(self) -> None:
-        assert DdpgAgent().model_kwargs is not DdpgAgent().model_kwargs
-        q_model_kwargs: dict[str, Any] = {"hidden_sizes": [8]}
-        D4pgAgent(q_model_kwargs=q_model_kwargs)
-        assert q_model_kwargs == {"hidden_sizes": [8]}

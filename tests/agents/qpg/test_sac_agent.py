@@ -78,14 +78,6 @@ def test_state_may_lack_targets_only(AgentCls: Any) -> None:
         agent.load_state_dict(state)
 
 
-def test_models() -> None:
-    # Of the agent without state values this raised an error.
-    agent = make_agent()
-    assert agent.models == (agent.model, agent.q1_model, agent.q2_model, None)
-    agent = make_agent(sac_v_agent.SacAgent)
-    assert agent.models.v is agent.v_model
-
-
 @every_agent
 def test_update_target(AgentCls: Any) -> None:
     agent = make_agent(AgentCls)
@@ -162,16 +154,6 @@ def test_action_squash_replaces_the_bounds() -> None:
         agent.eval_mode(1)
         agent.model = lambda *_: (mean, torch.zeros(1, 3))
         assert agent.step(*inputs(1)).action[0].tolist() == expected
-
-
-def test_unit_bounds_are_the_plain_tanh() -> None:
-    agent = make_agent()
-    agent.eval_mode(1)
-    batch = inputs()
-    step = agent.step(*batch)
-    mean, log_std = agent.model(*batch)
-    assert torch.equal(step.action, torch.tanh(mean))
-    assert torch.equal(step.agent_info.dist_info.log_std, log_std)
 
 
 @every_agent

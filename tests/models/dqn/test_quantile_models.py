@@ -134,23 +134,6 @@ class TestFractions:
         assert is_equal == [True, True, False, True, True]
 
 
-def test_embedding_by_hand() -> None:
-    """One feature, 2; cos(0) = 1 and cos(pi / 3) = 0.5 with weights 3 and -4, bias 1; q is 10 x."""
-    head = ImplicitQuantileHeadModel(1, None, 1, n_cosines=2)
-    head.load_state_dict(
-        {
-            "embedding.weight": torch.tensor([[3.0, -4.0]]),
-            "embedding.bias": torch.tensor([1.0]),
-            "q.model.0.weight": torch.tensor([[10.0]]),
-            "q.model.0.bias": torch.tensor([0.0]),
-        }
-    )
-    # At 1/3: 3 - 2 + 1 = 2; at 1: 3 + 4 + 1 = 8; at 0: 3 - 4 + 1 = 0.
-    quantiles = head(torch.tensor([[2.0]]), torch.tensor([[1 / 3, 1.0, 0.0]]))
-    assert quantiles.shape == (1, 1, 3)
-    assert quantiles.flatten().tolist() == pytest.approx([40, 160, 0], abs=1e-4)
-
-
 def test_embedding_like_its_naive_twin() -> None:
     head = ImplicitQuantileHeadModel(4, [5], 3, n_cosines=6)
     features, tau = torch.randn(2, 4), torch.rand(2, 7)
