@@ -38,8 +38,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.collections import namedarraytuple
-from tests.algos.parts import initialized
-from tests.algos.qpg import ddpg_parts, sac_parts
+from tests.algos.qpg import sac_parts
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "numbers.md"
 COLUMNS = ["part", "0.1.2", "now", "why", "how to get the old numbers"]
@@ -137,17 +136,6 @@ def test_adam_in_one_loop() -> None:
     group = A2C(optim_kwargs={"foreach": False}).make_optimizer(parameters).param_groups[0]
     assert not group["fused"]
     assert group["foreach"] is False
-
-
-def test_schedules_of_several_processes() -> None:
-    steps = {"min_steps_learn": 48, "eps_steps": 80, "pri_beta_steps": 160}
-    old = initialized(DQN(batch_size=8, prioritized_replay=True, replay_size=128, **steps))
-    two = {name: 2 * n for name, n in steps.items()}
-    algo = DQN(batch_size=8, prioritized_replay=True, replay_size=128, **two)
-    new = initialized(algo, world_size=2)
-    assert old.min_itr_learn == new.min_itr_learn == 6
-    assert old.pri_beta_itr == new.pri_beta_itr == 20
-    assert list(old.agent._eps_itr_min_max) == list(new.agent._eps_itr_min_max) == [6, 10]
 
 
 @pytest.mark.parametrize(
@@ -249,14 +237,6 @@ def qpg_agent(AgentCls: Any, **kwargs: Any) -> Any:
     return agent
 
 
-def test_learning_rate_and_target_clip_of_td3() -> None:
-    new = ddpg_parts.initialized(TD3())
-    old = ddpg_parts.initialized(TD3(mu_learning_rate=1e-4, q_target_clip=None))
-    assert old.mu_optimizer.param_groups[0]["lr"] == 1e-4
-    assert new.mu_optimizer.param_groups[0]["lr"] == 1e-3
-    assert (old.q_target_clip, new.q_target_clip) == (None, 1e6)
-
-
 def test_outputs_and_noise_of_ddpg_in_units_of_the_environment() -> None:
     h = BOUND
     unit = {"model_kwargs": dict(hidden_sizes=[400, 300], output_max=1)}
@@ -309,13 +289,6 @@ def test_no_noise_before_training(AgentCls: Any) -> None:
 
 
 # --- The rest -----------------------------------------------------------------------------------
-
-
-def test_horizon_of_atari() -> None:
-    pytest.importorskip("ale_py")
-    env = importlib.import_module(ATARI_ENV).AtariEnv(horizon=4)  # It was one more than was given.
-    env.reset()
-    assert [env.step(0).done for _ in range(4)] == [False, False, False, True]
 
 
 def test_hidden_sizes_of_models() -> None:

@@ -75,17 +75,6 @@ def test_trajectory_infos_of_the_users_own() -> None:
     assert all(info.Length >= 4 for info in runner._traj_infos)
 
 
-def test_traj_info_class_is_told_the_discount() -> None:
-    class Mine(TrajInfo):
-        pass
-
-    runner = make_runner()
-    runner.sampler.TrajInfoCls = Mine
-    runner.startup()
-    assert Mine._discount == runner.algo.discount
-    runner.shutdown()
-
-
 def test_startup_written_by_hand() -> None:
     agent, sampler, algo = CorridorAgent(), make_runner().sampler, make_runner().algo
     examples = sampler.initialize(
@@ -200,22 +189,6 @@ def test_algorithm_attributes_which_overriding_code_reads() -> None:
     for name in ("pri_alpha", "pri_beta_init", "pri_beta_final", "initial_optim_state_dict"):
         assert hasattr(algo, name)
     assert algo.replay_buffer.samples.observation.shape == (50, 2, 5)
-
-
-def test_overridden_loss_and_buffer_samples_are_used() -> None:
-    calls: list[str] = []
-
-    class Algo(DQN):
-        def loss(self, samples: Any) -> Any:
-            calls.append("loss")
-            return super().loss(samples)
-
-        def samples_to_buffer(self, samples: Any) -> Any:
-            calls.append("buffer")
-            return super().samples_to_buffer(samples)
-
-    make_runner(AlgoCls=Algo).train()
-    assert (calls.count("loss"), calls.count("buffer")) == (90, 50)
 
 
 def test_agent_modes_and_helpers() -> None:

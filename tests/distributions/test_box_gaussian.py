@@ -39,9 +39,6 @@ class TestUnits:
         assert scaled.log_std.tolist() == log_std.tolist()
         assert scaled.mean.item() == pytest.approx(0.3 - 0.5 * (high == -0.5))
 
-    def test_one_bound_far_from_zero_is_where_it_starts(self) -> None:
-        assert BoxGaussian([5.0], [INF]).scaled(torch.zeros(1), torch.zeros(1)).mean == 5
-
     def test_can_be_left_to_the_network(self) -> None:
         d = BoxGaussian([0.0], [10.0], scale_to_box=False)
         assert d.scaled(torch.tensor([2.0]), torch.zeros(1)).mean == 2

@@ -35,18 +35,6 @@ def twin(dist_info: DistInfoStd) -> Independent:
 
 
 class TestDensity:
-    @pytest.mark.parametrize(
-        ("x", "mean", "log_std", "expected"),
-        [
-            ([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], -2 * HALF_LOG_2PI),
-            ([1.0, 0.0], [0.0, 0.0], [0.0, 0.0], -0.5 - 2 * HALF_LOG_2PI),
-            ([3.0, 1.0], [1.0, 1.0], [math.log(2), 0.0], -0.5 - math.log(2) - 2 * HALF_LOG_2PI),
-        ],
-    )
-    def test_table(self, x, mean, log_std, expected: float) -> None:
-        logli = Gaussian(dim=2).log_likelihood(torch.tensor(x), info(mean, log_std))
-        assert logli.item() == pytest.approx(expected)
-
     @pytest.mark.parametrize("lead", [(), (4,), (2, 4)])
     def test_agrees_with_torch(self, lead: tuple[int, ...]) -> None:
         d = Gaussian(dim=3)
@@ -94,11 +82,6 @@ class TestDensity:
         correction.sum().backward()
         torch.testing.assert_close(x.grad, torch.tensor([[-2.0], [2.0]]))
 
-    def test_std_zero_is_infinite_and_no_error(self) -> None:
-        d = Gaussian(dim=1, std=0.0)
-        logli = d.log_likelihood(torch.zeros(1), DistInfo(mean=torch.zeros(1)))
-        assert logli.item() == math.inf
-
 
 class TestFixedStd:
     mean = torch.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
@@ -116,15 +99,6 @@ class TestFixedStd:
         close(d.entropy(dist_info), like.entropy())
         other = Independent(Normal(self.mean + 1, scale), 1)
         close(d.kl(dist_info, DistInfo(mean=self.mean + 1)), kl_divergence(like, other))
-
-    def test_overrides_that_of_the_policy_until_removed(self) -> None:
-        d = Gaussian(dim=1)
-        dist_info = info([[3.0]], [[0.0]])
-        d.set_std(0.0)
-        assert d.sample(dist_info).item() == 3.0
-        d.set_std(None)
-        assert d.std is None
-        assert d.sample(dist_info).item() != 3.0
 
     def test_does_not_see_later_changes_of_the_array(self) -> None:
         std = np.ones(2, dtype=np.float32)
@@ -216,11 +190,6 @@ class TestSample:
         d = Gaussian(dim=1, std=1e6, noise_clip=0.5, clip=1.0)
         actions = d.sample(DistInfo(mean=torch.full((100, 1), 0.8)))
         torch.testing.assert_close(actions.unique(), torch.tensor([0.3, 1.0]))
-
-    def test_greedy_squashed(self) -> None:
-        d = Gaussian(dim=1, squash=2.0, std=0.0)
-        action = d.sample(info([0.5], [0.0]))
-        assert action.item() == pytest.approx(2 * math.tanh(0.5))
 
 
 class TestSampleLoglikelihood:

@@ -152,17 +152,6 @@ def test_an_error_inside_a_property_is_not_hidden():
         _ = Mine(Scripted()).ratio
 
 
-def test_the_module_of_gym_is_an_attribute():
-    assert gym.gym is gymnasium
-
-
-@pytest.mark.parametrize("reward", [1, 1.0, np.float64(1), np.array(1.0), True])
-def test_reward_is_float32(reward):
-    # The schema variant used to leave it as it was.
-    (step,) = steps(gym_schema.GymEnvWrapper(Scripted(reward=reward)), 1)
-    assert type(step.reward) is np.float32
-
-
 def test_observation_is_float32_unless_asked():
     assert gym.GymEnvWrapper(Scripted()).reset().dtype == np.float32
     assert gym.GymEnvWrapper(Scripted(), force_float32=False).reset().dtype == np.float64
@@ -188,11 +177,6 @@ def test_step_before_reset_is_an_error():
     env = gym.make("CartPole-v1")
     with pytest.raises(RuntimeError, match="reset"):
         env.step(0)
-
-
-def test_construction_leaves_no_trace():
-    env = gym.GymEnvWrapper(gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")))
-    assert env.env.obs_rms.count == pytest.approx(1e-4)
 
 
 def test_construction_does_not_copy_the_environment():
@@ -374,11 +358,6 @@ def test_an_entry_which_changes_is_an_error_naming_the_remedy(before, after):
         infos({"key": before}, {"key": after})
 
 
-def test_error_names_the_path_and_both_shapes():
-    with pytest.raises(ValueError, match=r"info_inner\['x'\].*\(2,\).*\(3,\)"):
-        infos({"inner": {"x": np.zeros(2)}}, {"inner": {"x": np.zeros(3)}})
-
-
 @pytest.mark.parametrize(
     ("before", "after"), [(1.0, 2), (1, True), (1.0, np.float32(2)), (np.zeros(2), [1, 2])]
 )
@@ -455,10 +434,6 @@ def test_module_functions(monkeypatch):
 def test_unknown_id_names_the_closest(env_id):
     with pytest.raises(ValueError, match=f"{env_id}.*CartPole"):
         gym.make(env_id)
-
-
-def test_make_by_keyword():
-    assert isinstance(gym.make(id="CartPole-v1"), gym.GymEnvWrapper)
 
 
 # --- State ----------------------------------------------------------------------------------------

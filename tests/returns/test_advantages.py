@@ -7,7 +7,6 @@ import torch
 from rlpyt.algos import utils as old_path
 from rlpyt.returns.advantages import (
     discount_return,
-    discount_return_tl,
     generalized_advantage_estimation,
     generalized_advantage_estimation_tl,
 )
@@ -86,14 +85,6 @@ def test_gae_equals_naive_twin(batch, gae_lambda):
     np.testing.assert_allclose(return_, advantage + batch["value"], rtol=1e-5, atol=1e-6)
 
 
-def test_lambda_one_is_discounted_return(batch):
-    _, return_ = generalized_advantage_estimation(**batch, discount=0.9, gae_lambda=1)
-    del batch["value"]
-    np.testing.assert_allclose(
-        discount_return(**batch, discount=0.9), return_, rtol=1e-4, atol=1e-5
-    )
-
-
 @pytest.mark.parametrize("done_dtype", [torch.bool, torch.uint8, torch.float32])
 def test_torch_equals_numpy_for_every_kind_of_done(batch, done_dtype):
     as_torch = {name: torch.from_numpy(array) for name, array in batch.items()}
@@ -141,13 +132,6 @@ def test_time_limit_is_no_terminal_state(batch):
     )
     assert (advantage[batch["done"]] == 0).all()
     np.testing.assert_array_equal(return_[batch["done"]], batch["value"][batch["done"]])
-
-
-def test_discount_return_tl_by_hand():
-    reward, value = np.ones((3, 1)), np.full((3, 1), 10.0)
-    done = np.array([0, 1, 0])[:, None]
-    return_ = discount_return_tl(reward, done, np.array([4.0]), 0.5, timeout=done, value=value)
-    np.testing.assert_allclose(return_[:, 0], [6.0, 10.0, 3.0])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", torch.float16, torch.bfloat16])

@@ -20,12 +20,6 @@ def test_table_by_hand(table):
     np.testing.assert_array_equal(done_n, [True, True, True])
 
 
-def test_truncated_table_by_hand(table):
-    return_, done_n = discount_return_n_step(*table, n_step=3, discount=0.5, do_truncated=True)
-    np.testing.assert_allclose(return_, [2.75, 3.5, 3.0, 6.5, 5.0])
-    np.testing.assert_array_equal(done_n, [True, True, True, False, False])
-
-
 def naive_n_step(reward, done, n_step, discount):
     returns, done_ns = [], []
     for t in range(len(reward) - n_step + 1):
@@ -71,11 +65,6 @@ def test_results_have_the_dtypes_of_the_arguments(table, dtype):
     assert timeout_n.tolist() == [1, 1, 1]
 
 
-def test_returns_of_integers_are_float(table):
-    return_, _ = discount_return_n_step(table[0].astype(int), table[1], 3, 0.5)
-    assert (return_.dtype, return_.tolist()) == (np.float64, [2.75, 3.5, 3.0])
-
-
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.float32])
 def test_done_n_keeps_the_dtype_of_done_and_its_destination_is_written(table, dtype):
     # Tensors given as ``done_n_dest`` used to be left as they were, a copy being written instead.
@@ -85,15 +74,6 @@ def test_done_n_keeps_the_dtype_of_done_and_its_destination_is_written(table, dt
     assert done_n is dest
     assert done_n.dtype == dtype
     assert dest.bool().all()
-
-
-def test_timeout_counts_at_the_first_done_within_the_window():
-    done = np.array([0, 1, 0, 1, 0, 0], dtype=bool)
-    timeout = np.array([0, 1, 0, 0, 0, 0], dtype=bool)
-    # Windows of 3: [0,1,2] and [1,2,3] end at the time limit of step 1, [2,3,4] and [3,4,5] at the
-    # terminal state of step 3. Only a time limit at the last step of a window used to be seen.
-    np.testing.assert_array_equal(timeout_n_step(done, timeout, 3), [True, True, False, False])
-    np.testing.assert_array_equal(timeout_n_step(done, timeout, 1), timeout)
 
 
 def test_float_n_step_and_zero_steps(table):

@@ -161,17 +161,6 @@ def test_nested_contexts(log_dir, dump, read_csv):
         assert "a_outer outside" in text
 
 
-def test_outputs_added_before_go_on_inside(log_dir, tmp_path, dump, read_csv, sink):
-    logger.add_tabular_output(tmp_path / "all.csv")
-    logger.add_sink(sink)
-    for run_ID in range(2):
-        with logger_context(log_dir, run_ID, "a"):
-            dump(x=run_ID)
-    dump(x=2)
-    assert read_csv(tmp_path / "all.csv") == [["x"], ["0"], ["1"], ["2"]]
-    assert [row for row, _ in sink.rows] == [{"x": 0}, {"x": 1}, {"x": 2}]
-
-
 def test_outputs_added_inside_are_closed_at_the_end(log_dir, tmp_path, dump, sink, read_csv):
     with logger_context(log_dir, 0, "a"):
         logger.add_sink(sink)
@@ -248,17 +237,6 @@ def test_relative_directory_is_moved_into_log_dir(tmp_path, capsys):
 def test_absolute_directory_stays_what_it_is(tmp_path):
     with logger_context(tmp_path / "else", 0, "a"):
         assert logger.get_snapshot_dir() == str(tmp_path / "else" / "run_0")
-
-
-def test_a_name_that_only_begins_like_log_dir_is_outside(tmp_path, capsys):
-    with logger_context("data_2", 0, "a"):
-        assert "local" in logger.get_snapshot_dir()
-
-
-def test_override_prefix_takes_the_directory(tmp_path, capsys):
-    with logger_context("somewhere", 0, "a", override_prefix=True):
-        assert logger.get_snapshot_dir() == str(tmp_path / "somewhere" / "run_0")
-    assert capsys.readouterr().out == ""
 
 
 def test_resume_takes_the_directory(tmp_path, capsys):

@@ -121,13 +121,6 @@ def test_table_is_printed_line_by_line(capsys):
     ]
 
 
-def test_dump_without_rows_is_silent(sink, capsys):
-    logger.add_sink(sink)
-    logger.dump_tabular()
-    assert capsys.readouterr().out == ""
-    assert sink.rows == []
-
-
 def test_disabled_tabular_shows_but_does_not_write(tmp_path, dump, read_csv, capsys):
     logger.add_tabular_output(tmp_path / "progress.csv")
     logger.disable_tabular()
@@ -216,21 +209,6 @@ def test_misc_stat_of_nothing_or_nan_is_nan(values):
 def test_misc_stat_placement_is_checked():
     with pytest.raises(ValueError, match="placement .* 'middle'"):
         logger.record_tabular_misc_stat("x", [1], placement="middle")
-
-
-def test_replaced_record_tabular_is_called(monkeypatch):
-    """Research code replaces the function and builds on the names of the state."""
-    calls = []
-
-    def record(key, val, *args, **kwargs):
-        calls.append(logger._tabular_prefix_str + key)
-        logger.current().rows.append((key, str(val)))
-
-    monkeypatch.setattr(logger, "record_tabular", record)
-    with logger.tabular_prefix("p/"):
-        logger.record_tabular_misc_stat("x", [1.0])
-    assert calls == ["p/xAverage", "p/xStd", "p/xMedian", "p/xMin", "p/xMax"]
-    assert logger.current().rows[0] == ("xAverage", "1.0")
 
 
 def test_replaced_log_prints_the_table(monkeypatch, dump):
