@@ -87,7 +87,9 @@ def update_with_part_of_the_data(rank: int, folder: str) -> None:
 
 def test_processes_are_merged_exactly(tmp_path: Path) -> None:
     """The variance ignored the difference between the means of the processes."""
-    torch.multiprocessing.spawn(update_with_part_of_the_data, (str(tmp_path),), nprocs=2)
+    torch.multiprocessing.start_processes(
+        update_with_part_of_the_data, (str(tmp_path),), nprocs=2, start_method="fork"
+    )
     first, second, third = batches()
     data = torch.cat([first, second, third[0::3], third[1::3]])
     for rank in range(2):

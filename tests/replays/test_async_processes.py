@@ -25,12 +25,11 @@ from tests.replays.cells import (
 )
 
 WAIT_S = 60.0
-START_METHODS = ["fork", "spawn", "forkserver"]
 
 fork = mp.get_context("fork")
 
 
-@pytest.fixture(params=START_METHODS)
+@pytest.fixture(params=["fork", "spawn"])
 def context(request):
     """The default context, set to each start method."""
     before = mp.get_start_method(allow_none=True)

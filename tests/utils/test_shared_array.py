@@ -18,7 +18,7 @@ Local = namedarraytuple("Local", ["a", "nothing", "inner"])
 N_INCREMENTS = 200
 
 
-@pytest.fixture(params=["fork", "spawn", "forkserver"])
+@pytest.fixture(params=["fork", "forkserver"])
 def context(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The default context, set to each start method."""
     before = mp.get_start_method(allow_none=True)
