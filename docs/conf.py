@@ -32,6 +32,7 @@ myst_heading_anchors = 3
 
 autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
+autodoc_use_type_comments = False  # Types are annotations; looking for comments takes seconds.
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 # Aliases of rlpyt.utils.types keep their names.
