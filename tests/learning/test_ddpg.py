@@ -50,7 +50,7 @@ def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
     ("AlgoCls", "AgentCls", "settings", "action_std"),
     [
         variant(DDPG, DdpgAgent, {}, 0.2),
-        (TD3, Td3Agent, {"target_update_tau": 0.02}, 0.2),
+        variant(TD3, Td3Agent, {"target_update_tau": 0.02}, 0.2),
         # With less noise, one seed in six still hangs down after these steps.
         variant(D4PG, D4pgAgent, RETURNS, 0.4),
         variant(D4PG, D4pgAgent, {**RETURNS, "prioritized_replay": True}, 0.4),

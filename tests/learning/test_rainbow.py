@@ -30,7 +30,7 @@ NOISY_AGENT = partial(AtariCatDqnAgent, ModelCls=partial(AtariCatDqnModel, noisy
     ("AlgoCls", "AgentCls", "settings"),
     [
         (CategoricalDQN, NOISY_AGENT, {"V_min": -1, "V_max": 1, **EXTENSIONS}),
-        (QRDQN, partial(AtariQrDqnAgent, n_quantiles=32), {}),
+        variant(QRDQN, partial(AtariQrDqnAgent, n_quantiles=32), {}),
         variant(IQN, partial(AtariIqnAgent, n_tau=8), {"n_tau": 8, "n_target_tau": 8}),
     ],
     ids=["rainbow", "qr_dqn", "iqn"],
