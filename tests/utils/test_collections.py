@@ -112,6 +112,12 @@ def test_setitem_of_a_plain_tuple_is_no_record() -> None:
     assert x.p[0].tolist() == x.q[0].tolist() == [1, 2]
 
 
+def test_setitem_of_a_tuple_with_other_names_goes_whole_into_every_field() -> None:
+    x = Inner(np.zeros((3, 2)), np.zeros((3, 2)))
+    x[0] = namedtuple("Other", ["p", "r"])(1, 2)
+    assert x.p[0].tolist() == x.q[0].tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("make_field", [np.zeros, torch.zeros, lambda n: np.zeros(n, dtype=bool)])
 @pytest.mark.parametrize("value", [Inner(None, 1), None, InnerNt(None, None)])
 def test_none_is_never_written_into_an_array(make_field: Any, value: Any) -> None:
@@ -333,6 +339,15 @@ def test_unpickling_needs_the_fields_to_agree(monkeypatch: pytest.MonkeyPatch) -
     assert type(pickle.loads(data)) is record_class("There", "u v")
     monkeypatch.delitem(sys.modules, module.__name__)
     assert type(pickle.loads(data)) is record_class("There", "u v")
+
+
+def test_copies_have_the_very_class_wherever_it_was_made() -> None:
+    x = namedarraytuple("Local", "u v")(np.zeros(2), [1])
+    shallow, deep = copy.copy(x), copy.deepcopy(x)
+    assert type(shallow) is type(deep) is type(x)
+    assert shallow.v is x.v
+    assert deep.v == x.v
+    assert deep.v is not x.v
 
 
 def test_a_python_subclass_keeps_its_own_state_when_pickled() -> None:

@@ -164,6 +164,17 @@ def test_nested_contexts(log_dir, dump, read_csv):
         assert "a_outer outside" in text
 
 
+def test_outputs_added_before_go_on_inside(log_dir, tmp_path, dump, read_csv, sink):
+    logger.add_tabular_output(tmp_path / "all.csv")
+    logger.add_sink(sink)
+    for run_ID in range(2):
+        with logger_context(log_dir, run_ID, "a"):
+            dump(x=run_ID)
+    dump(x=2)
+    assert read_csv(tmp_path / "all.csv") == [["x"], ["0"], ["1"], ["2"]]
+    assert [row for row, _ in sink.rows] == [{"x": 0}, {"x": 1}, {"x": 2}]
+
+
 def test_outputs_added_inside_are_closed_at_the_end(log_dir, tmp_path, dump, sink, read_csv):
     with logger_context(log_dir, 0, "a"):
         logger.add_sink(sink)
