@@ -23,11 +23,6 @@ def sampling(agent: Any) -> Any:
     return agent
 
 
-def test_class_attributes() -> None:
-    assert (Recurrent.recurrent, Recurrent.alternating) == (True, False)
-    assert (Alternating.recurrent, Alternating.alternating) == (True, True)
-
-
 def test_state_goes_on_and_is_forgotten() -> None:
     agent = sampling(Recurrent())
     assert agent.prev_rnn_state is None

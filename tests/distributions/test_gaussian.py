@@ -82,6 +82,11 @@ class TestDensity:
         correction.sum().backward()
         torch.testing.assert_close(x.grad, torch.tensor([[-2.0], [2.0]]))
 
+    def test_std_zero_is_infinite_and_no_error(self) -> None:
+        d = Gaussian(dim=1, std=0.0)
+        logli = d.log_likelihood(torch.zeros(1), DistInfo(mean=torch.zeros(1)))
+        assert logli.item() == math.inf
+
 
 class TestFixedStd:
     mean = torch.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]])

@@ -75,6 +75,14 @@ def test_observation_after_reset_has_only_its_newest_image():
     assert obs[-1].any()
 
 
+def test_images_go_from_oldest_to_newest():
+    env = AtariEnv(num_img_obs=3)
+    play(env, 40)  # until the ball moves
+    a, b = env.step(0).observation, env.step(1).observation
+    assert np.array_equal(b[:-1], a[1:])
+    assert not np.array_equal(b[-1], b[-2])
+
+
 @pytest.mark.parametrize("game", ["pong", "seaquest", "ms_pacman", "carnival"])
 def test_gray_levels_are_those_of_the_emulator(game):
     env = AtariEnv(game)
@@ -176,6 +184,14 @@ def test_a_lost_life_ends_the_episode_but_not_the_trajectory():
     assert not second.observation[:-1].any()  # The images before the loss are gone.
     assert third.observation[-2].any()
     assert len(env.ale.codes) == 13  # One frame without action after the loss.
+
+
+def test_without_episodic_lives_a_lost_life_is_no_end():
+    env = scripted([*lives(3), *lives(2)], episodic_lives=False)
+    env.step(0)
+    step = env.step(0)
+    assert not step.done
+    assert step.observation[-2].any()
 
 
 def test_a_gained_life_can_be_lost():

@@ -180,6 +180,11 @@ def test_step_before_reset_is_an_error():
         env.step(0)
 
 
+def test_construction_leaves_no_trace():
+    env = gym.GymEnvWrapper(gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")))
+    assert env.env.obs_rms.count == pytest.approx(1e-4)
+
+
 def test_construction_does_not_copy_the_environment():
     class Large(Scripted):
         def __init__(self):

@@ -225,6 +225,13 @@ def test_entries_which_come_with_a_priority_of_zero_are_drawn():
     assert set(buffer.sample_batch(200).action.tolist()) == {1, 2, 3, 4}
 
 
+def test_float_sizes_and_steps():
+    buffer = uniform(n_step_return=2.0, B=2.0, size=1e1)
+    buffer.append_samples(scalar_samples(4, B=2))
+    assert buffer.samples.done.shape == (5, 2)
+    assert buffer.extract_batch([1], [0]).return_.item() == 1 + 2
+
+
 def test_environments_are_counted_from_the_end_or_refused():
     # Another row of another environment used to be read.
     buffer = filled(UniformReplayBuffer)

@@ -194,6 +194,11 @@ def test_revert_takes_all_forms_of_records(form):
     assert set(reverted["inner"]) == {"x.y", "multi"}
 
 
+def test_order_of_keys_in_a_value_does_not_matter():
+    space = GymSpaceWrapper(spaces.Dict({"a": spaces.Discrete(9), "b": spaces.Discrete(9)}))
+    assert tuple(space.convert({"b": 2, "a": 1})) == (1, 2)
+
+
 def test_missing_key_is_named():
     space = GymSpaceWrapper(spaces.Dict({"a": BOX, "b": BOX}))
     with pytest.raises(ValueError, match=r"\['a', 'b'\]"):

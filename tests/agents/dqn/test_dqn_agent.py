@@ -117,6 +117,14 @@ def test_subclasses_may_take_other_actions(AgentCls: Any, method: str, module: s
     assert agent.distribution.dim == 4
 
 
+@pytest.mark.parametrize("start", [0, 1])
+def test_discrete_actions_of_gymnasium(start: int) -> None:
+    action = GymSpaceWrapper(spaces.Discrete(3, start=start))
+    agent = VectorDqnAgent()
+    agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), action))
+    assert agent.distribution.dim == 3
+
+
 @pytest.mark.parametrize("AgentCls", [MlpDqnAgent, MlpCatDqnAgent])
 def test_observations_of_several_arrays_all_count(AgentCls: Any) -> None:
     observation = Composite([FloatBox(-1, 1, (3,)), FloatBox(-1, 1, (2,))], Pair)

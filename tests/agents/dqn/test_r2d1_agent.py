@@ -11,10 +11,7 @@ import torch
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent, AtariR2d1AlternatingAgent
 from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent, MlpR2d1AlternatingAgent
 from rlpyt.agents.dqn.r2d1_agent import (
-    AgentInfo,
-    R2d1Agent,
     R2d1AgentBase,
-    R2d1AlternatingAgent,
 )
 from rlpyt.core.records import EnvSpaces
 from rlpyt.spaces.int_box import IntBox
@@ -30,14 +27,6 @@ def make(AgentCls: Any = MlpR2d1Agent, **kwargs: Any) -> Any:
     return agent
 
 
-def test_kinds_of_agents() -> None:
-    assert AgentInfo._fields == ("q", "prev_rnn_state")
-    for AgentCls in (R2d1Agent, AtariR2d1Agent, MlpR2d1Agent):
-        assert (AgentCls.recurrent, AgentCls.alternating) == (True, False)
-    for AgentCls in (R2d1AlternatingAgent, AtariR2d1AlternatingAgent, MlpR2d1AlternatingAgent):
-        assert (AgentCls.recurrent, AgentCls.alternating) == (True, True)
-
-
 @pytest.mark.parametrize("lead", [(), (1,), (5,)])
 def test_step(lead: tuple[int, ...]) -> None:
     agent = make()
@@ -50,17 +39,6 @@ def test_step(lead: tuple[int, ...]) -> None:
     assert step.agent_info.prev_rnn_state.h.shape == (B, 1, 6)
     assert not step.agent_info.prev_rnn_state.h.any()
     assert agent.prev_rnn_state.h.shape == (1, B, 6)
-
-
-def test_recorded_state_is_that_before_the_step() -> None:
-    agent = make()
-    data = inputs(5)
-    agent.step(*data)
-    before = [part.clone() for part in agent.prev_rnn_state]
-    info = agent.step(*data).agent_info
-    for recorded, part in zip(info.prev_rnn_state, before):
-        assert torch.equal(recorded, part.transpose(0, 1))
-        assert part.any()
 
 
 def test_reset_of_one_does_not_change_what_was_recorded() -> None:
@@ -94,37 +72,6 @@ def test_training_sees_what_acting_saw(AgentCls: Any) -> None:
     assert torch.allclose(target_q, q, atol=1e-6)
     assert not target_q.requires_grad
     assert torch.allclose(target_after.c, after.c, atol=1e-6)
-
-
-def test_halves_of_alternating_sampling_have_their_own_state() -> None:
-    agent, alone = make(MlpR2d1AlternatingAgent), make()
-    alone.load_state_dict(agent.state_dict())
-    first, second = inputs(5, 2), inputs(5, 2)
-    for t in range(5):
-        found = agent.step(*(part[t] for part in first)).agent_info
-        agent.step(*(part[t] for part in second))
-        expected = alone.step(*(part[t] for part in first)).agent_info
-        assert torch.equal(found.q, expected.q)
-        assert torch.equal(found.prev_rnn_state.c, expected.prev_rnn_state.c)
-
-
-@pytest.mark.parametrize("AgentCls", AGENTS)
-def test_evaluation_and_training_do_not_disturb_the_state_of_sampling(AgentCls: Any) -> None:
-    agent, other = make(AgentCls), make(AgentCls)
-    other.load_state_dict(agent.state_dict())
-    data = [inputs(3) for _ in range(4)]
-    for a in (agent, other):
-        a.step(*data[0])
-        a.step(*data[1])
-    agent.train_mode(0)
-    agent(*inputs(4, 3), None)
-    agent.eval_mode(0)
-    agent.step(*inputs(2))
-    agent.sample_mode(1)
-    other.sample_mode(1)
-    for step in (2, 3):
-        found, expected = (a.step(*data[step]).agent_info for a in (agent, other))
-        assert torch.equal(found.q, expected.q)
 
 
 def test_state_given_for_training() -> None:

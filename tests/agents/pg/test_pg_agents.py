@@ -137,15 +137,6 @@ class TestRecurrentState:
         agent.value(*data)
         assert torch.equal(agent.prev_rnn_state.h, before.h)
 
-    def test_one_environment_forgets(self, name: str) -> None:
-        agent, data = make_agent(name), inputs(AGENTS[name][1], 4)
-        agent.step(*data)
-        if agent.alternating:
-            agent.toggle_alt()
-        agent.reset_one(2)
-        recorded = agent.step(*data).agent_info.prev_rnn_state
-        assert [bool(h.abs().max() > 0) for h in recorded.h] == [True, True, False, True]
-
     def test_training_starts_from_a_recorded_state(self, name: str) -> None:
         agent, data = make_agent(name), inputs(AGENTS[name][1], 4, 3)
         _, value, state = agent(*data, None)

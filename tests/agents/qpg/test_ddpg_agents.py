@@ -122,6 +122,16 @@ class TestNetworks:
         assert equal(other.target_model, agent.model)
         assert all(map(torch.equal, other.q_model.state_dict().values(), kept.values()))
 
+    @pytest.mark.parametrize("AgentCls", AGENTS)
+    def test_modes(self, AgentCls: Any) -> None:
+        agent = made(AgentCls)
+        # In sample mode critics went on as in training.
+        for mode in ("eval", "train", "sample", "train", "eval"):
+            getattr(agent, f"{mode}_mode")(0)
+            assert agent._mode == mode
+            for name in agent.network_names:
+                assert getattr(agent, name).training == (mode == "train")
+
 
 class TestForward:
     def test_values(self) -> None:

@@ -78,6 +78,14 @@ def test_state_may_lack_targets_only(AgentCls: Any) -> None:
         agent.load_state_dict(state)
 
 
+def test_models() -> None:
+    # Of the agent without state values this raised an error.
+    agent = make_agent()
+    assert agent.models == (agent.model, agent.q1_model, agent.q2_model, None)
+    agent = make_agent(sac_v_agent.SacAgent)
+    assert agent.models.v is agent.v_model
+
+
 @every_agent
 def test_update_target(AgentCls: Any) -> None:
     agent = make_agent(AgentCls)

@@ -92,6 +92,11 @@ def test_no_stored_states() -> None:
     assert run.algo.sample_from_replay().init_rnn_state is None
 
 
+def test_numbers_may_be_floats() -> None:
+    settings = {name: float(value) for name, value in SETTINGS.items()}
+    assert Run(**settings).train(7)[-1].loss
+
+
 @pytest.mark.parametrize("prioritized", [True, False])
 @pytest.mark.parametrize("image", [True, False])
 @pytest.mark.parametrize("time_limit", [True, False])

@@ -358,6 +358,18 @@ def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
     assert longer.algo.ratio_clip == pytest.approx(0.075)
 
 
+def test_a_new_run_from_an_old_optimizer_has_its_own_schedule() -> None:
+    setup = Setup(PPO(learning_rate=0.1), n_itr=2)
+    setup.train(0, 2)
+    state = copy.deepcopy(setup.algo.optim_state_dict())
+    assert state["param_groups"][0]["lr"] == 0
+    other = Setup(PPO(learning_rate=0.1, initial_optim_state_dict=state), n_itr=4)
+    assert other.algo.optimizer.param_groups[0]["lr"] == 0.1
+    assert other.algo.ratio_clip == 0.1
+    moments = next(iter(other.algo.optimizer.state.values()))
+    assert moments["step"].item() == 32, "the rest of the state is taken over"
+
+
 def test_state_of_an_optimizer_alone_is_accepted() -> None:
     setup = Setup(PPO(), n_itr=4)
     state = torch.optim.Adam(setup.agent.parameters(), lr=0.5).state_dict()
@@ -450,6 +462,16 @@ def test_nothing_is_waited_for(AlgoCls: Any, CollectorCls: Any) -> None:
     with Waits() as waits:
         setup.algo.optimize_agent(1, samples)
     assert waits.names == []
+
+
+def test_numbers_of_json_files() -> None:
+    (info,) = Setup(PPO(epochs=2.0, minibatches=3.0)).train()  # type: ignore[arg-type]
+    assert len(info.loss) == 6
+
+
+def test_no_entropy_bonus_is_still_reported() -> None:
+    (info,) = Setup(A2C(entropy_loss_coeff=0)).train()
+    assert info.entropy > 0
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])

@@ -111,6 +111,15 @@ def test_loss_like_its_naive_twin(n_step_return: int) -> None:
     assert given[0].tolist() == pytest.approx(priorities, rel=1e-2, abs=1e-3)
 
 
+def test_policy_climbs_the_expectation() -> None:
+    algo = filled(make_algo(D4PG))
+    samples = algo.sample_from_replay()
+    q = algo.agent.q_at_mu(*samples.agent_inputs)
+    valid = algo.valid(samples)
+    expected = -(q * valid).sum() / valid.sum()
+    torch.testing.assert_close(algo.mu_loss(samples, valid), expected)
+
+
 @pytest.mark.parametrize(
     ("has_timeout", "prioritized_replay", "BufferCls"),
     [
