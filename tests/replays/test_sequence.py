@@ -243,7 +243,7 @@ def test_settings_that_cannot_work(cls):
     with pytest.raises(ValueError, match="batch_T=36"):
         make(cls, batch_T=36)
     with pytest.raises(ValueError, match="B is 0"):
-        cls(samples(1)[0, 0], 100, 0, 4)
+        cls(example=samples(1)[0, 0], size=100, B=0, rnn_state_interval=4, batch_T=6)
 
 
 def test_settings_of_one_class_that_cannot_work():
