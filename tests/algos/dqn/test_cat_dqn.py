@@ -3,7 +3,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -96,30 +95,6 @@ def test_loss_like_its_naive_twin(
         total += weights[i] * cross_entropy(p_i, projected) / 8
         assert kl_div[i].item() == pytest.approx(divergence(p_i, projected), rel=1e-3, abs=1e-4)
     assert loss.item() == pytest.approx(total, rel=1e-3)
-
-
-def test_gradient_of_an_atom_that_is_all_but_impossible() -> None:
-    # Below a probability of 1e-6 there was none.
-    algo = make_algo(V_min=0, V_max=4, discount=0.0)
-    logits = torch.zeros(2, 4, 5)
-    logits[:, 1, 3] = -23.0  # p = 2.6e-11
-    logits.requires_grad_()
-    p = torch.softmax(logits, -1)
-    samples = SimpleNamespace(
-        agent_inputs=(),
-        target_inputs=(),
-        action=torch.tensor([1, 1]),
-        return_=torch.tensor([3.0, 3.5]),
-        done_n=torch.tensor([True, False]),
-    )
-    algo.agent = OfTable(p)
-    loss, kl_div = algo.loss(samples)
-    loss.backward()
-    target_p = torch.tensor([[0.0, 0, 0, 1, 0], [0, 0, 0, 0.5, 0.5]])
-    assert logits.grad is not None
-    torch.testing.assert_close(2 * logits.grad[:, 1], (p[:, 1] - target_p).detach())
-    assert (logits.grad[:, [0, 2, 3]] == 0).all()
-    assert kl_div[0].item() == pytest.approx(23 + np.log(4))
 
 
 def test_mass_on_the_outermost_atoms_is_logged() -> None:

@@ -67,26 +67,6 @@ def test_range_that_is_too_small_is_told_once(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.count("widen V_min, V_max, now -0.1, 0.1") == 1
 
 
-def test_gradient_of_an_atom_that_is_all_but_impossible() -> None:
-    # Below a probability of 1e-6 there was none.
-    algo = D4PG(V_min=0, V_max=2)
-    logits = torch.tensor([[0.0, 0.0, -23.0]], requires_grad=True)  # p = 5.1e-11
-    p = torch.softmax(logits, -1)
-    algo.agent = SimpleNamespace(
-        n_atoms=3, p=lambda *inputs: p, target_p_at_mu=lambda *inputs: p.detach()
-    )
-    samples = SimpleNamespace(
-        agent_inputs=(),
-        target_inputs=(),
-        action=None,
-        return_=torch.tensor([1.5]),
-        done_n=torch.tensor([True]),
-    )
-    algo.q_loss(samples, torch.ones(1)).backward()
-    assert logits.grad is not None
-    torch.testing.assert_close(logits.grad, p.detach() - torch.tensor([[0.0, 0.5, 0.5]]))
-
-
 @pytest.mark.parametrize("n_step_return", [1, 3])
 def test_loss_like_its_naive_twin(n_step_return: int) -> None:
     agent = made(D4pgAgent, n_atoms=5)

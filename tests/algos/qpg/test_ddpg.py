@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -128,72 +127,6 @@ class TestTimeLimits:
             algo.agent.set_target_noise(0.0)
         for loss in (algo.q_loss, algo.mu_loss):
             assert loss(samples, None).item() == pytest.approx(loss(samples, torch.ones(32)).item())
-
-
-def table(done_n: bool = False) -> Any:
-    """Two samples, whose networks are the numbers in the tests."""
-    inputs = (torch.zeros(2, 2), torch.zeros(2, 3), torch.zeros(2))
-    return SimpleNamespace(
-        agent_inputs=inputs,
-        target_inputs=inputs,
-        action=torch.zeros(2, 3),
-        return_=torch.tensor([1.0, -3.0]),
-        done=torch.tensor([done_n, False]),
-        done_n=torch.tensor([done_n, False]),
-    )
-
-
-class TestTables:
-    @pytest.mark.parametrize(
-        ("done_n", "n_step", "clip", "valid", "expected"),
-        [
-            # y = 1 + 0.5 * 4 = 3 and -3 + 0.5 * 2 = -2; q = 2 and 1.
-            (False, 1, 1e6, [1, 1], (0.5 * 1 + 0.5 * 9) / 2),
-            (False, 2, 1e6, [1, 1], (0.5 * 0 + 0.5 * 3.5**2) / 2),  # y = 2 and -2.5
-            (True, 1, 1e6, [1, 1], (0.5 * 1 + 0.5 * 9) / 2),  # y = 1 and -2
-            (False, 1, 1.5, [1, 1], (0.5 * 0.25 + 0.5 * 6.25) / 2),  # y = 1.5 and -1.5
-            (False, 1, None, [0, 1], 0.5 * 9),
-            (False, 1, 1e6, [0, 0], 0.0),
-        ],
-    )
-    def test_critic(
-        self, done_n: bool, n_step: int, clip: Any, valid: list[int], expected: float
-    ) -> None:
-        algo = DDPG(discount=0.5, n_step_return=n_step, q_target_clip=clip)
-        algo.agent = SimpleNamespace(
-            q=lambda *inputs: torch.tensor([2.0, 1.0]),
-            target_q_at_mu=lambda *inputs: torch.tensor([4.0, 2.0]),
-        )
-        loss = algo.q_loss(table(done_n), torch.tensor(valid, dtype=torch.float))
-        assert loss.item() == pytest.approx(expected)
-
-    @pytest.mark.parametrize(
-        ("clip", "expected"),
-        [
-            # y = 1 + 0.5 * 4 = 3 and -3 + 0.5 * -6 = -6; q1 = 2, 1 and q2 = 3, 0.
-            (1e6, (0.5 * (1 + 0) + 0.5 * (49 + 36)) / 2),
-            # There was no clip: y = 3 and -4.
-            (4, (0.5 * (1 + 0) + 0.5 * (25 + 16)) / 2),
-        ],
-    )
-    def test_two_critics(self, clip: float, expected: float) -> None:
-        algo = TD3(discount=0.5, q_target_clip=clip)
-        algo.agent = SimpleNamespace(
-            q=lambda *inputs: (torch.tensor([2.0, 1.0]), torch.tensor([3.0, 0.0])),
-            target_q_at_mu=lambda *inputs: (torch.tensor([4.0, 2.0]), torch.tensor([5.0, -6.0])),
-        )
-        assert algo.q_loss(table(), torch.ones(2)).item() == pytest.approx(expected)
-
-    @BOTH
-    def test_policy(self, AlgoCls: Any) -> None:
-        algo = AlgoCls()
-        algo.agent = SimpleNamespace(
-            q_parameters=lambda: iter(()),
-            mu_parameters=lambda: iter(()),
-            q_at_mu=lambda *inputs: torch.tensor([2.0, 5.0]),
-        )
-        assert algo.mu_loss(table(), torch.ones(2)).item() == -3.5
-        assert algo.mu_loss(table(), torch.tensor([1.0, 0.0])).item() == -2
 
 
 @pytest.mark.parametrize(
