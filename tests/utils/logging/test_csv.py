@@ -11,13 +11,6 @@ def path(tmp_path):
     return tmp_path / "run" / "progress.csv"
 
 
-def test_header_is_that_of_the_first_row_in_order(path, dump, read_csv):
-    logger.add_tabular_output(path)
-    dump(z=1, a=2.5, m="x")
-    dump(m="y", z=3, a=4)
-    assert read_csv(path) == [["z", "a", "m"], ["1", "2.5", "x"], ["3", "4", "y"]]
-
-
 def test_new_keys_extend_the_header_on_the_right(path, dump, read_csv):
     """The columns used to come back in the order of a set."""
     logger.add_tabular_output(path)
@@ -35,13 +28,6 @@ def test_new_keys_extend_the_header_on_the_right(path, dump, read_csv):
         ["20"] * 20,
     ]
     assert os.listdir(path.parent) == ["progress.csv"]
-
-
-def test_missing_keys_are_nan(path, dump, read_csv):
-    logger.add_tabular_output(path)
-    dump(a=1, b=2)
-    dump(b=3)
-    assert read_csv(path)[2] == ["nan", "3"]
 
 
 def test_fields_are_quoted(path, dump, read_csv):
@@ -84,12 +70,6 @@ def test_append_continues_rows_and_columns(path, dump, read_csv):
     ]
 
 
-def test_append_to_nothing_begins_a_file(path, dump, read_csv):
-    logger.add_tabular_output(path, append=True)
-    dump(a=1)
-    assert read_csv(path) == [["a"], ["1"]]
-
-
 def test_append_drops_a_line_without_end(path, dump, read_csv):
     path.parent.mkdir()
     path.write_text("a,b\n1,2\n3,")
@@ -127,13 +107,6 @@ def test_drop_rows_of_a_later_time(path, dump, read_csv):
     dump(itr=29)
     assert read_csv(path) == [["itr"], ["9"], ["19"], ["29"]]
     assert read_csv(path.parent / "other.csv") == read_csv(path)
-
-
-def test_each_row_is_in_the_file_at_once(path, dump, read_csv):
-    logger.add_tabular_output(path)
-    for i in range(3):
-        dump(a=i)
-        assert read_csv(path)[-1] == [str(i)]
 
 
 def test_full_disk_loses_no_row(path, read_csv):
