@@ -14,12 +14,11 @@ from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.d4pg import D4PG
-from rlpyt.algos.qpg.ddpg import DDPG, SamplesToBuffer
+from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer, TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from rlpyt.utils.collections import namedarraytuple
 from tests.agents.qpg.ddpg_parts import HIGH, LOW, made
 from tests.algos.qpg.ddpg_parts import (
     SETTINGS,
@@ -294,23 +293,6 @@ class TestState:
 
 
 class TestSeams:
-    @ALL
-    def test_extra_field_in_the_replay(self, AlgoCls: Any) -> None:
-        Mine = namedarraytuple("Mine", (*SamplesToBuffer._fields, "lives"))
-
-        class WithLives(AlgoCls):
-            def examples_to_buffer(self, examples: Any) -> Any:
-                return Mine(*super().examples_to_buffer(examples), lives=np.float32(0))
-
-            def samples_to_buffer(self, samples: Any) -> Any:
-                return Mine(*super().samples_to_buffer(samples), samples.agent.action[..., 0] + 10)
-
-            def q_loss(self, samples: Any, valid: Any) -> Any:
-                assert torch.equal(samples.lives, samples.action[:, 0] + 10)
-                return super().q_loss(samples, valid)
-
-        assert len(run(make_algo(WithLives), 0, 3)[-1].qLoss) == 4
-
     def test_other_targets(self) -> None:
         class Constant(TD3):
             def next_value(self, target_inputs: Any) -> Any:

@@ -17,7 +17,6 @@ from rlpyt.core.records import EnvSpaces
 from rlpyt.replays.non_sequence.time_limit import SamplesFromReplayTL, TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.spaces.float_box import FloatBox
-from rlpyt.utils.collections import namedarraytuple
 from tests.agents.qpg.sac_parts import BOX, HIGH, LOW, UNIT, make_agent
 from tests.algos.qpg.sac_parts import CASES, SETTINGS, SPEC, batch, examples, make_algo, run
 from tests.reference.soft_actor_critic import NaiveSac
@@ -492,25 +491,6 @@ def test_infos() -> None:
 
 
 # --- Extension points -----------------------------------------------------------------------------
-
-
-def test_extra_field_in_the_replay() -> None:
-    class WithLives(SAC):
-        def examples_to_buffer(self, examples: Any) -> Any:
-            return self.with_lives(super().examples_to_buffer(examples), np.int64(0))
-
-        def samples_to_buffer(self, samples: Any) -> Any:
-            lives = (100 * samples.env.reward).long()
-            return self.with_lives(super().samples_to_buffer(samples), lives)
-
-        def with_lives(self, entry: Any, lives: Any) -> Any:
-            return namedarraytuple("Mine", (*entry._fields, "lives"))(*entry, lives)
-
-        def loss(self, samples: Any) -> Any:
-            assert torch.equal(samples.lives, (100 * samples.return_).long())
-            return super().loss(samples)
-
-    assert len(run(make_algo(WithLives), 0, 3)[-1].q1Loss) == 4
 
 
 def test_loss_may_return_plain_tuples() -> None:
