@@ -29,10 +29,6 @@ KEYS = {
 every_agent = pytest.mark.parametrize("AgentCls", AGENTS, ids=["sac", "sac_v"])
 
 
-def parameters_of(agent: Any) -> list[torch.Tensor]:
-    return [p for state in agent.state_dict().values() for p in state.values()]
-
-
 # --- Networks and state ---------------------------------------------------------------------------
 
 
