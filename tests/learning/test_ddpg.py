@@ -1,7 +1,7 @@
 """DDPG, TD3 and D4PG swing up a pendulum, and use the bounds of each dimension of actions.
 
-One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
-pytest tests/learning``.
+The bounds run with the other tests, with one seed; the pendulum, and more seeds, with
+``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
 import pytest

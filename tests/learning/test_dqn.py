@@ -1,6 +1,6 @@
 """DQN and categorical DQN solve a vector task and a pixel task, each in well under a minute.
 
-One seed of one of them runs with the other tests; more seeds, and variants, with
+DQN on pixels runs with the other tests, with one seed; the rest, and more seeds, with
 ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 

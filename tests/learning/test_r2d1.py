@@ -1,7 +1,7 @@
 """R2D1 solves a task which cannot be solved without memory, and which DQN does not solve.
 
-One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
-pytest tests/learning``.
+The first runs with the other tests, with one seed; the second, and more seeds, with
+``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
 import pytest
