@@ -1,7 +1,8 @@
 """Every algorithm trains with every sampler under every runner.
 
 The tables are in ``matrix_parts``. A further algorithm, sampler or runner is to be added there.
-By default any two of them meet at least once; with ``RLPYT_FULL=1`` any three do.
+By default every sampler and every runner meet, each with an algorithm of every family, and every
+algorithm runs; with ``RLPYT_FULL=1`` any three meet.
 """
 
 import itertools
@@ -40,18 +41,28 @@ from tests.contracts.matrix_parts import (
     watch_ranks,
 )
 from tests.runners.async_parts import no_process_is_left, train, values
-from tests.selection import selected
+from tests.selection import pairs_of, selected
 
 RECURRENT = [name for name, family in ALGOS.items() if family.is_recurrent]
 N_TRAJS = N_ITRS * STEPS // HORIZON  # At least, in each process.
 N_EVAL_TRAJS = 4  # At least, in each evaluation.
 
 
+# These train like another that is in the tables.
+FAMILIES = {"PPO": "A2C", "PPO-lstm": "A2C-lstm", "CatDQN": "DQN", "TD3": "DDPG"}
+
+
+def aspects(cell):
+    """The algorithm, and any two of its family, the sampler and the runner."""
+    name, sampler, runner = cell
+    return {name} | pairs_of((FAMILIES.get(name, name), sampler, runner))
+
+
 def cells(algos, samplers, runners):
     """Parameters of a test: name of an algorithm, class of a sampler, class of a runner."""
     return [
         pytest.param(name, samplers[sampler], runners[runner], id=f"{name}-{sampler}-{runner}")
-        for name, sampler, runner in selected(itertools.product(algos, samplers, runners))
+        for name, sampler, runner in selected(itertools.product(algos, samplers, runners), aspects)
     ]
 
 
