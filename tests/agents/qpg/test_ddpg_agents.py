@@ -134,29 +134,6 @@ class TestNetworks:
 
 
 class TestForward:
-    def test_values(self) -> None:
-        agent = made()
-        agent.target_model, agent.target_q_model = (
-            reseeded(agent).model,
-            reseeded(agent).q_model,
-        )
-        x, action = inputs(4), torch.rand(4, 3)
-        torch.testing.assert_close(agent.q(*x, action), agent.q_model(*x, action))
-        torch.testing.assert_close(agent.q_at_mu(*x), agent.q_model(*x, agent.model(*x)))
-        expected = agent.target_q_model(*x, agent.target_model(*x))
-        torch.testing.assert_close(agent.target_q_at_mu(*x), expected)
-        assert agent.q_at_mu(*x).requires_grad
-        assert not agent.target_q_at_mu(*x).requires_grad
-
-    def test_two_critics(self) -> None:
-        agent = made(Td3Agent)
-        x, action = inputs(4), torch.rand(4, 3)
-        q1, q2 = agent.q(*x, action)
-        torch.testing.assert_close(q1, agent.q_model(*x, action))
-        torch.testing.assert_close(q2, agent.q2_model(*x, action))
-        assert not torch.allclose(q1, q2)
-        torch.testing.assert_close(agent.q_at_mu(*x), agent.q_model(*x, agent.model(*x)))
-
     def test_target_noise_per_dimension(self) -> None:
         # Noise and clip were the same in every dimension, and only [-h, h] was kept, with the h
         # of the first.

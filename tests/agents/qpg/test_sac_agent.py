@@ -71,18 +71,6 @@ def test_models() -> None:
     assert agent.models.v is agent.v_model
 
 
-def test_values() -> None:
-    agent, batch, action = make_agent(), inputs(), torch.rand(5, 3)
-    assert all(map(torch.equal, agent.q(*batch, action), agent.target_q(*batch, action)))
-    assert [q.shape for q in agent.q(*batch, action)] == [(5,), (5,)]
-    assert agent.q(*batch, action)[0].requires_grad
-    assert not agent.target_q(*batch, action)[0].requires_grad
-    agent = make_agent(sac_v_agent.SacAgent)
-    assert torch.equal(agent.v(*batch), agent.target_v(*batch))
-    assert agent.v(*batch).requires_grad
-    assert not agent.target_v(*batch).requires_grad
-
-
 # --- Bounds of actions ----------------------------------------------------------------------------
 
 

@@ -451,16 +451,6 @@ def test_loss_of_ones_own_keeps_no_mean_q() -> None:
     assert (len(info.loss), len(info.qMean)) == (4, 0)
 
 
-def test_gradient_is_clipped() -> None:
-    algo = make_algo(OptimCls=torch.optim.SGD, learning_rate=1.0, clip_grad_norm=1e-3)
-    run(algo, 0, 2)
-    before = torch.tensor(parameters(algo))
-    algo.updates_per_optimize = 1
-    (info,) = run(algo, 2, 3)
-    assert info.gradNorm[0] > 1e-3, "what is logged is the norm before"
-    assert (torch.tensor(parameters(algo)) - before).norm().item() == pytest.approx(1e-3, rel=1e-2)
-
-
 # --- Priorities ---------------------------------------------------------------------------------
 
 

@@ -199,55 +199,6 @@ class TestGradients:
         assert all(p.grad is None for p in [*critics, *targets])
         assert all(p.requires_grad for p in [*critics, *policy])
 
-    def test_each_step_moves_its_own_networks(self) -> None:
-        algo = filled(make_algo(TD3, policy_update_interval=2, target_update_interval=3))
-        opt_info = algo._get_empty_optim_info()
-        critics = {"q_model", "q2_model"}
-        targets = {"target_model", "target_q_model", "target_q2_model"}
-        for expected in (critics, {*critics, "model"}, {*critics, *targets}):
-            before = networks(algo.agent)
-            algo._apply_optimization(algo.sample_from_replay(), opt_info)
-            assert changed(before, algo.agent) == expected
-
-    def test_policy_step_uses_the_new_critic(self) -> None:
-        algo = filled(make_algo(learning_rate=0.0, q_learning_rate=1.0))
-        samples = algo.sample_from_replay()
-        before = algo.mu_loss(samples, algo.valid(samples)).item()
-        opt_info = algo._get_empty_optim_info()
-        algo._apply_optimization(samples, opt_info)
-        after = algo.mu_loss(samples, algo.valid(samples)).item()
-        assert opt_info.muLoss == [pytest.approx(after)]
-        assert abs(after - before) > 0.1
-
-    def test_clipping(self) -> None:
-        algo = filled(make_algo(clip_grad_norm=1e-3))
-        norms = []
-        opt_info = algo._get_empty_optim_info()
-
-        def remember(*args: Any) -> None:
-            norms.append(
-                math.sqrt(
-                    sum(float(p.grad.square().sum()) for p in algo.agent.q_model.parameters())
-                )
-            )
-
-        algo.q_optimizer.step = remember
-        algo._apply_optimization(algo.sample_from_replay(), opt_info)
-        assert norms == [pytest.approx(1e-3, rel=1e-3)]
-        assert opt_info.qGradNorm[0] > 1e-2
-
-    @ALL
-    def test_loss_which_is_not_finite(self, AlgoCls: Any) -> None:
-        algo = make_algo(AlgoCls)
-        samples = batch(np.random.default_rng(0))
-        samples.env.observation[:] = math.nan
-        before = networks(algo.agent)
-        for itr in range(2):  # Before training starts.
-            algo.optimize_agent(itr, samples)
-        with pytest.raises(FloatingPointError, match=f"Loss of {AlgoCls.__name__} is nan"):
-            algo.optimize_agent(2, samples)
-        assert not changed(before, algo.agent)
-
 
 class TestPriorities:
     @pytest.mark.parametrize("has_timeout", [False, True])
