@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 import torch
 
+from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging import logger
 
 FRAME_SKIP, IMAGE, N_OBSERVED, N_ACTIONS = 4, (4, 104, 80), 17, 6
@@ -134,16 +135,49 @@ def _repeat(
     queue.put((time.perf_counter() - start) / n)
 
 
-def trained(runner: Any, results: list[dict[str, float]]) -> dict[str, Any]:
-    """Train, without a log, until the callback that measures stops the run; the medians.
+class Alternate(Callback):
+    """Times the loop in rounds, and its floor between them; ends the run after the last.
 
     Args:
-        runner: with a callback that appends to ``results``.
-        results: seconds of each part, of the floor and of one iteration, in each round.
+        make_floor: takes the agent and gives the floor, which has a method ``measure``.
+        rounds: number of times that loop and floor are measured.
+        itrs_per_round: number of iterations that are timed together.
+        warm_up_itrs: number of iterations after the first update that are not timed.
     """
+
+    def __init__(
+        self,
+        make_floor: Callable[[Any], Any],
+        rounds: int,
+        itrs_per_round: int,
+        warm_up_itrs: int = 0,
+    ) -> None:
+        self.make_floor = make_floor
+        self.rounds, self.itrs_per_round, self.warm_up_itrs = rounds, itrs_per_round, warm_up_itrs
+        self.results: list[dict[str, float]] = []
+
+    def on_start(self, runner: Any) -> None:
+        self.first_itr = runner.algo.min_itr_learn + self.warm_up_itrs
+        self.floor = self.make_floor(runner.agent)
+
+    def on_itr(self, runner: Any, itr: int, traj_infos: object, opt_info: object) -> None:
+        n_timed = itr - self.first_itr
+        if n_timed < 0 or n_timed % self.itrs_per_round:
+            return
+        if n_timed:
+            seconds = (time.perf_counter() - self.round_start) / self.itrs_per_round
+            self.results.append({**self.floor.measure(), "iteration": seconds})
+        if len(self.results) == self.rounds:
+            runner.stop()
+        self.round_start = time.perf_counter()
+
+
+def trained(runner: Any) -> dict[str, Any]:
+    """Train, without a log, until the callback that measures stops the run; the medians."""
     logger.disable()
     runner.train()
     logger.enable()
+    (results,) = (c.results for c in runner.callbacks if isinstance(c, Alternate))
     medians = {name: statistics.median(r[name] for r in results) for name in results[0]}
     ratios = [r["floor"] / r["iteration"] for r in results]
     return {

@@ -14,18 +14,16 @@ import argparse
 import copy
 import json
 import platform
-import time
 
 import numpy as np
 import torch
-from bare import IMAGE, BarePong, seconds_per_call, trained
+from bare import IMAGE, Alternate, BarePong, seconds_per_call, trained
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 from rlpyt.models.autocast import Autocast
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
-from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 
@@ -35,14 +33,14 @@ BATCH_T, BATCH_B, BATCH_SIZE = 4, 1, 32
 class Floor:
     """The unavoidable pieces of one iteration, with networks and an emulator of their own."""
 
-    def __init__(self, agent: AtariDqnAgent, n_actions: int) -> None:
+    def __init__(self, agent: AtariDqnAgent) -> None:
         self.acting_model = copy.deepcopy(agent.model).eval()
         self.model = copy.deepcopy(agent.model).train()
         self.target_model = copy.deepcopy(agent.target_model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
         self.rng = np.random.default_rng(0)
         self.env = BarePong(self.rng)
-        self.n_actions = n_actions
+        self.n_actions = n_actions = agent.env_spaces.action.n
         self.one = self._inputs(1)
         self.batch = self._inputs(BATCH_SIZE)
         self.next_batch = self._inputs(BATCH_SIZE)
@@ -78,31 +76,7 @@ class Floor:
         return {**pieces, "floor": acting + pieces["update"]}
 
 
-class Alternate(Callback):
-    """Times the loop in rounds, and its floor between them; ends the run after the last."""
-
-    def __init__(self, rounds: int, itrs_per_round: int, warm_up_itrs: int) -> None:
-        self.rounds, self.itrs_per_round, self.warm_up_itrs = rounds, itrs_per_round, warm_up_itrs
-        self.results: list[dict[str, float]] = []
-
-    def on_start(self, runner: MinibatchRl) -> None:
-        self.first_itr = runner.algo.min_itr_learn + self.warm_up_itrs
-        self.floor = Floor(runner.agent, runner.agent.env_spaces.action.n)
-
-    def on_itr(self, runner: MinibatchRl, itr: int, traj_infos: object, opt_info: object) -> None:
-        n_timed = itr - self.first_itr
-        if n_timed < 0 or n_timed % self.itrs_per_round:
-            return
-        if n_timed:
-            seconds = (time.perf_counter() - self.round_start) / self.itrs_per_round
-            self.results.append({**self.floor.measure(), "iteration": seconds})
-        if len(self.results) == self.rounds:
-            runner.stop()
-        self.round_start = time.perf_counter()
-
-
 def run(rounds: int, itrs_per_round: int, threads: int, bfloat16: bool) -> dict[str, object]:
-    alternate = Alternate(rounds, itrs_per_round, warm_up_itrs=30)
     runner = MinibatchRl(
         algo=DQN(min_steps_learn=1e3),
         agent=AtariDqnAgent(ModelCls=Autocast(AtariDqnModel) if bfloat16 else AtariDqnModel),
@@ -118,9 +92,9 @@ def run(rounds: int, itrs_per_round: int, threads: int, bfloat16: bool) -> dict[
         log_interval_steps=1e9,
         seed=0,
         affinity={"master_torch_threads": threads},
-        callbacks=[alternate],
+        callbacks=[Alternate(Floor, rounds, itrs_per_round, warm_up_itrs=30)],
     )
-    result = trained(runner, alternate.results)
+    result = trained(runner)
     return {
         **result,
         "updates_per_second": 1 / result["seconds"]["iteration"],

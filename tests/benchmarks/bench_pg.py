@@ -23,14 +23,14 @@ import copy
 import json
 import math
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import bench_samplers
 import torch
-from bare import Actor, BareCheetah, BarePong, seconds_per_call, trained
+from bare import Actor, Alternate, BareCheetah, BarePong, seconds_per_call, trained
 
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
@@ -38,7 +38,6 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs import gym
 from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
-from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 
@@ -159,36 +158,13 @@ class Floor(Actor):
         return B / bench_samplers.floor_speed(kind, self.SamplerCls, self.n_workers, seconds=1.0)
 
 
-class Alternate(Callback):
-    """Times the loop in rounds, and its floor between them; ends the run after the last."""
-
-    def __init__(self, workload: Workload, sampler: str, rounds: int) -> None:
-        self.workload, self.sampler, self.rounds = workload, sampler, rounds
-        self.results: list[dict[str, float]] = []
-
-    def on_start(self, runner: MinibatchRl) -> None:
-        self.floor = Floor(self.workload, self.sampler, runner.agent)
-        self.n_itrs = -1  # The first iteration does not count.
-
-    def on_itr(self, runner: MinibatchRl, itr: int, traj_infos: object, opt_info: object) -> None:
-        self.n_itrs += 1
-        if self.n_itrs % self.workload.itrs_per_round:
-            return
-        if self.n_itrs:
-            seconds = (time.perf_counter() - self.round_start) / self.workload.itrs_per_round
-            self.results.append({**self.floor.measure(), "iteration": seconds})
-        if len(self.results) == self.rounds:
-            runner.stop()
-        self.round_start = time.perf_counter()
-
-
 def run(name: str, sampler: str, rounds: int, threads: int) -> dict[str, Any]:
     workload = WORKLOADS[name]
     SamplerCls, n_workers = bench_samplers.SAMPLERS[sampler]
     affinity: dict[str, Any] = {"master_torch_threads": threads}
     if n_workers:
         affinity["workers_cpus"] = bench_samplers.workers_cpus(n_workers)
-    alternate = Alternate(workload, sampler, rounds)
+    make_floor = partial(Floor, workload, sampler)
     runner = MinibatchRl(
         algo=workload.make_algo(),
         agent=workload.make_agent(),
@@ -199,9 +175,9 @@ def run(name: str, sampler: str, rounds: int, threads: int) -> dict[str, Any]:
         log_interval_steps=1e9,
         seed=0,
         affinity=affinity,
-        callbacks=[alternate],
+        callbacks=[Alternate(make_floor, rounds, workload.itrs_per_round)],
     )
-    result = trained(runner, alternate.results)
+    result = trained(runner)
     return {
         **result,
         "updates_per_second": workload.n_updates / result["seconds"]["iteration"],

@@ -16,17 +16,15 @@ import copy
 import importlib
 import json
 import platform
-import time
 from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-from bare import seconds_per_call, trained
+from bare import Alternate, seconds_per_call, trained
 
 from rlpyt.envs import gym
-from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 
@@ -183,39 +181,16 @@ def load(path: str) -> Any:
     return getattr(importlib.import_module(f"rlpyt.{module}"), name)
 
 
-class Alternate(Callback):
-    """Times the loop in rounds, and its floor between them; ends the run after the last."""
-
-    def __init__(
-        self, FloorCls: type[Floor], rounds: int, itrs_per_round: int, warm_up_itrs: int
-    ) -> None:
-        self.FloorCls = FloorCls
-        self.rounds, self.itrs_per_round, self.warm_up_itrs = rounds, itrs_per_round, warm_up_itrs
-        self.results: list[dict[str, float]] = []
-
-    def on_start(self, runner: MinibatchRl) -> None:
-        self.first_itr = runner.algo.min_itr_learn + self.warm_up_itrs
-        self.floor = self.FloorCls(runner.agent, runner.algo.batch_size)
-        assert runner.algo.updates_per_optimize == 1
-
-    def on_itr(self, runner: MinibatchRl, itr: int, traj_infos: object, opt_info: object) -> None:
-        n_timed = itr - self.first_itr
-        if n_timed < 0 or n_timed % self.itrs_per_round:
-            return
-        if n_timed:
-            seconds = (time.perf_counter() - self.round_start) / self.itrs_per_round
-            self.results.append({**self.floor.measure(), "iteration": seconds})
-        if len(self.results) == self.rounds:
-            runner.stop()
-        self.round_start = time.perf_counter()
-
-
 def run(name: str, rounds: int, itrs_per_round: int, threads: int) -> dict[str, Any]:
-    algo, agent, FloorCls = CASES[name]
-    alternate = Alternate(FloorCls, rounds, itrs_per_round, warm_up_itrs=50)
+    algo_path, agent_path, FloorCls = CASES[name]
+    algo = load(algo_path)(min_steps_learn=MIN_STEPS_LEARN)
+
+    def make_floor(agent: Any) -> Floor:
+        return FloorCls(agent, algo.batch_size)
+
     runner = MinibatchRl(
-        algo=load(algo)(min_steps_learn=MIN_STEPS_LEARN),
-        agent=load(agent)(),
+        algo=algo,
+        agent=load(agent_path)(),
         sampler=SerialSampler(
             EnvCls=gym.make,
             env_kwargs={"id": ENV_ID},
@@ -227,9 +202,9 @@ def run(name: str, rounds: int, itrs_per_round: int, threads: int) -> dict[str, 
         log_interval_steps=1e9,
         seed=0,
         affinity={"master_torch_threads": threads},
-        callbacks=[alternate],
+        callbacks=[Alternate(make_floor, rounds, itrs_per_round, warm_up_itrs=50)],
     )
-    result = trained(runner, alternate.results)
+    result = trained(runner)
     return {
         **result,
         "updates_per_second": 1 / result["seconds"]["iteration"],
