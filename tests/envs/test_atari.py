@@ -270,6 +270,11 @@ def test_trajectory_counts_the_unclipped_score():
     assert (info.GameScore, info.Return) == (30, 2)
 
 
+@pytest.mark.parametrize("game", ["space_invaders", "SpaceInvaders", "Pong", "qbert"])
+def test_names_of_games(game):
+    assert AtariEnv(game).game == game
+
+
 # --- Arguments ------------------------------------------------------------------------------------
 
 
