@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -227,16 +228,23 @@ class PPO(PolicyGradientAlgo):
         rows = np.arange(B if is_recurrent else T * B)
         if valid is not None and not is_recurrent:
             rows = rows[valid.cpu().numpy().reshape(-1) > 0]
+
+        def parts(loss_inputs: Nested) -> Iterator[tuple[Nested, Nested]]:
+            if is_recurrent:
+                states = iterate_parts(agent_info.prev_rnn_state[0], order, sizes)
+                return zip(iterate_parts(loss_inputs, order, sizes, dim=1), states)
+            batches = iterate_parts(loss_inputs, order, sizes, n_dims=2)
+            return zip(batches, itertools.repeat(None))
+
         for epoch in range(self.epochs):
             if epoch and self.recompute_returns:
                 loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
-            if is_recurrent:
-                states = iterate_parts(agent_info.prev_rnn_state[0], order, sizes)
-                yield from zip(iterate_parts(loss_inputs, order, sizes, dim=1), states)
-            else:
-                for part in iterate_parts(loss_inputs, order, sizes, n_dims=2):
-                    yield part, None
+            if epoch == 0 and hasattr(self.agent.acting_model, "autocast_dtype"):
+                loss_inputs = self.with_old_policy(
+                    loss_inputs, parts(loss_inputs), order.split(sizes)
+                )
+            yield from parts(loss_inputs)
 
     def loss_input_from_samples(self, samples: Nested) -> Nested:
         """Return the inputs of the loss, before they are divided into minibatches.
@@ -279,6 +287,32 @@ class PPO(PolicyGradientAlgo):
         with self._return_std.held():
             return_, advantage, _ = self.process_returns(samples._replace(agent=agent))
         return loss_inputs._replace(return_=return_, advantage=advantage)
+
+    @torch.no_grad()
+    def with_old_policy(
+        self,
+        loss_inputs: Nested,
+        parts: Iterable[tuple[Nested, Nested]],
+        rows: Iterable[torch.Tensor],
+    ) -> Nested:
+        """Return ``loss_inputs`` with the policy that acted, in the precision of training.
+
+        Models of :class:`~rlpyt.models.autocast.Autocast` act in full precision: beside what was
+        recorded then, the first ratios would not be 1.
+
+        Args:
+            loss_inputs: record [T,B,...].
+            parts: minibatches of the first epoch and recurrent states, computed one by one since
+                the rounding depends on the shape.
+            rows: places of each minibatch in [T * B]; for recurrent agents in [B].
+        """
+        old_dist_info = buffer_method(loss_inputs.old_dist_info, "clone")
+        B = self.batch_spec.B
+        for (part, state), places in zip(parts, rows):
+            at = (slice(None), places) if self.agent.recurrent else (places // B, places % B)
+            reset = part.reset if "reset" in part._fields else None
+            old_dist_info[at] = self.agent_outputs(part.agent_inputs, state, reset)[0]
+        return loss_inputs._replace(old_dist_info=old_dist_info)
 
     # --- One update --------------------------------------------------------------------------
 

@@ -8,13 +8,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent, MujocoLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.base import OptInfo
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Counter
+from rlpyt.models.autocast import Autocast
+from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.utils.collections import namedarraytuple
 from tests.algos.pg.parts import FF, LSTM, Setup, lstm_agent
@@ -146,6 +148,45 @@ def test_first_ratio_is_one_while_observations_are_normalised(AgentCls: Any, kwa
         assert torch.allclose(ratios[0], torch.ones(()), atol=1e-4)
         assert not torch.allclose(ratios[-1], torch.ones(()), atol=1e-4)
         assert setup.agent.model.obs_rms.count.item() == before + 32
+
+
+def has_bfloat16_lstm() -> bool:
+    """Whether torch has this kernel on this processor."""
+    try:
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            torch.nn.LSTM(2, 3)(torch.zeros(1, 1, 2))
+    except RuntimeError:
+        return False
+    return True
+
+
+LSTM_MARK = pytest.mark.skipif(not has_bfloat16_lstm(), reason="no bfloat16 LSTM here")
+
+
+@pytest.mark.parametrize(
+    ("AgentCls", "ModelCls"),
+    [
+        (GenericFfAgent, GenericFfModel),
+        pytest.param(GenericLstmAgent, GenericLstmModel, marks=LSTM_MARK),
+    ],
+    ids=["ff", "lstm"],
+)
+def test_first_ratio_is_one_in_lower_precision(AgentCls: Any, ModelCls: Any) -> None:
+    # The policy acts in float32 and was compared with its outputs in bfloat16.
+    ratios: list[torch.Tensor] = []
+
+    class Watched(PPO):
+        def _get_loss_values(self, *inputs: Any) -> Any:
+            values = super()._get_loss_values(*inputs)
+            ratios.append(values["ratio"])
+            return values
+
+    agent = AgentCls(ModelCls=Autocast(ModelCls))
+    setup = Setup(Watched(minibatches=3, learning_rate=0.01), agent, T=16, B=6)
+    setup.train(0, 3)
+    for first in ratios[:: len(ratios) // 3]:
+        assert torch.allclose(first, torch.ones(()), rtol=0, atol=1e-6)
+    assert not torch.allclose(ratios[-1], torch.ones(()), atol=1e-4)
 
 
 def test_blank_rows_are_no_observations() -> None:
