@@ -109,8 +109,9 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._check_settings(examples)
         if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
-        self._return_std = RunningStd()
-        self.lr_scheduler = None  # Of an earlier run.
+        for name in ("_return_std", "diagnostics", "_rng"):
+            vars(self).pop(name, None)  # Of an earlier run.
+        self.lr_scheduler = None
         self.optim_initialize(rank)
         if self.linear_lr_schedule:
             self._decay_linearly(0)

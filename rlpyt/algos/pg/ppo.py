@@ -159,7 +159,6 @@ class PPO(PolicyGradientAlgo):
         self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         super().initialize(*args, **kwargs)
         self._batch_size = self.batch_spec.size // self.minibatches
-        vars(self).pop("_rng", None)  # Of an earlier run.
         self._rng  # noqa: B018  (Seeded now.)
 
     @cached_property
