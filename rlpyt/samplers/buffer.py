@@ -57,7 +57,8 @@ def build_samples_buffer(
         examples: dict, filled in place with an example (without leading dimensions) of observation,
             reward, done, env_info, action and agent_info; used as they are if already filled.
         next_observation: whether to allocate ``env.next_observation`` [T,B,...], which the
-            environment returned for the action, even where it was then reset.
+            environment returned for the action, even where it was then reset; it has an example
+            then.
 
     Returns:
         The batch as torch tensors, the same memory as numpy arrays, and the examples.
@@ -102,6 +103,7 @@ def build_samples_buffer(
     if next_observation:
         extended = record_class("EnvSamples", (*EnvSamples._fields, "next_observation"))
         env_half = extended(*env_half, allocate("observation", T, env_shared))
+        examples["next_observation"] = examples["observation"]
     samples_np = Samples(agent=agent_half, env=env_half)
     return torchify_buffer(samples_np), samples_np, examples
 
