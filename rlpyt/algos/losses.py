@@ -47,7 +47,7 @@ def n_step_target(
     done_n: torch.Tensor,
     next_value: torch.Tensor,
     discount: float,
-    n_step: int,
+    n_step: int | torch.Tensor,
 ) -> torch.Tensor:
     """Return bootstrapped n-step targets.
 
@@ -58,7 +58,7 @@ def n_step_target(
         done_n: [B,...] mask, nonzero where the episode ends within them.
         next_value: [B,...] values at the n-th step from t.
         discount: discount factor of one step.
-        n_step: number n of steps.
+        n_step: number n of steps, one for all or one for each entry [B].
 
     Returns:
         [B,...] y_t.
@@ -66,6 +66,8 @@ def n_step_target(
     Source: Hessel et al. 2018, arXiv:1710.02298, section "Multi-step learning".
     """
     check_leading(1, return_=return_, done_n=done_n, next_value=next_value)
+    if isinstance(n_step, torch.Tensor):
+        n_step = n_step.reshape(n_step.shape + (1,) * (next_value.dim() - n_step.dim()))
     return return_ + (1 - done_n.type(next_value.dtype)) * discount**n_step * next_value
 
 
@@ -102,7 +104,7 @@ def categorical_projection(
     next_p: torch.Tensor,
     z: torch.Tensor,
     discount: float,
-    n_step: int,
+    n_step: int | torch.Tensor,
 ) -> torch.Tensor:
     """Project the distribution of the bootstrapped return onto the atoms.
 
@@ -115,7 +117,7 @@ def categorical_projection(
         next_p: probabilities [B,P] of the atoms after n steps, for the action chosen there.
         z: atoms [P], evenly spaced and increasing.
         discount: discount factor of one step.
-        n_step: number n of steps.
+        n_step: number n of steps, one for all or one for each sample [B].
 
     Returns:
         [B,P] probabilities.

@@ -86,11 +86,19 @@ class ReplayAlgorithm(RlAlgorithm):
     gradients are clipped (:meth:`clip_gradients`), and what one update is
     (:meth:`_apply_optimization`).
 
-    With ``bootstrap_timelimit``, ``env_info.timeout`` is stored, and transitions whose return was
-    truncated by a time limit are not trained on: the observation to bootstrap from is not stored
-    (the next row begins an episode), and a bootstrap value of 0 would be wrong. If the environment
-    gives no ``timeout``, every end of an episode is a real one, of which a warning tells. Otherwise
-    the fraction of samples that are left out is logged as ``maskedFraction``.
+    **Time limits.** With ``bootstrap_timelimit``, ``env_info.timeout`` is stored. A return that a
+    time limit truncates after k rewards is bootstrapped from the last observation of the episode,
+    as in the paper and in the authors' programs of TD3 and SAC::
+
+        y = r_1 + ... + discount^(k-1) r_k + discount^k V(last observation)
+
+    if the sampler records that observation (``record_next_observation=True``) and the replay buffer
+    keeps it: those of single transitions do, unless they store frames once. Otherwise such samples
+    are not trained on, because the next row begins another episode, and 0 would be a wrong
+    bootstrap value; their fraction is logged as ``maskedFraction``. Without ``timeout`` from the
+    environment every end counts as a real one, with a warning.
+
+    Source: Pardo et al. 2018, arXiv:1712.00378, section 4 (partial-episode bootstrapping).
 
     Attributes:
         sampler_bs: number of environment steps in one batch of the sampler in this process.
@@ -284,7 +292,7 @@ class ReplayAlgorithm(RlAlgorithm):
             reward=examples["reward"],
             done=examples["done"],
         )
-        return self._with_timeout(entry, examples["env_info"])
+        return self._with_timeout(entry, examples["env_info"], examples.get("next_observation"))
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
         """Return the part of a sampler batch [T,B] to store: fields of :meth:`examples_to_buffer`.
@@ -297,14 +305,22 @@ class ReplayAlgorithm(RlAlgorithm):
             reward=samples.env.reward,
             done=samples.env.done,
         )
-        return self._with_timeout(entry, samples.env.env_info)
+        env = samples.env
+        is_recorded = "next_observation" in env._fields
+        next_observation = env.next_observation if is_recorded else None
+        return self._with_timeout(entry, env.env_info, next_observation)
 
-    def _with_timeout(self, entry: Any, env_info: Nested) -> Nested:
-        """Return ``entry`` with ``env_info.timeout`` as its last field, if known and needed."""
-        timeout = getattr(env_info, "timeout", None)
-        if timeout is None or not self.bootstrap_timelimit:
+    def _with_timeout(self, entry: Any, env_info: Nested, next_observation: Nested) -> Nested:
+        """Return ``entry`` with what is known of time limits, if it is needed, as its last fields.
+
+        These are ``env_info.timeout``, and ``next_observation`` as ``last_observation``.
+        """
+        if not self.bootstrap_timelimit or "timeout" not in fields_of(env_info):
             return entry
-        return extended(type(entry), ("timeout",), "Tl")(*entry, timeout)
+        if next_observation is None:
+            return extended(type(entry), ("timeout",), "Tl")(*entry, env_info.timeout)
+        RecordCls = extended(type(entry), ("timeout", "last_observation"), "Tl")
+        return RecordCls(*entry, env_info.timeout, next_observation)
 
     def add_samples_to_buffer(self, itr: int, samples: Nested) -> None:
         """Store a sampler batch [T,B]."""
@@ -361,7 +377,8 @@ class ReplayAlgorithm(RlAlgorithm):
         """
         remedy = (
             f"lower n_step_return={self.n_step_return} below the length of episodes, or pass "
-            "bootstrap_timelimit=False to count time limits as real ends"
+            "bootstrap_timelimit=False to count time limits as real ends, or (without frames and "
+            "sequences) give the sampler record_next_observation=True to learn from these samples"
         )
         for fraction in fractions:
             self._n_masked_updates = self._n_masked_updates + 1 if fraction == 1 else 0
@@ -398,6 +415,11 @@ class ReplayAlgorithm(RlAlgorithm):
     def sample_from_replay(self) -> Nested:
         """Draw the batch for one update."""
         return self.replay_buffer.sample_batch(self.batch_size)
+
+    def bootstrap_steps(self, samples: Nested) -> int | torch.Tensor:
+        """Return the number of rewards before the bootstrap value, [B] where it differs."""
+        steps: int | torch.Tensor = getattr(samples, "bootstrap_steps", self.n_step_return)
+        return steps
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         """Compute what is minimized and what is logged, of one batch from the replay buffer.

@@ -43,7 +43,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
     Attributes:
         batch_record: record class of the batches; one with the fields ``timeout`` and
             ``timeout_n`` makes a buffer that knows time limits.
-        stored_elsewhere: fields of the example that a subclass stores in its own way.
+        stored_elsewhere: fields of the example that a subclass stores in its own way, or not.
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
         samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
@@ -55,7 +55,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
     """
 
     batch_record: Any
-    stored_elsewhere: tuple[str, ...] = ()
+    stored_elsewhere: tuple[str, ...] = ("last_observation",)
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.d4pg import D4PG
@@ -89,7 +90,9 @@ class Limited(Env):
         return self._env.horizon
 
 
-def train(algo: Any, AgentCls: Any, tells: bool, n_itr: int = 7) -> list[Any]:
+def train(
+    algo: Any, AgentCls: Any, tells: bool, n_itr: int = 7, record_next_observation: bool = False
+) -> list[Any]:
     """Iterations of 16 steps, and what they report."""
     is_critic = type(algo) in [AlgoCls for AlgoCls, _, _ in CRITICS]
     agent = AgentCls(**(SMALL_Q if is_critic else SMALL))
@@ -99,6 +102,7 @@ def train(algo: Any, AgentCls: Any, tells: bool, n_itr: int = 7) -> list[Any]:
         batch_T=8,
         batch_B=2,
         max_decorrelation_steps=0,
+        record_next_observation=record_next_observation,
     )
     examples = sampler.initialize(agent, seed=0, bootstrap_value=algo.bootstrap_value)
     algo.initialize(agent, n_itr, sampler.batch_spec, sampler.mid_batch_reset, examples)
@@ -172,3 +176,46 @@ def test_warning_of_returns_almost_as_long_as_episodes(
     text = capsys.readouterr().out
     assert text.count("are not trained on") == 1
     assert "lower n_step_return=3" in text
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "settings"), [case for case in REPLAYING if case[0] is not R2D1]
+)
+@pytest.mark.parametrize("n", [1, 4, 6])
+def test_recorded_last_observations_leave_no_mask(
+    AlgoCls: Any, AgentCls: Any, settings: dict[str, Any], n: int
+) -> None:
+    # Returns as long as episodes masked every sample: nothing was learned.
+    algo = AlgoCls(**{**settings, "n_step_return": n, "bootstrap_timelimit": True})
+    infos = train(algo, AgentCls, tells=True, record_next_observation=True)
+    assert infos[-1].maskedFraction
+    assert not any(any(info.maskedFraction) for info in infos)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_target_before_a_limit(n: int) -> None:
+    # Observation t of an episode is t, its reward t + 1, and the last observation 4: let V(s) = s.
+    seen: list[tuple[float, float]] = []
+
+    class Watched(DQN):
+        def next_value(self, target_inputs: Any) -> Any:
+            return target_inputs.observation.sum(-1)
+
+        def loss(self, samples: Any) -> Any:
+            y = n_step_target(
+                samples.return_,
+                samples.done_n,
+                self.next_value(samples.target_inputs),
+                self.discount,
+                self.bootstrap_steps(samples),
+            )
+            seen.extend(zip(samples.agent_inputs.observation[:, 0].tolist(), y.tolist()))
+            return super().loss(samples)
+
+    algo = Watched(**{**REPLAY, "n_step_return": n}, bootstrap_timelimit=True)
+    train(algo, MlpDqnAgent, tells=True, record_next_observation=True)
+    assert {t for t, _ in seen} == {0, 1, 2, 3}
+    for t, y in seen:
+        k = int(min(n, 4 - t))
+        target = sum(0.99**j * (t + j + 1) for j in range(k)) + 0.99**k * (t + k)
+        assert y == pytest.approx(target)

@@ -68,7 +68,7 @@ class CategoricalDQN(DQN):
             self.next_p(samples.target_inputs, z),
             z,
             self.discount,
-            self.n_step_return,
+            self.bootstrap_steps(samples),
         )
         losses, kl_div = categorical_td_loss(p, target_p)
         self._q_taken = p.detach() @ z

@@ -82,8 +82,10 @@ class DQN(ReplayAlgorithm):
         ReplayBufferCls: class to replace that of the replay buffer, called with the same keywords.
         updates_per_sync: number of updates between two publications of parameters, in asynchronous
             mode.
-        bootstrap_timelimit: whether transitions whose return was truncated by a time limit
-            (``env_info.timeout``) are left out. By default a time limit is an end like any other.
+        bootstrap_timelimit: whether returns that a time limit truncates (``env_info.timeout``) are
+            bootstrapped from the last observation, if it is recorded, or else left out, see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. By default a time limit is an end like any
+            other.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
     Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
@@ -214,7 +216,7 @@ class DQN(ReplayAlgorithm):
             samples.done_n,
             self.next_value(samples.target_inputs),
             self.discount,
-            self.n_step_return,
+            self.bootstrap_steps(samples),
         )
         losses, td_abs_errors = huber_td_loss(q, y, self.delta_clip)
         self._q_taken = q.detach()

@@ -56,7 +56,7 @@ class QRDQN(DQN):
             samples.done_n[:, None],
             self.next_quantiles(samples.target_inputs),
             self.discount,
-            self.n_step_return,
+            self.bootstrap_steps(samples),
         )
         chosen = self.select_at_indexes(samples.action, quantiles)
         losses, td_abs_errors = quantile_huber_loss(chosen, tau, y, self.delta_clip)

@@ -200,7 +200,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             samples.done_n,
             next_value,
             self.discount,
-            self.n_step_return,
+            self.bootstrap_steps(samples),
         )
 
     def min_q(self, inputs: Nested, action: torch.Tensor) -> torch.Tensor:

@@ -136,7 +136,7 @@ class D4PG(DDPG):
             self.agent.target_p_at_mu(*samples.target_inputs),
             torch.linspace(self.V_min, self.V_max, self.agent.n_atoms),
             self.discount,
-            self.n_step_return,
+            self.bootstrap_steps(samples),
         )
 
     # --- One update --------------------------------------------------------------------------

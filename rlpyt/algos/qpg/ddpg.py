@@ -51,7 +51,9 @@ class DDPG(ActorCriticAlgorithm):
         q_target_clip: largest absolute target; None does not clip.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
-        bootstrap_timelimit: whether truncated returns are left out of training.
+        bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
+            last observation, if it is recorded, or else left out of training, see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False takes the limit for an end.
         ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
             keywords.
 
@@ -132,7 +134,7 @@ class DDPG(ActorCriticAlgorithm):
             samples.done_n,
             self.next_value(samples.target_inputs),
             self.discount,
-            self.n_step_return,
+            self.bootstrap_steps(samples),
         )
         return y if self.q_target_clip is None else y.clamp(-self.q_target_clip, self.q_target_clip)
 

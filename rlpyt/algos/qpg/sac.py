@@ -86,7 +86,9 @@ class SAC(SoftActorCriticAlgorithm):
         clip_grad_norm: largest gradient norm of each network; None does not clip.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
-        bootstrap_timelimit: whether truncated returns are left out of training.
+        bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
+            last observation, if it is recorded, or else left out of training, see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False takes the limit for an end.
         ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
             keywords.
 

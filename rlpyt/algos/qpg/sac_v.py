@@ -84,7 +84,9 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         policy_output_regularization: weight of the squared outputs of the policy.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
-        bootstrap_timelimit: whether truncated returns are left out of training.
+        bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
+            last observation, if it is recorded, or else left out of training, see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False takes the limit for an end.
         ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
             keywords.
 

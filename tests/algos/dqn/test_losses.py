@@ -18,13 +18,16 @@ from tests.reference.q_learning import cross_entropy, divergence, project
     ("return_", "done", "n_step", "expected"),
     [(1, 0, 1, 6.0), (1, 0, 3, 2.25), (1, 1, 1, 1.0), (-2, 0, 2, 0.5)],
 )
-def test_n_step_target(return_: float, done: int, n_step: int, expected: float) -> None:
+@pytest.mark.parametrize("as_number", [True, False])
+def test_n_step_target(
+    return_: float, done: int, n_step: int, expected: float, as_number: bool
+) -> None:
     y = n_step_target(
         torch.tensor([float(return_)]),
         torch.tensor([bool(done)]),
         torch.tensor([10.0]),
         0.5,
-        n_step,
+        n_step if as_number else torch.tensor([n_step]),
     )
     assert y.tolist() == [expected]
 
