@@ -78,10 +78,16 @@ def warn_of_range(algo: CategoricalDQN | D4PG, edge_mass: Sequence[float]) -> No
     if algo.warned_of_range or not edge_mass or sum(edge_mass) / len(edge_mass) <= 0.1:
         return
     algo.warned_of_range = True
+    bounds = ""
+    samples = getattr(algo.replay_buffer, "samples", None)  # A user's own class may have none.
+    if algo.discount < 1 and "reward" in fields_of(samples):
+        rewards = samples.reward.min(), samples.reward.max()
+        low, high = (float(reward) / (1 - algo.discount) for reward in rewards)
+        bounds = f" By the rewards so far, no return is below {low:.4g} or above {high:.4g}."
     logger.log(
         f"WARNING: {sum(edge_mass) / len(edge_mass):.0%} of the targets' probability is on the two "
         f"outermost returns: unless returns end there, widen V_min, V_max, now {algo.V_min}, "
-        f"{algo.V_max}; what is beyond is cut off (edgeMass in the log)."
+        f"{algo.V_max}; what is beyond is cut off (edgeMass in the log).{bounds}"
     )
 
 
