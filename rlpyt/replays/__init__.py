@@ -5,9 +5,8 @@ A buffer's class names its parts (``base`` says how they compose). Where to look
 * The public classes: ``non_sequence`` draws single transitions, ``sequence`` sequences; each has
   the modules ``uniform`` and ``prioritized`` (how to choose), ``n_step`` (what a batch holds),
   ``frame`` (images stored once, and stacked again when they are read) and ``time_limit``.
-* How to store: ``n_step`` (rows, their returns and timeouts), with the cursor and the valid rows in
-  ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share);
-  ``truncation`` (rows that are not drawn since their environment was restarted).
+* How to store: ``n_step`` (rows, their returns and timeouts), with the cursor and the rows that may
+  be drawn in ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share).
 * Priorities: ``priorities`` (what all draws by priority share), with the priorities that follow the
   cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
 * ``_memory``: how large arrays are allocated, used again, and copied from at random places.

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.replays import _memory
-from rlpyt.replays._window import Window
-from rlpyt.replays.truncation import TruncatedRows
+from rlpyt.replays._window import TruncatedRows, Window
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import IntArray, NDArray, Nested
 

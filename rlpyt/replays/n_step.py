@@ -10,9 +10,8 @@ import numpy as np
 from rlpyt.checkpoints.arrays import Rows, SavedRows
 from rlpyt.core.records import extended
 from rlpyt.replays._memory import gather
-from rlpyt.replays._window import Window, write_rows
+from rlpyt.replays._window import TruncatedRows, Window, write_rows
 from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.replays.truncation import TruncatedRows
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.utils.buffer import named_leaves, numpy_leaves, torchify_buffer
 from rlpyt.utils.collections import record_class

@@ -35,11 +35,11 @@ class UniformReplay(BaseReplayBuffer):
                 "(min_steps_learn)"
             )
 
-        def place(entries: IntArray) -> tuple[IntArray, IntArray]:
+        def locate(entries: IntArray) -> tuple[IntArray, IntArray]:
             age, B_idxs = np.divmod(entries, self.B)
             return (first + n_valid - 1 - age) % self.T, B_idxs
 
-        return self.truncated.draw(self.rng, batch_B, n_valid * self.B, place)
+        return self.truncated.draw(self.rng, batch_B, n_valid * self.B, locate)
 
 
 class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):

@@ -53,11 +53,11 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
                 f"oldest {self.off_forward}; append more samples first (min_steps_learn)"
             )
 
-        def place(entries: IntArray) -> tuple[IntArray, IntArray]:
+        def locate(entries: IntArray) -> tuple[IntArray, IntArray]:
             k, B_idxs = np.divmod(entries, self.B)
             return (first + k) * self.stride % self.T, B_idxs
 
-        return self.truncated.draw(self.rng, batch_B, n_entries, place, batch_T)
+        return self.truncated.draw(self.rng, batch_B, n_entries, locate, batch_T)
 
 
 class UniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuffer):
