@@ -46,11 +46,6 @@ def make_optimizer(
     return OptimCls(parameters, lr=learning_rate, **kwargs)
 
 
-def optimized_parameters(optimizer: Any) -> list[torch.nn.Parameter]:
-    """Return all parameters that ``optimizer`` adapts."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
 def load_optimizer_state(optimizer: Any, state_dict: Mapping[str, Any]) -> None:
     """Load ``state_dict`` into ``optimizer``, which keeps its own kernels.
 

@@ -7,12 +7,12 @@ import math
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from rlpyt.algos._optim import load_optimizer_state, make_optimizer, optimized_parameters
+from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
@@ -47,6 +47,11 @@ def default_settings(cls: Any) -> Mapping[str, Any]:
 def opt_info_class(fields: tuple[str, ...]) -> Any:
     """Return a namedtuple class ``OptInfo`` with these fields."""
     return namedtuple("OptInfo", fields)
+
+
+def optimized_parameters(optimizer: Any) -> list[torch.nn.Parameter]:
+    """Return all parameters that ``optimizer`` adapts."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 class RlAlgorithm:
@@ -91,13 +96,15 @@ class RlAlgorithm:
     # Number of updates whose step was skipped since the last fetch: a tensor, for it is not read.
     _n_skipped: Any = 0
 
-    def __getattr__(self, name: str) -> Any:
-        """Return the default of a setting that a subclass's own constructor did not store."""
-        cls: Any = type(self)
-        defaults = default_settings(cls)
-        if name not in defaults:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return defaults[name]
+    if not TYPE_CHECKING:  # So that mypy finds misspelt names.
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the default of a setting that a subclass's own constructor did not store."""
+            cls: Any = type(self)
+            defaults = default_settings(cls)
+            if name not in defaults:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            return defaults[name]
 
     # --- Set-up ------------------------------------------------------------------------------
 

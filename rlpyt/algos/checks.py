@@ -13,11 +13,16 @@ from rlpyt.utils.types import Nested
 if TYPE_CHECKING:
     from rlpyt.algos.base import RlAlgorithm
     from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+    from rlpyt.algos.dqn.dqn import DQN
+    from rlpyt.algos.dqn.r2d1 import R2D1
+    from rlpyt.algos.pg.base import PolicyGradientAlgo
     from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
 
 # A subclass that overrides one of these may need other outputs of the agent than the loss of ours.
 METHODS_OF_THE_LOSS = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
+# Number of updates in a row, none of whose samples counts, after which training ends.
+MAX_MASKED_UPDATES = 100
 # By the ``q_kind`` of agents: a description, the algorithm and an agent of this kind.
 Q_KINDS = {
     "value": ("values", "DQN", "DqnAgent"),
@@ -62,7 +67,7 @@ def check_fraction(algo: RlAlgorithm, *names: str) -> None:
             raise ValueError(f"{name} is {value}: choose a number in [0, 1]")
 
 
-def check_range_of_returns(algo: RlAlgorithm) -> None:
+def check_range_of_returns(algo: CategoricalDQN | D4PG) -> None:
     """Raise ``ValueError`` unless ``V_min`` is less than ``V_max``."""
     if not algo.V_min < algo.V_max:
         raise ValueError(f"V_min is {algo.V_min} and V_max is {algo.V_max}: make V_max the greater")
@@ -79,7 +84,7 @@ def warn_of_range(algo: CategoricalDQN | D4PG, edge_mass: Sequence[float]) -> No
         return
     algo.warned_of_range = True
     bounds = ""
-    samples = getattr(algo.replay_buffer, "samples", None)  # A user's own class may have none.
+    samples: Any = getattr(algo.replay_buffer, "samples", None)  # A user's own class may have none.
     if algo.discount < 1 and "reward" in fields_of(samples):
         rewards = samples.reward.min(), samples.reward.max()
         low, high = (float(reward) / (1 - algo.discount) for reward in rewards)
@@ -94,7 +99,7 @@ def warn_of_range(algo: CategoricalDQN | D4PG, edge_mass: Sequence[float]) -> No
 # --- Agent and sampler ----------------------------------------------------------------------------
 
 
-def check_agent(algo: RlAlgorithm, AlgoCls: Any, recurrent: bool = False) -> None:
+def check_agent(algo: DQN, AlgoCls: Any, recurrent: bool = False) -> None:
     """Raise ``ValueError`` for an agent known not to fit the loss of ``AlgoCls``.
 
     Args:
@@ -135,7 +140,7 @@ def check_resets_at_once(algo: RlAlgorithm) -> None:
         )
 
 
-def warn_without_timeout(algo: RlAlgorithm, record: Nested) -> None:
+def warn_without_timeout(algo: PolicyGradientAlgo | ReplayAlgorithm, record: Nested) -> None:
     """Warn that time limits are taken for ends if ``bootstrap_timelimit`` has no effect.
 
     Args:
@@ -178,10 +183,42 @@ def check_replay_size(algo: ReplayAlgorithm, n_samplers: int) -> None:
         )
 
 
+def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
+    """Warn if most samples of an iteration do not count.
+
+    Args:
+        algo: algorithm with a replay buffer; what it was warned of and the number of its latest
+            updates without a sample are kept there.
+        fractions: fraction of such samples in each update.
+
+    Raises:
+        ValueError: if none counted in ``MAX_MASKED_UPDATES`` updates in a row.
+    """
+    remedy = (
+        f"lower n_step_return={algo.n_step_return} below the length of episodes, or pass "
+        "bootstrap_timelimit=False to count time limits as real ends, or (without frames and "
+        "sequences) give the sampler record_next_observation=True to learn from these samples"
+    )
+    for fraction in fractions:
+        algo.n_masked_updates = algo.n_masked_updates + 1 if fraction == 1 else 0
+        if algo.n_masked_updates == MAX_MASKED_UPDATES:
+            raise ValueError(
+                f"bootstrap_timelimit is True, and none of the samples of {MAX_MASKED_UPDATES} "
+                "updates was trained on, for a time limit truncated the return of each: "
+                f"{remedy}"
+            )
+    if not algo.warned_of_mask and sum(fractions) > 0.5 * len(fractions):
+        algo.warned_of_mask = True
+        logger.log(
+            f"WARNING: {sum(fractions) / len(fractions):.0%} of the samples in an iteration are "
+            f"not trained on, for a time limit truncated their returns: {remedy}."
+        )
+
+
 # --- Sequences ------------------------------------------------------------------------------------
 
 
-def check_sequences(algo: ReplayAlgorithm) -> None:
+def check_sequences(algo: R2D1) -> None:
     """Raise ``ValueError`` if sequences have an impossible length or exceed the storage.
 
     Warns of steps that no sequence trains on.
@@ -207,7 +244,7 @@ def check_sequences(algo: ReplayAlgorithm) -> None:
         )
 
 
-def check_first_sequences(algo: ReplayAlgorithm) -> None:
+def check_first_sequences(algo: R2D1) -> None:
     """Raise ``ValueError`` if training would start before there is a sequence to train on."""
     interval = max(1, algo.store_rnn_state_interval)
     first = math.ceil(getattr(algo.replay_buffer, "off_forward", 1) / interval) * interval

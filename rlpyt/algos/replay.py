@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +13,7 @@ from rlpyt.algos.checks import (
     at_least_one,
     check_at_least_one,
     check_fraction,
+    check_masks,
     check_positive,
     check_replay_size,
     warn_without_timeout,
@@ -23,9 +24,6 @@ from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
-
-# Number of updates in a row, none of whose samples counts, after which training ends.
-MAX_MASKED_UPDATES = 100
 
 
 def replay_buffer_class(
@@ -108,8 +106,8 @@ class ReplayAlgorithm(RlAlgorithm):
 
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
     _warned_of_truncation = False
-    _warned_of_mask = False
-    _n_masked_updates = 0  # Latest updates in a row, none of whose samples counted.
+    warned_of_mask = False
+    n_masked_updates = 0  # Latest updates in a row, none of whose samples counted.
     # How the number of updates in one iteration is rounded.
     _whole_updates: Callable[[float], int] = staticmethod(round)
 
@@ -353,48 +351,19 @@ class ReplayAlgorithm(RlAlgorithm):
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
             samples_from_replay = self.sample_from_replay()
-            self._record_mask(samples_from_replay, opt_info)
+            if "maskedFraction" in opt_info._fields:
+                self._record_mask(samples_from_replay, opt_info)
             self._apply_optimization(samples_from_replay, opt_info)
         self.update_itr_hyperparams(itr)
         opt_info = self.fetch_opt_info(opt_info)
-        self._check_masks(getattr(opt_info, "maskedFraction", ()))
+        if "maskedFraction" in opt_info._fields:
+            check_masks(self, opt_info.maskedFraction)
         return opt_info
 
     def _record_mask(self, samples: Nested, opt_info: Any) -> None:
         """Record the fraction of ``samples`` whose return a time limit truncated."""
-        fractions = getattr(opt_info, "maskedFraction", None)
-        if fractions is not None and "timeout_n" in fields_of(samples):
-            fractions.append(1 - not_timed_out(samples).float().mean())
-
-    def _check_masks(self, fractions: Sequence[float]) -> None:
-        """Warn if most samples of an iteration do not count.
-
-        Args:
-            fractions: fraction of such samples in each update.
-
-        Raises:
-            ValueError: if none counted in ``MAX_MASKED_UPDATES`` updates in a row.
-        """
-        remedy = (
-            f"lower n_step_return={self.n_step_return} below the length of episodes, or pass "
-            "bootstrap_timelimit=False to count time limits as real ends, or (without frames and "
-            "sequences) give the sampler record_next_observation=True to learn from these samples"
-        )
-        for fraction in fractions:
-            self._n_masked_updates = self._n_masked_updates + 1 if fraction == 1 else 0
-            if self._n_masked_updates == MAX_MASKED_UPDATES:
-                raise ValueError(
-                    f"bootstrap_timelimit is True, and none of the samples of {MAX_MASKED_UPDATES} "
-                    "updates was trained on, for a time limit truncated the return of each: "
-                    f"{remedy}"
-                )
-        if not self._warned_of_mask and sum(fractions) > 0.5 * len(fractions):
-            self._warned_of_mask = True
-            logger.log(
-                f"WARNING: {sum(fractions) / len(fractions):.0%} of the samples in iteration "
-                f"{self._itr} are not trained on, for a time limit truncated their returns: "
-                f"{remedy}."
-            )
+        if "timeout_n" in samples._fields:
+            opt_info.maskedFraction.append(1 - not_timed_out(samples).float().mean())
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from rlpyt.algos._optim import load_optimizer_state, optimized_parameters
+from rlpyt.algos._optim import load_optimizer_state
+from rlpyt.algos.base import optimized_parameters
 from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.protocols import AgentLike
