@@ -30,8 +30,8 @@ configs["dqn"] = dict(
     runner=dict(n_steps=1e5, log_interval_steps=1e4),
     sampler=dict(batch_T=8, batch_B=4, max_decorrelation_steps=0),
 )
-# Returns beyond V_min=-10 and V_max=10 are cut off: a table cannot know those of the task. A warning
-# of the run gives bounds.
+# Returns beyond V_min=-10 and V_max=10 are cut off: a table cannot know those of the task. The
+# warning that follows gives bounds.
 configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
 configs["rainbow"] = changed(
     configs["cat_dqn"],
