@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
@@ -73,20 +74,22 @@ def check_range_of_returns(algo: CategoricalDQN | D4PG) -> None:
         raise ValueError(f"V_min is {algo.V_min} and V_max is {algo.V_max}: make V_max the greater")
 
 
-def warn_of_range(algo: CategoricalDQN | D4PG, edge_mass: Sequence[float]) -> None:
+def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
     """Log a warning, once, if more than a tenth of the targets is on the outermost atoms.
 
     Args:
         algo: algorithm with ``V_min`` and ``V_max``; its ``warned_of_range`` is set.
-        edge_mass: probability of the outermost atoms in each update of one iteration.
+        opt_info: record of one iteration, whose ``edgeMass``, if any, is the probability of the
+            outermost atoms in each update.
     """
+    edge_mass = opt_info._asdict().get("edgeMass", ())
     if algo.warned_of_range or not edge_mass or sum(edge_mass) / len(edge_mass) <= 0.1:
         return
     algo.warned_of_range = True
     bounds = ""
-    samples: Any = getattr(algo.replay_buffer, "samples", None)  # A user's own class may have none.
-    if algo.discount < 1 and "reward" in fields_of(samples):
-        rewards = samples.reward.min(), samples.reward.max()
+    if algo.discount < 1 and isinstance(algo.replay_buffer, BaseNStepReturnBuffer):
+        stored = algo.replay_buffer.samples.reward
+        rewards = stored.min(), stored.max()
         low, high = (float(reward) / (1 - algo.discount) for reward in rewards)
         bounds = f" By the rewards so far, no return is below {low:.4g} or above {high:.4g}."
     logger.log(

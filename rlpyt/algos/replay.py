@@ -20,6 +20,7 @@ from rlpyt.algos.checks import (
 )
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.tensor import select_at_indexes
@@ -258,10 +259,10 @@ class ReplayAlgorithm(RlAlgorithm):
     def _describe_replay(self, example: Nested) -> str:
         """Return the line to log about the replay buffer."""
         text = f"Replay buffer: {type(self.replay_buffer).__name__}"
-        rows = getattr(self.replay_buffer, "stored_rows", None)
-        if not rows:  # A user's own class.
+        if not isinstance(self.replay_buffer, BaseNStepReturnBuffer):
             return text
-        return f"{text}, {sum(array.nbytes for array in rows.values()):,} bytes"
+        n_bytes = sum(array.nbytes for array in self.replay_buffer.stored_rows.values())
+        return f"{text}, {n_bytes:,} bytes"
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         """Return the class of replay buffer for entries like ``example``."""
@@ -356,8 +357,9 @@ class ReplayAlgorithm(RlAlgorithm):
             self._apply_optimization(samples_from_replay, opt_info)
         self.update_itr_hyperparams(itr)
         opt_info = self.fetch_opt_info(opt_info)
-        if "maskedFraction" in opt_info._fields:
-            check_masks(self, opt_info.maskedFraction)
+        fractions = opt_info.maskedFraction if "maskedFraction" in opt_info._fields else ()
+        if self.n_masked_updates or max(fractions, default=0) > 0.5:
+            check_masks(self, fractions)
         return opt_info
 
     def _record_mask(self, samples: Nested, opt_info: Any) -> None:

@@ -81,7 +81,7 @@ class CategoricalDQN(DQN):
 
     def fetch_opt_info(self, opt_info: Any) -> Any:
         opt_info = super().fetch_opt_info(opt_info)
-        warn_of_range(self, getattr(opt_info, "edgeMass", ()))
+        warn_of_range(self, opt_info)
         return opt_info
 
     @torch.no_grad()

@@ -53,6 +53,9 @@ class DQN(ReplayAlgorithm):
 
     Logged are the loss, the norm of the gradient, TD errors, and the mean Q of the actions taken.
 
+    The loop of updates is :meth:`~rlpyt.algos.replay.ReplayAlgorithm.optimize_agent`: store, then
+    draw, :meth:`loss`, step and new priorities for each update.
+
     Args:
         discount: discount factor per step, in [0, 1].
         batch_size: number B of samples in one update.

@@ -70,8 +70,9 @@ class PrioritizedSequenceReplay(PriorityDraws, SequenceNStepReturnBuffer):
                 f"batch_T is {batch_T}, but priorities are of sequences of batch_T={self.batch_T} "
                 "steps: give this length to the constructor, or draw uniformly"
             )
+        assert self.batch_T is not None  # Checked when the tree was made.
         (slots, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
-        batch = self.read_batch(slots * self.stride, B_idxs, self.n_steps_of(None))
+        batch = self.read_batch(slots * self.stride, B_idxs, self.batch_T)
         return self.weighted(batch, leaves)
 
     def state_dict(self) -> dict[str, Any]:
