@@ -88,9 +88,9 @@ def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
     algo.warned_of_range = True
     bounds = ""
     if algo.discount < 1 and isinstance(algo.replay_buffer, BaseNStepReturnBuffer):
-        stored = algo.replay_buffer.samples.reward
-        rewards = stored.min(), stored.max()
-        low, high = (float(reward) / (1 - algo.discount) for reward in rewards)
+        rewards = algo.replay_buffer.samples.reward
+        low, high = min(0.0, float(rewards.min())), max(0.0, float(rewards.max()))
+        low, high = low / (1 - algo.discount), high / (1 - algo.discount)
         bounds = f" By the rewards so far, no return is below {low:.4g} or above {high:.4g}."
     logger.log(
         f"WARNING: {sum(edge_mass) / len(edge_mass):.0%} of the targets' probability is on the two "

@@ -130,12 +130,10 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
         steps = torch.full(batch.done_n.shape, n)
         hits = np.flatnonzero(batch.timeout_n)
         if len(hits):
-            rows, B_idxs = (
-                np.asarray(T_idxs)[hits] + np.arange(n)[:, None],
-                np.asarray(B_idxs)[hits],
-            )
-            ends = self.samples.done[rows % self.T, B_idxs].argmax(axis=0)
-            flat = self.flat_idxs(rows[0] + ends, B_idxs)
+            T_idxs, B_idxs = np.asarray(T_idxs)[hits], np.asarray(B_idxs)[hits]
+            rows = (T_idxs + np.arange(n)[:, None]) % self.T
+            ends = self.samples.done[rows, B_idxs].argmax(axis=0)
+            flat = self.flat_idxs(T_idxs + ends, B_idxs)
             samples = self.samples
             last = gather((self.samples_last_observation, samples.action, samples.reward), flat)
             batch.target_inputs[hits] = torchify_buffer(AgentInputs(*last))
