@@ -68,7 +68,7 @@ class RlAlgorithm:
     Attributes:
         opt_info_fields: names of the values that :meth:`optimize_agent` returns to be logged.
         opt_info_stride: stride by which values that are logged per sample are thinned out.
-        bootstrap_value: whether the sampler shall record values after the last step of a batch.
+        bootstrap_value: whether the sampler records values after the last step of a batch.
         update_counter: number of gradient updates so far.
     """
 
@@ -205,7 +205,7 @@ class RlAlgorithm:
         """Note that environments were restarted: what they give next does not follow their last.
 
         Called between iterations, by a run that resumes without the state of an environment, or
-        after a worker was started anew. By default nothing: nothing is kept between iterations.
+        after a worker was started again. By default nothing: nothing is kept between iterations.
 
         Args:
             B_idxs: indexes of the environments in the columns B of the sampler's batch.

@@ -56,7 +56,7 @@ def not_timed_out(samples: Nested) -> torch.Tensor:
     """Return a mask of the samples to train on: False where a time limit truncated the return.
 
     Args:
-        samples: batch from a replay buffer. All of it counts if it does not tell of time limits.
+        samples: batch from a replay buffer. Without ``timeout`` all of it counts.
 
     Returns:
         Booleans of the shape of ``samples.done``: [B], or [T,B] of sequences.
@@ -196,7 +196,7 @@ class ReplayAlgorithm(RlAlgorithm):
         check_replay_size(self, self._n_samplers)
 
     def _configure_agent(self) -> None:
-        """Tell the agent what its schedules need."""
+        """Give the agent the numbers of its schedules."""
 
     def _compute_updates_per_optimize(self) -> int:
         """Return the number of updates in one iteration for ``replay_ratio``."""

@@ -12,7 +12,7 @@ from rlpyt.utils.types import IntArray, NDArray
 
 # Compiled code takes plain arrays (np.asarray), which those in shared memory need not be.
 # Nodes are numbered as in a heap: the root is 0, and the children of k are 2k + 1 and 2k + 2. A sum
-# is always computed anew from its two children, never corrected by a difference: it cannot drift.
+# is always computed from its two children, never corrected by a difference: it cannot drift.
 
 
 @jit

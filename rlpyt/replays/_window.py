@@ -197,7 +197,7 @@ class TruncatedRows:
         return rows, envs
 
     def overwrite(self, rows: slice | IntArray) -> None:
-        """Forget the marks of ``rows``, which were written anew."""
+        """Forget the marks of ``rows``, which were overwritten."""
         if self.is_any and self.marks[rows].any():
             self.marks[rows] = False
             self._is_any[0] = self.marks.any()

@@ -81,7 +81,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
 
         Args:
             observation: observations [T',B,C,...] to be written next.
-            done: flags [T',B], after which a stack begins anew on zeros.
+            done: flags [T',B], after which a stack begins on zeros.
         """
         t, C = self.window.t, self.n_frames
         # The first stacks of all look back at rows that nothing was written to.
@@ -105,7 +105,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        # These images passed already, and environments made anew do not continue them.
+        # These images passed already, and new environments do not continue them.
         self.overlap_is_known |= self.window.n_filled > 0
 
     def out_of_range(self, T_idxs: IntArray, B_idxs: IntArray) -> IndexError:

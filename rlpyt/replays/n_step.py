@@ -41,7 +41,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     Attributes:
         batch_record: record class of the batches; one with the fields ``timeout`` and
-            ``timeout_n`` makes a buffer that knows time limits.
+            ``timeout_n`` makes a buffer with time limits.
         stored_elsewhere: fields of the example that a subclass stores in its own way, or not.
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
@@ -87,11 +87,11 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.truncated = TruncatedRows(self.T, B, self.allocate)
         self._allocate_returns("timeout_n" in self.batch_record._fields)
 
-    def _allocate_returns(self, knows_time_limits: bool) -> None:
+    def _allocate_returns(self, has_time_limits: bool) -> None:
         samples = self.samples
         self.samples_return_, self.samples_done_n = samples.reward, samples.done
         self.samples_timeout_n: Any = None
-        if knows_time_limits:
+        if has_time_limits:
             if "timeout" not in samples._fields:
                 raise ValueError(
                     f"the example has the fields {samples._fields} but not timeout: add it in the "
@@ -105,7 +105,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 samples.reward, "return_", dtype=None if is_float else np.float32
             )
             self.samples_done_n = self.allocate_like(samples.done, "done_n")
-            if knows_time_limits:
+            if has_time_limits:
                 self.samples_timeout_n = self.allocate_like(samples.timeout, "timeout_n")
 
     def init_batch_fields(self, usual: tuple[str, ...]) -> None:

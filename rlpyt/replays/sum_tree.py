@@ -140,7 +140,7 @@ class SumTree:
         self.reconstruct_advance(first_on, stop_on, stop_on, stop_on + n_off)
 
     def switch_off(self, rows: IntArray, B_idxs: IntArray) -> None:
-        """Give rows [n] of environments [n] the priority 0, until they are written anew."""
+        """Give rows [n] of environments [n] the priority 0, until they are overwritten."""
         leaves = rows * self.B + B_idxs
         self._leaf_tree.replace(leaves, np.zeros(len(leaves)))
 
@@ -269,7 +269,7 @@ class SumTree:
     def propagate_diffs(self, tree_idxs: IntArray, diffs: NDArray, min_level: int = 1) -> None:
         """Add ``diffs`` [n] to leaf nodes ``tree_idxs`` [n] that are on, and to the sums above.
 
-        Sums are made anew from the leaves up to the root, so ``min_level`` is of no consequence.
+        Sums are computed from the leaves up to the root, so ``min_level`` has no effect.
         """
         self.reconstruct(tree_idxs, self.tree[tree_idxs] + diffs)
 

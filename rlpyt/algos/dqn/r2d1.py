@@ -121,7 +121,7 @@ class R2D1(DQN):
     input_priorities: bool
     input_priority_shift: int | None
     value_scale_eps: float
-    _stores_valid = False  # Whether the replay buffer holds blank steps, and knows which.
+    _stores_valid = False  # Whether blank steps are stored, and marked by ``valid``.
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ class PPO(PolicyGradientAlgo):
         loss  = mean of -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A)
                 + value_loss_coeff * (V(s) - R)^2 / 2 - entropy_loss_coeff * H(pi(s))
 
-    In each epoch the samples of a batch are divided anew into random minibatches, of sizes that
+    In each epoch the samples of a batch are divided again into random minibatches, of sizes that
     differ by one at most, so that none is left out. For recurrent agents, whole environments (T
     steps from the recorded state) are divided.
 
@@ -81,7 +81,7 @@ class PPO(PolicyGradientAlgo):
         optim_kwargs: keyword arguments of ``OptimCls``.
         clip_grad_norm: largest norm of the gradient; None does not clip.
         initial_optim_state_dict: state to start from, of :meth:`optim_state_dict`; schedules start
-            anew.
+            from the beginning.
         gae_lambda: lambda of generalized advantages, in [0, 1]; 1 for discounted returns minus
             values.
         minibatches: number of minibatches in one epoch; for recurrent agents at most the number of

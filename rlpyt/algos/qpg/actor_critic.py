@@ -152,7 +152,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     """
 
     opt_info_stride = 10
-    # Not rounded, as the other algorithms do: so many updates were made in rlpyt 0.1.2.
+    # Rounded down, as in rlpyt 0.1.2; the other algorithms round to the nearest number.
     _whole_updates: Callable[[float], int] = int
 
     action_prior: str
