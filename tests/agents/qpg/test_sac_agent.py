@@ -29,6 +29,10 @@ KEYS = {
 every_agent = pytest.mark.parametrize("AgentCls", AGENTS, ids=["sac", "sac_v"])
 
 
+def parameters_of(agent: Any) -> list[torch.Tensor]:
+    return [p for state in agent.state_dict().values() for p in state.values()]
+
+
 # --- Networks and state ---------------------------------------------------------------------------
 
 
@@ -45,6 +49,17 @@ def test_state_has_every_network_and_targets_start_equal(AgentCls: Any) -> None:
             assert torch.equal(p, q)
             assert p.data_ptr() != q.data_ptr()
     assert not torch.equal(*(state[n]["mlp.model.0.weight"] for n in ("q1_model", "q2_model")))
+
+
+@every_agent
+def test_state_round_trip(AgentCls: Any) -> None:
+    first, second = make_agent(AgentCls), make_agent(AgentCls)
+    for p in parameters_of(first):
+        p.add_(torch.randn_like(p))  # So that targets differ, too.
+    second.load_state_dict(first.state_dict())
+    assert all(map(torch.equal, parameters_of(first), parameters_of(second)))
+    third = make_agent(AgentCls, initial_model_state_dict=first.state_dict())
+    assert all(map(torch.equal, parameters_of(first), parameters_of(third)))
 
 
 @every_agent
