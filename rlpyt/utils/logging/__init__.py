@@ -1,10 +1,10 @@
 """The log of a run: text, tables of numbers, parameters and snapshots.
 
-* ``logger``: the functions that programs call; they stand in front of the current ``Logger`` of
-  ``_logger``, which holds the state of a log and saves snapshots.
+* ``logger``: functions that programs call. They work on the current ``Logger``.
+* ``log``: ``Logger``, the state of a log, and its snapshots.
 * ``context``: the directory of a run, and a log that is open for the length of the run.
-* ``sinks``: receivers of lines, numbers and rows: console, text, csv, tensorboard, and your own.
-* ``run_sinks``: sinks of one run: JSON lines, Weights & Biases, MLflow.
+* ``sinks``: receivers: console, text, csv, JSON lines, tensorboard, and the base of your own.
+* ``services``: sinks of Weights & Biases and MLflow.
 * ``console``: colours and tables of the terminal.
-* Kept for programs written against rlpyt 0.1.2: ``tabulate``, most of ``console``.
+* Kept for programs written for rlpyt 0.1.2: ``tabulate``, most of ``console``.
 """

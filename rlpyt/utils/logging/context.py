@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging._logger import Logger, timestamp
-from rlpyt.utils.logging.run_sinks import make_sinks
+from rlpyt.utils.logging.log import Logger, timestamp
+from rlpyt.utils.logging.services import make_sinks
 from rlpyt.utils.logging.sinks import RunInfo, Sink
 from rlpyt.utils.torchrun import torchrun_ranks
 
@@ -61,9 +61,9 @@ def logger_context(
     """Log one run into ``<log_dir>/run_<run_ID>``: debug.log, progress.csv, params.json, snapshots.
 
     In the ``with`` block the functions of ``logger`` work on a logger of this run. At its end, also
-    after an exception, the files are closed and the former logger returns unchanged. An exception
-    leaves its traceback in debug.log. A context inside another one has its own csv and tensorboard
-    files, while its text goes to both.
+    after an exception, the files are closed and the former logger is current again, unchanged. The
+    traceback of an exception is in debug.log. A context inside another one has its own csv and
+    tensorboard files, while its text goes to both.
 
     A process that ``torchrun`` started logs only if it is rank 0.
 
@@ -71,19 +71,19 @@ def logger_context(
         log_dir: directory of the experiment.
         run_ID: number or name that distinguishes the runs of the experiment.
         name: beginning of each line of text, together with ``run_ID``.
-        log_params: parameters, written to params.json with ``name`` and ``run_ID``; a value unknown
-            to JSON is written as the name of its type.
+        log_params: parameters, written to params.json with ``name`` and ``run_ID``; objects that
+            JSON has no type for become the name of their type.
         snapshot_mode: name of the mode, see ``logger.set_snapshot_mode``.
         override_prefix: whether to use ``log_dir`` unchanged; otherwise a path outside ``LOG_DIR``
             becomes ``get_log_dir(<log_dir>/run_<run_ID>)``, which keeps absolute paths.
         use_summary_writer: whether to write recorded numbers to tensorboard too.
         resume: whether to use ``log_dir`` unchanged and continue an existing progress.csv, which is
             emptied otherwise.
-        sinks: further receivers of all that is logged, or the names ``"jsonl"``, ``"tensorboard"``,
-            ``"wandb"`` and ``"mlflow"`` of those in :mod:`rlpyt.utils.logging.run_sinks`.
+        sinks: further receivers of everything that is logged, or their names: ``"jsonl"``,
+            ``"tensorboard"``, ``"wandb"``, ``"mlflow"``.
 
     Raises:
-        ImportError: if the package of a sink is asked for and not installed.
+        ImportError: if the package that a sink needs is not installed.
         ValueError: if the snapshot mode or a sink is unknown.
     """
     place = torchrun_ranks()
@@ -93,7 +93,7 @@ def logger_context(
         return
     exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
     bundle = reproduced_bundle()
-    if bundle is not None:  # The logs of the run itself stay as they were.
+    if bundle is not None:  # The original run's logs stay as they were.
         exp_dir, resume = osp.join(bundle, "reproduction", f"run_{run_ID}"), False
         sinks, use_summary_writer = (), False
     use_summary_writer = use_summary_writer or "tensorboard" in sinks
@@ -113,7 +113,7 @@ def logger_context(
         logger.push_prefix(f"{name}_{run_ID} ")
         logger.write_params(osp.join(exp_dir, "params.json"), params)
         if further_sinks or use_summary_writer:
-            # As they are in the file, of plain types.
+            # From the file, where all values are plain.
             with open(osp.join(exp_dir, "params.json"), encoding="utf-8") as file:
                 params = json.load(file)
             info = RunInfo(exp_dir, name, run_ID, params, code_version(), resume)
@@ -138,7 +138,7 @@ def add_exp_param(
         param_name: key of the parameter.
         param_val: value of the parameter; a dict is merged into an existing dict.
         exp_dir: directory to search; the current one if None.
-        overwrite: whether to replace an existing value, in a dict that of each equal key.
+        overwrite: whether to replace existing values; in a dict, those of equal keys.
     """
     for path in _files_below(exp_dir, "params.json"):
         with open(path, encoding="utf-8") as file:
@@ -202,7 +202,7 @@ def _git(directory: str, *args: str) -> str:
 
 
 def _keep_traceback(run: Logger, path: str) -> None:
-    """Write the exception to the run's text file; a console shows it anyway."""
+    """Write the traceback to the run's text file; a console shows it anyway."""
     sink = run.text_files.get(path)
     if sink is not None:
         sink.write_text(f"{timestamp()} | {run.prefix}{traceback.format_exc().rstrip()}")

@@ -1,9 +1,9 @@
-"""Log of a run: text, tables of numbers, and snapshots.
+"""Functions that programs call to log text, tables of numbers and snapshots.
 
-The functions of this module stand in front of the current ``Logger``; its lines and rows go to a
-list of sinks: the console, text and csv files, tensorboard, and objects registered with
-``add_sink``. Functions may be replaced by assignment (``logger.record_tabular = f``): those that
-build on another one, like ``record_tabular_misc_stat`` on ``record_tabular``, call the replacement.
+They work on the current :class:`~rlpyt.utils.logging.log.Logger`, which writes to its sinks: the
+console, text and csv files, tensorboard, and objects registered with ``add_sink``. A function may
+be replaced (``logger.record_tabular = f``): others that build on it, such as
+``record_tabular_misc_stat``, call the replacement.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import torch
 from tabulate import tabulate
 
 from rlpyt.utils.files import make_parent, replacing
-from rlpyt.utils.logging._logger import Logger as Logger, check_snapshot_mode
 from rlpyt.utils.logging.console import TerminalTablePrinter as TerminalTablePrinter, mkdir_p
+from rlpyt.utils.logging.log import Logger as Logger, check_snapshot_mode
 from rlpyt.utils.logging.sinks import ScalarWriter, Sink as Sink
 
 table_printer = TerminalTablePrinter()
@@ -57,7 +57,7 @@ def current() -> Logger:
 
 @contextmanager
 def using(logger: Logger) -> Iterator[Logger]:
-    """Let the functions of this module work on ``logger``, then on the former one again."""
+    """Make ``logger`` the current one for the length of a ``with`` block."""
     global _current
     former, _current = _current, logger
     try:
@@ -67,7 +67,7 @@ def using(logger: Logger) -> Iterator[Logger]:
 
 
 def add_sink(sink: Sink) -> None:
-    """Let ``sink`` receive all text, values and rows, in addition to the other sinks.
+    """Hand all text, values and rows to ``sink`` too.
 
     A sink registered inside a ``logger_context`` is closed at the end of that context.
 
@@ -75,7 +75,7 @@ def add_sink(sink: Sink) -> None:
         sink: object with the methods of ``Sink``; inherit from ``Sink`` to define only some.
 
     Raises:
-        TypeError: if it lacks one of them.
+        TypeError: if a method is missing.
     """
     if not isinstance(sink, Sink):
         raise TypeError(
@@ -86,7 +86,7 @@ def add_sink(sink: Sink) -> None:
 
 
 def remove_sink(sink: Sink) -> None:
-    """Let ``sink`` receive nothing more, and close it; nothing happens if it is not registered."""
+    """Remove ``sink`` and close it, if it is registered."""
     _current.remove(sink)
 
 
@@ -111,12 +111,12 @@ def enable_tabular() -> None:
 
 
 def set_iteration(iteration: int) -> None:
-    """Set the step under which values are recorded."""
+    """Set the step of recorded values."""
     _current.iteration = iteration
 
 
 def push_prefix(prefix: str) -> None:
-    """Begin every line of text with ``prefix``, after the prefixes there are."""
+    """Begin every line of text with ``prefix``, after earlier prefixes."""
     _current.prefixes.append(prefix)
 
 
@@ -126,7 +126,7 @@ def pop_prefix() -> None:
 
 
 def push_tabular_prefix(key: str) -> None:
-    """Begin every recorded key with ``key``, after the prefixes there are."""
+    """Begin every recorded key with ``key``, after earlier prefixes."""
     _current.tabular_prefixes.append(key)
 
 
@@ -188,7 +188,7 @@ def hold_tabular_output(file_name: str | os.PathLike[str]) -> None:
 def drop_tabular_after(key: str, value: float) -> None:
     """Remove the rows of all csv files in which column ``key`` is above ``value``.
 
-    A run that continues from a snapshot older than its last row writes the rows between again.
+    A run that continues from a snapshot older than the last row writes the later rows again.
     """
     for sink in _current.csv_files.values():
         if key in sink.columns:
@@ -196,7 +196,7 @@ def drop_tabular_after(key: str, value: float) -> None:
 
 
 def drop_values_after(itr: int) -> None:
-    """Let tensorboard and other sinks forget the iterations after ``itr``, which are repeated."""
+    """Drop the iterations after ``itr`` from tensorboard and other sinks: they are repeated."""
     _current.drop_after(itr)
 
 
@@ -219,9 +219,6 @@ def set_snapshot_mode(mode: str) -> None:
     Args:
         mode: ``all``, ``last``, ``gap`` (iteration 0 and the end of every ``gap`` iterations),
             ``last+gap`` or ``none``.
-
-    Raises:
-        ValueError: if there is no such mode.
     """
     _current.snapshots.mode = check_snapshot_mode(mode)
 
@@ -244,13 +241,13 @@ def get_snapshot_gap() -> int:
 
 
 def save_itr_params(itr: int, params: Any) -> None:
-    """Save ``params`` with ``torch.save``, if there is a snapshot directory and the mode says so.
+    """Save ``params`` with ``torch.save``, depending on snapshot directory and mode.
 
-    A save that fails raises and leaves the files of earlier saves as they were.
+    A save that fails raises, and earlier files stay as they were.
 
     Args:
-        itr: iteration: part of the file name ``itr_<itr>.pkl``.
-        params: plain values and tensors in dicts, lists and tuples.
+        itr: iteration, part of the file name ``itr_<itr>.pkl``.
+        params: dicts, lists and tuples of plain values and tensors.
     """
     _current.snapshots.save(itr, params)
 
@@ -276,7 +273,7 @@ def get_tf_summary_writer() -> Any:
 
 
 def set_log_tabular_only(log_tabular_only: bool) -> None:
-    """Log no text, and show tables on a screen of their own."""
+    """Log no text, and show tables on a cleared screen."""
     _current.tabular_only = log_tabular_only
 
 
@@ -291,7 +288,7 @@ def set_disable_prefix(disable_prefix: bool) -> None:
 
 
 def get_disable_prefix() -> bool:
-    """Return whether lines are without prefix."""
+    """Return whether lines have no prefix."""
     return _current.prefix_disabled
 
 
@@ -304,7 +301,7 @@ def log(
         s: text of the line.
         with_prefix: whether the prefixes precede it.
         with_timestamp: whether local date and time begin the line.
-        color: name of a colour of ``console.color2num``.
+        color: key of ``console.color2num``.
     """
     _current.log(s, with_prefix, with_timestamp, color)
 
@@ -332,11 +329,8 @@ def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> 
     Args:
         key: beginning of the five column names (``back``: ``<key>Average``; with a tensorboard
             writer ``<key>/Average``) or their end (``front``: ``Average<key>``).
-        values: numbers; without any, all five statistics are NaN.
+        values: numbers; if there are none, all five statistics are NaN.
         placement: place of the statistic's name, ``back`` or ``front``.
-
-    Raises:
-        ValueError: for another placement.
     """
     if placement not in ("back", "front"):
         raise ValueError(f"placement must be 'back' or 'front', but is {placement!r}.")
@@ -358,12 +352,12 @@ def _as_array(values: Any) -> np.ndarray[Any, Any]:
 
 
 def dump_tabular(*args: Any, write_header: bool | None = None, **kwargs: Any) -> None:
-    """Show what was recorded as a table, write it as a row to every csv file, and begin a new row.
+    """Show the recorded values as a table, write them to the sinks, and begin a new row.
 
     Args:
         *args: further arguments of ``log``, which prints the table.
-        write_header: ignored: a csv file has its header exactly once.
-        **kwargs: further arguments of ``log``.
+        write_header: ignored argument: a csv file has exactly one header.
+        **kwargs: further keyword arguments of ``log``.
     """
     if _current.disabled or not _current.rows:
         return
@@ -375,20 +369,14 @@ def dump_tabular(*args: Any, write_header: bool | None = None, **kwargs: Any) ->
     _current.write_rows()
 
 
-# --- Parameters as JSON --------------------------------------------------------------------------
-
-
 def write_params(path: str | os.PathLike[str], params: Mapping[str, Any]) -> None:
-    """Write parameters as JSON; a value unknown to JSON as the name of its type."""
+    """Write parameters as JSON; other objects become the name of their type."""
     with replacing(make_parent(path), encoding="utf-8") as file:
         json.dump(stub_to_json(params), file, indent=2, default=lambda value: type(value).__name__)
 
 
 def stub_to_json(stub_sth: Any) -> Any:
-    """Return a copy of nested dicts, lists, tuples and sets in the types of JSON.
-
-    Keys become text; other values stay as they are.
-    """
+    """Return nested dicts, lists, tuples and sets as JSON's types, with text as keys."""
     if isinstance(stub_sth, Mapping):
         return {str(key): stub_to_json(value) for key, value in stub_sth.items()}
     if isinstance(stub_sth, (list, tuple, set, frozenset)):
@@ -420,11 +408,5 @@ def log_parameters_lite(log_file: str | os.PathLike[str], args: Any) -> None:
 
 
 def log_parameters(log_file: str | os.PathLike[str], args: Any, classes: Any) -> None:
-    """Write command-line arguments as JSON, as :func:`log_parameters_lite`.
-
-    Args:
-        log_file: JSON file.
-        args: parsed arguments.
-        classes: ignored; sections that decorators of arguments declared.
-    """
+    """Write command-line arguments as JSON; ``classes`` is ignored."""
     log_parameters_lite(log_file, args)

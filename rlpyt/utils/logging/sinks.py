@@ -1,11 +1,18 @@
-"""Sinks: the receivers of the lines, numbers and rows of a run; users register their own."""
+"""Sinks: receivers of lines, numbers and rows. Here: the console, and files in the run's directory.
+
+Programs register sinks of their own, see :class:`Sink`.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import math
 import numbers
 import os
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -18,10 +25,10 @@ MISSING = "nan"
 
 @runtime_checkable
 class Sink(Protocol):
-    """Receiver of everything that is logged; inherit from it and override what is of interest.
+    """Receiver of everything that is logged; inherit from it and override the methods you need.
 
-    A sink that raises is reported once, with its traceback, to the other sinks. It stays
-    registered, since a full disk or a lost connection may pass, and the run continues.
+    If a sink raises, the run continues, and the other sinks get the traceback once. The sink stays
+    registered, since a full disk or a lost connection may pass.
     """
 
     def write_text(self, line: str) -> None:
@@ -33,30 +40,30 @@ class Sink(Protocol):
         return
 
     def write_row(self, row: dict[str, Any], step: int) -> None:
-        """Receive all that was recorded since the last row, in the order of recording."""
+        """Receive the values recorded since the last row, in the order of recording."""
         return
 
     def close(self) -> None:
-        """Release files or connections; nothing is written afterwards."""
+        """Release files and connections; nothing is written afterwards."""
         return
 
 
 class RunInfo(NamedTuple):
-    """Run that a sink belongs to."""
+    """Description of the run that a sink belongs to."""
 
-    directory: str  # Directory of its log.
+    directory: str  # Directory of the log.
     name: str
     run_ID: int | str
     params: Mapping[str, Any]
-    # Commit of the program, and whether files were changed since; None outside of a repository.
+    # Commit of the program, and whether files differ from it; None outside of a repository.
     code: Mapping[str, Any] | None = None
-    resume: bool = False  # Whether it continues from an earlier state.
+    resume: bool = False  # Whether the run continues from an earlier state.
 
 
 class RunSink(Sink):
-    """Sink of one run; an inner run does not write to it.
+    """Sink of one run; a run inside that run does not write to it.
 
-    Given as ``logger_context(..., sinks=[...])`` it learns of the run before anything is written.
+    ``logger_context(..., sinks=[...])`` opens it before anything is written.
     """
 
     def open(self, run: RunInfo) -> None:
@@ -64,12 +71,40 @@ class RunSink(Sink):
         return
 
     def write_video(self, key: str, path: str, step: int) -> None:
-        """Receive a video, which lies in the file ``path``."""
+        """Receive the video in the file ``path``."""
         return
 
     def drop_after(self, step: int) -> None:
-        """Forget what belongs to later steps: a resumed run writes it again."""
+        """Forget later steps: a resumed run writes them again."""
         return
+
+
+class PendingSink(RunSink):
+    """Base class of sinks whose writes may fail: what was not written precedes the next write.
+
+    A subclass writes one entry in ``write_entry``, and calls ``append`` with every new one.
+    """
+
+    def __init__(self) -> None:
+        self.pending: deque[Any] = deque()
+
+    def write_entry(self, entry: Any) -> None:
+        """Write one entry, or raise and leave no part of it."""
+        raise NotImplementedError
+
+    def append(self, entry: Any) -> None:
+        """Write all pending entries, then this one."""
+        self.pending.append(entry)
+        self.write_pending()
+
+    def write_pending(self) -> None:
+        """Write the pending entries, oldest first; the first that fails ends it."""
+        while self.pending:
+            self.write_entry(self.pending[0])
+            self.pending.popleft()
+
+    def close(self) -> None:
+        self.write_pending()
 
 
 class ConsoleSink(Sink):
@@ -80,7 +115,7 @@ class ConsoleSink(Sink):
 
 
 class TextFileSink(Sink):
-    """Sink that appends every line to a file, which holds it when the call returns.
+    """Sink that appends every line to a file; it is in the file when the call returns.
 
     Args:
         path: file to append to; missing directories are made.
@@ -99,17 +134,17 @@ class TextFileSink(Sink):
 
 
 class ScalarWriter(Protocol):
-    """Protocol of the method that is used of a tensorboard ``SummaryWriter``."""
+    """Protocol of tensorboard's ``SummaryWriter``, as far as it is used."""
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int, /) -> Any:
         """Write one number."""
 
 
 class TensorboardSink(RunSink):
-    """Sink that hands every recorded number to a tensorboard writer, which its maker closes.
+    """Sink that hands every recorded number to a tensorboard writer and leaves closing to others.
 
     Args:
-        writer: a ``torch.utils.tensorboard.SummaryWriter``, or any object with its ``add_scalar``.
+        writer: ``torch.utils.tensorboard.SummaryWriter``, or any object with its ``add_scalar``.
     """
 
     def __init__(self, writer: ScalarWriter) -> None:
@@ -120,7 +155,7 @@ class TensorboardSink(RunSink):
             self.writer.add_scalar(key, value, step)
 
     def drop_after(self, step: int) -> None:
-        # A writer of another kind keeps them.
+        # Writers of other kinds keep the later steps.
         file_writer = getattr(self.writer, "file_writer", None)
         if file_writer is None:
             return
@@ -130,24 +165,23 @@ class TensorboardSink(RunSink):
         file_writer.add_event(Event(step=step + 1, session_log=restart))
 
 
-class CsvSink(Sink):
-    """Sink that appends every row to a csv file; the row is written when the call returns.
+class CsvSink(PendingSink):
+    """Sink that appends every row to a csv file; it is in the file when the call returns.
 
-    The header is written with the first row, in the order of recording. A later row with new keys
-    extends it on the right: the file is replaced by one in which older rows have ``nan`` there. A
-    row that could not be written, for example to a full disk, is kept and written before the next.
+    The header comes with the first row, in the order of recording. New keys in a later row extend
+    it on the right: the file is replaced, and older rows have ``nan`` there.
 
     Args:
-        path: csv file; missing directories are made. A relative path means the same file after
-            the working directory has changed.
+        path: csv file; missing directories are made. A relative path stays the same file when the
+            working directory changes.
         append: whether to continue an existing file; it is emptied otherwise.
     """
 
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
+        super().__init__()
         self.path = make_parent(path)
         self._absolute_path = os.path.abspath(self.path)
         self.columns: list[str] = []
-        self._pending: list[dict[str, Any]] = []
         if append and os.path.exists(self._absolute_path):
             self._adopt()
         else:
@@ -155,25 +189,22 @@ class CsvSink(Sink):
         self.file = self._open()
 
     def write_row(self, row: dict[str, Any], step: int) -> None:
-        self._pending.append(row)
-        self._write_pending()
+        self.append(row)
+
+    def write_entry(self, row: dict[str, Any]) -> None:
+        self._extend_header(row)
+        append_whole(self.file, _line([str(row.get(column, MISSING)) for column in self.columns]))
 
     def close(self) -> None:
         try:
-            self._write_pending()
+            super().close()
         finally:
             self.file.close()
 
     def keep_rows(self, keep: Callable[[dict[str, str]], bool]) -> None:
         """Remove every row for which ``keep(row)`` is false; the fields of ``row`` are text."""
-        self._rewrite(row for row in self._rows() if keep(dict(zip(self.columns, row))))
-
-    def _write_pending(self) -> None:
-        while self._pending:
-            row = self._pending[0]
-            self._extend_header(row)
-            self._append([str(row.get(column, MISSING)) for column in self.columns])
-            self._pending.pop(0)
+        rows = (row for row in self._rows() if keep(dict(zip(self.columns, row))))
+        self._rewrite(rows, self.columns)
 
     def _extend_header(self, row: Iterable[str]) -> None:
         new = [key for key in row if key not in self.columns]
@@ -183,17 +214,13 @@ class CsvSink(Sink):
         rows = (old_row + padding for old_row in self._rows())
         self._rewrite(rows, self.columns + new)
 
-    def _append(self, fields: list[str]) -> None:
-        append_whole(self.file, _line(fields))
-
     def _rows(self) -> Iterator[list[str]]:
         with open(self._absolute_path, encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
             next(reader, None)
             yield from (row for row in reader if row)
 
-    def _rewrite(self, rows: Iterable[list[str]], columns: list[str] | None = None) -> None:
-        columns = self.columns if columns is None else columns
+    def _rewrite(self, rows: Iterable[list[str]], columns: list[str]) -> None:
         with replacing(self._absolute_path, "wb") as new_file:
             new_file.write(_line(columns))
             for row in rows:
@@ -204,7 +231,7 @@ class CsvSink(Sink):
 
     def _adopt(self) -> None:
         with open(self._absolute_path, "rb+") as file:
-            # A line without its end is what a crashed machine may leave; it is no row.
+            # A crashed machine may leave half a line at the end.
             content = file.read()
             file.truncate(content.rfind(b"\n") + 1)
         with open(self._absolute_path, encoding="utf-8", newline="") as text:
@@ -214,13 +241,57 @@ class CsvSink(Sink):
         return open(self._absolute_path, "ab", buffering=0)  # noqa: SIM115 (closed in close)
 
 
+class JsonLinesSink(PendingSink):
+    """Sink that appends every row to ``<run directory>/progress.jsonl``, as a JSON object.
+
+    The first line has the keys ``name``, ``run_ID``, ``params`` and ``code``; all others have
+    ``step`` (the iteration), ``time`` (seconds since 1970) and the recorded values; numbers that
+    are not finite become ``null``.
+    """
+
+    def __init__(self, file_name: str = "progress.jsonl") -> None:
+        super().__init__()
+        self.file_name = file_name
+        self.path = ""
+
+    def open(self, run: RunInfo) -> None:
+        self.path = os.path.join(run.directory, self.file_name)
+        head = {"name": run.name, "run_ID": run.run_ID, "params": run.params, "code": run.code}
+        if run.resume and os.path.exists(self.path):
+            self._keep(lambda row: True)
+            return
+        open(self.path, "wb").close()
+        self.append(_json(head))
+
+    def write_row(self, row: dict[str, Any], step: int) -> None:
+        self.append(_json({"step": step, "time": time.time(), **row}))
+
+    def write_video(self, key: str, path: str, step: int) -> None:
+        self.write_row({key: os.path.relpath(path, os.path.dirname(self.path))}, step)
+
+    def drop_after(self, step: int) -> None:
+        self._keep(lambda row: row.get("step", step) <= step)
+
+    def write_entry(self, values: Any) -> None:
+        text = json.dumps(values, default=str, allow_nan=False)
+        with open(self.path, "ab", buffering=0) as file:
+            append_whole(file, text.encode() + b"\n")
+
+    def _keep(self, keep: Callable[[dict[str, Any]], bool]) -> None:
+        """Remove rows, and half a line at the end, which a crashed machine may leave."""
+        with open(self.path, "rb") as old:
+            lines = [line for line in old if line.endswith(b"\n") and keep(json.loads(line))]
+        with replacing(self.path, "wb") as new:
+            new.writelines(lines)
+
+
 def append_whole(file: io.FileIO, line: bytes) -> None:
     """Append a line to an unbuffered file, whole or not at all.
 
     Raises:
-        OSError: if not all of it could be written.
+        OSError: if only a part could be written.
     """
-    # One write: whenever the process dies, no half of a line is left.
+    # A single write, so that a dying process leaves no half of a line.
     start = file.seek(0, os.SEEK_END)
     if file.write(line) != len(line):
         file.truncate(start)
@@ -231,3 +302,13 @@ def _line(fields: list[str]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
     return text.getvalue().encode("utf-8")
+
+
+def _json(value: Any) -> Any:
+    """Return a value in JSON's types; it has no number for NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): _json(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(part) for part in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

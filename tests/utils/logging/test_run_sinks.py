@@ -10,8 +10,8 @@ import pytest
 
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import code_version, logger_context
-from rlpyt.utils.logging.run_sinks import JsonLinesSink, MlflowSink, WandbSink
-from rlpyt.utils.logging.sinks import RunInfo, RunSink
+from rlpyt.utils.logging.services import MlflowSink, WandbSink
+from rlpyt.utils.logging.sinks import JsonLinesSink, RunInfo, RunSink
 
 
 class FakeService(RunSink):
@@ -208,7 +208,7 @@ def test_wandb_without_connection_continues_offline(tmp_path, monkeypatch):
         ({"v": ("video", str(tmp_path / "v.mp4"))}, 5),
     ]
     assert sink.run.n_finished == 1
-    assert "offline; upload it by wandb sync" in (tmp_path / "run_0" / "debug.log").read_text()
+    assert "offline; upload it with wandb sync" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
 # MLflow.

@@ -1,4 +1,4 @@
-"""State behind the functions of ``rlpyt.utils.logging.logger``."""
+"""The log of a run: its prefixes, its open row, its snapshots, and the sinks that receive it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from rlpyt.utils.logging.sinks import (
     TextFileSink,
 )
 
+S = TypeVar("S", bound=Sink)
 SNAPSHOT_MODES = ("all", "last", "gap", "last+gap", "none")
 
 
@@ -42,7 +43,7 @@ def check_snapshot_mode(mode: str) -> str:
 
 @dataclass
 class Snapshots:
-    """Writer of the parameters of a run, each file whole or not at all.
+    """Writer of a run's parameters; each file is written whole or not at all.
 
     Attributes:
         directory: directory of the files; ``None`` saves nothing.
@@ -67,9 +68,9 @@ class Snapshots:
         return names
 
     def save(self, itr: int, params: Any) -> None:
-        """Write ``params`` with ``torch.save`` if mode and gap ask for it.
+        """Write ``params`` with ``torch.save`` at the iterations of mode and gap.
 
-        A save that fails raises and leaves the files of earlier saves as they were.
+        A save that fails raises, and earlier files stay as they were.
         """
         if self.directory is None:
             return
@@ -80,22 +81,22 @@ class Snapshots:
 
 @dataclass(eq=False)
 class Logger:
-    """Prefixes, flags and the row being recorded of a log, and the sinks that receive it.
+    """Log of one run, or of the whole program.
 
     Attributes:
         sinks: receivers, in the order of registration.
-        held: open csv files that receive nothing.
-        prefixes: prefixes of every line of text.
-        tabular_prefixes: prefixes of every recorded key.
+        held: open csv files that receive nothing for now.
+        prefixes: beginnings of every line of text.
+        tabular_prefixes: beginnings of every recorded key.
         rows: pairs (key, value) recorded since the last row was written.
         snapshots: writer of parameters.
-        summary_dir: directory of tensorboard files, stored for callers and not used here.
-        iteration: step under which values are recorded.
+        summary_dir: directory of tensorboard files, kept for callers and not used here.
+        iteration: step of recorded values.
         disabled: whether nothing is logged or recorded.
         tabular_disabled: whether rows are shown but not written.
-        tabular_only: whether only tables are shown, on a screen of their own.
+        tabular_only: whether only tables are shown, on a cleared screen.
         prefix_disabled: whether lines have no prefix.
-        inherited: sinks of the logger this one was derived from; they are not closed with it.
+        inherited: sinks of the logger that this one was derived from; not closed with it.
     """
 
     sinks: list[Sink] = field(default_factory=lambda: [ConsoleSink()])
@@ -139,6 +140,10 @@ class Logger:
         return {sink.path: sink for sink in self.held}
 
     @property
+    def _run_sinks(self) -> list[RunSink]:
+        return [sink for sink in self.sinks if isinstance(sink, RunSink)]
+
+    @property
     def writer(self) -> Any:
         """Tensorboard writer, or ``None``."""
         writers = [sink.writer for sink in self.sinks if isinstance(sink, TensorboardSink)]
@@ -179,7 +184,7 @@ class Logger:
         self.rows.append((key, value))
 
     def write_rows(self) -> None:
-        """Write the recorded values to every sink as one row; of equal keys the last one counts."""
+        """Write the recorded values to every sink as one row; the last of equal keys counts."""
         if not self.tabular_disabled:
             self._each(lambda sink: sink.write_row(dict(self.rows), self.iteration))
         self.rows.clear()
@@ -221,31 +226,24 @@ class Logger:
             self.sinks.append(sink)
 
     def open(self, sink: Sink, run: RunInfo) -> None:
-        """Register ``sink``; one of a single run learns of the run."""
+        """Register ``sink``, and open it if it belongs to a single run."""
         self.add(sink)
         if isinstance(sink, RunSink):
-            self._guarded(sink, lambda _: sink.open(run))
+            self._guarded(sink, lambda sink: sink.open(run))
 
     def record_video(self, key: str, path: str | os.PathLike[str]) -> None:
-        """Hand a video to the sinks that take some, unless disabled."""
+        """Hand a video to the sinks of the run, unless disabled."""
         if self.disabled:
             return
         video = (self.tabular_prefix + key, os.path.abspath(path), self.iteration)
 
-        def write(sink: Sink) -> None:
-            if isinstance(sink, RunSink):
-                sink.write_video(*video)
-
-        self._each(write)
+        for sink in self._run_sinks:
+            self._guarded(sink, lambda sink: sink.write_video(*video))
 
     def drop_after(self, step: int) -> None:
-        """Let the sinks of the run forget what belongs to later iterations."""
-
-        def drop(sink: Sink) -> None:
-            if isinstance(sink, RunSink):
-                sink.drop_after(step)
-
-        self._each(drop)
+        """Drop later iterations from the sinks of the run."""
+        for sink in self._run_sinks:
+            self._guarded(sink, lambda sink: sink.drop_after(step))
 
     def remove(self, sink: Sink | None) -> None:
         """Remove a sink and close it, unless it belongs to the logger this one was derived from."""
@@ -254,14 +252,14 @@ class Logger:
             self._close(sink)
 
     def derive(self) -> Logger:
-        """Return a logger for a run inside of this one.
+        """Return a logger for a run inside this one.
 
         It shares the sinks and starts with equal settings, but does not change this logger. If this
-        logger belongs to a run itself, its csv files and tensorboard writer are left out, so that
-        rows of two runs are not mixed.
+        logger belongs to a run itself, the sinks of that run are left out, so that the rows of two
+        runs do not mix.
         """
         is_run = self.inherited is not None
-        sinks = [s for s in self.sinks if not (is_run and self._owns(s) and _is_of_one_run(s))]
+        sinks = [s for s in self.sinks if not (is_run and self._owns(s) and isinstance(s, RunSink))]
         return replace(
             self,
             sinks=sinks,
@@ -282,7 +280,7 @@ class Logger:
         self.held = []
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the iteration; ``add_tabular_output(file_name, append=True)`` continues files."""
+        """Return the iteration; files are continued by ``add_tabular_output(..., append=True)``."""
         return {"iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -301,8 +299,8 @@ class Logger:
         for sink in list(self.sinks):
             self._guarded(sink, write)
 
-    def _guarded(self, sink: Sink, write: Callable[[Sink], None]) -> None:
-        """Write to a sink whose failure must stop neither the run nor the other sinks."""
+    def _guarded(self, sink: S, write: Callable[[S], None]) -> None:
+        """Write to a sink; its failure stops neither the run nor the other sinks."""
         try:
             write(sink)
         except Exception:
@@ -311,7 +309,7 @@ class Logger:
                 self._report(sink, traceback.format_exc())
 
     def _report(self, sink: Sink, trace: str) -> None:
-        line = f"{timestamp()} | {sink!r} failed; every write tries it again.\n{trace}"
+        line = f"{timestamp()} | {sink!r} failed; it is tried again with every write.\n{trace}"
         others = [other for other in self.sinks if other is not sink]
         for other in others:
             self._guarded(other, lambda other: other.write_text(line))
@@ -325,7 +323,7 @@ def timestamp() -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` as a number or else as text, unaffected by later changes of the object."""
+    """Return ``value`` as a number, or as text; later changes of the object do not alter it."""
     if isinstance(value, (bool, int, float, np.generic)):
         return value
     if isinstance(value, np.ndarray) and value.size == 1:
@@ -338,7 +336,3 @@ def plain(value: Any) -> Any:
 def _among(sink: Sink, sinks: list[Sink]) -> bool:
     """Return whether ``sink`` itself is in ``sinks``; sinks of users may redefine equality."""
     return any(other is sink for other in sinks)
-
-
-def _is_of_one_run(sink: Sink) -> bool:
-    return isinstance(sink, (CsvSink, RunSink))

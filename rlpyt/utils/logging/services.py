@@ -1,18 +1,16 @@
-"""Sinks of one run: JSON lines, Weights & Biases, MLflow; with parameters, code version, videos.
+"""Sinks that hand a run to a service, with parameters, code version and videos.
 
 with logger_context(..., sinks=["jsonl", WandbSink(project="pong", mode="offline")]):
 """
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 import os
 import re
 import time
 import uuid
-from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -21,12 +19,12 @@ import numpy as np
 
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.sinks import RunInfo, RunSink, Sink, append_whole
+from rlpyt.utils.logging.sinks import JsonLinesSink, PendingSink, RunInfo, RunSink, Sink
 from rlpyt.utils.names import flat
 
 
 def make_sinks(given: Sequence[Sink | str]) -> list[Sink]:
-    """Return sinks, made with default settings where a name is given.
+    """Return the sinks; a name becomes a sink with default settings.
 
     Raises:
         ValueError: if there is no such name.
@@ -41,65 +39,11 @@ def make_sinks(given: Sequence[Sink | str]) -> list[Sink]:
     return [classes[sink]() if isinstance(sink, str) else sink for sink in given]
 
 
-class JsonLinesSink(RunSink):
-    """Sink that appends every row to ``<run directory>/progress.jsonl``, as an object of JSON.
-
-    The first line has the keys ``name``, ``run_ID``, ``params`` and ``code``; all others have
-    ``step`` (the iteration), ``time`` (seconds since 1970) and the recorded values, ``null`` for
-    what is not finite. A row that could not be written is kept and written before the next.
-    """
-
-    def __init__(self, file_name: str = "progress.jsonl") -> None:
-        self.file_name = file_name
-        self.path = ""
-        self._pending: deque[dict[str, Any]] = deque()
-
-    def open(self, run: RunInfo) -> None:
-        self.path = os.path.join(run.directory, self.file_name)
-        head = {"name": run.name, "run_ID": run.run_ID, "params": run.params, "code": run.code}
-        if run.resume and os.path.exists(self.path):
-            self._keep(lambda row: True)
-            return
-        open(self.path, "wb").close()
-        self._append(head)
-
-    def write_row(self, row: dict[str, Any], step: int) -> None:
-        self._append({"step": step, "time": time.time(), **row})
-
-    def write_video(self, key: str, path: str, step: int) -> None:
-        relative = os.path.relpath(path, os.path.dirname(self.path))
-        self._append({"step": step, "time": time.time(), key: relative})
-
-    def drop_after(self, step: int) -> None:
-        self._keep(lambda row: row.get("step", step) <= step)
-
-    def close(self) -> None:
-        self._write_pending()
-
-    def _append(self, values: Mapping[str, Any]) -> None:
-        self._pending.append({key: _json(value) for key, value in values.items()})
-        self._write_pending()
-
-    def _write_pending(self) -> None:
-        while self._pending:
-            text = json.dumps(self._pending[0], default=str, allow_nan=False)
-            with open(self.path, "ab", buffering=0) as file:
-                append_whole(file, text.encode() + b"\n")
-            self._pending.popleft()
-
-    def _keep(self, keep: Any) -> None:
-        """Remove rows, and a line without its end, which a crashed machine may leave."""
-        with open(self.path, "rb") as old:
-            lines = [line for line in old if line.endswith(b"\n") and keep(json.loads(line))]
-        with replacing(self.path, "wb") as new:
-            new.writelines(lines)
-
-
 class WandbSink(RunSink):
     """Sink that logs a run to Weights & Biases; a resumed run continues there under its id.
 
-    If the service cannot be reached at the start, the run is logged offline, to be uploaded later
-    with ``wandb sync``. Iterations that a resumed run repeats are ignored by the service.
+    If the service cannot be reached at the start, the run is logged offline; ``wandb sync`` uploads
+    it later. The service ignores iterations that a resumed run repeats.
 
     Args:
         project: name of the project.
@@ -127,8 +71,10 @@ class WandbSink(RunSink):
         try:
             self.run = self._wandb.init(**settings)
         except self._wandb.Error as error:
-            logger.log(f"{error!r}: logging to Weights & Biases offline; upload it by wandb sync.")
-            self._wandb.teardown()  # It would go on trying to make a run of this id.
+            logger.log(
+                f"{error!r}: logging to Weights & Biases offline; upload it with wandb sync."
+            )
+            self._wandb.teardown()  # Or it would go on trying to make a run of this id.
             self.run = self._wandb.init(**{**settings, "mode": "offline"})
         _remember_id(run, "wandb_run_id.txt", self.run.id)
 
@@ -143,11 +89,11 @@ class WandbSink(RunSink):
             self.run.finish()
 
 
-class MlflowSink(RunSink):
+class MlflowSink(PendingSink):
     """Sink that logs a run to MLflow; a resumed run continues there under its id.
 
-    A thread sends the rows, so that a slow connection does not hold up the run. What could not be
-    sent is kept and sent before the next row. Iterations that a resumed run repeats are left out.
+    A thread sends the rows, so that a slow connection does not delay the run. Iterations that a
+    resumed run repeats are left out.
 
     Args:
         experiment: name of the experiment, made if needed.
@@ -166,6 +112,7 @@ class MlflowSink(RunSink):
         tracking_uri: str | None = None,
         close_timeout_s: float = 60.0,
     ) -> None:
+        super().__init__()
         self._mlflow = _imported("mlflow")
         self.experiment = experiment
         self.tracking_uri = tracking_uri
@@ -173,7 +120,6 @@ class MlflowSink(RunSink):
         self._info: RunInfo | None = None
         self._client: Any = None
         self._last_step = -math.inf
-        self._pending: deque[tuple[int, int, dict[str, float] | str]] = deque()
         self._sender: ThreadPoolExecutor | None = None
         self._sending: Future[None] | None = None
 
@@ -182,40 +128,39 @@ class MlflowSink(RunSink):
         self.run_id = ""
 
     def write_row(self, row: dict[str, Any], step: int) -> None:
-        self._enqueue(step, {_mlflow_name(key): v for key, v in _numbers(row).items()})
+        self.append((step, {_mlflow_name(key): v for key, v in _numbers(row).items()}))
 
     def write_video(self, key: str, path: str, step: int) -> None:
-        self._enqueue(step, path)
+        self.append((step, path))
+
+    def append(self, entry: tuple[int, dict[str, float] | str]) -> None:
+        self.pending.append((time.time_ns() // 1_000_000, *entry))
+        # The thread starts with the first row, when the processes of the sampler are forked.
+        self._sender = self._sender or ThreadPoolExecutor(1, "mlflow")
+        if self._sending is None or self._sending.done():
+            former, self._sending = self._sending, self._sender.submit(self.write_pending)
+            if former is not None:
+                former.result()  # Raises what prevented it from sending.
+
+    def write_entry(self, entry: tuple[int, int, dict[str, float] | str]) -> None:
+        if self._client is None:
+            self._connect()
+        time_ms, step, values = entry
+        if step <= self._last_step:
+            return
+        if isinstance(values, str):
+            self._client.log_artifact(self.run_id, values, "videos")
+        else:
+            metric = self._mlflow.entities.Metric
+            metrics = [metric(key, v, time_ms, step) for key, v in values.items()]
+            self._client.log_batch(self.run_id, metrics=metrics)
 
     def close(self) -> None:
         if self._sender is None or self._sending is None:
             return
-        self._sender.submit(self._send).result(self.close_timeout_s)
-        self._sender.submit(self._end).result(self.close_timeout_s)
+        self._sender.submit(self.write_pending).result(self.close_timeout_s)
+        self._sender.submit(self._client.set_terminated, self.run_id).result(self.close_timeout_s)
         self._sender.shutdown(wait=False)
-
-    def _enqueue(self, step: int, values: dict[str, float] | str) -> None:
-        self._pending.append((step, time.time_ns() // 1_000_000, values))
-        # The thread starts with the first row, when the processes of the sampler are forked.
-        self._sender = self._sender or ThreadPoolExecutor(1, "mlflow")
-        if self._sending is None or self._sending.done():
-            former, self._sending = self._sending, self._sender.submit(self._send)
-            if former is not None:
-                former.result()  # Raises what prevented it from sending.
-
-    def _send(self) -> None:
-        if self._client is None:
-            self._connect()
-        while self._pending:
-            step, time_ms, values = self._pending[0]
-            if step > self._last_step:
-                if isinstance(values, str):
-                    self._client.log_artifact(self.run_id, values, "videos")
-                else:
-                    metric = self._mlflow.entities.Metric
-                    metrics = [metric(key, v, time_ms, step) for key, v in values.items()]
-                    self._client.log_batch(self.run_id, metrics=metrics)
-            self._pending.popleft()
 
     def _connect(self) -> None:
         """Make the run, or find the one to continue and its last step."""
@@ -248,9 +193,6 @@ class MlflowSink(RunSink):
             _remember_id(run, "mlflow_run_id.txt", self.run_id)
         self._client = client
 
-    def _end(self) -> None:
-        self._client.set_terminated(self.run_id)
-
 
 def _imported(name: str) -> Any:
     try:
@@ -260,7 +202,7 @@ def _imported(name: str) -> Any:
 
 
 def _remembered_id(run: RunInfo, file_name: str) -> str:
-    """Return the id under which the run to be resumed is known to a service, or nothing."""
+    """Return the id that a service gave the run to be resumed, or ``""``."""
     path = os.path.join(run.directory, file_name)
     if not (run.resume and os.path.exists(path)):
         return ""
@@ -277,16 +219,6 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {k: float(v) for k, v in row.items() if isinstance(v, (numbers.Real, np.bool_))}
 
 
-def _json(value: Any) -> Any:
-    """Return a value in the types of JSON, which has no number for NaN and infinity."""
-    if isinstance(value, Mapping):
-        return {str(key): _json(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(part) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _mlflow_name(key: str) -> str:
-    """Return a key without the characters that MLflow refuses, such as brackets of units."""
+    """Return a key without characters that MLflow refuses, such as the brackets around units."""
     return re.sub(r"[^/\w.\- ]", "", key).strip()
