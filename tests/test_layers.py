@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spaces": HELPERS,
     "distributions": HELPERS,
     "models": HELPERS,
-    "envs": {"spaces", "core", "utils"},
+    "envs": {"spaces", "core", "checkpoints", "utils"},
     "agents": {"models", "distributions", *RUN},
     "replays": {"returns", "checkpoints", *RUN},
     "algos": {"replays", "returns", "distributions", "models", "core", "utils"},

@@ -1,15 +1,15 @@
-"""State trees taken apart into plain values, as JSON holds them, and arrays by name.
+"""States as plain values, which JSON holds, and arrays by name.
 
-JSON has no tuples, no keys but text, and no numbers that are infinite: every value that it cannot
-hold as it is becomes an object with one entry, its kind and content, as does every dictionary.
-Rebuilding makes values of these kinds and nothing else, so no code of the one who wrote it runs.
+JSON has no tuples, only text as keys, and no infinite numbers: a value that it cannot hold becomes
+an object with one entry, kind and content, and so does every dictionary. Decoding makes values of
+these kinds and nothing else, so it never runs code that came with a file.
 """
 
 from __future__ import annotations
 
 import base64
 import math
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,32 +18,39 @@ import torch
 
 from rlpyt.checkpoints.arrays import is_storable
 from rlpyt.utils.collections import is_namedarraytuple_class, record_class
+from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import Array
 
 _LARGEST_INT = 2**63  # Beyond it other readers of JSON round.
+_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 
-def encode(state: Any) -> tuple[Any, dict[str, Array]]:
-    """Return ``state`` as values of JSON, and its arrays (not copied) by their path in the tree.
+def encode(state: Any, path: str = "") -> tuple[Any, dict[str, Array]]:
+    """Return ``state`` as values of JSON, and its arrays (not copied) by their paths.
 
-    Subclasses of Python's own types are taken for these; records keep their name and fields.
+    Subclasses of Python's own types become these types; records keep their name and fields.
+
+    Args:
+        state: plain values, arrays, tensors and generators of numpy, in dictionaries, lists,
+            tuples, sets and deques.
+        path: name of the state, with which all paths begin.
 
     Raises:
-        TypeError: if a value cannot be saved; the message names its path.
+        TypeError: if a value cannot be encoded; the message names its path.
     """
     arrays: dict[str, Array] = {}
-    return _encode_value(state, "", arrays), arrays
+    return _encode_value(state, path, arrays), arrays
 
 
 def decode(tree: Any, array_of: Callable[[str], Any]) -> Any:
-    """Return the state of which :func:`encode` made ``tree``.
+    """Return the state that :func:`encode` was given.
 
     Args:
         tree: values of JSON.
-        array_of: returns the array of a name.
+        array_of: function that returns the array of a path.
 
     Raises:
-        ValueError: if ``tree`` is not of :func:`encode`.
+        ValueError: if ``tree`` was not made by :func:`encode`.
     """
     if isinstance(tree, list):
         return [decode(part, array_of) for part in tree]
@@ -63,6 +70,21 @@ def decode(tree: Any, array_of: Callable[[str], Any]) -> Any:
     raise ValueError(f"a value of the unknown kind {kind!r}")
 
 
+def _generator(state: dict[str, Any]) -> np.random.Generator:
+    name = state["bit_generator"]
+    if name not in _BIT_GENERATORS:
+        raise ValueError(f"a generator of the unknown kind {name!r}")
+    generator = np.random.Generator(getattr(np.random, name)())
+    set_generator_state(generator, state)
+    return generator
+
+
+def _random_state(state: dict[str, Any]) -> np.random.RandomState:
+    generator = np.random.RandomState()
+    generator.set_state(state)
+    return generator
+
+
 def _record(name_fields_values: list[Any]) -> Any:
     name, fields, values = name_fields_values
     return record_class(name, fields)(*values)
@@ -70,17 +92,31 @@ def _record(name_fields_values: list[Any]) -> Any:
 
 def _named_tuple(name_fields_values: list[Any]) -> Any:
     name, fields, values = name_fields_values
-    make: Callable[..., Any] = namedtuple  # Its names are not literals, as mypy wants them.
+    make: Callable[..., Any] = namedtuple  # Mypy wants literals as names.
     return make(name, fields)(*values)
 
 
 _FROM_PARTS: Mapping[str, Callable[[Any], Any]] = {
     "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "deque": lambda parts: deque(*parts),
+    "generator": _generator,
+    "random_state": _random_state,
     "items": dict,
     "ordered": OrderedDict,
     "record": _record,
     "namedtuple": _named_tuple,
     "complex": lambda parts: complex(*parts),
+}
+# Type -> its kind in ``_FROM_PARTS``, and its content.
+_CONTENTS: Mapping[type, tuple[str, Callable[[Any], Any]]] = {
+    complex: ("complex", lambda value: [value.real, value.imag]),
+    set: ("set", lambda value: sorted(value, key=repr)),
+    frozenset: ("frozenset", lambda value: sorted(value, key=repr)),
+    deque: ("deque", lambda value: [list(value), value.maxlen]),
+    np.random.Generator: ("generator", generator_state),
+    np.random.RandomState: ("random_state", lambda value: value.get_state(legacy=False)),
 }
 _FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
     "int": lambda text: int(text, 16),
@@ -98,8 +134,6 @@ def _encode_value(value: Any, path: str, arrays: dict[str, Array]) -> Any:
         return int(value) if abs(value) < _LARGEST_INT else {"int": hex(value)}
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"float": repr(float(value))}
-    if isinstance(value, complex):
-        return {"complex": [_encode_value(part, path, arrays) for part in (value.real, value.imag)]}
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, (np.ndarray, torch.Tensor)):
@@ -109,12 +143,15 @@ def _encode_value(value: Any, path: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, (list, tuple)):
         names = getattr(value, "_fields", None) if isinstance(value, tuple) else None
         steps = range(len(value)) if names is None else names
-        # Not by indexing, which reaches into the fields of records.
+        # Not by index, which selects within the fields of records.
         parts = [_encode_value(part, _join(path, i), arrays) for i, part in zip(steps, iter(value))]
         if names is not None:
             kind = "record" if is_namedarraytuple_class(type(value)) else "namedtuple"
             return {kind: [type(value).__name__, list(names), parts]}
         return parts if isinstance(value, list) else {"tuple": parts}
+    for cls, (kind, content_of) in _CONTENTS.items():
+        if isinstance(value, cls):
+            return {kind: _encode_value(content_of(value), path, arrays)}
     raise _cannot_be_saved(value, path, "has a type that is neither an array nor a plain value")
 
 
@@ -149,6 +186,6 @@ def _add(array: Any, path: str, arrays: dict[str, Array]) -> str:
 def _cannot_be_saved(value: Any, path: str, reason: str) -> TypeError:
     return TypeError(
         f"{path or 'the state'} cannot be saved: it is {type(value).__name__!r}, which {reason}; "
-        "let state_dict() return numbers, text, None, bytes, lists, tuples, dictionaries, numpy "
-        "arrays and tensors"
+        "let state_dict() return numbers, text, None, bytes, lists, tuples, sets, deques, "
+        "dictionaries, numpy arrays, numpy generators and tensors"
     )

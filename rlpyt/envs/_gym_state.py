@@ -1,8 +1,8 @@
 """State of gym environments, for which gym has no interface.
 
-A layer is an environment or a wrapper. Its state consists of its attributes, as plain values and
-arrays; anything but a number, text, None, list or dictionary is encoded as a pair of kind and
-content. Simple objects, such as running statistics, are encoded attribute by attribute.
+A layer is an environment or a wrapper. One with ``state_dict`` and ``load_state_dict`` saves
+itself. Of others the state consists of their attributes; simple objects among these, such as
+running statistics, are saved attribute by attribute.
 
 Attributes may share memory: an array and a view of it, or one list under two names. Therefore a
 state is written into the existing arrays and containers.
@@ -11,32 +11,30 @@ state is written into the existing arrays and containers.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from types import MemberDescriptorType
 from typing import Any
 
 import numpy as np
 
+from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.utils.seed import generator_state, set_generator_state
-from rlpyt.utils.types import NDArray
 
-# Settings, caches and windows, which are not part of an episode.
-_SETTINGS: tuple[str, ...] = (
-    "env",
-    "spec",
-    "metadata",
-    "_metadata",
+# Settings, caches and windows are no part of an episode.
+_SETTINGS: tuple[str, ...] = ("env", "spec", "metadata", "_metadata", "model", "info_example")
+_SETTINGS += (
     "_saved_kwargs",
-    "info_example",
-    "model",
+    "_ezpickle_args",
+    "_ezpickle_kwargs",
+    "_action_space",
+    "_observation_space",
 )
-_SETTINGS += ("_ezpickle_args", "_ezpickle_kwargs", "_action_space", "_observation_space")
 _CACHES = ("_cached_spec", "_previous_data")
 _WINDOWS = ("screen", "surf", "clock", "font", "window", "window_surface", "viewer", "renderer")
 _NOT_STATE = frozenset(_SETTINGS + _CACHES + _WINDOWS)
-_SEQUENCES = (list, tuple, set, frozenset)
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 # Arrays of MuJoCo that every step recomputes, with a size that depends on the contacts.
 _TEMPORARY = ("_", "efc_", "iefc_", "efm_", "island_", "map_")
 
@@ -72,62 +70,72 @@ def known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
 
 
 def layer_state(layer: Any) -> dict[str, Any]:
-    """Return the state of ``layer``, without that of the layer it wraps.
+    """Return the state of ``layer``, without the layer inside it.
 
     Raises:
-        NotImplementedError: if an attribute cannot be encoded; the message names it.
+        NotImplementedError: if an attribute cannot be saved; the message names it.
     """
     if hasattr(type(layer), "state_dict"):
         return {"state_dict": layer.state_dict()}
-    state = {}
-    for name, value in attributes(layer).items():
-        if type(value).__name__ == "MjData":
-            state[name] = ("mujoco", _mujoco_state(layer.model, value))
-        elif name not in _NOT_STATE and not _is_fixed(value):
-            path = f"{type(layer).__name__}.{name}"
-            encode = _encode_object if _is_simple_object(value) else _encode
-            state[name] = encode(value, path)
-    return state
+    return {
+        name: _part_state(layer, value, f"{type(layer).__name__}.{name}")
+        for name, value in attributes(layer).items()
+        if name not in _NOT_STATE and not _is_fixed(value)
+    }
 
 
 def set_layer_states(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
     """Restore every layer of ``pairs`` to its state, in its existing memory.
 
-    Two attributes may share memory now although they differed when the state was saved; the second
+    Attributes may share memory now although they differed when the state was saved; the second
     pass gives separate memory to those that the first pass overwrote.
     """
     pairs = list(pairs)
-    for layer, state in pairs:
-        if hasattr(type(layer), "state_dict"):
-            layer.load_state_dict(state["state_dict"])
-        else:
-            _set_attributes(layer, state)
-    for layer, state in pairs:
-        if not hasattr(type(layer), "state_dict"):
-            _separate_attributes(layer, state)
+    for is_second_pass in (False, True):
+        for layer, state in pairs:
+            if not hasattr(type(layer), "state_dict"):
+                _set_attributes(layer, state, is_second_pass)
+            elif not is_second_pass:
+                layer.load_state_dict(state["state_dict"])
 
 
-def _set_attributes(owner: Any, state: Mapping[str, Any]) -> None:
-    # Not getattr, which also finds attributes of the class.
-    current = attributes(owner)
+def _part_state(owner: Any, value: Any, path: str) -> dict[str, Any]:
+    """Return the state of one attribute."""
+    if type(value).__name__ == "MjData":
+        return {"mujoco": _mujoco_state(owner.model, value)}
+    if _is_simple_object(value):
+        parts = vars(value).items()
+        return {"object": {name: _value_state(part, f"{path}.{name}") for name, part in parts}}
+    return _value_state(value, path)
+
+
+def _value_state(value: Any, path: str) -> dict[str, Any]:
+    try:
+        tree, arrays = encode(value)
+    except TypeError as error:
+        raise NotImplementedError(
+            f"{path}: {error}, or give this environment or wrapper the methods state_dict() and "
+            "load_state_dict(state)"
+        ) from error
+    return {"tree": tree, "arrays": {key: copy.deepcopy(array) for key, array in arrays.items()}}
+
+
+def _set_attributes(owner: Any, state: Mapping[str, Any], is_second_pass: bool) -> None:
+    current = attributes(owner)  # Not getattr, which also finds attributes of the class.
     for name, part in state.items():
-        kind = _kind(part)
-        if kind == "mujoco":
-            _set_mujoco_state(owner.model, current[name], part[1])
-        elif kind == "object":
-            _set_attributes(current[name], part[1])
+        value = current.get(name)
+        if "mujoco" in part:
+            if not is_second_pass:
+                _set_mujoco_state(owner.model, value, part["mujoco"])
+        elif "object" in part:
+            _set_attributes(value, part["object"], is_second_pass)
         else:
-            setattr(owner, name, _decode(part, current.get(name)))
-
-
-def _separate_attributes(owner: Any, state: Mapping[str, Any]) -> None:
-    current = attributes(owner)
-    for name, part in state.items():
-        kind = _kind(part)
-        if kind == "object":
-            _separate_attributes(current[name], part[1])
-        elif kind != "mujoco" and not _is_equal(_encode(current[name], name), part):
-            setattr(owner, name, _decode(part, None))
+            arrays = {key: copy.deepcopy(array) for key, array in part["arrays"].items()}
+            new = decode(part["tree"], arrays.__getitem__)
+            if not is_second_pass:
+                setattr(owner, name, _written(value, new))
+            elif not _is_equal(encode(value), (part["tree"], part["arrays"])):
+                setattr(owner, name, new)
 
 
 def _is_fixed(value: Any) -> bool:
@@ -136,121 +144,49 @@ def _is_fixed(value: Any) -> bool:
     return callable(value) or is_space or "render" in type(value).__module__
 
 
-def _encode(value: Any, path: str) -> Any:
-    if isinstance(value, np.generic):  # Before _PLAIN, because a float64 is also a float.
-        return ("scalar", np.asarray(value))
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return value.copy()
-    if isinstance(value, np.random.Generator):
-        return ("generator", generator_state(value))
-    if isinstance(value, np.random.RandomState):
-        return ("random_state", value.get_state(legacy=False))
-    if type(value) in _SEQUENCES:
-        ordered = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
-        parts = [_encode(part, f"{path}[{i}]") for i, part in enumerate(ordered)]
-        return parts if type(value) is list else (type(value).__name__, parts)
-    if type(value) is deque:
-        return ("deque", [value.maxlen, _encode(list(value), path)])
-    if isinstance(value, dict) and all(isinstance(key, (*_PLAIN, tuple)) for key in value):
-        return {key: _encode(part, f"{path}[{key!r}]") for key, part in value.items()}
-    raise NotImplementedError(
-        f"{path} is of type {type(value).__name__}, whose state is not known: give this "
-        "environment or wrapper the methods state_dict() and load_state_dict(state)"
-    )
-
-
 def _is_simple_object(value: Any) -> bool:
     """Return whether ``value`` is a Python object that contains no other objects."""
     attributes = getattr(value, "__dict__", {})
     return bool(attributes) and not any(hasattr(part, "__dict__") for part in attributes.values())
 
 
-def _encode_object(value: Any, path: str) -> tuple[str, dict[str, Any]]:
-    parts = {name: _encode(part, f"{path}.{name}") for name, part in vars(value).items()}
-    return ("object", parts)
-
-
-def _kind(state: Any) -> Any:
-    return state[0] if isinstance(state, tuple) else None
-
-
-def _decode(state: Any, current: Any) -> Any:
-    """Return the value of ``state``, in the memory of ``current`` if that is of the same kind."""
-    if isinstance(state, list):
-        return _refill(current, _decode_all(state, current))
-    if isinstance(state, dict):
-        old = current if isinstance(current, dict) else {}
-        return _refill(current, {key: _decode(part, old.get(key)) for key, part in state.items()})
-    if isinstance(state, np.ndarray):
-        return _decode_array(state, current)
-    if not isinstance(state, tuple):
-        return state
-    kind, content = state
-    if kind == "scalar":
-        return content[()]
-    if kind == "generator":
-        return _decode_generator(content, current)
-    if kind == "random_state":
-        current = current if isinstance(current, np.random.RandomState) else np.random.RandomState()
-        current.set_state(content)
-        return current
-    if kind == "deque":
-        return _refill(current, deque(_decode_all(content[1], None), content[0]))
-    parts = _decode_all(content, current)
-    return _refill(current, next(cls for cls in _SEQUENCES if cls.__name__ == kind)(parts))
-
-
-def _decode_all(states: Sequence[Any], current: Any) -> list[Any]:
-    is_alike = isinstance(current, (list, tuple)) and len(current) == len(states)
-    old = current if is_alike else [None] * len(states)
-    return [_decode(part, old_part) for part, old_part in zip(states, old)]
-
-
-def _decode_array(state: NDArray, current: Any) -> NDArray:
-    is_array = isinstance(current, np.ndarray) and current.flags.writeable
-    if not is_array or (current.shape, current.dtype) != (state.shape, state.dtype):
-        return state.copy()
-    array: NDArray = current
-    array[...] = state
-    return array
-
-
-def _refill(current: Any, value: Any) -> Any:
-    """Return ``current`` with the content of ``value``, or ``value`` if the types differ."""
-    if not isinstance(current, type(value)) or isinstance(value, (tuple, frozenset)):
+def _written(current: Any, value: Any) -> Any:
+    """Return ``value``, in the memory of ``current`` if that is of the same kind."""
+    if isinstance(current, Enum):
+        return type(current)(value)
+    if not isinstance(current, type(value)):
         return value
-    if isinstance(value, deque) and current.maxlen != value.maxlen:
-        return value
-    current.clear()
-    if isinstance(value, (list, deque)):
-        current.extend(value)
-    else:
+    if isinstance(value, (list, tuple)) and len(current) == len(value):
+        value = type(value)(map(_written, current, value))
+    elif isinstance(value, dict):
+        value = {key: _written(current.get(key), part) for key, part in value.items()}
+    if isinstance(value, (dict, set)):
+        current.clear()
         current.update(value)
+    elif isinstance(value, list) or (isinstance(value, deque) and current.maxlen == value.maxlen):
+        current.clear()
+        current.extend(value)
+    elif isinstance(value, np.ndarray) and _is_alike(current, value) and current.flags.writeable:
+        current[...] = value
+    elif isinstance(value, np.random.Generator):
+        set_generator_state(current, generator_state(value))
+    elif isinstance(value, np.random.RandomState):
+        current.set_state(value.get_state(legacy=False))
+    else:
+        return value
     return current
 
 
-def _is_equal(a: Any, b: Any) -> bool:
-    """Return whether two encoded states are equal."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        same_type = (a.shape, a.dtype) == (b.shape, b.dtype)
-        return same_type and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_is_equal(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(_is_equal, a, b))
-    return bool(a == b or (a != a and b != b))  # NaN is not equal to itself.
+def _is_alike(a: Any, b: Any) -> bool:
+    return (type(a), a.shape, a.dtype) == (type(b), b.shape, b.dtype)
 
 
-def _decode_generator(state: dict[str, Any], current: Any) -> np.random.Generator:
-    if not isinstance(current, np.random.Generator):
-        current = np.random.Generator(getattr(np.random, state["bit_generator"])())
-    generator: np.random.Generator = current
-    set_generator_state(generator, state)
-    return generator
+def _is_equal(a: tuple[Any, dict[str, Any]], b: tuple[Any, dict[str, Any]]) -> bool:
+    """Return whether two results of ``encode`` are equal; in arrays, NaN equals itself."""
+    pairs = [(array, b[1].get(key)) for key, array in a[1].items()]
+    return a[0] == b[0] and all(
+        _is_alike(x, y) and bool(((x == y) | ((x != x) & (y != y))).all()) for x, y in pairs
+    )
 
 
 def _mujoco_state(model: Any, data: Any) -> dict[str, Any]:
