@@ -1,4 +1,4 @@
-"""Functions that models share: sizes of convolutions, gradient scaling, copying of parameters."""
+"""Functions that models share: sizes of convolutions, gradients, softmax, target networks."""
 
 from __future__ import annotations
 
@@ -56,6 +56,15 @@ class ScaleGrad(torch.autograd.Function):
 
 #: ``scale_grad(tensor, scale)`` is ``tensor`` itself, with its gradient multiplied by ``scale``.
 scale_grad: Callable[[torch.Tensor, float], torch.Tensor] = ScaleGrad.apply
+
+
+def precise_softmax(logits: torch.Tensor) -> torch.Tensor:
+    """Return the softmax over the last dimension, computed in float32 at least.
+
+    Under autocast logits may be half precision, where small probabilities vanish.
+    """
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    return torch.softmax(logits, dim=-1, dtype=dtype)
 
 
 @torch.no_grad()

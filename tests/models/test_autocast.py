@@ -12,8 +12,10 @@ from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.models.autocast import Autocast
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+from rlpyt.models.qpg.mlp import CatQofMuMlpModel
 
 SIZES = {"observation_shape": (5,), "action_size": 2}
 INPUTS = (torch.randn(3, 4, 5), torch.randn(3, 4, 2), torch.randn(3, 4))
@@ -36,6 +38,22 @@ def test_outputs_are_float32_and_close_but_not_equal():
         assert x.dtype == torch.float32
         torch.testing.assert_close(x, y, rtol=0.03, atol=0.03)
     assert not torch.equal(low(*INPUTS)[0], full(*INPUTS)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("is_critic", [False, True])
+def test_probabilities_of_atoms_are_float32_under_autocast(dtype, is_critic):
+    """In half precision they sum to 1 only within a hundredth."""
+    if is_critic:
+        model = Autocast(CatQofMuMlpModel, dtype)((5,), (8,), 2)
+    else:
+        model = Autocast(MlpCatDqnModel, dtype)((5,), 2, (8,))
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(8)
+    atoms = model(*INPUTS, *([torch.randn(3, 4, 2)] if is_critic else []))
+    assert atoms.dtype == torch.float32
+    torch.testing.assert_close(atoms.sum(-1), torch.ones(atoms.shape[:-1]), rtol=0, atol=1e-6)
 
 
 def test_acting_keeps_full_precision():

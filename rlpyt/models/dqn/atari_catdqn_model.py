@@ -12,6 +12,7 @@ from rlpyt.models.dqn.heads import (
     distributional_head,
 )
 from rlpyt.models.mlp import Sizes
+from rlpyt.models.utils import precise_softmax
 from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
@@ -75,5 +76,5 @@ class AtariCatDqnModel(AtariConvTrunk):
         """
         images, lead = fold_leading_dims(observation, 3)
         features = self.conv(images).flatten(1)
-        p = torch.softmax(self.head(features), dim=-1)
+        p = precise_softmax(self.head(features))
         return lead.restore(p)

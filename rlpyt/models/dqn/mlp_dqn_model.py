@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.models.dqn.heads import distributional_head, q_head
 from rlpyt.models.mlp import MlpModel, Sizes, as_list
+from rlpyt.models.utils import precise_softmax
 from rlpyt.utils.tensor import fold_vectors
 from rlpyt.utils.types import Nested
 
@@ -130,5 +131,5 @@ class MlpCatDqnModel(MlpTrunk):
         """
         flat, lead = fold_vectors(observation, self._obs_ndim)
         features = self.body(flat)
-        p = torch.softmax(self.head(features), dim=-1)
+        p = precise_softmax(self.head(features))
         return lead.restore(p)

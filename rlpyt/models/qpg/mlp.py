@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rlpyt.models.mlp import MlpModel, Sizes
+from rlpyt.models.utils import precise_softmax
 from rlpyt.utils.tensor import LeadingDims, fold_vectors
 from rlpyt.utils.types import NDArray, Nested
 
@@ -177,7 +178,7 @@ class CatQofMuMlpModel(_CriticMlp):
     ) -> torch.Tensor:
         """Return probabilities [...,P] of the atoms for actions [...,A]; the rest is not used."""
         logits, lead = self._outputs(observation, action)
-        return lead.restore(torch.softmax(logits, dim=-1))
+        return lead.restore(precise_softmax(logits))
 
 
 class VMlpModel(_ObservationMlp):
