@@ -12,18 +12,13 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
-from rlpyt.utils.jit import jit
-from rlpyt.utils.types import NDArray, Nested
+from rlpyt.utils.types import Nested
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-_SQRT_HALF = math.sqrt(0.5)
-_FAR = -30.0  # Below, the complementary error function comes close to the smallest double.
-
-Terms = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class ClippedLogLikelihood(torch.autograd.Function):
-    """Sum over the last dimension of the log density inside the bounds or log probability at them.
+    """Log density inside the bounds, log probability at them, summed over the last dimension.
 
     With z = (x - m)/s, and u = -z at the upper and u = z at the lower bound::
 
@@ -44,11 +39,16 @@ class ClippedLogLikelihood(torch.autograd.Function):
         high: torch.Tensor,
     ) -> torch.Tensor:
         """Return the sum [...] for x, mean and log_std [...,dim] and the bounds [dim]."""
-        inputs = x, mean, log_std, low, high
-        terms = compiled_terms if _can_be_compiled(*inputs) else torch_terms
-        log_likelihood, slope_mean, slope_log_std = terms(*inputs)
-        ctx.save_for_backward(x, low, high, slope_mean, slope_log_std)
-        return log_likelihood
+        inverse_std = torch.exp(-log_std)
+        z = (x - mean) * inverse_std
+        is_low = x <= low
+        is_inside = (x > low).logical_and_(x < high)
+        log_phi = z.square().mul_(-0.5).sub_(HALF_LOG_2PI)
+        log_tail = torch.special.log_ndtr(torch.where(is_low, z, -z))
+        h = (log_phi - log_tail).exp_()
+        g = torch.where(is_inside, z, torch.where(is_low, -h, h))
+        ctx.save_for_backward(x, low, high, g * inverse_std, (z * g).sub_(is_inside.to(z.dtype)))
+        return torch.where(is_inside, log_phi - log_std, log_tail).sum(dim=-1)
 
     @staticmethod
     @once_differentiable
@@ -63,104 +63,6 @@ class ClippedLogLikelihood(torch.autograd.Function):
 
 #: ``clipped_log_likelihood(x, mean, log_std, low, high)``: the sum [...] over the last dimension.
 clipped_log_likelihood: Callable[..., torch.Tensor] = ClippedLogLikelihood.apply
-
-
-def torch_terms(
-    x: torch.Tensor,
-    mean: torch.Tensor,
-    log_std: torch.Tensor,
-    low: torch.Tensor,
-    high: torch.Tensor,
-) -> Terms:
-    """Return the log-likelihood [...] and its slopes [...,dim] in mean and log_std; any device."""
-    inverse_std = torch.exp(-log_std)
-    z = (x - mean) * inverse_std
-    is_low = x <= low
-    is_inside = (x > low).logical_and_(x < high)
-    log_phi = z.square().mul_(-0.5).sub_(HALF_LOG_2PI)
-    log_tail = torch.special.log_ndtr(torch.where(is_low, z, -z))
-    h = (log_phi - log_tail).exp_()
-    g = torch.where(is_inside, z, torch.where(is_low, -h, h))
-    log_likelihood = torch.where(is_inside, log_phi - log_std, log_tail).sum(dim=-1)
-    return log_likelihood, g * inverse_std, (z * g).sub_(is_inside.to(z.dtype))
-
-
-def _can_be_compiled(
-    x: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor, *bounds: torch.Tensor
-) -> bool:
-    dtype = mean.dtype
-    return (
-        x.shape == mean.shape == log_std.shape
-        and dtype in (torch.float32, torch.float64)
-        and all(t.is_cpu and t.dtype == dtype for t in (x, mean, log_std, *bounds))
-    )
-
-
-def compiled_terms(
-    x: torch.Tensor,
-    mean: torch.Tensor,
-    log_std: torch.Tensor,
-    low: torch.Tensor,
-    high: torch.Tensor,
-) -> Terms:
-    """Return the terms of :func:`torch_terms` on the CPU, for x, mean and log_std of one shape."""
-    dim = mean.shape[-1]
-    log_likelihood = torch.empty(mean.shape[:-1], dtype=mean.dtype)
-    slopes = torch.empty((2, *mean.shape), dtype=mean.dtype)
-    x, mean, log_std = (tensor.detach().reshape(-1, dim) for tensor in (x, mean, log_std))
-    _fill_terms(
-        x.numpy(),
-        mean.numpy(),
-        log_std.numpy(),
-        low.numpy(),
-        high.numpy(),
-        log_likelihood.view(-1).numpy(),
-        slopes.view(2, -1, dim).numpy(),
-    )
-    return log_likelihood, slopes[0], slopes[1]
-
-
-@jit
-def _fill_terms(
-    x: NDArray,
-    mean: NDArray,
-    log_std: NDArray,
-    low: NDArray,
-    high: NDArray,
-    log_likelihood: NDArray,
-    slopes: NDArray,
-) -> None:
-    """Fill ``log_likelihood`` [n] and its ``slopes`` [2,n,dim] in mean and log_std."""
-    n, dim = x.shape
-    for i in range(n):
-        total = 0.0
-        for j in range(dim):
-            a = x[i, j]
-            inverse_std = math.exp(-log_std[i, j])
-            z = (a - mean[i, j]) * inverse_std
-            if low[j] < a < high[j]:
-                total += -0.5 * z * z - HALF_LOG_2PI - log_std[i, j]
-                slopes[0, i, j] = z * inverse_std
-                slopes[1, i, j] = z * z - 1
-            else:
-                u = z if a <= low[j] else -z
-                log_tail = _log_phi_integral(u)
-                total += log_tail
-                h = math.exp(-0.5 * u * u - HALF_LOG_2PI - log_tail)
-                g = -h if a <= low[j] else h
-                slopes[0, i, j] = g * inverse_std
-                slopes[1, i, j] = z * g
-        log_likelihood[i] = total
-
-
-@jit
-def _log_phi_integral(u: float) -> float:
-    """Return ``log Phi(u)``; far out by a series (Abramowitz and Stegun 1964, 26.2.12)."""
-    if u > _FAR:
-        return math.log(0.5 * math.erfc(-u * _SQRT_HALF))
-    q = 1 / (u * u)
-    series = math.log1p(-q * (1 - q * (3 - 15 * q)))
-    return -0.5 * u * u - HALF_LOG_2PI - math.log(-u) + series
 
 
 class BoxGaussian(Gaussian):
