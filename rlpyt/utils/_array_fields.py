@@ -16,7 +16,7 @@ from typing import Any, SupportsIndex
 RESERVED_NAMES = ("get", "items")
 
 _NAMEDTUPLE_ATTRIBUTES = ("_fields", "_asdict", "_make", "_replace")
-_make_namedtuple: Callable[..., Any] = namedtuple  # Its names are not literals, as mypy wants them.
+_make_namedtuple: Callable[..., Any] = namedtuple  # Mypy wants literals as names.
 
 
 class ArrayFields(tuple[Any, ...]):
