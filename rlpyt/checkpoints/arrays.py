@@ -1,4 +1,4 @@
-"""Arrays of a checkpoint: divided into files, so that those that did not change are known again."""
+"""Arrays of a checkpoint: divided into files, so that unchanged files are written only once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Rows(np.ndarray[Any, Any]):
 
 
 class SavedRows:
-    """Rows in a checkpoint, read when they are asked for.
+    """Rows in a checkpoint, read on demand.
 
     Attributes:
         shape: shape [n_rows,...] of all rows.
@@ -115,7 +115,7 @@ def as_stored(array: Array) -> torch.Tensor:
 
 
 def from_stored(stored: torch.Tensor, description: Mapping[str, Any]) -> Array:
-    """Return the array with this :func:`describe` of which :func:`as_stored` made ``stored``.
+    """Return the array that :func:`as_stored` and :func:`describe` were given.
 
     Raises:
         ValueError: if they do not fit together.
@@ -191,7 +191,7 @@ def _cuts(array: Array) -> Iterator[tuple[int, int | None]]:
 
 
 def _segments(entries: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yield what tells a segment of rows from all others, and its file."""
+    """Yield a key that identifies the content of each segment of rows, and its file."""
     for name, entry in entries.items():
         pieces = entry["pieces"] if entry["is_rows"] else []
         stops = [*(piece["start"] for piece in pieces[1:]), *entry["shape"][:1]]
@@ -201,7 +201,7 @@ def _segments(entries: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], str
 
 
 def fingerprint(array: NDArray) -> str:
-    """Return 32 hexadecimal digits that tell the content of ``array`` from any other."""
+    """Return a hash of the content of ``array``, 32 hexadecimal digits."""
     content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # A copy only if scattered.
     return xxhash.xxh3_128(content.data).hexdigest()
 

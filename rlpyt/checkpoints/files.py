@@ -1,4 +1,4 @@
-"""Files of a checkpoint: a thread that writes them, their manifest, and what is checked in them."""
+"""Files of a checkpoint: the thread that writes them, the manifest, and its verification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from safetensors.torch import save as to_safetensors
 
 import rlpyt
 from rlpyt.checkpoints.arrays import as_stored
-from rlpyt.utils.files import link_or_copy
 from rlpyt.utils.types import Array
 
 FORMAT, SCHEMA = "rlpyt checkpoint", 1
@@ -27,21 +26,21 @@ UNFINISHED = ".tmp"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is refused: damaged, foreign, too new, or of another configuration."""
+    """Error for a checkpoint that is damaged, foreign, too new, or of another configuration."""
 
 
 # --- Writing ------------------------------------------------------------------------------------
 
 
 class Writing:
-    """One checkpoint, which a thread writes from copies as they are made.
+    """One checkpoint in the making; a thread writes the copies as they arrive.
 
     Args:
-        path: path that the checkpoint gets when it is complete.
-        manifest: manifest, whose ``files`` are filled in here.
-        source: checkpoint that files are taken over from, or None.
-        source_files: files of its manifest.
-        max_copy_bytes: most memory for copies that are not written yet.
+        path: path of the complete checkpoint.
+        manifest: manifest; its ``files`` are filled in here.
+        source: earlier checkpoint with unchanged files, or None.
+        source_files: ``files`` of the earlier manifest.
+        max_copy_bytes: limit of the memory for copies not yet written.
         outdated: checkpoints to remove once this one is complete.
     """
 
@@ -69,9 +68,10 @@ class Writing:
         self._thread.start()
 
     def put(self, file: str, pieces: dict[str, Array] | str) -> None:
-        """Copy ``pieces`` to be written to ``file``; a name is that of the same file in the source.
+        """Copy ``pieces`` for the thread, which writes them to ``file``.
 
-        Waits for the writer if the copies would take more memory than they may.
+        A string instead of arrays names an unchanged file of the earlier checkpoint. If the copies
+        would exceed the memory limit, the call waits until some are written.
         """
         if isinstance(pieces, str):
             self._work.put((file, pieces, 0))
@@ -91,11 +91,11 @@ class Writing:
         self._work.put((file, {key: as_stored(piece) for key, piece in pieces.items()}, n_bytes))
 
     def end(self, error: BaseException | None = None) -> None:
-        """Let the thread complete the checkpoint; with an error, give it up."""
+        """Have the checkpoint completed, or given up because of an error."""
         self._work.put(error)
 
     def join(self) -> BaseException | None:
-        """Wait until the thread is done; return the error that the checkpoint is missing for."""
+        """Wait until the thread is done; return the error that stopped it, or None."""
         self._thread.join()
         return self._error
 
@@ -106,7 +106,7 @@ class Writing:
             with _new_directory(temporary):
                 while isinstance(item := self._work.get(), tuple):
                     self._write(temporary, *item)
-                    del item  # Or it would stay in memory while the next one is waited for.
+                    del item  # Free its memory before waiting for the next one.
                 if item is not None:
                     raise item
                 _write_file(temporary / MANIFEST, manifest_text(self._manifest))
@@ -138,7 +138,7 @@ class Writing:
 
 
 def manifest_text(manifest: Mapping[str, Any]) -> bytes:
-    """Return the JSON text of ``manifest``, an entry in each line, with its own sha256 last."""
+    """Return ``manifest`` as JSON, one entry per line; the last is the sha256 of the others."""
     lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in manifest.items()]
     lines.append(f'"sha256": "{hashlib.sha256(",".join(lines).encode()).hexdigest()}"')
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
@@ -159,14 +159,34 @@ def _sync(directory: Path) -> None:
         os.close(descriptor)
 
 
+def free_path(path: Path) -> Path:
+    """Return ``path``; if it exists, the first free one of ``path-2``, ``path-3``, ..."""
+    free, n = path, 1
+    while free.exists():
+        n += 1
+        free = path.with_name(f"{path.name}-{n}")
+    return free
+
+
+def link_or_copy(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Make ``path`` a hard link to the file ``source``; where that is impossible, a copy."""
+    try:
+        os.link(source, path)
+    except OSError:
+        with open(source, "rb") as file, open(path, "xb") as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+
+
 @contextmanager
 def _new_directory(path: Path) -> Iterator[None]:
-    """Make a directory, and hold a lock on it that ends with this process at the latest."""
+    """Make a directory and lock it; the lock ends with this process at the latest."""
     while True:
         path.mkdir(exist_ok=True)
         try:
             descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:  # Before it was locked, another process took it for a leftover.
+        except FileNotFoundError:  # Another process removed it as a leftover before the lock.
             continue
         with suppress(OSError):  # Not every file system has locks.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -180,7 +200,7 @@ def _new_directory(path: Path) -> Iterator[None]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what killed processes left unfinished, and nothing that one is writing now."""
+    """Remove unfinished checkpoints of killed processes; those of live writers stay."""
     for path in directory.glob(f"checkpoint_*{UNFINISHED}"):
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -196,7 +216,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint, which is under another name before it is incomplete."""
+    """Remove a checkpoint; it is renamed first, so that no half of it looks complete."""
     renamed = path.with_name(f"{path.name}.old{UNFINISHED}")
     with suppress(OSError):
         os.rename(path, renamed)
@@ -210,21 +230,21 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest of the checkpoint ``path``, not verified.
 
     Raises:
-        CheckpointError: if there is none, or it is not that of a checkpoint.
+        CheckpointError: if it is missing, or not the manifest of a checkpoint.
     """
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
     except OSError as error:
         raise CheckpointError(
-            f"{path} is no complete checkpoint: its {MANIFEST} cannot be read ({error}). Give a "
+            f"{path} is not a complete checkpoint: its {MANIFEST} cannot be read ({error}). Give a "
             "directory checkpoint_..., or load the latest"
         ) from error
     except ValueError as error:
-        raise damaged(path, f"{MANIFEST} is no JSON ({error})") from error
+        raise damaged(path, f"{MANIFEST} is not valid JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} was not written by this library: its {MANIFEST} does not say {FORMAT!r}. Give "
-            "a directory that Checkpoints wrote"
+            f"{path} was not written by this library: the format in its {MANIFEST} is not "
+            f"{FORMAT!r}. Give a directory that Checkpoints wrote"
         )
     return manifest
 
@@ -267,7 +287,7 @@ def _size_and_digest(path: Path) -> tuple[int, str]:
 
 
 def damaged(path: Path, reason: str) -> CheckpointError:
-    """Make the error for a checkpoint with other content than was written."""
+    """Return the error for a checkpoint whose content has changed since it was written."""
     return CheckpointError(
         f"{path} is damaged: {reason}. Remove this directory to continue from the checkpoint "
         "before it"

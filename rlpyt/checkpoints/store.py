@@ -1,4 +1,4 @@
-"""The checkpoints of a run in one directory: saved, loaded, and the oldest removed."""
+"""The checkpoints of a run in one directory: saving, loading, and removal of the oldest."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from rlpyt.checkpoints.files import (
     CheckpointError,
     Writing,
     damaged,
+    free_path,
     read_manifest,
     remove,
     remove_leftovers,
     verify,
 )
 from rlpyt.checkpoints.tree import decode, encode
-from rlpyt.utils.files import free_path
 from rlpyt.utils.logging import logger
 
 _NAME = re.compile(r"checkpoint_\d+(-\d+)?")
 
 
 class Checkpoints:
-    """Checkpoints of one run in a directory, of which the newest are kept.
+    """The newest checkpoints of one run, in a directory.
 
-    Training waits while :meth:`save` copies what changed; a thread writes the copy. An error there
-    (a full disk) is reported by the next call, and does not end the run: that checkpoint is
-    missing, and those before it are as they were.
+    Training waits while :meth:`save` copies what changed; a thread writes the copy. If that fails
+    (a full disk), the next call logs the error and the run continues: this checkpoint is missing,
+    and earlier ones are unchanged.
 
     Args:
-        directory: directory of the checkpoints, made when the first one is saved.
+        directory: directory of the checkpoints, made with the first one.
         keep: number of checkpoints to keep.
         configuration: settings that a run must share with a checkpoint to load it, as plain
             values; None to load any.
-        max_copy_bytes: most memory for copies; where more changed, :meth:`save` waits for the
-            writer. By default half of what is available.
+        max_copy_bytes: limit of the memory for copies; beyond it :meth:`save` waits for the writer.
+            By default half of the available memory.
 
     Raises:
         ValueError: if ``keep`` is less than 1.
-        TypeError: if ``configuration`` holds something else than plain values.
+        TypeError: if ``configuration`` contains anything but plain values.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Checkpoints:
         Args:
             state: nested dictionaries, lists and tuples of plain values, numpy arrays and tensors;
                 the arrays may be the live ones.
-            step: number to name the checkpoint by, usually environment steps so far.
+            step: number in the checkpoint's name, usually the environment steps so far.
 
         Raises:
             TypeError: if a value cannot be saved; the message names its path in ``state``.
@@ -120,14 +120,14 @@ class Checkpoints:
     def wait(self) -> bool:
         """Wait until the last checkpoint is written; return whether it is on disk.
 
-        An error while it was written is logged, once.
+        An error of the writer is logged once.
         """
         error = None if self._writing is None else self._writing.join()
         if self._writing is not None and error is not None and not self._is_reported:
             self._is_reported = True
             logger.log(
                 f"WARNING: {self._writing.path} was not written ({type(error).__name__}: {error}). "
-                "The run goes on, and earlier checkpoints are as they were. Look at the free space "
+                "The run continues, and earlier checkpoints are unchanged. Check the free space "
                 "and the permissions of the directory."
             )
         return error is None
@@ -138,24 +138,23 @@ class Checkpoints:
         return complete[-1] if complete else None
 
     def load(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Return the state of a checkpoint, after its files were verified.
+        """Verify the files of a checkpoint, and return its state.
 
-        Arrays and tensors are new ones in memory of the CPU. In the place of
-        :class:`~rlpyt.checkpoints.arrays.Rows` are ``SavedRows`` from there, for which the
-        checkpoint must be there until they were read.
+        Arrays and tensors are new, in the memory of the CPU. ``SavedRows`` stand for
+        :class:`~rlpyt.checkpoints.arrays.Rows`; the checkpoint must stay until they are read.
 
         Args:
             path: path of a checkpoint; by default the latest.
 
         Raises:
-            CheckpointError: if there is none, or it is damaged, foreign, written by a newer
+            CheckpointError: if it is missing, damaged, foreign, written by a newer
                 library, or of another configuration.
         """
         found = self.latest() if path is None else Path(path)
         if found is None:
             raise CheckpointError(
-                f"there is no complete checkpoint in {self.directory}: give the directory in which "
-                "the directories checkpoint_... are, or start a new run"
+                f"there is no complete checkpoint in {self.directory}: give the directory that "
+                "contains the directories checkpoint_..., or start a new run"
             )
         manifest = read_manifest(found)
         verify(found, manifest)
@@ -167,11 +166,11 @@ class Checkpoints:
             raise damaged(found, f"its content does not fit together ({error!r})") from error
 
     def remove(self, path: Path) -> None:
-        """Remove a checkpoint; if this is interrupted, it does not count any more."""
+        """Remove a checkpoint; it does not count anymore even if the removal is interrupted."""
         remove(path)
 
     def complete(self) -> list[Path]:
-        """Return the complete checkpoints, the newest last."""
+        """Return the complete checkpoints, newest last."""
         found = []
         for path in self.directory.glob("checkpoint_*"):
             if _NAME.fullmatch(path.name):
@@ -193,7 +192,7 @@ class Checkpoints:
 
 
 def step_of(path: Path) -> int:
-    """Return the step that a checkpoint is named by."""
+    """Return the step in a checkpoint's name."""
     return int(path.name.split("_")[1].partition("-")[0])
 
 

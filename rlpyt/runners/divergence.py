@@ -21,12 +21,13 @@ import numpy as np
 import torch
 
 import rlpyt
+from rlpyt.checkpoints.files import free_path, link_or_copy
 from rlpyt.core.protocols import AlgoLike, RunnerLike
 from rlpyt.core.records import NotFiniteError
 from rlpyt.processes.child import WorkerError
 from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.utils.buffer import named_leaves
-from rlpyt.utils.files import free_path, link_or_copy, replacing
+from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.types import Nested

@@ -1,12 +1,10 @@
-"""Replacement of files as a whole, further names of files, and free paths."""
+"""Files that are replaced as a whole."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 
@@ -40,23 +38,3 @@ def make_parent(path: str | os.PathLike[str]) -> str:
     path = os.fspath(path)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     return path
-
-
-def free_path(path: Path) -> Path:
-    """Return ``path``, or with -2, -3, ... at its end if there is something already."""
-    free, n = path, 1
-    while free.exists():
-        n += 1
-        free = path.with_name(f"{path.name}-{n}")
-    return free
-
-
-def link_or_copy(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Make ``path`` another name of the file ``source``; where that is impossible, a copy."""
-    try:
-        os.link(source, path)
-    except OSError:
-        with open(source, "rb") as file, open(path, "xb") as copy:
-            shutil.copyfileobj(file, copy)
-            copy.flush()
-            os.fsync(copy.fileno())

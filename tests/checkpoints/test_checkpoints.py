@@ -266,8 +266,8 @@ def flip_a_bit(path):
         (lambda path: (path / "arrays-000.safetensors").unlink(), "arrays-000.* cannot be read"),
         (lambda path: rewrite(path, step=8), "manifest.json differs from its own sha256"),
         (lambda path: rewrite(path, state={"dict": {}}), "differs from its own sha256"),
-        (lambda path: shorten(path / "manifest.json"), "manifest.json is no JSON"),
-        (lambda path: (path / "manifest.json").unlink(), "no complete checkpoint"),
+        (lambda path: shorten(path / "manifest.json"), "manifest.json is not valid JSON"),
+        (lambda path: (path / "manifest.json").unlink(), "not a complete checkpoint"),
         (lambda path: rewrite(path, format="other"), "not written by this library"),
         (lambda path: rewrite(path, schema=99, library_version="7"), "of rlpyt 7; .* update rlpyt"),
     ],
@@ -283,7 +283,7 @@ def test_what_was_not_written_so_is_refused(tmp_path, harm, match):
 def test_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="no complete checkpoint"):
         Checkpoints(tmp_path).load()
-    with pytest.raises(CheckpointError, match="no complete checkpoint"):
+    with pytest.raises(CheckpointError, match="not a complete checkpoint"):
         Checkpoints(tmp_path).load(tmp_path)
 
 
