@@ -38,15 +38,15 @@ class BaseAgent:
     """Base class of all agents: acts for the sampler, and computes gradients for the algorithm.
 
     The constructor only stores its arguments. The sampler calls :meth:`initialize` once the spaces
-    are known, and the runner then moves the agent to its device. Under the start method "spawn" an
-    agent can be passed to a process at its start, with the locks and counters that it holds.
+    are known, and the runner then moves the agent to its device. With the start method "spawn" an
+    agent can be passed to a new process, together with its locks and counters.
 
     Args:
         ModelCls: class or factory of the model, called with the keywords of
             :meth:`make_env_to_model_kwargs` and ``model_kwargs``.
         model_kwargs: further keywords of ``ModelCls``.
-        initial_model_state_dict: state to load into the new model; agents with several models take
-            the form of their :meth:`state_dict`.
+        initial_model_state_dict: state to load into the new model; for agents with several models,
+            in the form of :meth:`state_dict`.
 
     Attributes:
         model: model to train; a ``DistributedDataParallel`` after :meth:`data_parallel`.
@@ -176,8 +176,8 @@ class BaseAgent:
         twice = sorted(self.env_model_kwargs.keys() & model_kwargs.keys())
         if twice:
             raise ValueError(
-                f"model_kwargs of {type(self).__name__} has {twice}, but the agent takes that from "
-                "the environment: leave it out, or override make_env_to_model_kwargs"
+                f"model_kwargs of {type(self).__name__} has {twice}, but the environment "
+                "determines that: leave it out, or override make_env_to_model_kwargs"
             )
         space = self.env_spaces.observation
         if ModelCls in self.vector_models and needs_encoder(space):
@@ -187,7 +187,7 @@ class BaseAgent:
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None
     ) -> None:
-        """Tell this copy of the agent its environments, before sampling starts.
+        """Set the environments of this copy of the agent, before sampling starts.
 
         Args:
             global_B: number of environments in all processes.
@@ -252,7 +252,7 @@ class BaseAgent:
         if share_memory:
             self.model.share_memory()
 
-    # --- Recurrent state: nothing to do for agents without -----------------------------------
+    # --- Recurrent state: nothing to do for other agents -------------------------------------
 
     def reset(self) -> None:
         """Forget the past of every environment."""

@@ -44,7 +44,7 @@ class EnvLike(Protocol):
 
 
 class VectorEnvLike(EnvLike, Protocol):
-    """Several environments of one kind that are stepped by one call; spaces are those of one."""
+    """Several environments of one kind, stepped by one call; the spaces belong to one of them."""
 
     num_envs: int
 
@@ -218,7 +218,7 @@ class SamplerLike(Protocol):
 
 
 class AsyncSamplerLike(Protocol):
-    """A sampler that fills two batches in turn, in a process of its own."""
+    """A sampler that fills two batches in turn, in a separate process."""
 
     batch_spec: BatchSpec
     mid_batch_reset: bool

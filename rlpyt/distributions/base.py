@@ -11,10 +11,10 @@ DistInfo = None
 
 
 class Distribution:
-    """A family of probability distributions over actions, without parameters of its own.
+    """Base class of families of probability distributions over actions.
 
-    The parameters of one distribution per datum come in as ``dist_info``, a record of tensors
-    ``[..., dim]`` made by a policy network. Methods keep the leading dimensions and reduce the
+    The parameters, one set per datum, are passed as ``dist_info``, a record of tensors
+    ``[..., dim]`` from a policy network. Methods keep the leading dimensions and reduce the
     last one; the ``mean_`` methods reduce to a scalar.
     """
 

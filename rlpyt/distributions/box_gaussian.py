@@ -66,21 +66,21 @@ clipped_log_likelihood: Callable[..., torch.Tensor] = ClippedLogLikelihood.apply
 
 
 class BoxGaussian(Gaussian):
-    """Diagonal Gaussian over arrays of any shape with a bound of its own for each entry.
+    """Diagonal Gaussian over arrays of any shape, with separate bounds for each entry.
 
     Parameters are flat, ``[...,dim]`` with dim the number of entries, and in the units of the
     action; :meth:`scaled` makes them from a network's outputs, for which every box is [-1, 1].
 
-    With ``clip_to_box`` an action is ``clamp(x, low, high)`` of the normal x, and likelihoods are
-    those of the clipped action: at a bound they are the probability of all that was cut off there
-    (mass, not density)::
+    With ``clip_to_box`` an action is ``clamp(x, low, high)`` of the normal x, and likelihoods
+    belong to the clipped action: at a bound they are the probability of everything beyond it (mass,
+    not density)::
 
         log pi(a) = sum_i log N(a_i; m_i, s_i)        where low_i < a_i < high_i
                           log Phi((low_i - m_i)/s_i)  where a_i = low_i
                           log Phi((m_i - high_i)/s_i) where a_i = high_i
 
-    Its gradients are unbiased for the environment, which sees the clipped action, and have lower
-    variance than those of the density of x. Entropy and KL divergence are those of x.
+    Its gradients are unbiased, since the environment receives the clipped action, and vary less
+    than with the density of x. Entropy and KL divergence ignore clipping.
 
     Args:
         low: lower bounds, an array of the shape of an action; -inf for none.

@@ -3,7 +3,7 @@
 Distributions draw by :func:`normal_like` and the other functions here. While a sampler lets the
 agent act, these take their numbers from an :class:`ActingNoise`: what an environment gets depends
 neither on the process that acts for it nor on the other environments. Everywhere else (training,
-loops of one's own) they are torch's functions, with its global generator.
+users' loops) they are torch's functions, with its global generator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""State of gym environments, for which gym has no interface.
+"""State of gym environments; gym itself cannot save it.
 
 A layer is an environment or a wrapper. One with ``state_dict`` and ``load_state_dict`` saves
-itself. Of others the state consists of their attributes; simple objects among these, such as
+itself. The state of others consists of their attributes; simple objects among these, such as
 running statistics, are saved attribute by attribute.
 
 Attributes may share memory: an array and a view of it, or one list under two names. Therefore a
@@ -23,7 +23,7 @@ import numpy as np
 from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.utils.seed import generator_state, set_generator_state
 
-# Settings, caches and windows are no part of an episode.
+# Settings, caches and windows do not belong to an episode.
 _SETTINGS: tuple[str, ...] = ("env", "spec", "metadata", "_metadata", "model", "info_example")
 _SETTINGS += (
     "_saved_kwargs",

@@ -40,7 +40,7 @@ class GymLike(Protocol):
 
 
 class Wrapper:
-    """Wrapper around ``env``, which answers for every attribute that the wrapper lacks.
+    """Wrapper around ``env``; attributes that it lacks are looked up there.
 
     Args:
         env: environment of gymnasium or gym, or another wrapper.
@@ -108,8 +108,8 @@ class GymEnvWrapper(Wrapper):
     def _try_one_step(self) -> InfoLayout:
         """Find the fields that the info of a step has; an ``info_example`` takes precedence.
 
-        Wrappers whose state can be saved get it back, because running statistics must not count
-        this step. The environment itself is reset before the next one.
+        Wrappers whose state can be saved are restored, because running statistics must not count
+        this step. The environment itself is reset before the next step.
         """
         seed = self._seed
         *wrappers, _ = layers_of(self.env)
@@ -194,9 +194,9 @@ class GymEnvWrapper(Wrapper):
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which :meth:`load_state_dict` continues exactly.
 
-        It consists of the attributes of the environment and of all its wrappers: plain values and
-        arrays, generators, and the physics of MuJoCo. The state of a layer with ``state_dict`` and
-        ``load_state_dict`` comes from these methods instead.
+        An environment or wrapper with ``state_dict`` and ``load_state_dict`` saves itself. The
+        state of others consists of their attributes: plain values and arrays, generators, and the
+        physics of MuJoCo.
 
         Raises:
             NotImplementedError: if an attribute has another type; the message names it.
@@ -250,7 +250,7 @@ class EnvInfoWrapper(Wrapper):
 def register_ids(namespace: str) -> None:
     """Register the ids ``ALE/...`` or ``MinAtar/...``, if their package is installed.
 
-    Their packages do it only when they are asked to, in every process that makes an environment.
+    Their packages do not do it on import; every process that makes an environment needs it.
     """
     package = {"ALE": "ale_py", "MinAtar": "minatar"}.get(namespace)
     is_registered = any(env_id.startswith(f"{namespace}/") for env_id in gym.registry)

@@ -19,8 +19,8 @@ def as_list(sizes: int | Sequence[Any] | None) -> list[Any]:
     return [int(sizes)] if isinstance(sizes, (int, np.integer)) else list(sizes)
 
 
-# On a CPU, the product of so many weights with so few inputs is 1.5 to 2 times as fast if the
-# weights, which then need no transposing, are its left factor.
+# On a CPU, the product of many weights with few inputs is 1.5 to 2 times as fast if the weights are
+# the left factor and need no transposing.
 WIDE, FEW = 2**20, range(8, 129)
 
 # Their gradients follow from their outputs, so the inputs may be overwritten.

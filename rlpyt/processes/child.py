@@ -30,7 +30,7 @@ _CONNECTION_ERROR = re.compile(
 
 
 class Heartbeat:
-    """Counters by which a process shows that it works, in memory shared with its parent.
+    """Counters of a process's progress, in memory shared with its parent.
 
     A process stalls if it is busy and none of its counters changes for too long.
 
@@ -40,9 +40,8 @@ class Heartbeat:
     Attributes:
         values: counters, at the indices ``STEPS`` (time steps taken in the present task), ``BUSY``
             (1 while others wait for this process), ``PLACE`` (index of the environment at work, or
-            -1) and ``BEGUN`` (everything else that was begun, such as resets). A step loop writes
-            them directly, which costs the least. ``ENDING`` is set by the parent before it asks the
-            process to end.
+            -1) and ``BEGUN`` (number of other beginnings, such as resets). A step loop writes them
+            directly, which costs least. The parent sets ``ENDING`` before it ends the process.
     """
 
     STEPS, BUSY, PLACE, BEGUN, ENDING = 0, 1, 2, 3, 4
@@ -280,7 +279,7 @@ def _exit_on_signal(number: int, frame: Any) -> None:
 
 
 def _report_and_close(report: Any, error: BaseException) -> None:
-    """Send the traceback; the end of the stream tells the parent that it is complete."""
+    """Send the traceback, and end the stream to mark it complete."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     with suppress(OSError):
         os.write(report.fileno(), text.encode()[-_REPORT_LIMIT:])
@@ -292,7 +291,7 @@ def _report_and_close(report: Any, error: BaseException) -> None:
 
 
 def _end_with_parent(parent_pid: int) -> None:
-    """Wait for the end of the parent, which may come without notice, and end this process too."""
+    """Wait for the end of the parent, however sudden, and end this process too."""
     parent = parent_process()
     sentinels = [] if parent is None else [parent.sentinel]
     while not connection.wait(sentinels, timeout=1.0):

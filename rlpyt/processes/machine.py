@@ -96,7 +96,7 @@ def _memory_left(group: Path) -> list[int]:
 
 
 def _numbers(file: Path) -> list[int]:
-    """Return the numbers in a file; none if it does not exist or says "max"."""
+    """Return the numbers in a file; none if it does not exist or contains "max"."""
     try:
         return [int(word) for word in file.read_text().split()]
     except (OSError, ValueError):

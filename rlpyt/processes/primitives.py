@@ -1,8 +1,8 @@
 """Semaphore, barrier and queue whose waits notice a failure of the processes.
 
 The process that made the supervisor notices it; in the others the same objects just wait. Every
-process has parts of its own in them, and no lock is shared, so that one that dies leaves nothing
-behind that others need. If the supervisor starts it again, its parts are made anew.
+process has separate parts in them, and no lock is shared, so that a process that dies takes nothing
+with it that others need. If the supervisor starts it again, its parts are replaced.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Semaphore:
             self._semaphore.release()
 
     def renew(self, index: int) -> None:
-        """Make the semaphore anew if it is one of process ``index``."""
+        """Replace the semaphore if process ``index`` uses it."""
         if index in (self._released_by, self._acquired_by):
             self._semaphore = self.supervisor.context.Semaphore(0)
 
 
 class _Shared:
-    """Base class of what one process shares with others, each of which has a member in it.
+    """Base class of shared objects with one member per process.
 
     Args:
         supervisor: supervisor of the other processes.
@@ -91,9 +91,9 @@ class _Shared:
         raise NotImplementedError
 
     def at(self: T, place: int) -> T:
-        """Return what process ``place`` is given; processes that are given all take a free place.
+        """Return the object for process ``place``; a process that gets all takes a free place.
 
-        Only a process with its index as its place can be started again.
+        A process can be restarted only if its place is its index.
         """
         own = copy.copy(self)
         own._members, own._place = {place: self._members[place]}, place
@@ -106,22 +106,22 @@ class _Shared:
         return self._place
 
     def renew(self, index: int) -> None:
-        """Make the member of process ``index`` anew."""
+        """Replace the member of process ``index``."""
         self._members[index] = self._new_member()
 
 
 class Barrier(_Shared):
     """Barrier that all parties pass together, any number of times.
 
-    The process that made it lets the others pass. It costs each of them two semaphore operations.
-    Unlike the barrier of ``multiprocessing`` its waits can be interrupted without breaking it.
+    The process that made it opens it for the others; each needs two semaphore operations. Unlike
+    the barrier of ``multiprocessing``, an interrupted wait does not break it.
 
     Args:
         supervisor: supervisor of all parties but this process.
         parties: number of processes that meet.
 
     Attributes:
-        opened_at: time at which this process last let others pass.
+        opened_at: time at which this process last opened the barrier.
     """
 
     def __init__(self, supervisor: Supervisor, parties: int) -> None:
@@ -192,7 +192,7 @@ class Barrier(_Shared):
 
 
 class CountedQueue(_Shared):
-    """Queue of several writers and one reader, which knows how many items are on their way.
+    """Queue of several writers and one reader, with a count of the items on their way.
 
     An item is counted before it is sent, so one that was put before a :class:`Barrier` is never
     missed after it: ``get(block=False)`` waits for it. Items of one writer keep their order.
@@ -217,13 +217,13 @@ class CountedQueue(_Shared):
         return reader, writer
 
     def put(self, item: Any) -> None:
-        """Send an item, without waiting for the reader, which may put items too.
+        """Send an item without waiting for the reader; the reader may put items too.
 
         Raises:
             TypeError: if it does not pickle.
         """
         try:
-            # Here, since an error in the thread would let the reader wait for ever.
+            # Here, since after an error in the thread the reader would wait forever.
             data = pickle.dumps(item)
         except Exception as error:
             raise TypeError(
@@ -297,7 +297,7 @@ class CountedQueue(_Shared):
                 del begun[:end]
 
     def renew(self, index: int) -> None:
-        """Make the member of process ``index`` anew, and drop its items."""
+        """Replace the member of process ``index``, and drop its items."""
         for end in self._members[index]:
             end.close()
         super().renew(index)
@@ -313,7 +313,7 @@ class CountedQueue(_Shared):
 
 
 def _size(begun: bytearray) -> int:
-    """Return the size of the first item with its header, as far as that is known."""
+    """Return the size of the first item with its header, as far as it has arrived."""
     header = begun[:_HEADER_BYTES]
     known = len(header) == _HEADER_BYTES
     return _HEADER_BYTES + (int.from_bytes(header, "big") if known else 0)

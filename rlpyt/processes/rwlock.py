@@ -133,9 +133,9 @@ class ReadWriteLock:
         if self._writer.value:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _DATA)
             raise RuntimeError(
-                f"process {self._writer.value} ended or failed while it wrote what this lock "
-                "protects, which is incomplete now: look for its error, end the run and resume it "
-                "from its last snapshot"
+                f"process {self._writer.value} ended or failed while it wrote under this lock, so "
+                "the shared data are incomplete: look for its error, end the run and resume from "
+                "the last snapshot"
             )
         self._is_writing = kind == fcntl.LOCK_EX
         if self._is_writing:

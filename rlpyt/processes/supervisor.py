@@ -51,7 +51,7 @@ class Supervisor:
         context: multiprocessing context of the start method.
         children: processes, in the order of their start.
         is_over: whether the processes have been ended.
-        renewable: semaphores, barriers and queues, of which a new process gets new parts.
+        renewable: semaphores, barriers and queues; a restarted process gets new parts of them.
         restarted: indices of processes that were started again and have not been welcomed yet.
         absent: indices of processes that take no part in the present task: nobody waits for them.
 
@@ -251,14 +251,14 @@ class Supervisor:
     # --- Restarts ----------------------------------------------------------------------------
 
     def allow_restarts(self, start_again: Callable[[int], None], max_per_hour: int) -> None:
-        """Start processes again that fail during a task, for a number of times.
+        """Restart processes that fail during a task, up to a number of times.
 
-        Such a process is ended for sure, its parts of ``renewable`` are made anew, and it is absent
+        Such a process is certainly ended, its parts of ``renewable`` are replaced, and it is absent
         from the rest of the task.
 
         Args:
-            start_again: function that starts the process of an index again.
-            max_per_hour: number of restarts in an hour; one failure more is raised.
+            start_again: function that starts the process with the given index again.
+            max_per_hour: number of restarts in an hour; the next failure raises.
         """
         self._start_again, self._max_restarts = start_again, max_per_hour
 

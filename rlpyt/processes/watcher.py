@@ -12,16 +12,16 @@ from multiprocessing import connection
 from rlpyt.processes.child import ChildProcess, StallDetector, WorkerError
 from rlpyt.utils.logging import logger
 
-POLL_S = 0.2  # Seconds for which a failure may go unnoticed.
+POLL_S = 0.2  # Longest time before a failure is noticed.
 # Grace periods: for this process to notice a failure, and before the program is ended by force.
 GRACE_S, _FORCE_S = 1.0, 4.0
 
 
 class Watcher:
-    """Watches processes from a thread, whatever this process does.
+    """Thread that watches processes, whatever this process is doing.
 
     After a failure it gives this process time to notice, then kills the other processes, which
-    breaks their connections to it, and then interrupts its main thread.
+    breaks their connections, and finally interrupts the main thread.
 
     Args:
         children: processes to watch.
@@ -30,7 +30,7 @@ class Watcher:
 
     Attributes:
         cause: error of the process that failed first, or None.
-        has_interrupted: whether it has interrupted this process, by a SIGINT.
+        has_interrupted: whether it has sent this process a SIGINT.
         stopping: event after which processes may end.
     """
 

@@ -262,8 +262,8 @@ def _draw_seed() -> int:
 def dict_to_nt(value: Any, name: str = "obs") -> Nested:
     """Convert dictionaries to records, recursively, and float64 arrays to float32.
 
-    The order of fields is that of the last wrapped space with this name and these fields, or else
-    that of ``value``.
+    Fields are ordered as in the last wrapped space with this name and these fields, or else as in
+    ``value``.
 
     Args:
         value: mapping or leaf.

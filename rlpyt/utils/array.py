@@ -1,4 +1,4 @@
-"""Kept for programs written against rlpyt 0.1.2; nothing here uses it.
+"""Kept for programs of rlpyt 0.1.2; nothing here uses it.
 
 Selection, one-hot vectors, masked means and leading dimensions of numpy arrays.
 """
@@ -13,7 +13,7 @@ from rlpyt.utils.types import NDArray
 
 
 def select_at_indexes(indexes: Any, array: NDArray) -> NDArray:
-    """Pick one entry along the dimension that follows those of ``indexes``.
+    """Pick one entry along the first dimension after the dimensions of ``indexes``.
 
     Args:
         indexes: integers [...], e.g. actions [T,B]; may have no dimension.
@@ -23,7 +23,7 @@ def select_at_indexes(indexes: Any, array: NDArray) -> NDArray:
         Entries [..., *shape], ``array[i, indexes[i]]`` at every position i.
 
     Raises:
-        ValueError: if the leading dimensions of ``array`` are not those of ``indexes``.
+        ValueError: if ``array`` does not begin with the dimensions of ``indexes``.
     """
     indexes = np.asarray(indexes)
     n_dim = indexes.ndim
@@ -42,7 +42,7 @@ def to_onehot(indexes: Any, dim: int, dtype: Any = None) -> NDArray:
     Args:
         indexes: integers [...] from 0 to dim - 1.
         dim: length of the vectors.
-        dtype: type of the result; by default that of ``indexes``.
+        dtype: type of the result; by default the type of ``indexes``.
 
     Returns:
         One-hot vectors [..., dim].

@@ -100,16 +100,16 @@ def buffer_from_example(
     """Make a buffer of zeros for many instances of ``example``.
 
     Args:
-        example: One array, scalar, None, or a nested named tuple of them.
-        leading_dims: Dimensions in front of those of every array, e.g. (T, B).
-        share_memory: Make arrays that child processes share.
-        use_NatSchema: Whether records of the buffer are schema-style; by default as the example.
+        example: array, scalar, None, or a nested named tuple of them.
+        leading_dims: dimensions in front of each array's own, e.g. (T, B).
+        share_memory: whether child processes share the arrays.
+        use_NatSchema: whether records of the buffer are schema-style; by default as the example.
 
     Returns:
         Array [*leading_dims, ...], or namedarraytuples of the names and fields of the example.
 
     Raises:
-        TypeError: If an example is no number, or no array of numbers; names its field.
+        TypeError: if an example is neither a number nor an array of numbers; names its field.
     """
     if example is None:
         return None
@@ -140,15 +140,15 @@ def build_array(
         share_memory: Make an array that child processes share.
 
     Raises:
-        TypeError: If the example is no number, or no array of numbers or booleans.
+        TypeError: if the example is neither a number nor an array of numbers or booleans.
     """
     if isinstance(example, torch.Tensor):
         example = example.detach().cpu()
     a = np.asarray(example)
     if a.dtype.kind not in "biufc":
         raise TypeError(
-            f"example {example!r} is no array of numbers: give arrays, numbers, or named tuples of "
-            "them, with the same shape at every step"
+            f"example {example!r} is not an array of numbers: give arrays, numbers, or named "
+            "tuples of them, with the same shape at every step"
         )
     dims = (leading_dims,) if isinstance(leading_dims, (int, np.integer)) else tuple(leading_dims)
     shape = dims + a.shape
@@ -175,7 +175,7 @@ def buffer_to(buffer_: Nested, device: torch.device | str | int | None = None) -
     """Move every tensor to ``device``.
 
     Raises:
-        TypeError: If there is an array that is no tensor.
+        TypeError: if an array is not a tensor.
     """
     to_cpu = device is not None and torch.device(device).type == "cpu"
 

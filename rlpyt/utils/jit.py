@@ -13,8 +13,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 def jit(function: Function) -> Function:
     """Compile ``function`` with numba on its first call; the machine code is cached on disk.
 
-    It releases the interpreter lock while it runs, and never uses fast-math: results equal those of
-    the Python code. If no directory for the cache is writable, every process compiles again.
+    It releases the interpreter lock while it runs, and never uses fast-math, so that results equal
+    Python's. If no directory for the cache is writable, every process compiles again.
     """
     compiled: Any
     try:

@@ -1,6 +1,6 @@
-"""Kept for programs written against rlpyt 0.1.2; nothing here uses it.
+"""Kept for programs of rlpyt 0.1.2; nothing here uses it.
 
-Minibatches, arrays of either library, and sequences out of a ring buffer.
+Minibatches, arrays of numpy or torch, and sequences from a ring buffer.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def iterate_mb_idxs(
     """Yield the indexes of the ``data_length // minibatch_size`` full minibatches of an epoch.
 
     Args:
-        data_length: Number of data.
-        minibatch_size: Number of data per minibatch; what remains at the end is dropped.
-        shuffle: Draw the minibatches without replacement, in an order from the global numpy RNG.
+        data_length: number of data.
+        minibatch_size: number of data in a minibatch; an incomplete last one is dropped.
+        shuffle: whether to draw without replacement, in an order from numpy's global generator.
 
     Yields:
         A slice of the data in order or, shuffled, an array [minibatch_size] of indexes.
@@ -41,34 +41,34 @@ def iterate_mb_idxs(
 
 
 def zeros(shape: int | Sequence[int], dtype: Any) -> Array:
-    """Zeros [*shape]: a tensor if ``dtype`` is a torch dtype, else a numpy array."""
+    """Return zeros [*shape]: a tensor if ``dtype`` belongs to torch, else a numpy array."""
     if isinstance(dtype, torch.dtype):
         return torch.zeros(shape, dtype=dtype)
     return np.zeros(shape, dtype=dtype)
 
 
 def empty(shape: int | Sequence[int], dtype: Any) -> Array:
-    """Memory [*shape] as it comes: a tensor if ``dtype`` is a torch dtype, else a numpy array."""
+    """Return memory [*shape], not filled: a tensor if ``dtype`` belongs to torch, else an array."""
     if isinstance(dtype, torch.dtype):
         return torch.empty(shape, dtype=dtype)
     return np.empty(shape, dtype=dtype)
 
 
 def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) -> Any:
-    """Copy runs of ``T`` time steps out of a ring buffer.
+    """Copy sequences of ``T`` time steps from a ring buffer.
 
     Args:
         array_or_tensor: ring [T_ring,B,...] in time: after the last row comes the first.
-        T_idxs: times [n] of the first steps of the runs, from -T_ring to T_ring - 1; negative ones
-            count from the end.
-        B_idxs: columns [n] of the runs, from -B to B - 1.
-        T: length of the runs.
+        T_idxs: times [n] of the first steps, from -T_ring to T_ring - 1; negative ones count from
+            the end.
+        B_idxs: columns [n] of the sequences, from -B to B - 1.
+        T: length of a sequence.
 
     Returns:
         [T, n, ...] of the same type.
 
     Raises:
-        ValueError: if an index is out of range, or there are not as many of both.
+        ValueError: if an index is out of range, or the numbers of indexes differ.
     """
     ring_T, ring_B = array_or_tensor.shape[:2]
     starts = _checked_indexes("T_idxs", T_idxs, ring_T)

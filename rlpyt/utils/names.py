@@ -1,4 +1,4 @@
-"""Names that users type: of settings, of columns, of what there is to choose from."""
+"""Names that users type: settings, columns, choices."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question for the known names that ``name`` may stand for, or an empty string.
+    """Return a question with the known names closest to ``name``, or an empty string.
 
-    Case does not matter, and the last part of a dotted name may stand for all of it: "cumsteps"
-    means "Diagnostics/CumSteps".
+    Case does not matter, and the last part of a dotted name is enough: "cumsteps" means
+    "Diagnostics/CumSteps".
 
     Returns:
-        Text such as `` (did you mean 'a2c' or 'sac'?)``, to follow the name in a message.
+        Text such as `` (did you mean 'a2c' or 'sac'?)``, which follows the name in a message.
     """
     by_lower_case = {other.lower(): other for other in known}
     by_last_part = {re.split(r"[./]", lower)[-1]: other for lower, other in by_lower_case.items()}

@@ -16,10 +16,10 @@ def save__init__args(
 ) -> None:
     """Store constructor arguments as attributes: ``save__init__args(locals())`` in ``__init__``.
 
-    It stores every local variable that is a positional parameter of an ``__init__`` in the class
-    hierarchy, with its present value, unless the object has an attribute of that name: the first
-    writer wins, and an attribute or property of the class wins over all. Keyword-only parameters
-    are not stored.
+    Every local variable that is a positional parameter of an ``__init__`` in the class hierarchy is
+    stored with its present value, unless the object has an attribute of that name: the first writer
+    wins, and an attribute or property of the class always wins. Keyword-only parameters are not
+    stored.
 
     Args:
         values: result of ``locals()`` in the constructor, which contains ``self``.
@@ -37,7 +37,7 @@ def save__init__args(
 
 
 def _is_taken(instance: Any, name: str) -> bool:
-    """Return whether ``name`` is stored or cannot be, disregarding a fallback ``__getattr__``."""
+    """Return whether ``name`` is stored or cannot be; a fallback ``__getattr__`` does not count."""
     try:
         object.__getattribute__(instance, name)
         return True

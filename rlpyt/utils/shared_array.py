@@ -28,11 +28,11 @@ _memory_start_method: ContextVar[str | None] = ContextVar("start method to make 
 
 
 def default_start_method() -> str:
-    """Return the start method for users who choose none: ``RLPYT_START_METHOD``, or the usual one.
+    """Return the start method in ``RLPYT_START_METHOD``, or else the system's usual one.
 
-    Processes fork on Linux, which hands them everything without pickling, and are spawned on other
-    systems, whose libraries do not survive a fork. Python's own default is ignored, since it
-    differs between versions.
+    On Linux processes fork, which spares them all pickling. On other systems they are spawned,
+    because libraries there do not survive a fork. Python's own default is ignored, since it differs
+    between versions.
     """
     chosen = os.environ.get(START_METHOD_VARIABLE)
     if chosen:
@@ -41,7 +41,7 @@ def default_start_method() -> str:
 
 
 def get_context(start_method: str | None = None) -> Any:
-    """Return the multiprocessing context, which makes processes and locks for one start method.
+    """Return the multiprocessing context of a start method; it makes processes and locks.
 
     Args:
         start_method: "fork", "forkserver" or "spawn"; None for :func:`default_start_method`.
@@ -98,7 +98,7 @@ def np_mp_array(shape: int | Sequence[int], dtype: Any) -> NDArray:
 
 
 def _n_bytes(shape: int | Sequence[int], dtype: Any) -> int:
-    """Return the size in memory, at least one byte: there is no empty shared memory."""
+    """Return the size in memory, at least one byte: shared memory cannot be empty."""
     n_elements = shape if isinstance(shape, int) else math.prod(shape)
     return max(1, n_elements * int(np.dtype(dtype).itemsize))
 

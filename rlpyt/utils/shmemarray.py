@@ -1,4 +1,4 @@
-"""Arrays in named shared memory, kept for programs written against rlpyt 0.1.2.
+"""Arrays in named shared memory, kept for programs of rlpyt 0.1.2.
 
 Nothing here uses them: see :mod:`rlpyt.utils.shared_array`.
 """
@@ -42,10 +42,10 @@ def address_of_buffer(buf: Any) -> tuple[int, int]:
 
 
 class ShmemBufferWrapper:
-    """Named block of shared memory, whose creator removes the name when it is collected.
+    """Named block of shared memory; the name goes when the object that made it is collected.
 
-    Before Python 3.13 the name is also removed at the exit of a process that opened it without
-    being related to its creator. The memory stays for all that have it open.
+    Before Python 3.13 the name also goes when a process that opened it exits, unless that process
+    is related to the maker. Wherever the block is open, the memory stays.
 
     Args:
         tag: name of the block.
@@ -53,7 +53,7 @@ class ShmemBufferWrapper:
         create: whether to make a new block rather than open one.
 
     Raises:
-        ValueError: if ``tag`` contains other characters than ``valid_chars``.
+        ValueError: if ``tag`` contains characters outside ``valid_chars``.
         FileExistsError: if the block to create exists.
         FileNotFoundError: if the block to open does not.
     """

@@ -1,4 +1,4 @@
-"""Kept for programs written against rlpyt 0.1.2; nothing here uses it."""
+"""Kept for programs of rlpyt 0.1.2; nothing here uses it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["RWLock", "drain_queue", "find_port"]
 
 
 def drain_queue(queue_obj: Any, n_sentinel: int = 0, guard_sentinel: bool = False) -> list[Any]:
-    """Take all items out of a queue; None is a sentinel: its producer is done.
+    """Take all items out of a queue; None is a sentinel of a producer that is done.
 
     Args:
         queue_obj: queue with ``get`` and ``put``.
-        n_sentinel: number of sentinels to wait for. With 0, wait for nothing: an item that another
-            process has just put may be left for the next call.
+        n_sentinel: number of sentinels to wait for. With 0 nothing is waited for, and an item that
+            another process has just put may be left for the next call.
         guard_sentinel: whether to stop at a sentinel and put it back, with ``n_sentinel=0``.
 
     Returns:

@@ -8,7 +8,7 @@ import torch
 
 
 def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Pick one entry along the dimension that follows those of ``indexes``.
+    """Pick one entry along the first dimension after the dimensions of ``indexes``.
 
     Args:
         indexes: integers [...] from 0 to n - 1, e.g. actions [T,B]; may have no dimension.
@@ -18,7 +18,7 @@ def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
         Entries [..., *shape], ``tensor[i, indexes[i]]`` at every position i.
 
     Raises:
-        ValueError: if the leading dimensions of ``tensor`` are not those of ``indexes``.
+        ValueError: if ``tensor`` does not begin with the dimensions of ``indexes``.
     """
     n_dim = indexes.dim()
     if tensor.shape[:n_dim] != indexes.shape or tensor.dim() == n_dim:
@@ -38,7 +38,7 @@ def to_onehot(indexes: torch.Tensor, num: int, dtype: torch.dtype | None = None)
     Args:
         indexes: integers [...] from 0 to num - 1.
         num: length of the vectors.
-        dtype: type of the result; by default that of ``indexes``.
+        dtype: type of the result; by default the type of ``indexes``.
 
     Returns:
         One-hot vectors [..., num].

@@ -1,4 +1,4 @@
-"""Ranks that ``torchrun`` or a similar launcher gives to the processes that it starts."""
+"""Ranks of processes that ``torchrun`` or a similar launcher started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TorchrunRanks(NamedTuple):
-    """Rank of this process among those that ``torchrun`` started; local: on this machine."""
+    """Rank of this process in the whole run, and on this machine (local)."""
 
     rank: int
     world_size: int
@@ -16,7 +16,7 @@ class TorchrunRanks(NamedTuple):
 
 
 def torchrun_ranks() -> TorchrunRanks | None:
-    """Return the ranks that ``torchrun`` or a similar launcher gave this process; None without."""
+    """Return the ranks of this process; None if no launcher such as ``torchrun`` started it."""
     if not {"MASTER_ADDR", "RANK", "WORLD_SIZE"} <= os.environ.keys():
         return None
     rank, world_size = os.environ["RANK"], os.environ["WORLD_SIZE"]

@@ -15,6 +15,6 @@ NDArray = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.integer[Any]]
 
-# An array, ``None`` (an absent field), or a tuple or record of nested structures. Python's types
-# cannot say this for records whose fields are named at run time, hence the open type.
+# An array, ``None`` (an absent field), or a tuple or record of nested structures. The type is open
+# because Python has none for records whose fields are named at run time.
 Nested = Any

@@ -114,7 +114,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
             self.make_vec_eps(global_B, env_ranks)
 
     def make_vec_eps(self, global_B: int, env_ranks: Sequence[int]) -> None:
-        """Give each environment its final epsilon, if ``eps_final_min`` asks for that.
+        """Give each environment its final epsilon, if ``eps_final_min`` is set.
 
         Args:
             global_B: number of environments over all processes.

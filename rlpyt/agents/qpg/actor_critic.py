@@ -249,7 +249,7 @@ class ActorCriticAgent(BaseAgent):
             self._target_network(name).move(tau)
 
     def _target_network(self, name: str) -> TargetNetwork:
-        """Return the updater of the target copy of ``name``, made anew if a network is replaced."""
+        """Return the updater of the target copy of ``name``, renewed if a network was replaced."""
         target, model = getattr(self, "target_" + name), self._network(name)
         known = self._target_networks.get(name)
         if known is None or known.target is not target or known.model is not model:
@@ -261,7 +261,7 @@ class ActorCriticAgent(BaseAgent):
         return {name: self._network(name).state_dict() for name in self._state_names()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the networks of :meth:`state_dict`, or the policy alone from a state of its own.
+        """Load the networks of :meth:`state_dict`, or the policy alone from the policy's state.
 
         Target copies that the state lacks equal their originals.
 

@@ -49,8 +49,8 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 class TerminalTablePrinter:
     """Screen of the tabular-only mode: the latest rows under one header.
 
-    Columns are those of the first row. On something else than a terminal only the newest row is
-    printed, and nothing is cleared.
+    The first row determines the columns. Where the output is not a terminal, only the newest row is
+    printed and nothing is cleared.
     """
 
     def __init__(self) -> None:

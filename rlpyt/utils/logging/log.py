@@ -34,7 +34,7 @@ def check_snapshot_mode(mode: str) -> str:
     """Return ``mode``.
 
     Raises:
-        ValueError: if there is no such mode.
+        ValueError: if the mode is unknown.
     """
     if mode not in SNAPSHOT_MODES:
         raise ValueError(f"Unknown snapshot mode {mode!r}: use one of {', '.join(SNAPSHOT_MODES)}.")

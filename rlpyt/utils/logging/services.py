@@ -27,7 +27,7 @@ def make_sinks(given: Sequence[Sink | str]) -> list[Sink]:
     """Return the sinks; a name becomes a sink with default settings.
 
     Raises:
-        ValueError: if there is no such name.
+        ValueError: if a name is unknown.
         ImportError: if the package of a sink is not installed.
     """
     classes = {"jsonl": JsonLinesSink, "wandb": WandbSink, "mlflow": MlflowSink}
