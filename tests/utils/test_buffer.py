@@ -109,7 +109,7 @@ def test_build_array(leaf: Any, shape: Any, dtype: Any, share_memory: bool) -> N
 )
 def test_build_array_refuses_objects(wrong: Any) -> None:
     """Arrays of text and of dates could be made, but no tensors of them."""
-    with pytest.raises(TypeError, match="no array of numbers"):
+    with pytest.raises(TypeError, match="example"):
         build_array(wrong, 3)
 
 
