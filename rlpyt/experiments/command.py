@@ -20,7 +20,7 @@ from rlpyt.experiments import catalog, evaluation, settings
 from rlpyt.experiments.program import runner_call, source
 from rlpyt.experiments.results.pictures import plot_results
 from rlpyt.experiments.results.statistics import STATISTICS
-from rlpyt.experiments.sweeps import command as sweeps, slots
+from rlpyt.experiments.sweeps import command as sweeps, pools, slots
 from rlpyt.experiments.sweeps.launch import SweepError
 from rlpyt.experiments.train import (
     check_same_run,
@@ -179,7 +179,7 @@ def train(
 @click.option("--seed", default=0, help="Seed of --search random.")
 @click.option("--metric", default="ReturnAverage", help="What Optuna maximizes.")
 @click.option("--prune/--no-prune", default=True, help="Whether Optuna ends trials early.")
-@click.option("--pool", type=click.Choice(slots.POOLS), default="local")
+@click.option("--pool", type=click.Choice(pools.POOLS), default="local")
 @click.option("--job", multiple=True, metavar="NAME=VALUE", help="Parameter of a job of SLURM.")
 @click.option("--retry-failed", is_flag=True, help="Start runs again that failed earlier.")
 @click.option("--time-limit", type=SECONDS, metavar="SECONDS", help="Of each run.")
@@ -222,12 +222,14 @@ def sweep(
         roles = sweeps.roles_of(variants)
         code = affinity or slots.affinity_code(roles, pool == "local", **resources)
         log_dir = log_dir or get_log_dir("sweep_" + re.sub("[/,]", "_", what))
-        place = slots.make_pool(pool, code, resources["slots"], log_dir, job)
-        sweeps.check_runs(variants, place.slot_codes[0])
+        words = (word.partition("=") for word in job)
+        parameters = {name: settings.parse_value(value) for name, _, value in words}
+        place = pools.make_pool(pool, code, resources["slots"], log_dir, parameters)
+        sweeps.check_runs(variants, place.slots[0])
         if dry_run:
             rows = [(variant.log_dir, json.dumps(variant.changes)) for variant in variants]
             click.echo(tabulate(rows, headers=("directory", "changes"), disable_numparse=True))
-            click.echo(f"\n{len(place.slot_codes)} at a time, each {seeds} times, in {log_dir}")
+            click.echo(f"\n{len(place.slots)} at a time, each {seeds} times, in {log_dir}")
             return
         launch = sweeps.Launch(log_dir, code, place, seeds, retry_failed, time_limit)
         if search == "optuna":

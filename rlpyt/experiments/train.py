@@ -268,7 +268,7 @@ def _start(
 
 
 def slot_runner(
-    slot_affinity_code: str,
+    affinity: Any,
     seed: int,
     name: str,
     words: Sequence[str],
@@ -282,7 +282,6 @@ def slot_runner(
     Raises:
         ValueError: if the affinity or a setting does not fit the entry.
     """
-    affinity = affinity_from_code(slot_affinity_code)
     config = configuration(name, words, variant=variant)
     config = checked(changed(config, roles=roles_for(config["roles"], affinity)))
     return config, runner_call(config, seed, affinity)
@@ -313,7 +312,8 @@ def build_and_train(
         ValueError: if the affinity or a setting does not fit the entry.
     """
     seed, variant = int(run_ID), load_variant(log_dir)
-    config, call = slot_runner(slot_affinity_code, seed, f"{family}/{config_key}", words, variant)
+    affinity = affinity_from_code(slot_affinity_code)
+    config, call = slot_runner(affinity, seed, f"{family}/{config_key}", words, variant)
     runner = call.make()
     run_dir = Path(log_dir, f"run_{run_ID}")
     log = log_call(config, seed, log_dir, run_ID, resume=(run_dir / "progress.csv").exists())

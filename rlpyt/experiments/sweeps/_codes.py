@@ -54,8 +54,8 @@ OPTIONS = (
 ABBREVS = [option.letters for option in OPTIONS]
 
 
-def write_code(arguments: Mapping[str, Any]) -> str:
-    """Return the code of the arguments of ``encode_affinity``; only the slot may be None.
+def options_of(arguments: Mapping[str, Any]) -> dict[str, int]:
+    """Return the options of a code, from the arguments of ``encode_affinity``.
 
     Raises:
         ValueError: if options exclude each other or there is no such slot.
@@ -64,15 +64,20 @@ def write_code(arguments: Mapping[str, Any]) -> str:
     omitted = {"hyperthread_offset": arguments["n_cpu_core"]}
     if arguments["n_gpu"]:
         omitted["cpu_per_run"] = arguments["cpu_per_run"]
-    code = "_".join(
-        f"{int(arguments[argument])}{letters}"
+    options = {
+        letters: int(arguments[argument])
         for letters, argument, default in OPTIONS
         if arguments[argument] != omitted.get(argument, default)
-    )
-    n_slots = get_n_run_slots(code)
-    if arguments["run_slot"] is not None:
-        check_slot(arguments["run_slot"], n_slots)
-    return code
+    }
+    n_slots = count_slots(options)
+    if RUN_SLOT in options:
+        check_slot(options[RUN_SLOT], n_slots)
+    return options
+
+
+def write_code(options: Mapping[str, int]) -> str:
+    """Return the code of these options."""
+    return "_".join(f"{value}{letters}" for letters, value in options.items())
 
 
 def decode_affinity(affinity_code: str) -> dict[str, int]:
@@ -119,48 +124,18 @@ def get_n_run_slots(affinity_code: str) -> int:
     Raises:
         ValueError: if options are missing or exclude each other.
     """
-    options = _consistent(decode_affinity(affinity_code))
-    gpu, gpr = options[N_GPU], options.get(GPU_PER_RUN, 1)
+    return count_slots(decode_affinity(affinity_code))
+
+
+def count_slots(options: dict[str, int]) -> int:
+    """Return the number of runs that share a machine with these options."""
+    gpu, gpr = _consistent(options).get(N_GPU, 0), options.get(GPU_PER_RUN, 1)
     if gpu and options.get(ASYNC_SAMPLE):
         shared = options.get(OPTIM_SAMPLE_SHARE_GPU)
         return gpu // (gpr + (0 if shared else options.get(SAMPLE_GPU_PER_RUN, 0)))
     if gpu:
         return gpu * options.get(CONTEXTS_PER_GPU, 1) // gpr
     return divided(options[N_CPU_CORE], options[CPU_PER_RUN], N_CPU_CORE, CPU_PER_RUN)
-
-
-class OneSlot(NamedTuple):
-    """Resources of one slot, and the code of a machine that has nothing else."""
-
-    code: str  # With slot 0; the processes do not pin themselves.
-    n_cpu: int
-    n_gpu: int
-    runs_per_gpu: int
-
-
-def one_slot(affinity_code: str) -> OneSlot:
-    """Return what one run has, for clusters that choose its CPUs and GPUs themselves.
-
-    Raises:
-        ValueError: if options are missing or exclude each other.
-    """
-    options = checked(decode_affinity(affinity_code))
-    gpr, cxg = options.get(GPU_PER_RUN, 1), options.get(CONTEXTS_PER_GPU, 1)
-    n_gpu = gpr if options[N_GPU] else 0
-    if options.get(ASYNC_SAMPLE):
-        if n_gpu and not options.get(OPTIM_SAMPLE_SHARE_GPU):
-            n_gpu += options.get(SAMPLE_GPU_PER_RUN, 0)
-        n_cpu = options[N_CPU_CORE] // max(1, get_n_run_slots(affinity_code))
-    elif n_gpu:
-        n_cpu = divided(options[N_CPU_CORE], options[N_GPU] * cxg, N_CPU_CORE, "runs") * gpr
-    else:
-        n_cpu = options[CPU_PER_RUN]
-    for letters in (CONTEXTS_PER_GPU, N_SOCKET):  # One of each, which needs no word.
-        options.pop(letters, None)
-    changes = {RUN_SLOT: 0, N_CPU_CORE: n_cpu, N_GPU: n_gpu, CPU_PER_RUN: n_cpu}
-    options = {**options, **changes, HYPERTHREAD_OFFSET: 0, SET_AFFINITY: 0}
-    code = "_".join(f"{options[letters]}{letters}" for letters in ABBREVS if letters in options)
-    return OneSlot(code, n_cpu, n_gpu, cxg)
 
 
 def checked(options: dict[str, int]) -> dict[str, int]:

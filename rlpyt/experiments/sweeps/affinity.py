@@ -45,7 +45,7 @@ from rlpyt.experiments.sweeps._codes import (
     checked,
     decode_affinity as decode_affinity,
     get_n_run_slots as get_n_run_slots,
-    one_slot as one_slot,
+    options_of,
     prepend_run_slot as prepend_run_slot,
     remove_run_slot as remove_run_slot,
     write_code,
@@ -141,7 +141,7 @@ def encode_affinity(
         hyperthread_offset = get_hyperthread_offset()
     if n_socket is None:
         n_socket = get_n_socket()
-    return write_code(locals())
+    return write_code(options_of(locals()))
 
 
 # --- Affinities ------------------------------------------------------------------------------
@@ -168,12 +168,14 @@ def affinity_from_code(run_slot_affinity_code: str) -> Any:
         ValueError: if the code is malformed or contradictory; the message says why.
     """
     slot, code = remove_run_slot(run_slot_affinity_code)
-    options = checked(decode_affinity(code))
-    asynchronous = options.pop(ASYNC_SAMPLE, 0)
-    if asynchronous:
-        return build_async_affinity(slot, **options)
-    options.pop(SAMPLE_GPU_PER_RUN, None)
-    options.pop(OPTIM_SAMPLE_SHARE_GPU, None)
+    return affinity_of_slot(slot, decode_affinity(code))
+
+
+def affinity_of_slot(slot: int, options: dict[str, int]) -> Any:
+    """Return the affinity of a run, as :func:`affinity_from_code` does, from decoded options."""
+    if checked(options).get(ASYNC_SAMPLE):
+        return build_async_affinity(slot, **_without(options, ASYNC_SAMPLE, CONTEXTS_PER_GPU))
+    options = _without(options, ASYNC_SAMPLE, SAMPLE_GPU_PER_RUN, OPTIM_SAMPLE_SHARE_GPU)
     if not options[N_GPU]:
         return build_cpu_affinity(slot, **_without(options, GPU_PER_RUN, CONTEXTS_PER_GPU))
     options.pop(CPU_PER_RUN, None)

@@ -27,6 +27,7 @@ from rlpyt.experiments.settings import (
 from rlpyt.experiments.sweeps.launch import run_experiments
 from rlpyt.experiments.sweeps.pools import Pool
 from rlpyt.experiments.sweeps.search import run_search
+from rlpyt.experiments.sweeps.slots import Slot
 from rlpyt.experiments.sweeps.spaces import (
     Choice,
     Distribution,
@@ -271,18 +272,18 @@ def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
     return found or {}
 
 
-def check_runs(variants: Iterable[Variant], code: str) -> None:
+def check_runs(variants: Iterable[Variant], slot: Slot) -> None:
     """Try every variant in a slot, so that what is wrong shows before any starts.
 
     Args:
         variants: variants of the sweep.
-        code: affinity code of a slot.
+        slot: CPUs and GPUs of each run.
 
     Raises:
         Exception: what environment, agent or algorithm raise.
     """
     try_runs(
-        slot_runner(code, 0, variant.part.entry, variant.part.words, variant.changes)[1]
+        slot_runner(slot.affinity, 0, variant.part.entry, variant.part.words, variant.changes)[1]
         for variant in variants
     )
 

@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from rlpyt.experiments.sweeps.affinity import prepend_run_slot
+from rlpyt.experiments.sweeps.affinity import decode_affinity
 from rlpyt.experiments.sweeps.pools import LocalSlots, Pool, egl_device, no_script, run_call
 from rlpyt.experiments.sweeps.run import Run, library_path
+from rlpyt.experiments.sweeps.slots import Slot
 from rlpyt.experiments.sweeps.sweep import (
     FailedRun as FailedRun,
     Sweep,
@@ -170,11 +171,11 @@ def launch_experiment(
     """
     if not osp.isfile(script):
         raise no_script(script)
-    code = prepend_run_slot(run_slot, affinity_code)
-    call = run_call(script, code, log_dir, run_ID, args, python_executable)
+    slot = Slot(decode_affinity(affinity_code), run_slot)
+    call = run_call(script, slot, log_dir, run_ID, args, python_executable)
     env = {**os.environ, **library_path()}
     if set_egl_device:
-        env.update(egl_device(code))
+        env.update(egl_device(slot))
     save_variant(variant, log_dir)
     print("\ncall string:\n", " ".join(call), flush=True)
     # In a session of its own, because Ctrl-C must reach only this process, which ends the runs.

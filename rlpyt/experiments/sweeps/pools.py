@@ -7,26 +7,23 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 
 from rlpyt.experiments.sweeps import run as run_module
-from rlpyt.experiments.sweeps.affinity import (
-    affinity_from_code,
-    get_n_run_slots,
-    one_slot,
-    prepend_run_slot,
-)
 from rlpyt.experiments.sweeps.run import RunCommand
+from rlpyt.experiments.sweeps.slots import Slot, slots_of
 from rlpyt.processes.launch import check_cpus
+
+POOLS = ("local", "ray", "slurm")
 
 
 class Pool(Protocol):
     """Machine or cluster on which runs are started."""
 
-    slot_codes: Sequence[str]  # Code of the affinity of each slot: as many runs at a time.
+    slots: Sequence[Slot]  # One for each of the runs at a time.
 
     def start(self, command: RunCommand) -> Any:
         """Start a run, and return a handle of it."""
@@ -52,21 +49,14 @@ class LocalSlots:
     """
 
     def __init__(self, affinity_code: str) -> None:
-        n_slots = get_n_run_slots(affinity_code)
-        if n_slots < 1:
-            raise ValueError(
-                f"affinity_code={affinity_code!r} has no slot: a run needs more GPUs than there are"
-            )
-        slots = range(n_slots)
-        self.slot_codes: Sequence[str] = [prepend_run_slot(n, affinity_code) for n in slots]
+        self.slots: Sequence[Slot] = slots_of(affinity_code)
         n_gpu = torch.cuda.device_count()
-        for code in self.slot_codes:
-            affinity = affinity_from_code(code)
-            check_cpus(_cpus_of(affinity))
-            missing = [gpu for gpu in _gpus_of(affinity) if gpu >= n_gpu]
+        for slot in self.slots:
+            check_cpus(slot.cpus if slot.is_pinned else [])
+            missing = [gpu for gpu in slot.gpus if gpu >= n_gpu]
             if missing:
                 raise ValueError(
-                    f"slot {code!r} has GPU {missing[0]}, but this machine has {n_gpu} GPUs, "
+                    f"slot {slot.code!r} has GPU {missing[0]}, but this machine has {n_gpu} GPUs, "
                     "counted from 0: lower n_gpu"
                 )
 
@@ -108,26 +98,27 @@ class RayCluster:
             ray: Any = importlib.import_module("ray")
         except ImportError as error:
             raise _not_installed("RayCluster", "ray") from error
-        slot = one_slot(affinity_code)
-        gpus: float = slot.n_gpu / slot.runs_per_gpu
+        shared = slots_of(affinity_code)[0]
+        slot = shared.alone()
+        n_cpu, gpus = len(slot.cpus), len(slot.gpus) / shared.runs_per_gpu
         if not ray.is_initialized():
             ray.init(address=address, include_dashboard=False)
         if n_parallel is None:
             machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             n_parallel = 0
             for machine in machines:
-                rooms = [machine.get("CPU", 0) // slot.n_cpu]
+                rooms = [machine.get("CPU", 0) // n_cpu]
                 rooms += [machine.get("GPU", 0) // gpus] if gpus else []
                 n_parallel += int(min(rooms))
         if n_parallel < 1:
             raise ValueError(
-                f"affinity_code={affinity_code!r} gives each run {slot.n_cpu} CPUs and {gpus:g} "
+                f"affinity_code={affinity_code!r} gives each run {n_cpu} CPUs and {gpus:g} "
                 "GPUs, for which no machine of the Ray cluster has room"
             )
-        self.slot_codes: Sequence[str] = [slot.code] * n_parallel
+        self.slots: Sequence[Slot] = [slot] * n_parallel
         self._ray = ray
         self._task = ray.remote(run_module.run_to_end).options(
-            num_cpus=slot.n_cpu,
+            num_cpus=n_cpu,
             num_gpus=gpus,
             max_retries=0,
             runtime_env={"env_vars": run_module.library_path()},
@@ -180,12 +171,12 @@ class SlurmCluster:
                 "cluster='slurm' needs the program sbatch, which this machine lacks: launch on a "
                 "machine of the cluster, or pass cluster='local'"
             )
-        slot = one_slot(affinity_code)
-        self.slot_codes: Sequence[str] = [slot.code] * n_parallel
+        slot = slots_of(affinity_code)[0].alone()
+        self.slots: Sequence[Slot] = [slot] * n_parallel
         self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
-        resources = {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": slot.n_cpu}
-        if slot.n_gpu:
-            resources["gpus_per_node"] = slot.n_gpu
+        resources = {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": len(slot.cpus)}
+        if slot.gpus:
+            resources["gpus_per_node"] = len(slot.gpus)
         self._executor.update_parameters(**{"name": "rlpyt", **resources, **parameters})
 
     def start(self, command: RunCommand) -> Any:
@@ -196,6 +187,32 @@ class SlurmCluster:
 
     def stop(self, handle: Any) -> None:
         handle.cancel(check=False)
+
+
+def make_pool(
+    kind: str, code: str, n_parallel: int | None, log_dir: str, job: Mapping[str, Any]
+) -> Pool:
+    """Return the machine or cluster of a sweep.
+
+    Args:
+        kind: one of ``POOLS``.
+        code: affinity code.
+        n_parallel: number of runs at a time on a cluster; None for its default.
+        log_dir: directory of the sweep.
+        job: parameters of a job of SLURM.
+    """
+    if job and kind != "slurm":
+        raise ValueError("--job has parameters of --pool slurm: use both or none")
+    if kind == "ray":
+        return RayCluster(code, n_parallel=n_parallel)
+    if kind == "slurm":
+        folder = os.path.join(log_dir, "jobs")
+        try:
+            return SlurmCluster(code, folder, n_parallel=n_parallel or 100, **job)
+        except (NameError, AssertionError) as error:  # Of submitit: unknown, or of another type.
+            words = " ".join(f"--job {name}={value}" for name, value in job.items())
+            raise ValueError(f"{words}: {error}") from error
+    return LocalSlots(code)
 
 
 def _not_installed(name: str, extra: str) -> ImportError:
@@ -212,47 +229,21 @@ def no_script(script: Any) -> FileNotFoundError:
 
 def run_call(
     script: str | os.PathLike[str],
-    slot_affinity_code: str,
+    slot: Slot,
     log_dir: str,
     run_ID: int,
     args: Sequence[Any],
     python_executable: str | None = None,
 ) -> list[str]:
     """Return the command of a run, confined to its CPUs where the system can do that."""
-    call = [python_executable or sys.executable, script, slot_affinity_code, log_dir, run_ID, *args]
-    cpus = _cpus_of(affinity_from_code(slot_affinity_code))
-    if not cpus:
-        return list(map(str, call))
-    if shutil.which("taskset") is None:
+    call = [python_executable or sys.executable, script, slot.code, log_dir, run_ID, *args]
+    if slot.is_pinned and shutil.which("taskset") is None:
         print("The program taskset is missing: processes of the run set their affinity themselves.")
-        return list(map(str, call))
-    return ["taskset", "-c", ",".join(map(str, cpus)), *map(str, call)]
+    elif slot.is_pinned:
+        call = ["taskset", "-c", ",".join(map(str, slot.cpus)), *call]
+    return list(map(str, call))
 
 
-def egl_device(slot_affinity_code: str) -> dict[str, str]:
+def egl_device(slot: Slot) -> dict[str, str]:
     """Return the environment variable of the device that renders, the first GPU of a run."""
-    gpus = _gpus_of(affinity_from_code(slot_affinity_code))
-    return {"EGL_DEVICE_ID": str(gpus[0])} if gpus else {}
-
-
-def _cpus_of(affinity: Any) -> list[int]:
-    """Return the CPUs of a run; none if they are not to be set."""
-    halves = affinity if isinstance(affinity, list) else [affinity]
-    if not all(half.get("set_affinity", True) for half in halves):
-        return []
-    return list(dict.fromkeys(cpu for half in halves for cpu in half.get("all_cpus", ())))
-
-
-def _gpus_of(affinity: Any) -> list[int]:
-    """Return the GPUs of a run in order, those of the samplers last."""
-    gpus = [half.get("cuda_idx") for half in _halves(affinity)]
-    return [gpu for gpu in gpus if gpu is not None]
-
-
-def _halves(affinity: Any) -> list[Any]:
-    """Return the affinities of a run's processes: one, one per GPU, or optimizers and samplers."""
-    if isinstance(affinity, (list, tuple)):
-        return [half for one in affinity for half in _halves(one)]
-    if "optimizer" not in affinity:
-        return [affinity]
-    return [*affinity["optimizer"], *_halves(affinity["sampler"])]
+    return {"EGL_DEVICE_ID": str(slot.gpus[0])} if slot.gpus else {}

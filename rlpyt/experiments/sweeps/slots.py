@@ -2,17 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import path
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 
-from rlpyt.experiments.settings import parse_value
-from rlpyt.experiments.sweeps.affinity import encode_affinity, get_hyperthread_offset, get_n_socket
-from rlpyt.experiments.sweeps.pools import LocalSlots, Pool, RayCluster, SlurmCluster
+from rlpyt.experiments.sweeps._codes import count_slots, write_code
+from rlpyt.experiments.sweeps.affinity import (
+    CONTEXTS_PER_GPU,
+    CPU_PER_RUN,
+    HYPERTHREAD_OFFSET,
+    N_CPU_CORE,
+    N_GPU,
+    N_SOCKET,
+    SET_AFFINITY,
+    affinity_of_slot,
+    decode_affinity,
+    encode_affinity,
+    get_hyperthread_offset,
+    get_n_socket,
+    prepend_run_slot,
+)
 from rlpyt.processes.machine import look_at_machine
 
-POOLS = ("local", "ray", "slurm")
+
+@dataclass(frozen=True)
+class Slot:
+    """CPUs and GPUs of one run.
+
+    Args:
+        options: division of the machine among runs, by the letters of the affinity codes.
+        number: number of this slot, from 0.
+    """
+
+    options: dict[str, int]
+    number: int = 0
+
+    @cached_property
+    def affinity(self) -> Any:
+        """Affinity of the run, in the form that its runner takes."""
+        return affinity_of_slot(self.number, self.options)
+
+    @property
+    def code(self) -> str:
+        """Affinity code that passes this slot to a script."""
+        return prepend_run_slot(self.number, write_code(self.options))
+
+    @property
+    def cpus(self) -> list[int]:
+        """CPUs of all processes of the run."""
+        processes = self.affinity if isinstance(self.affinity, list) else [self.affinity]
+        return list(dict.fromkeys(cpu for one in processes for cpu in one["all_cpus"]))
+
+    @property
+    def gpus(self) -> list[int]:
+        """GPUs of the run, those that optimize first."""
+        affinity = self.affinity
+        if not isinstance(affinity, list):
+            sampler = affinity.get("sampler", [])
+            samplers = sampler if isinstance(sampler, list) else [sampler]
+            affinity = [*affinity.get("optimizer", [affinity]), *samplers]
+        gpus = (one.get("cuda_idx") for one in affinity)
+        return list(dict.fromkeys(gpu for gpu in gpus if gpu is not None))
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the run is confined to its CPUs."""
+        return bool(self.options.get(SET_AFFINITY, 1))
+
+    @property
+    def runs_per_gpu(self) -> int:
+        """Number of runs that share a GPU."""
+        return self.options.get(CONTEXTS_PER_GPU, 1)
+
+    def alone(self) -> Slot:
+        """Return this share as a whole machine, for clusters that choose its CPUs and GPUs."""
+        options = {**self.options, HYPERTHREAD_OFFSET: 0, N_SOCKET: 1}
+        one = Slot(options)
+        n_cpu = {N_CPU_CORE: len(one.cpus), CPU_PER_RUN: len(one.cpus)}
+        n_gpu = {N_GPU: len(one.gpus), CONTEXTS_PER_GPU: 1}
+        return Slot({**options, **n_cpu, **n_gpu, SET_AFFINITY: 0})
+
+
+def slots_of(affinity_code: str) -> list[Slot]:
+    """Return all slots of a code without a slot.
+
+    Raises:
+        ValueError: if the code is malformed or contradictory, or has no slot.
+    """
+    options = decode_affinity(affinity_code)
+    slots = [Slot(options, number) for number in range(count_slots(options))]
+    if not slots:
+        raise ValueError(
+            f"affinity_code={affinity_code!r} has no slot: a run needs more GPUs than there are"
+        )
+    return slots
 
 
 def affinity_code(
@@ -110,29 +196,3 @@ def _cpus(usable: set[int]) -> tuple[set[int], int, int]:
     if offset and usable == {*cores, *(core + offset for core in cores)}:
         return cores, offset, get_n_socket()
     return usable, 0, 1
-
-
-def make_pool(
-    kind: str, code: str, n_parallel: int | None, log_dir: str, job: Sequence[str]
-) -> Pool:
-    """Return the machine or cluster of a sweep.
-
-    Args:
-        kind: one of ``POOLS``.
-        code: affinity code.
-        n_parallel: number of runs at a time on a cluster; None for its default.
-        log_dir: directory of the sweep.
-        job: parameters of a job of SLURM, in the form ``name=value``.
-    """
-    if job and kind != "slurm":
-        raise ValueError("--job has parameters of --pool slurm: use both or none")
-    if kind == "ray":
-        return RayCluster(code, n_parallel=n_parallel)
-    if kind == "slurm":
-        parameters = {key: parse_value(value) for key, _, value in (w.partition("=") for w in job)}
-        folder = path.join(log_dir, "jobs")
-        try:
-            return SlurmCluster(code, folder, n_parallel=n_parallel or 100, **parameters)
-        except (NameError, AssertionError) as error:  # Of submitit: unknown, or of another type.
-            raise ValueError(f"--job {' --job '.join(job)}: {error}") from error
-    return LocalSlots(code)

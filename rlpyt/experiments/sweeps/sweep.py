@@ -158,7 +158,7 @@ class Sweep:
         try:
             with _terminated_like_interrupted(), self._display:
                 while self._active or not exhausted:
-                    while len(self._active) < len(self.pool.slot_codes) and not exhausted:
+                    while len(self._active) < len(self.pool.slots) and not exhausted:
                         run = next(to_start, None)
                         exhausted = run is None
                         if run is not None:
@@ -191,17 +191,17 @@ class Sweep:
         return True
 
     def _start(self, run: Run) -> None:
-        slot = next(n for n in range(len(self._active) + 1) if n not in self._active)
+        number = next(n for n in range(len(self._active) + 1) if n not in self._active)
         os.makedirs(run.log_dir, exist_ok=True)
         if not osp.exists(osp.join(run.log_dir, VARIANT)):
             save_variant(run.variant, run.log_dir)
         args = (*self.common_args, *run.args)
-        code = self.pool.slot_codes[slot]
-        call = run_call(self.script, code, run.log_dir, run.run_ID, args)
-        env = egl_device(code) if self.set_egl_device else {}
+        slot = self.pool.slots[number]
+        call = run_call(self.script, slot, run.log_dir, run.run_ID, args)
+        env = egl_device(slot) if self.set_egl_device else {}
         command = RunCommand(run.log_dir, run.run_ID, call, env, self.time_limit_s, END_TIMEOUT_S)
-        self._active[slot] = run, self.pool.start(command)
-        self._display.started(run, slot)
+        self._active[number] = run, self.pool.start(command)
+        self._display.started(run, number)
         self._count()
 
     def _count(self) -> None:

@@ -16,6 +16,7 @@ from rlpyt.experiments.sweeps import run, sweep
 from rlpyt.experiments.sweeps.affinity import encode_affinity
 from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.run import read_status
+from rlpyt.experiments.sweeps.slots import slots_of
 from rlpyt.experiments.sweeps.variant import save_variant
 
 TWO_SLOTS = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
@@ -160,7 +161,7 @@ class Elsewhere:
         exit_code: exit code of the guards.
     """
 
-    slot_codes = ("0slt_" + TWO_SLOTS,)
+    slots = slots_of(TWO_SLOTS)[:1]
 
     def __init__(self, host, exit_code):
         self.host = host

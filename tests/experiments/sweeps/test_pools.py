@@ -8,9 +8,10 @@ import warnings
 import pytest
 
 from rlpyt.experiments.sweeps import pools, run, sweep
-from rlpyt.experiments.sweeps.affinity import affinity_from_code, encode_affinity, one_slot
+from rlpyt.experiments.sweeps.affinity import affinity_from_code, encode_affinity
 from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.pools import LocalSlots, RayCluster, SlurmCluster
+from rlpyt.experiments.sweeps.slots import slots_of
 
 CODE = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
 SCRIPT = """
@@ -60,7 +61,7 @@ def test_same_tree_through_ray(script, tmp_path, ray):
     local = launch(tmp_path, script, "local", LocalSlots(CODE))
     assert len(local) == 3 + 6 * 4 + 5
     cluster = RayCluster(CODE)
-    assert len(cluster.slot_codes) == 2
+    assert len(cluster.slots) == 2
     assert launch(tmp_path, script, "ray", cluster) == local
     assert launch(tmp_path, script, "ray", cluster) == local  # Nothing is run again.
     status = json.loads((tmp_path / "ray" / "a" / "status_1.json").read_text())
@@ -129,8 +130,10 @@ def test_missing_packages(monkeypatch, module, make, command):
 )
 def test_resources_of_one_slot(kwargs, n_cpu, n_gpu, runs_per_gpu):
     code = encode_affinity(8, hyperthread_offset=8, n_socket=2, **kwargs)
-    slot = one_slot(code)
-    assert slot[1:] == (n_cpu, n_gpu, runs_per_gpu)
+    shared = slots_of(code)[-1]
+    slot = shared.alone()
+    assert (slot.cpus, slot.gpus) == (list(range(n_cpu)), list(range(n_gpu)))
+    assert shared.runs_per_gpu == runs_per_gpu
     affinity = affinity_from_code(slot.code)
     halves = affinity if isinstance(affinity, list) else [affinity]
     assert sorted(cpu for half in halves for cpu in half.all_cpus) == list(range(n_cpu))
