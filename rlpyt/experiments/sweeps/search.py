@@ -9,6 +9,7 @@ import os
 import os.path as osp
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,19 @@ from rlpyt.experiments.sweeps.run import (
     INTERRUPTED,
     NEW,
     PRUNED,
+    RUNNING,
     Run,
     write_status,
 )
 from rlpyt.experiments.sweeps.spaces import Choice, Real, Space, variant_of
 from rlpyt.experiments.sweeps.sweep import Sweep, SweepError
-from rlpyt.experiments.sweeps.variant import VARIANT, Config, load_variant, update_config
+from rlpyt.experiments.sweeps.variant import VARIANT, update_config
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.names import did_you_mean
+
+# Optuna's own record of a study, in the directory of the search.
+JOURNAL = "optuna.log"
+_DIRECTORY = "directory"  # Attribute of a trial: the number in the name of its directory.
 
 
 def run_search(
@@ -54,9 +60,10 @@ def run_search(
 
     The value of a trial is the mean over its runs of the last value of a column of progress.csv;
     the values before are reported as soon as all runs of the trial have them, and a trial that the
-    pruner rejects ends early. Launched again into its directory, the search goes on: the study is
-    made from the files of the runs, and further trials may be added. A trial with a run that failed
-    counts as failed.
+    pruner rejects ends early. A trial with a run that failed counts as failed.
+
+    Launched again into its directory, the search goes on with the study in ``optuna.log``, and may
+    add trials. A failed trial that is retried is a further trial of the study.
 
     Args:
         script: path of a Python file, called as :mod:`~rlpyt.experiments.sweeps.launch` says.
@@ -115,10 +122,18 @@ def run_search(
         "metric": metric,
         "direction": direction,
     }
-    study = optuna.create_study(direction=direction, sampler=sampler, pruner=pruner)
-    search = _Search(optuna, study, exp_dir, space, runs_per_setting, base, metric)
     with sweep.opened("search", identity):
-        search.restore(n_trials, retry_failed)
+        storage = _open_storage(optuna, exp_dir)
+        study = optuna.create_study(
+            storage=storage,
+            study_name="search",
+            direction=direction,
+            sampler=sampler,
+            pruner=pruner,
+            load_if_exists=True,
+        )
+        search = _Search(optuna, storage, study, exp_dir, space, runs_per_setting, base, metric)
+        search.restore(retry_failed)
         failure = None
         try:
             sweep.work(search.runs(n_trials), search.pruned)
@@ -132,11 +147,21 @@ def run_search(
     return study
 
 
-def _forgive(runs: Iterable[Run]) -> None:
-    """Let runs that failed count as interrupted."""
+def _open_storage(optuna: Any, exp_dir: str) -> Any:
+    """Return the storage of the study in a directory, with its earlier trials if there are any."""
+    file = osp.join(exp_dir, JOURNAL)
+    if not osp.exists(file) and any(Path(exp_dir).glob(f"*/{VARIANT}")):
+        raise ValueError(
+            f"{exp_dir!r} has trials but no {JOURNAL}: launch the search in another directory"
+        )
+    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(file))
+
+
+def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> None:
+    """Write a state in place of others."""
     for run in runs:
-        if run.status.state == FAILED:
-            write_status(run.log_dir, run.run_ID, replace(run.status, state=INTERRUPTED))
+        if run.status.state in states:
+            write_status(run.log_dir, run.run_ID, replace(run.status, state=state))
 
 
 @dataclass
@@ -150,9 +175,10 @@ class _Trial:
 
 @dataclass
 class _Search:
-    """Search at work: it asks the study for settings and tells it what came of them."""
+    """Search at work: it starts the trials of a study, and reports their values."""
 
     optuna: Any
+    storage: Any
     study: Any
     exp_dir: str
     space: Space
@@ -160,48 +186,53 @@ class _Search:
     base: Mapping[str, Any] | None
     metric: str
     open: dict[int, _Trial] = field(default_factory=dict)  # By the number in the directory's name.
-    closed: set[int] = field(default_factory=set)
+    closed: dict[int, list[Run]] = field(default_factory=dict)
 
-    def restore(self, n_trials: int, retry_failed: bool) -> None:
-        """Tell the study of the trials of earlier launches, and take up those that are not over."""
-        not_over = []
-        for n in range(n_trials):
-            if not osp.exists(osp.join(self._log_dir(n), VARIANT)):
-                continue
-            params = self._params(load_variant(self._log_dir(n)))
-            runs = self._runs(n, load_variant(self._log_dir(n)))
-            if retry_failed:
-                _forgive(runs)
-            state = self._state(runs)
-            if state is None:
-                not_over.append((n, params, runs))
-                continue
-            values = self._means(runs)
-            self.study.add_trial(
-                self.optuna.trial.create_trial(
-                    state=state,
-                    value=values[-1] if state.name == "COMPLETE" else None,
-                    params=params,
-                    distributions=self._distributions(),
-                    intermediate_values=dict(enumerate(values)),
-                )
-            )
-            self.closed.add(n)
-        for n, params, runs in not_over:
-            self.study.enqueue_trial(params)
-            self.open[n] = _Trial(self.study.ask(self._distributions()), runs)
+    def restore(self, retry_failed: bool) -> None:
+        """Take up the trials of earlier launches."""
+        states = self.optuna.trial.TrialState
+        latest = {}  # By directory; the last entry of a trial that was retried.
+        for trial in self.study.trials:
+            if _DIRECTORY in trial.user_attrs:
+                latest[trial.user_attrs[_DIRECTORY]] = trial
+            elif trial.state == states.RUNNING:  # Killed before it had all settings.
+                self.study.tell(trial.number, state=states.FAIL)
+        for n, trial in latest.items():
+            runs = self._runs(n, trial.params)
+            failed = [run for run in runs if run.status.state == FAILED]
+            if trial.state == states.RUNNING:
+                self.open[n] = _Trial(self._take_up(trial), runs, len(trial.intermediate_values))
+            elif trial.state == states.FAIL and failed and retry_failed:
+                _replace_states(failed, (FAILED,), INTERRUPTED)
+                self.study.enqueue_trial(trial.params)
+                self.open[n] = _Trial(self._ask(n), runs)
+            else:
+                self.closed[n] = runs
+            if trial.state == states.PRUNED:
+                _replace_states(runs, (INTERRUPTED, RUNNING), PRUNED)
+
+    def _take_up(self, trial: Any) -> Any:
+        """Return a running trial in the form that takes reports."""
+        study_id = self.storage.get_study_id_from_name(self.study.study_name)
+        trial_id = self.storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
+        return self.optuna.trial.Trial(self.study, trial_id)
+
+    def _ask(self, n: int) -> Any:
+        """Return a new trial, with settings that wait or that Optuna chooses."""
+        trial = self.study.ask(self._distributions())
+        trial.set_user_attr(_DIRECTORY, n)
+        return trial
 
     def runs(self, n_trials: int) -> Iterator[Run]:
         """Yield the runs of all trials; settings are chosen when the first run has a slot."""
         for n in range(n_trials):
             if n in self.closed:
-                runs = self._runs(n, load_variant(self._log_dir(n)))
-                yield from (run for run in runs if run.status.state != NEW)
+                yield from (run for run in self.closed[n] if run.status.state != NEW)
                 continue
             if n not in self.open:
                 self.tell_ended()
-                trial = self.study.ask(self._distributions())
-                self.open[n] = _Trial(trial, self._runs(n, self._variant(trial.params)))
+                trial = self._ask(n)
+                self.open[n] = _Trial(trial, self._runs(n, trial.params))
             for run in self.open[n].runs:
                 if n in self.open:  # Otherwise it was pruned meanwhile.
                     yield run
@@ -229,7 +260,7 @@ class _Search:
 
     def _close(self, n: int, state: Any) -> None:
         trial = self.open.pop(n)
-        self.closed.add(n)
+        self.closed[n] = trial.runs
         values = self._means(trial.runs)
         for value in values[trial.n_reported :]:
             trial.optuna_trial.report(value, trial.n_reported)
@@ -240,8 +271,6 @@ class _Search:
     def _state(self, runs: Sequence[Run]) -> Any:
         """Return the state of a trial by its runs; None if it is not over."""
         states = {run.status.state for run in runs}
-        if PRUNED in states:
-            return self.optuna.trial.TrialState.PRUNED
         if FAILED in states:
             return self.optuna.trial.TrialState.FAIL
         if states != {FINISHED}:
@@ -268,32 +297,15 @@ class _Search:
             values.append([number for number in numbers if math.isfinite(number)])
         return [float(np.mean(of_step)) for of_step in zip(*values)]
 
-    def _log_dir(self, n: int) -> str:
-        return osp.join(self.exp_dir, f"trial_{n:04}")
-
-    def _runs(self, n: int, variant: Config) -> list[Run]:
-        name, log_dir = f"trial_{n:04}", self._log_dir(n)
-        return [Run(name, log_dir, run_ID, variant) for run_ID in range(self.runs_per_setting)]
-
-    def _variant(self, params: Mapping[str, Any]) -> Config:
-        values = {
-            path: json.loads(params[".".join(path)])
-            if isinstance(distribution, Choice)
-            else params[".".join(path)]
-            for path, distribution in self.space.items()
-        }
-        return variant_of(values, self.base)
-
-    def _params(self, variant: Config) -> dict[str, Any]:
-        params = {}
+    def _runs(self, n: int, params: Mapping[str, Any]) -> list[Run]:
+        """Return the runs of the trial in directory ``n``."""
+        values = {path: params[".".join(path)] for path in self.space}
         for path, distribution in self.space.items():
-            value: Any = variant
-            for key in path:
-                value = value[key]
-            params[".".join(path)] = (
-                json.dumps(value) if isinstance(distribution, Choice) else value
-            )
-        return params
+            if isinstance(distribution, Choice):
+                values[path] = json.loads(values[path])
+        variant, name = variant_of(values, self.base), f"trial_{n:04}"
+        log_dir = osp.join(self.exp_dir, name)
+        return [Run(name, log_dir, run_ID, variant) for run_ID in range(self.runs_per_setting)]
 
     def _distributions(self) -> dict[str, Any]:
         made = self.optuna.distributions

@@ -1,7 +1,11 @@
 """Grids, random draws, and trials of Optuna that are real processes."""
 
+import os
+import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +21,7 @@ from rlpyt.experiments.sweeps.spaces import (
     grid_variants,
     random_variants,
 )
+from rlpyt.experiments.sweeps.variant import load_variant
 
 CODE = encode_affinity(1, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
 SPACE = {("algo", "x"): Real(-1.0, 1.0), ("algo", "kind"): Choice([[0], [1, 2]])}
@@ -146,23 +151,46 @@ def test_a_search_whose_trials_have_no_number_is_no_success(tmp_path, script, op
         search(tmp_path, script, 2)
 
 
-def test_search_goes_on(script, tmp_path, optuna):
-    """Of four trials one finished, one failed, one was interrupted and one is new."""
-    first = search(tmp_path, script, 3)
+def test_a_killed_search_goes_on(script, tmp_path, optuna):
+    """Of four trials one finished, one failed, one was killed with its launcher, one is new."""
     log_dirs = [tmp_path / "s" / f"trial_000{n}" for n in range(4)]
-    for n, state in ((1, run.FAILED), (2, run.RUNNING)):
-        status = run.RunStatus(state, attempt=1, exit_code=1 if state == run.FAILED else None)
-        run.write_status(str(log_dirs[n]), 0, status)
+    for n, marker in ((1, "broken"), (2, "slow")):
+        log_dirs[n].mkdir(parents=True)
+        (log_dirs[n] / marker).touch()
+    program = tmp_path / "search.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        from rlpyt.experiments.sweeps.search import run_search
+        from rlpyt.experiments.sweeps.spaces import Choice, Real
+        run_search(
+            {str(script)!r}, {CODE!r}, {str(tmp_path / "s")!r}, {SPACE!r}, 3, metric="Score",
+            base={{"runner": {{"n_steps": 5}}}},
+        )
+        """)
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[3])}
+    launcher = subprocess.Popen([sys.executable, str(program)], env=env)
+    deadline = time.monotonic() + 60
+    while not list(log_dirs[2].glob("run_0/progress.csv")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    launcher.kill()
+    launcher.wait()
     again = search(tmp_path, script, 4)
-    attempts = [read_status(str(log_dir), 0).attempt for log_dir in log_dirs]
-    assert attempts == [1, 1, 2, 1]
-    assert sorted(t.state.name for t in again.trials) == ["COMPLETE"] * 3 + ["FAIL"]
-    params = [trial.params for trial in again.trials]
-    assert all(trial.params in params for trial in first.trials)
+    assert [read_status(str(log_dir), 0).attempt for log_dir in log_dirs] == [1, 1, 2, 1]
+    assert [t.state.name for t in again.trials] == ["COMPLETE", "FAIL", "COMPLETE", "COMPLETE"]
+    drawn = [load_variant(log_dir)["algo"]["x"] for log_dir in log_dirs]
+    assert [trial.params["algo.x"] for trial in again.trials] == drawn
+    assert len(again.trials[2].intermediate_values) == 3
+    (log_dirs[1] / "broken").unlink()
     retried = search(tmp_path, script, 4, retry_failed=True)
     assert [read_status(str(log_dir), 0).attempt for log_dir in log_dirs] == [1, 2, 2, 1]
-    assert [t.state.name for t in retried.trials] == ["COMPLETE"] * 4
-    assert retried.best_value == pytest.approx(max(t.value for t in retried.trials))
+    assert [trial.params["algo.x"] for trial in retried.trials[:4]] == drawn
+    assert retried.trials[4].state.name == "COMPLETE"
+    assert retried.trials[4].params == retried.trials[1].params
+    (tmp_path / "s" / "optuna.log").unlink()
+    with pytest.raises(ValueError, match=r"optuna\.log"):
+        search(tmp_path, script, 4)
 
 
 def test_failed_trial_does_not_stop_the_others(script, tmp_path, optuna):
