@@ -1,14 +1,23 @@
 """Runs from the command line: the command ``rlpyt``, and the tables of settings behind it.
 
-A configuration has a section of keyword arguments for each role of a run. Where to look for what:
+A run is made in five steps:
+
+1. A ``Config`` has a section of keyword arguments for each role, such as ``algo`` and ``sampler``
+   (``configs``, ``sweeps.variant``).
+2. Its section ``roles`` has the names of the classes; an ``Algorithm`` lists the agents that fit it
+   (``catalog``).
+3. A ``Setting`` is a parameter of one of these constructors. Words ``section.name=value`` change
+   settings, and are checked against their types (``settings``).
+4. A ``Name`` is an argument that is a class itself (``settings``).
+5. A ``Call`` of the runner, with the calls of its parts, is made, or printed as a program
+   (``program``).
+
+Where to look for what:
 
 * ``command``: the command and its options.
-* ``catalog``: names of algorithms, agents, samplers, runners, environments and entries.
-* ``configs``: the tables of configurations.
-* ``settings``: overrides as ``section.name=value``, checked against the constructors.
-* ``program``: a configuration as calls of constructors, made or written as a program; affinities.
 * ``train``: the configuration that a run starts from, its log, and one run of a sweep,
   which ``launched`` starts as a script.
+* ``catalog``, ``configs``, ``settings``, ``program``: the steps above.
 * ``sweeps``: many runs, with shares of the machine.
 * ``results``: finished runs as curves, tables and pictures.
 * ``doctor``: measurements of a task on this machine, and the fastest settings.

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from rlpyt.experiments.configs.tables import Config
+from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.utils.names import did_you_mean
 
 _DQN, _PG, _QPG = "rlpyt.agents.dqn", "rlpyt.agents.pg", "rlpyt.agents.qpg"

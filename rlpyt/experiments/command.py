@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import click
 import gymnasium
 from tabulate import tabulate
 
+from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import catalog, evaluation, settings
 from rlpyt.experiments.program import runner_call, source
 from rlpyt.experiments.results.pictures import plot_results
@@ -30,6 +32,7 @@ from rlpyt.experiments.train import (
     starting_point,
     try_runs,
 )
+from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.seed import make_seed
 
@@ -39,13 +42,25 @@ COUNT, STEPS = click.IntRange(min=1), click.FloatRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
 
 
+# Errors of wrong input, of which the user needs only the message.
+WRONG = (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error, SweepError)
+
+
+class Start(Callback):
+    """Callback that notes when the start of a run is over."""
+
+    is_over = False
+
+    def on_start(self, runner: RunnerLike) -> None:
+        self.is_over = True
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """Let wrong input end the command with its message, without a traceback."""
-    wrong = (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error)
     try:
         yield
-    except (*wrong, SweepError) as error:
+    except WRONG as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -151,10 +166,17 @@ def train(
             words = [what, *arguments, *([f"--steps={steps:g}"] if steps else []), f"--seed={seed}"]
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
-        try_runs([call])
-        runner = call.make()
-    with log.make():
-        runner.train(**saving)
+        start = Start()
+        runner = call.make(callbacks=[start])
+    try:
+        with log.make():
+            runner.train(**saving)
+    except WRONG as error:
+        if start.is_over:
+            raise
+        if earlier is None:
+            shutil.rmtree(run_dir)  # Nothing but the error is in it.
+        raise click.ClickException(str(error)) from error
     click.echo(f"\nRun: {run_dir}")
 
 

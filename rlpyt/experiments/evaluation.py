@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
-from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.program import agent_call, environment_kwargs
 from rlpyt.experiments.settings import SECTIONS, checked, with_roles
+from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import check_video_packages, write_video
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
 from rlpyt.utils.types import NDArray

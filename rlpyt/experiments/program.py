@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 
 from rlpyt.experiments.catalog import load, targets
-from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.settings import Name
+from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.processes.launch import check_cpus
 from rlpyt.processes.machine import look_at_machine
 
@@ -24,9 +24,10 @@ class Call(NamedTuple):
     name: str  # full name of the class or function
     kwargs: dict[str, Any]  # plain values, names, and further calls
 
-    def make(self) -> Any:
-        """Make the call, those in its arguments first."""
-        return load(self.name)(**{key: _made(value) for key, value in self.kwargs.items()})
+    def make(self, **objects: Any) -> Any:
+        """Make the call, those in its arguments first, with further arguments as they are."""
+        kwargs = {key: _made(value) for key, value in self.kwargs.items()}
+        return load(self.name)(**kwargs, **objects)
 
 
 def _made(value: Any) -> Any:

@@ -15,8 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from rlpyt.experiments.catalog import find_environment, load, only_in_vectors, targets, unknown
-from rlpyt.experiments.configs.tables import Config, changed
-from rlpyt.experiments.sweeps.variant import merged
+from rlpyt.experiments.sweeps.variant import Config, changed, merged
 from rlpyt.utils.names import first_duplicate
 
 ROLES = ("algo", "agent", "sampler", "runner", "env")

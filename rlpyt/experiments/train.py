@@ -18,11 +18,10 @@ from rlpyt.experiments.catalog import (
     find_environment,
     unknown,
 )
-from rlpyt.experiments.configs.tables import Config, changed
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
 from rlpyt.experiments.settings import checked, overridden, with_environment
 from rlpyt.experiments.sweeps.affinity import affinity_from_code
-from rlpyt.experiments.sweeps.variant import load_variant, merged
+from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merged
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase

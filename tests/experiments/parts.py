@@ -69,6 +69,18 @@ class InOneProcess(CartPoleEnv):
         return super().step(action)
 
 
+class Falling(CartPoleEnv):
+    """Raises in its 20th step."""
+
+    n_steps = 0
+
+    def step(self, action):
+        self.n_steps += 1
+        if self.n_steps == 20:
+            raise ValueError("the pole fell")
+        return super().step(action)
+
+
 class OwnDQN(DQN):
     """Set up with keywords only, as runners do it."""
 
@@ -85,6 +97,7 @@ class OwnAgent(MlpDqnAgent):
 
 
 gymnasium.register("InOneProcess-v0", entry_point=InOneProcess)
+gymnasium.register("Falling-v0", entry_point=Falling)
 gymnasium.register("Discrete-v0", entry_point=Everything)
 gymnasium.register("Continuous-v0", entry_point=Everything, kwargs={"continuous": True})
 

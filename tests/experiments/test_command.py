@@ -272,7 +272,14 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
 )
 def test_wrong_input_is_refused_before_anything_starts(words, message, tmp_path):
     assert message in refused("train", *words, "--log-dir", tmp_path / "log")
-    assert not (tmp_path / "log").exists()
+    assert not (tmp_path / "log" / "run_0").exists()
+
+
+def test_an_error_after_the_start_keeps_its_traceback(tmp_path):
+    words = [f"{MODULE}:Falling-v0", "batch_B=1", "batch_T=10", "threads=1", "--log-dir", tmp_path]
+    with pytest.raises(ValueError, match="the pole fell"):
+        invoke("train", "a2c", *words)
+    assert "the pole fell" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 
 from rlpyt.experiments.catalog import ALGORITHMS, TABLES, entries
 from rlpyt.experiments.configs.mujoco.pg import mujoco_ppo
-from rlpyt.experiments.configs.tables import changed
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.settings import checked
+from rlpyt.experiments.sweeps.variant import changed
 from rlpyt.experiments.train import starting_point
 
 # Entries of the original, with the sampler and runner in their names.

@@ -6,5 +6,4 @@ keyword arguments, and ``roles``, which names the classes that take them.
 * ``generic``: every algorithm on any environment, with settings for small tasks; ``minatar``.
 * ``atari.dqn``, ``atari.pg``, ``mujoco.pg`` and ``mujoco.qpg``: the original's tables with their
   names, and additions.
-* ``tables``: ``changed`` writes an entry as a change of another.
 """

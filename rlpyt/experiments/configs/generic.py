@@ -3,7 +3,7 @@
 A run starts from here if only an algorithm and an environment are named.
 """
 
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 

@@ -5,7 +5,7 @@ arXiv:1903.03176, as far as they say them.
 """
 
 from rlpyt.experiments.configs import generic
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from rlpyt.experiments.configs.tables import Config
+from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.doctor.prediction import Candidate, Parts
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.doctor.trials import RunTime

@@ -16,7 +16,7 @@ import torch
 
 from rlpyt.experiments import settings
 from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, only_in_vectors, targets
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 from rlpyt.experiments.doctor.prediction import Candidate, PartTimes
 from rlpyt.experiments.doctor.trials import (
     Measurement,

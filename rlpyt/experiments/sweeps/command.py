@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from rlpyt.experiments import launched
 from rlpyt.experiments.catalog import extra_for
-from rlpyt.experiments.configs.tables import Config
 from rlpyt.experiments.settings import (
     ROLES,
     Setting,
@@ -37,6 +36,7 @@ from rlpyt.experiments.sweeps.spaces import (
     grid_variants,
     random_variants,
 )
+from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.train import (
     configuration,
     entry_name,

@@ -6,6 +6,7 @@ import json
 import os
 import os.path as osp
 from collections.abc import Mapping
+from copy import deepcopy
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from rlpyt.utils.names import first_duplicate
 
 VARIANT = "variant_config.json"
 
-Config = dict[str, Any]
+Config = dict[str, Any]  # Sections of keyword arguments, by the names of the sections.
 
 
 class VariantLevel(NamedTuple):
@@ -129,3 +130,16 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
             value = merged(old, value)
         result[key] = value
     return result
+
+
+def changed(base: Config, **sections: dict[str, Any]) -> Config:
+    """Return a deep copy of ``base`` in which values of some sections are replaced.
+
+    Args:
+        base: configuration.
+        sections: keyword arguments to replace or add, by section.
+    """
+    config = deepcopy(base)
+    for section, values in sections.items():
+        config.setdefault(section, {}).update(deepcopy(values))
+    return config

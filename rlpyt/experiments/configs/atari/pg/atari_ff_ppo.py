@@ -1,6 +1,6 @@
 """PPO with a feed-forward network on Atari games."""
 
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 

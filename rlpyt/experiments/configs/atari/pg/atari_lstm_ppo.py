@@ -1,7 +1,7 @@
 """PPO with a recurrent network on Atari games."""
 
 from rlpyt.experiments.configs.atari.pg.atari_ff_ppo import configs as ff_configs
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 

@@ -1,6 +1,6 @@
 """PPO on MuJoCo tasks."""
 
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 

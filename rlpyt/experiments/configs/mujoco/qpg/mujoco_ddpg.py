@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 

@@ -1,7 +1,7 @@
 """TD3 on MuJoCo tasks."""
 
 from rlpyt.experiments.configs.mujoco.qpg.mujoco_ddpg import serial_config
-from rlpyt.experiments.configs.tables import Config, changed
+from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 
