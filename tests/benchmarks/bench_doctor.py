@@ -24,7 +24,7 @@ from gymnasium import spaces
 from tabulate import tabulate
 
 from rlpyt.experiments.doctor.diagnosis import Diagnosis, examine, given_settings
-from rlpyt.experiments.doctor.prediction import Candidate
+from rlpyt.experiments.doctor.candidates import Candidate
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.train import configuration
 

@@ -17,8 +17,8 @@ import pytest
 from gymnasium import spaces
 
 from rlpyt.envs.gym import make
+from rlpyt.experiments.doctor.candidates import Candidate, PartTimes, StepCost
 from rlpyt.experiments.doctor.diagnosis import Diagnosis, given_settings
-from rlpyt.experiments.doctor.prediction import Candidate, Parts, PartTimes
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.doctor.trials import ActTime, StepTime, Trial, stepping
 from rlpyt.experiments.train import configuration
@@ -215,28 +215,19 @@ def test_workers_that_do_not_fit_into_memory_are_left_out():
         found.configuration(Candidate("cpu", 8, 128, 8))
 
 
-# --- Prediction -----------------------------------------------------------------------------------
+# --- The parts of a step --------------------------------------------------------------------------
 
 
-def test_predicted_parts_by_hand():
-    times = parts(2, running=1e-3, sleeping=3e-3, act=8e-3)
-    serial = times.predict(Candidate("serial", 0, 4, 8))
-    assert serial == pytest.approx(Parts(1e-3, 1e-3, 0.0, 3e-3))
-    # Two processes, each of which is idle for some of its time: no slower on two CPUs.
-    cpu = times.predict(Candidate("cpu", 2, 4, 8))
-    assert cpu == pytest.approx(Parts(0.5e-3, 1e-3, 0.0, 1.5e-3))
-    # Eight that compute for a quarter of the time take two CPUs, and step at once.
-    gpu = times.predict(Candidate("gpu", 8, 4, 8))
-    assert gpu[:3] == pytest.approx((0.125e-3, 1e-3, 0.0))
-    assert 3e-3 / 8 < gpu.waiting < 3.5e-3 / 8
-
-
-def test_busy_workers_beyond_the_cpus_are_no_faster():
-    times = parts(2, running=1e-3, act=1e-6)
-    speed = {n: 1 / sum(times.predict(Candidate("cpu", n, 4, 8))) for n in (1, 2, 4, 8)}
-    assert speed[2] == pytest.approx(2 * speed[1], rel=0.01)
-    assert speed[4] == pytest.approx(speed[2], rel=0.01)
-    assert speed[8] == pytest.approx(speed[2], rel=0.01)
+def test_work_in_a_step_by_hand():
+    times = parts(2, running=1e-3, sleeping=4e-3, act=8e-3)
+    serial = times.work(Candidate("serial", 0, 4, 8))
+    assert serial == pytest.approx(StepCost(1e-3, 1e-3, 0.0, 4e-3))
+    # Eight workers compute on two CPUs, and sleep at the same time.
+    gpu = times.work(Candidate("gpu", 8, 4, 8))
+    assert gpu == pytest.approx(StepCost(0.5e-3, 1e-3, 0.0, 0.5e-3))
+    # Each of two workers acts for four environments.
+    cpu = times.work(Candidate("cpu", 2, 4, 8))
+    assert cpu == pytest.approx(StepCost(0.5e-3, 1e-3, 0.0, 2e-3))
 
 
 # --- What goes wrong ------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Where to look for what:
 
 * ``trials``: short measurements in processes of their own: environment, agent, sampler, whole run.
-* ``prediction``: settings of a sampler, and its speed as composed of that of the parts.
-* ``search``: the settings that are comparable; the most promising ones measured in turn.
+* ``candidates``: settings of a sampler, and the work of environment and agent in one of its steps.
+* ``search``: the settings that are comparable, measured in turn; the slower ones drop out.
 * ``diagnosis``: limits and advice, as text.
 """

@@ -11,10 +11,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from rlpyt.experiments.sweeps.variant import Config
-from rlpyt.experiments.doctor.prediction import Candidate, Parts
+from rlpyt.experiments.doctor.candidates import Candidate, StepCost
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.doctor.trials import RunTime
+from rlpyt.experiments.sweeps.variant import Config
 
 # Settings that are advised.
 ADVISED = (
@@ -50,26 +50,26 @@ class Diagnosis:
         """Return the environment steps per second of a whole run."""
         return 1 / sum(self.runs[candidate])
 
-    def parts(self, candidate: Candidate) -> Parts:
-        """Return the time of an environment step of a whole run, in seconds, by what takes it.
+    def cost(self, candidate: Candidate) -> StepCost:
+        """Return the time of an environment step of a whole run, by what takes it.
 
-        What the parts do not explain is waiting for other processes; in a sampler without workers
-        it is transfer, the copying into the batch.
+        What the work of environment and agent does not explain is waiting for other processes; in a
+        sampler without workers it is transfer, the copying into the batch.
         """
-        run, predicted = self.runs[candidate], self.search.parts.predict(candidate)
-        rest = run.sampling - sum(predicted)
+        run, work = self.runs[candidate], self.search.parts.work(candidate)
+        rest = run.sampling - sum(work)
         if rest < 0:
-            predicted = Parts(*(part * run.sampling / sum(predicted) for part in predicted))
+            work = StepCost(*(part * run.sampling / sum(work) for part in work))
         elif candidate.workers:
-            predicted = predicted._replace(waiting=predicted.waiting + rest)
+            work = work._replace(waiting=work.waiting + rest)
         else:
-            predicted = predicted._replace(transfer=predicted.transfer + rest)
-        return predicted._replace(optimization=run.optimizing)
+            work = work._replace(transfer=work.transfer + rest)
+        return work._replace(optimization=run.optimizing)
 
     def limit(self, candidate: Candidate) -> str:
         """Return the name of the part that takes most of the time."""
-        parts = self.parts(candidate)._asdict()
-        return max(parts, key=parts.__getitem__)
+        cost = self.cost(candidate)._asdict()
+        return max(cost, key=cost.__getitem__)
 
     def command(self, what: str, words: Sequence[str], options: Sequence[str] = ()) -> str:
         """Return the command that trains as advised.
@@ -120,14 +120,14 @@ class Diagnosis:
         n_others = len(every) - len(rows)
         for row in rows:
             row["threads"] = str(row["threads"])
-        table = tabulate(rows, headers="keys", floatfmt=".0f", maxcolwidths=[None] * 7 + [40])
+        table = tabulate(rows, headers="keys", floatfmt=".0f", maxcolwidths=[None] * 6 + [40])
         return (
             f"Environment steps per second of samplers, without updates:\n\n{table}\n\n"
-            f"{n_others} more combinations were not measured: no better was predicted of them."
+            f"{n_others} more combinations were not measured."
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for every combination: predicted and measured speed, or why it has none."""
+        """Return a row for every combination: its measured speed, or why it has none."""
         search = self.search
         reasons = search.left_out
         every = list(dict.fromkeys([search.as_given, *search.candidates(), *search.times]))
@@ -137,7 +137,6 @@ class Diagnosis:
             rows.append(
                 {
                     **each.row(),
-                    "predicted": 1 / sum(search.parts.predict(each)),
                     "measured": 1 / search.sampling_time(each) if is_measured else None,
                     "reason": reasons.get(each, "as given" if each == search.as_given else ""),
                 }
@@ -151,8 +150,8 @@ class Diagnosis:
         for candidate, name in names.items():
             if candidate not in self.runs:
                 continue  # Its measurement failed.
-            parts = self.parts(candidate)
-            shares = {part: f"{time / sum(parts):.0%}" for part, time in parts._asdict().items()}
+            cost = self.cost(candidate)
+            shares = {part: f"{time / sum(cost):.0%}" for part, time in cost._asdict().items()}
             rows.append({"": name, "steps/s": f"{self.speed(candidate):.0f}", **shares})
         lines = [str(tabulate(rows, headers="keys")), ""]
         if given in self.runs:
@@ -215,10 +214,10 @@ def examine(
     trained = search.train(list(dict.fromkeys(tried)))
     runs = trained or {best: RunTime(search.sampling_time(best), 0.0)}
 
-    def cost(candidate: Candidate) -> float:
+    def time(candidate: Candidate) -> float:
         return sum(runs[candidate]) * (_MARGIN if candidate.cpus != best.cpus else 1)
 
-    advice = min(runs, key=cost)
+    advice = min(runs, key=time)
     if as_given not in runs and as_given in search.times and as_given not in search.left_out:
         optimizing = runs[advice].optimizing
         runs[as_given] = RunTime(search.sampling_time(as_given), optimizing)

@@ -1,7 +1,7 @@
 """The search for the fastest settings: candidates are measured in turn, the slower ones drop out.
 
 The machine may become faster or slower meanwhile; what is measured in turn, in short slices, stays
-comparable. The prediction chooses which candidates begin; neighbours of the fastest come in later.
+comparable. Two sizes of each sampler begin; neighbours of the fastest come in later.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import torch
 
 from rlpyt.experiments import settings
 from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, only_in_vectors, targets
-from rlpyt.experiments.sweeps.variant import Config, changed
-from rlpyt.experiments.doctor.prediction import Candidate, PartTimes
+from rlpyt.experiments.doctor.candidates import Candidate, PartTimes
 from rlpyt.experiments.doctor.trials import (
     Measurement,
     RunTime,
@@ -28,6 +27,7 @@ from rlpyt.experiments.doctor.trials import (
     stepping,
     training,
 )
+from rlpyt.experiments.sweeps.variant import Config, changed
 from rlpyt.processes.machine import look_at_machine
 from rlpyt.processes.supervisor import WorkerError
 
@@ -204,7 +204,7 @@ class Search:
 
     def start(self, candidate: Candidate, stack: ExitStack) -> Trial | None:
         """Start a candidate that samples; None if it is left out, see ``left_out``."""
-        per_row = sum(self.parts.predict(candidate)) * candidate.batch_B
+        per_row = sum(self.parts.work(candidate)) * candidate.batch_B
         batch_T = max(1, min(candidate.batch_T, round(self.slice_s / per_row)))
         return self._start(candidate, stack, self.limit_s, sampling, batch_T)
 
@@ -261,12 +261,12 @@ class Search:
     def search(self) -> list[Candidate]:
         """Return the candidates that were measured to the end, the fastest first."""
         everything = self.candidates()
-        predicted = {each: sum(self.parts.predict(each)) for each in everything}
-        everything.sort(key=predicted.__getitem__)
+        running, sleeping, _ = self.parts.step
+        busy = self.machine.n_cpus * (running + sleeping) / running  # Workers for all CPUs.
+        everything.sort(key=lambda each: (-each.batch_B, abs(each.workers - busy)))
         chosen = [self.as_given]
-        for sampler in SAMPLERS:  # The prediction errs most between samplers.
+        for sampler in SAMPLERS:
             chosen += [each for each in everything if each.sampler == sampler][:2]
-        chosen += [each for each in everything if each not in chosen][:3]
         with ExitStack() as stack:
             trials: dict[Candidate, Trial] = {}
             self._run(trials, dict.fromkeys(chosen), 3, stack)

@@ -18,8 +18,8 @@ import torch
 
 from rlpyt.core.records import AgentInputs
 from rlpyt.experiments.catalog import targets
-from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.program import Call, agent_call, runner_call
+from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners.base import prepare_process
 from rlpyt.samplers.buffer import null_inputs

@@ -1,4 +1,4 @@
-"""Speed of a sampler, predicted from that of the environment and of the agent alone."""
+"""Settings of a sampler, and the work of environment and agent in one of its steps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlpyt.experiments.doctor.trials import ActTime, StepTime
-
-# Seconds for which a process that acts waits for its workers in a time step, and more for each.
-_MEETING_S, _MEETING_PER_WORKER_S = 40e-6, 30e-6
 
 
 class Candidate(NamedTuple):
@@ -54,7 +51,7 @@ class Candidate(NamedTuple):
         return {**row, "threads": self.threads if self.gpu is None else "GPU"}
 
 
-class Parts(NamedTuple):
+class StepCost(NamedTuple):
     """Time of an environment step in seconds, and whose it is."""
 
     environment: float
@@ -87,36 +84,13 @@ class PartTimes(NamedTuple):
         parts = zip(*times.values())
         return ActTime(*(float(np.interp(size, list(times), part)) for part in parts))
 
-    def predict(self, candidate: Candidate) -> Parts:
-        """Return the time of an environment step of a sampler, composed of that of its parts."""
-        running, sleeping, _ = self.step
-        B, workers = candidate.batch_B, candidate.workers
+    def work(self, candidate: Candidate) -> StepCost:
+        """Return the work in an environment step of a sampler, without waiting for each other."""
+        B, at_once = candidate.batch_B, max(1, min(candidate.workers, self.n_cpus))
+        running = self.step.running * (self.slowdown if at_once > 1 else 1.0) / at_once
+        sleeping = self.step.sleeping / max(1, candidate.workers)
+        if candidate.sampler == "cpu":  # Each worker acts for its own environments.
+            n = -(-B // candidate.workers)
+            return StepCost(running, self.acting(candidate, n).total / n / at_once, 0.0, sleeping)
         total, transfer = self.acting(candidate, B)
-        if not workers:
-            return Parts(running, (total - transfer) / B, transfer / B, sleeping)
-        each = -(-B // workers)  # environments of a worker
-        if candidate.sampler == "cpu":
-            act = self.acting(Candidate("cpu", workers, 1, B), each).total
-            busy = each * running + act
-            slow = self._slow(workers * busy / (busy + each * sleeping))
-            return Parts(each * running * slow / B, act * slow / B, 0.0, each * sleeping / B)
-        meeting = _MEETING_S + _MEETING_PER_WORKER_S * workers
-        slow = self._slow(workers * running / (running + sleeping))
-        step, sleep = each * running * slow, each * sleeping
-        if candidate.sampler == "gpu":
-            return Parts(step / B, (total - transfer) / B, transfer / B, (sleep + meeting) / B)
-        # Alternating: one half steps while the agent acts for the other one; the slower hides it.
-        slow = self._slow(1 + workers / 2 * running / (running + sleeping))
-        act, transfer = (slow * part for part in self.acting(candidate, B // 2))
-        if each * (running * slow + sleeping) >= act:
-            parts = each * running * slow, 0.0, 0.0, each * sleeping + meeting
-        else:
-            parts = 0.0, act - transfer, transfer, meeting
-        return Parts(*(2 * part / B for part in parts))
-
-    def _slow(self, busy: float) -> float:
-        """Return how much longer work takes while so many processes are busy on average."""
-        n = self.n_cpus
-        if busy > n:
-            return self.slowdown * busy / n
-        return 1 + (self.slowdown - 1) * max(0.0, busy - 1) / max(1, n - 1)
+        return StepCost(running, (total - transfer) / B, transfer / B, sleeping)
