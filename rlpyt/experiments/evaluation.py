@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
 from rlpyt.experiments.program import agent_call, environment_kwargs
+from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, with_roles
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import check_video_packages, write_video
@@ -111,10 +111,7 @@ def evaluate(
 def write_episodes(infos: Sequence[Any], file: str | Path) -> None:
     """Write a csv file with a row for each episode."""
     names = [name for name in infos[0] if not name.startswith("_")]
-    with open(file, "w", newline="", encoding="utf-8") as target:
-        writer = csv.writer(target)
-        writer.writerow(names)
-        writer.writerows([info[name] for name in names] for info in infos)
+    write_rows(file, names, ([info[name] for name in names] for info in infos))
 
 
 def statistics(infos: Sequence[Any]) -> dict[str, dict[str, float]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -23,8 +24,8 @@ import torch
 from gymnasium import spaces
 from tabulate import tabulate
 
-from rlpyt.experiments.doctor.diagnosis import Diagnosis, examine, given_settings
 from rlpyt.experiments.doctor.candidates import Candidate
+from rlpyt.experiments.doctor.diagnosis import Diagnosis, examine, given_settings
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.train import configuration
 
@@ -56,8 +57,11 @@ TASKS = {
 }
 
 
-def measure_all(task: list[str], diagnosis: Diagnosis, seconds: float, n_slices: int) -> Search:
-    """Measure every combination that the doctor could have advised."""
+def measure_all(
+    name: str, diagnosis: Diagnosis, seconds: float, n_slices: int, table: Any
+) -> Search:
+    """Measure every combination that the doctor could have advised, and write it into a table."""
+    task = TASKS[name]
     config = configuration(task[0], task[1:])
     grid = Search(config, given_settings(task[1:]), 150 * seconds)
     grid.parts = diagnosis.search.parts
@@ -72,6 +76,10 @@ def measure_all(task: list[str], diagnosis: Diagnosis, seconds: float, n_slices:
             trial = grid.start(candidate, stack)
             if trial is not None:
                 grid.compare({candidate: trial}, n_slices)
+        speed = 1 / grid.sampling_time(candidate) if candidate in grid.times else ""
+        row = (name, *candidate.row().values(), speed, grid.left_out.get(candidate, ""))
+        csv.writer(table).writerow(row)
+        table.flush()
     return grid
 
 
@@ -84,20 +92,19 @@ def in_turn(grid: Search, candidates: list[Candidate], n_slices: int) -> dict[Ca
     return {each: 1 / grid.sampling_time(each) for each in grid.times}
 
 
-def evaluate(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def evaluate(name: str, args: argparse.Namespace, table: Any) -> dict[str, Any]:
     task, begin = TASKS[name], time.monotonic()
     diagnosis = examine(configuration(task[0], task[1:]), task[1:], args.doctor_seconds)
     doctor_s = time.monotonic() - begin
     advice = diagnosis.advice
     print(f"\n# {name}: rlpyt doctor {' '.join(task)} ({doctor_s:.0f} s)\n\n{diagnosis.text()}")
     print(f"\n{diagnosis.command(task[0], task[1:])}", flush=True)
-    grid = measure_all(task, diagnosis, args.slice_seconds, args.slices)
+    grid = measure_all(name, diagnosis, args.slice_seconds, args.slices, table)
     ranked = sorted(grid.times, key=grid.sampling_time)
     rows = [
         {
-            "task": name,
             **each.row(),
-            "steps_per_s": 1 / grid.sampling_time(each) if each in grid.times else None,
+            "steps/s": 1 / grid.sampling_time(each) if each in grid.times else None,
             "left_out": grid.left_out.get(each, ""),
         }
         for each in [*ranked, *grid.left_out]
@@ -112,7 +119,7 @@ def evaluate(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], list[
     print(tabulate([{**c.row(), "steps/s": f"{s:.0f}"} for c, s in speeds.items()], headers="keys"))
     runs = grid.train(list(dict.fromkeys([advice, best])), args.final_slices)
     run_speeds = {each: 1 / sum(run) for each, run in runs.items()}
-    summary = {
+    return {
         "task": name,
         "advice": advice.describe(),
         "best": best.describe(),
@@ -125,7 +132,6 @@ def evaluate(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], list[
         "doctor (s)": doctor_s,
         "all (s)": time.monotonic() - begin,
     }
-    return summary, rows
 
 
 def main() -> None:
@@ -137,16 +143,9 @@ def main() -> None:
     parser.add_argument("--final-slices", type=int, default=12, help="of advice and best, in turn")
     parser.add_argument("--csv", help="also write the table of all combinations to this file")
     args = parser.parse_args()
-    summaries, rows = [], []
-    for name in args.tasks:
-        summary, of_task = evaluate(name, args)
-        summaries.append(summary)
-        rows += of_task
-        if args.csv:
-            with open(args.csv, "w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, rows[0])
-                writer.writeheader()
-                writer.writerows(rows)
+    with open(args.csv or os.devnull, "w", newline="", encoding="utf-8") as table:
+        csv.writer(table).writerow(("task", *Candidate._fields[:5], "steps_per_s", "left_out"))
+        summaries = [evaluate(name, args, table) for name in args.tasks]
     print("\n# Advice against the best of all combinations, environment steps per second\n")
     facts = [[key, *(summary[key] for summary in summaries)] for key in summaries[0]]
     facts = [[f"{fact:.4g}" if isinstance(fact, float) else fact for fact in row] for row in facts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from tabulate import tabulate
 from rlpyt.experiments.doctor.candidates import Candidate, StepCost
 from rlpyt.experiments.doctor.search import Search
 from rlpyt.experiments.doctor.trials import RunTime
+from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.sweeps.variant import Config
 
 # Settings that are advised.
@@ -177,10 +177,7 @@ class Diagnosis:
     def write(self, file: str | os.PathLike[str]) -> None:
         """Write the table of all combinations, in csv format."""
         rows = self.rows()
-        with open(file, "w", newline="", encoding="utf-8") as csv_file:
-            writer = csv.DictWriter(csv_file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        write_rows(file, rows[0], (row.values() for row in rows))
 
 
 def given_settings(words: Sequence[str]) -> set[str]:

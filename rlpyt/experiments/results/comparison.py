@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from rlpyt.experiments.results.runs import STEPS, LoggedRun, moving_mean, read_curve, read_rows
+from rlpyt.experiments.results.runs import (
+    STEPS,
+    LoggedRun,
+    moving_mean,
+    read_curve,
+    read_rows,
+    write_rows,
+)
 from rlpyt.experiments.results.statistics import (
     STATISTICS,
     Estimate,
@@ -225,10 +231,7 @@ class Comparison:
             ),
         }
         for name, (head, rows) in files.items():
-            with open(directory / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(head)
-                writer.writerows(rows)
+            write_rows(directory / f"{name}.csv", head, rows)
         return [directory / f"{name}.csv" for name in files]
 
     def _read(self, runs: Sequence[LoggedRun], min_steps: float) -> dict[LoggedRun, NDArray]:

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,6 +86,16 @@ def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
     except (FileNotFoundError, csv.Error):
         return []
     return [{key.rpartition("/")[2]: value for key, value in row.items() if key} for row in rows]
+
+
+def write_rows(
+    csv_file: str | os.PathLike[str], names: Iterable[str], rows: Iterable[Iterable[Any]]
+) -> None:
+    """Write a csv file with these names of columns, and rows."""
+    with open(csv_file, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
 
 
 def read_columns(csv_file: str | Path, *names: str) -> NDArray:
