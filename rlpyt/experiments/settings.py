@@ -45,10 +45,10 @@ class Setting(NamedTuple):
 
 @cache
 def parameters(name: str) -> tuple[dict[str, Setting], bool]:
-    """Return the parameters of a class or function by its full name, those of its bases included.
+    """Return the parameters of a class and its bases, or of a function, by full name.
 
     Returns:
-        The parameters by name, and whether any other keyword is taken as well.
+        The parameters by name, and whether the function takes any other keyword.
     """
     target = load(name)
     functions = [target]
@@ -173,7 +173,7 @@ def as_name(value: Any) -> Any:
         load(value)
         return Name(value)
     if not callable(value):
-        raise TypeError(f"{value!r} is no class: give the full name of one")
+        raise TypeError(f"{value!r}: give the full name of a class")
     return Name(full_name(value))
 
 
@@ -302,8 +302,8 @@ def with_roles(config: Config, **roles: str) -> Config:
 def overridden(config: Config, overrides: Iterable[str]) -> Config:
     """Return the configuration with overrides, in the form ``name=value``.
 
-    A name is that of a role (``sampler=cpu``), a section and a setting (``algo.discount=0.9``), or
-    a setting alone that only one section has (``discount=0.9``). A dictionary changes the entries
+    A name is a role (``sampler=cpu``), a section and a setting (``algo.discount=0.9``), or a
+    setting alone if only one section has it (``discount=0.9``). A dictionary changes the entries
     that it names.
 
     Raises:
@@ -368,7 +368,7 @@ def describe(config: Config) -> list[tuple[str, str, Any]]:
         if section == "eval_env":
             continue
         for name, setting in section_parameters(config, section)[0].items():
-            value = config[section].get(name, setting.default)
+            value = config.get(section, {}).get(name, setting.default)
             value = "required" if value is inspect.Parameter.empty else value
             rows.append((f"{section}.{name}", expected(setting.hint), value))
     return rows
