@@ -13,8 +13,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
+from click.shell_completion import ShellComplete
 
 from rlpyt.experiments import catalog
+from rlpyt.experiments.command import main
 from rlpyt.experiments.train import configuration
 from tests.experiments.parts import MODULE, invoke, refused
 
@@ -96,9 +98,8 @@ def test_every_sampler_and_runner(sampler, runner, tmp_path):
     assert params["roles"] == {"algo": "dqn", "sampler": sampler, "runner": runner}
 
 
-@pytest.mark.parametrize("own", [[], ["sampler=cpu", "workers=1", "sampler.start_method=spawn"]])
-def test_environments_step_in_the_process_that_makes_them(own, tmp_path):
-    words = [f"{MODULE}:InOneProcess-v0", *REPLAY, *own, "batch_B=1", "batch_T=4", "--steps", 8]
+def test_environments_step_in_the_process_that_makes_them(tmp_path):
+    words = [f"{MODULE}:InOneProcess-v0", *REPLAY, "batch_B=1", "batch_T=4", "--steps", 8]
     invoke("train", "dqn", *words, "env.words={'a'}", "--log-dir", tmp_path)
     params = json.loads((tmp_path / "run_0" / "params.json").read_text())
     assert params["env"]["words"] == ["a"]
@@ -164,18 +165,11 @@ def test_examples_in_the_help_have_lines_of_their_own():
 
 
 def test_shell_completion():
-    script = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from rlpyt.experiments.command import main; main(prog_name='rlpyt')",
-        ],
-        env={"_RLPYT_COMPLETE": "bash_complete", "COMP_WORDS": "rlpyt train pp", "COMP_CWORD": "2"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "plain,ppo" in script.stdout.split()
+    complete = ShellComplete(main, {}, "rlpyt", "_RLPYT_COMPLETE").get_completions
+    assert "ppo" in [item.value for item in complete(["train"], "pp")]
+    assert "CartPole-v1" in [item.value for item in complete(["train", "ppo"], "CartPole")]
+    items = complete(["train", "ppo", "CartPole-v1"], "algo.lea")
+    assert [item.value for item in items] == ["algo.learning_rate="]
 
 
 # --- list, evaluate and watch ---------------------------------------------------------------------
@@ -221,57 +215,57 @@ def test_video_has_a_picture_for_every_step(ending, tmp_path):
 # --- Wrong input ----------------------------------------------------------------------------------
 
 
+CARTPOLE = ["ppo", "CartPole-v1"]
+DQN = ["dqn", "CartPole-v1"]
+
+
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "named"),
     [
-        (["pppo", "CartPole-v1"], "unknown algorithm 'pppo' (did you mean 'ppo"),
-        (
-            ["atari_dqn/erainbow"],
-            "unknown entry 'atari_dqn/erainbow' (did you mean 'atari_dqn",
-        ),
-        (["ppo"], "name an environment, as in: rlpyt train ppo CartPole-v1"),
-        (["ppo", "CartPol-v1"], "unknown environment 'CartPol-v1' (did you mean 'CartPole-v1"),
-        (["dqn", "pongg"], "unknown environment 'pongg' (did you mean 'pong"),
-        (["ppo", "CartPole-v1", "Acrobot-v1"], "there are two environments"),
-        (["ppo", "CartPole-v1", "env=Acrobot-v1"], "there are two environments"),
-        (["ppo", "CartPole-v1", "sampler=cpuu"], "unknown sampler 'cpuu' (did you mean 'cpu"),
-        (["ppo", "CartPole-v1", "runner=asink"], "unknown runner 'asink' (did you mean 'async'?"),
-        (["ppo", "CartPole-v1", "agent=mojoco"], "unknown agent 'mojoco' (did you mean 'mujoco"),
-        (["ppo", "CartPole-v1", "agent=my.Agent"], "there is no 'my.Agent' to import"),
-        (
-            ["ppo", "CartPole-v1", "algo.learning_rat=1"],
-            "algo.learning_rat' (did you mean 'algo.learning_rate",
-        ),
-        (["ppo", "CartPole-v1", "learning_rat=1"], "did you mean 'learning_rate"),
-        (["ppo", "CartPole-v1", "alg.discount=1"], "unknown section 'alg' (did you mean 'algo"),
-        (["ppo", "algo.discount"], "unknown environment 'algo.discount'"),
-        (["ppo", "CartPole-v1", "=3"], "'=3' is not of the form name=value"),
-        (["ppo", "CartPole-v1", "discount=high"], "algo.discount='high': give a number"),
-        (["ppo", "CartPole-v1", "epochs=1.5"], "algo.epochs=1.5: give a whole number"),
-        (["ppo", "CartPole-v1", "normalize_advantage=1"], "give true or false"),
-        (["dqn", "CartPole-v1", "delta_clip=x"], "algo.delta_clip='x': give a number or none"),
-        (["r2d1", "CartPole-v1", "batch_B=4"], "ambiguous: write algo.batch_B or sampler.batch_B"),
-        (["d4pg", "Pendulum-v1"], "D4PG needs algo.V_min and algo.V_max"),
-        (["ppo", "CartPole-v1", "runner=async"], "algo=ppo has no replay buffer"),
-        (["dqn", "CartPole-v1", "runner=async", "sampler=vector"], "choose another sampler"),
-        (["ppo", "CartPole-v1", "env.size=3"], "unexpected keyword argument 'size'"),
-        (["ppo", "CartPole-v1", "sampler=cpu", "cpus=[4095]"], "CPU"),
-        (["ppo", "CartPole-v1", "gpus=99"], "affinity.gpus=[99]: torch sees"),
-        (["ppo", "CartPole-v1", "processes=2"], "use runner=sync"),
-        (["ppo", "CartPole-v1", "batch_T=0"], "batch_T is 0"),
-        (["ppo", "CartPole-v1", "epochs=1", "algo.epochs=2"], "algo.epochs is given twice"),
-        (["ppo", "CartPole-v1", "sampler=cpu", "sampler=gpu"], "sampler is given twice"),
-        (["dqn", "CartPole-v1", "replay_size=10"], "replay_size is 10, less than one"),
-        (["dqn", "CartPole-v1", "runner=async", "discount=2"], "discount is 2: choose a number"),
-        (["ppo", "CartPole-v1", "agent=generic_lstm", "minibatches=9"], "minibatches is 9"),
-        (["dqn", "CartPole-v1", "OptimCls=5"], "algo.OptimCls=5: give the full name of a class"),
-        (["dqn", "CartPole-v1", "algo.OptimCls=5", "alpha=1"], "5 is no class"),
-        (["sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
-        (["ppo", "CartPole-v1", "sampler=vector", "env.size=3"], "argument 'size'"),
+        (["pppo", "CartPole-v1"], "pppo did_you_mean ppo"),
+        (["atari_dqn/erainbow"], "atari_dqn/erainbow did_you_mean atari_dqn"),
+        (["ppo"], "CartPole-v1"),
+        (["ppo", "CartPol-v1"], "CartPol-v1 did_you_mean CartPole-v1"),
+        (["dqn", "pongg"], "pongg did_you_mean pong"),
+        ([*CARTPOLE, "Acrobot-v1"], "Acrobot-v1"),
+        ([*CARTPOLE, "env=Acrobot-v1"], "Acrobot-v1"),
+        ([*CARTPOLE, "sampler=cpuu"], "cpuu did_you_mean cpu"),
+        ([*CARTPOLE, "runner=asink"], "asink did_you_mean async"),
+        ([*CARTPOLE, "agent=mojoco"], "mojoco did_you_mean mujoco"),
+        ([*CARTPOLE, "agent=my.Agent"], "my.Agent"),
+        ([*CARTPOLE, "algo.learning_rat=1"], "learning_rat did_you_mean algo.learning_rate"),
+        ([*CARTPOLE, "learning_rat=1"], "learning_rat did_you_mean learning_rate"),
+        ([*CARTPOLE, "alg.discount=1"], "alg did_you_mean algo"),
+        (["ppo", "algo.discount"], "algo.discount"),
+        ([*CARTPOLE, "=3"], "'=3' name=value"),
+        ([*CARTPOLE, "discount=high"], "algo.discount='high' number"),
+        ([*CARTPOLE, "epochs=1.5"], "algo.epochs=1.5 whole"),
+        ([*CARTPOLE, "normalize_advantage=1"], "normalize_advantage true false"),
+        ([*DQN, "delta_clip=x"], "algo.delta_clip='x' number none"),
+        (["r2d1", "CartPole-v1", "batch_B=4"], "algo.batch_B sampler.batch_B"),
+        (["d4pg", "Pendulum-v1"], "algo.V_min algo.V_max"),
+        ([*CARTPOLE, "runner=async"], "runner=async"),
+        ([*DQN, "runner=async", "sampler=vector"], "sampler=vector"),
+        ([*CARTPOLE, "env.size=3"], "'size'"),
+        ([*CARTPOLE, "sampler=vector", "env.size=3"], "'size'"),
+        ([*CARTPOLE, "sampler=cpu", "cpus=[4095]"], "4095"),
+        ([*CARTPOLE, "gpus=99"], "affinity.gpus=[99]"),
+        ([*CARTPOLE, "processes=2"], "runner=sync"),
+        ([*CARTPOLE, "batch_T=0"], "batch_T"),
+        ([*CARTPOLE, "epochs=1", "algo.epochs=2"], "algo.epochs twice"),
+        ([*CARTPOLE, "sampler=cpu", "sampler=gpu"], "sampler twice"),
+        ([*DQN, "replay_size=10"], "replay_size"),
+        ([*DQN, "runner=async", "discount=2"], "discount"),
+        ([*CARTPOLE, "agent=generic_lstm", "minibatches=9"], "minibatches"),
+        ([*DQN, "OptimCls=5"], "algo.OptimCls=5"),
+        ([*DQN, "algo.OptimCls=5", "alpha=1"], "5"),
+        (["sac", "CartPole-v1"], "SacAgent"),
     ],
 )
-def test_wrong_input_is_refused_before_anything_starts(words, message, tmp_path):
-    assert message in refused("train", *words, "--log-dir", tmp_path / "log")
+def test_wrong_input_is_refused_with_its_name(words, named, tmp_path):
+    message = refused("train", *words, "--log-dir", tmp_path / "log")
+    assert ("did_you_mean" in named) <= ("did you mean" in message)
+    assert all(name in message for name in named.replace("did_you_mean", "").split())
     assert not (tmp_path / "log" / "run_0").exists()
 
 

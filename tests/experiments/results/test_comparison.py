@@ -67,7 +67,7 @@ def test_runs_without_values_are_left_out(run):
     assert len(comparison.notes) == 2
     assert "Left out, without a row yet" in comparison.notes[0]
     assert "Left out, without a number in ReturnAverage" in comparison.notes[1]
-    with pytest.raises(ValueError, match="(?s)No run has values of y='ReturnAverage'.*Left out"):
+    with pytest.raises(ValueError, match="(?s)y='ReturnAverage'.*Left out"):
         Comparison(runs[1:])
 
 
@@ -104,7 +104,7 @@ def test_tasks_are_brought_to_one_scale(run):
     assert comparison.profiles["a"].value[-1] == 0
     given = Comparison(runs, score_ranges={"small": (0, 10), "large": (0, 1000)})
     assert given.summary[ALL_TASKS, "b"].value == pytest.approx(0.4)
-    with pytest.raises(ValueError, match="lacks the task 'small' .did you mean 'smal'"):
+    with pytest.raises(ValueError, match="score_ranges .*'small' .*'smal'"):
         Comparison(runs, score_ranges={"smal": (0, 10), "large": (0, 1)})
 
 
@@ -147,11 +147,11 @@ def test_csv_files(run, tmp_path):
 
 def test_refusals(run):
     runs = [run("a", [1]), run("b", [2])]
-    with pytest.raises(ValueError, match="statistic='iqr' must be one of iqm, mean, median"):
+    with pytest.raises(ValueError, match="statistic='iqr'"):
         Comparison(runs, statistic="iqr")
     with pytest.raises(ValueError, match="baseline='c' must be one of a, b"):
         Comparison(runs, baseline="c")
-    with pytest.raises(ValueError, match="score_fraction=10 must lie between 0 and 1"):
+    with pytest.raises(ValueError, match="score_fraction=10"):
         Comparison(runs, score_fraction=10)
     with pytest.raises(ValueError, match="did you mean 'ReturnAverage'"):
         Comparison(runs, y="ReturnAvg")

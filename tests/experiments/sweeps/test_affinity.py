@@ -34,34 +34,6 @@ def test_code_of_defaults():
     assert encode() == "1cpu_0gpu_1cpr_0hto"
 
 
-def test_code_with_all_options_of_a_synchronous_run():
-    code = encode(
-        n_cpu_core=16,
-        n_gpu=8,
-        gpu_per_run=2,
-        cpu_per_worker=2,
-        hyperthread_offset=24,
-        n_socket=2,
-        cpu_reserved=1,
-        alternating=True,
-        set_affinity=False,
-        run_slot=3,
-    )
-    assert code == "3slt_16cpu_8gpu_2gpr_2cpw_24hto_2skt_1res_1alt_0saf"
-
-
-def test_code_with_all_options_of_an_asynchronous_run():
-    code = encode(
-        n_cpu_core=16,
-        n_gpu=8,
-        gpu_per_run=2,
-        async_sample=True,
-        sample_gpu_per_run=1,
-        optim_sample_share_gpu=True,
-    )
-    assert code == "16cpu_8gpu_2gpr_0hto_1ass_1sgr_1oss"
-
-
 def test_code_with_all_options():
     """A code is written and counted also where no run can be placed by it."""
     code = encode(
@@ -127,8 +99,8 @@ def test_slots_of_cpu_runs_can_be_encoded():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_cpu_core": 4, "cpu_per_run": 2, "run_slot": 2}, "run slot 2 does not exist"),
-        ({"n_cpu_core": 5, "cpu_per_run": 2}, "cpu=5 must be a multiple of cpr=2"),
+        ({"n_cpu_core": 4, "cpu_per_run": 2, "run_slot": 2}, "slot 2"),
+        ({"n_cpu_core": 5, "cpu_per_run": 2}, "cpu=5 .*cpr=2"),
         ({"n_gpu": 2, "n_cpu_core": 4, "sample_gpu_per_run": 1}, "sgr needs ass"),
         ({"async_sample": True, "sample_gpu_per_run": 1}, "sgr .* needs gpu"),
     ],
@@ -286,9 +258,9 @@ def test_async_optimizer_without_cores_of_its_own_shares_them():
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("0slt_1cpu_1gpu_1ass", "not enough are left"),
-        ("0slt_8cpu_1gpu_1ass_1sgr", "a run needs 2"),
-        ("4slt_8cpu_4gpu_1ass", "run slot 4 does not exist"),
+        ("0slt_1cpu_1gpu_1ass", "res=1"),
+        ("0slt_8cpu_1gpu_1ass_1sgr", "sgr=1"),
+        ("4slt_8cpu_4gpu_1ass", "slot 4"),
     ],
 )
 def test_async_which_cannot_be_is_refused(code, message):

@@ -248,39 +248,40 @@ CARTPOLE = ["ppo", "CartPole-v1"]
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "named"),
     [
-        (["ppo,a2cc", "CartPole-v1"], "unknown algorithm 'a2cc' (did you mean 'a2c"),
-        (["ppo", "CartPole-v1,Acrobat-v1"], "unknown environment 'Acrobat-v1' (did you mean 'Acro"),
-        (["ppo", "learning_rate=1,2"], "name an environment"),
-        ([*CARTPOLE, "learning_rat=1,2"], "did you mean 'learning_rate"),
-        ([*CARTPOLE, "discount=high,0.9"], "algo.discount='high': give a number"),
-        ([*CARTPOLE, "sampler=serial,cpuu"], "unknown sampler 'cpuu' (did you mean 'cpu"),
-        ([*CARTPOLE, "hidden_sizes=64,64"], "a value that is a list has brackets"),
-        ([*CARTPOLE, "learning_rate=1e-3,0.001"], "has 0.001 twice"),
-        ([*CARTPOLE, "hidden_sizes=[8,8],[8, 8]"], "has [8, 8] twice"),
-        ([*CARTPOLE, "batch_T=0,16"], "batch_T is 0"),
-        ([*CARTPOLE, "learning_rate=1e-3:1e-2"], "use --search random or optuna"),
-        ([*CARTPOLE, "epochs=1.5:3", "--search", "random"], "give whole numbers"),
-        ([*CARTPOLE, "epochs=3:1", "--search", "random"], "low=3 must not be above high=1"),
-        ([*CARTPOLE, "--search", "random"], "has nothing to choose"),
-        (["dqn", "CartPole-v1", "runner=minibatch,async"], "need different slots"),
-        (["dqn", "CartPole-v1", "runner=sync", "--gpus", 0], "add --gpus-per-run 2"),
-        (["dqn", "CartPole-v1", "replay_size=1e4,10"], "replay_size is 10, less than one"),
-        (["ppo", "CartPole-v1,CartPole-v1"], "CartPole-v1 is there twice"),
-        (["ppo,a2c,ppo", "CartPole-v1"], "ppo/CartPole-v1 is there twice"),
-        ([*CARTPOLE, "learning_rate=1", "algo.learning_rate=3,4"], "learning_rate is given twice"),
-        ([*CARTPOLE, "epochs=1,2", "epochs=3,4"], "algo.epochs is given twice"),
-        ([*CARTPOLE, "sampler=cpu", "sampler=serial,cpu"], "sampler is given twice"),
-        (["ppo,sac", "CartPole-v1"], "SacAgent needs actions that are a vector of real numbers"),
-        ([*CARTPOLE, "workers=2"], "affinity.workers is for rlpyt train"),
-        ([*CARTPOLE, "--gpus", "99"], "--gpus 99: this machine has"),
-        ([*CARTPOLE, "--affinity", "2cpus"], "'2cpus', which is not a number"),
-        ([*CARTPOLE, "--job", "timeout_min=3"], "--job has parameters of --pool slurm"),
+        (["ppo,a2cc", "CartPole-v1"], "a2cc a2c"),
+        (["ppo", "CartPole-v1,Acrobat-v1"], "Acrobat-v1 Acrobot-v1"),
+        (["ppo", "learning_rate=1,2"], "environment"),
+        ([*CARTPOLE, "learning_rat=1,2"], "learning_rat learning_rate"),
+        ([*CARTPOLE, "discount=high,0.9"], "algo.discount='high'"),
+        ([*CARTPOLE, "sampler=serial,cpuu"], "cpuu cpu"),
+        ([*CARTPOLE, "hidden_sizes=64,64"], "hidden_sizes brackets"),
+        ([*CARTPOLE, "learning_rate=1e-3,0.001"], "0.001 twice"),
+        ([*CARTPOLE, "hidden_sizes=[8,8],[8, 8]"], "hidden_sizes twice"),
+        ([*CARTPOLE, "batch_T=0,16"], "batch_T"),
+        ([*CARTPOLE, "learning_rate=1e-3:1e-2"], "learning_rate --search"),
+        ([*CARTPOLE, "epochs=1.5:3", "--search", "random"], "epochs whole"),
+        ([*CARTPOLE, "epochs=3:1", "--search", "random"], "low=3 high=1"),
+        ([*CARTPOLE, "--search", "random"], "--search"),
+        (["dqn", "CartPole-v1", "runner=minibatch,async"], "minibatch async slots"),
+        (["dqn", "CartPole-v1", "runner=sync", "--gpus", 0], "runner=sync --gpus-per-run"),
+        (["dqn", "CartPole-v1", "replay_size=1e4,10"], "replay_size"),
+        (["ppo", "CartPole-v1,CartPole-v1"], "CartPole-v1 twice"),
+        (["ppo,a2c,ppo", "CartPole-v1"], "ppo/CartPole-v1 twice"),
+        ([*CARTPOLE, "learning_rate=1", "algo.learning_rate=3,4"], "learning_rate twice"),
+        ([*CARTPOLE, "epochs=1,2", "epochs=3,4"], "algo.epochs twice"),
+        ([*CARTPOLE, "sampler=cpu", "sampler=serial,cpu"], "sampler twice"),
+        (["ppo,sac", "CartPole-v1"], "SacAgent"),
+        ([*CARTPOLE, "workers=2"], "affinity.workers --slots"),
+        ([*CARTPOLE, "--gpus", "99"], "--gpus 99"),
+        ([*CARTPOLE, "--affinity", "2cpus"], "2cpus"),
+        ([*CARTPOLE, "--job", "timeout_min=3"], "--job slurm"),
     ],
 )
-def test_wrong_input_is_refused_before_anything_starts(words, message, tmp_path):
-    assert message in refused("sweep", *words, "--slots", 1, "--log-dir", tmp_path / "log")
+def test_wrong_input_is_refused_before_anything_starts(words, named, tmp_path):
+    message = refused("sweep", *words, "--slots", 1, "--log-dir", tmp_path / "log")
+    assert all(name in message for name in named.split())
     assert not (tmp_path / "log").exists()
 
 

