@@ -1,7 +1,7 @@
-"""Names of what a run is made of: algorithms, agents, samplers, runners, environments, entries.
+"""Names of the parts of a run: algorithms, agents, samplers, runners, environments, entries.
 
-The section ``roles`` of a configuration has one of these names, or the full name of a class of your
-own, for each of ``algo``, ``agent``, ``sampler``, ``runner`` and ``env``.
+The section ``roles`` of a configuration has one of these names, or the full name of your class,
+for each of ``algo``, ``agent``, ``sampler``, ``runner`` and ``env``.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def entries() -> dict[str, Config]:
 
 
 def names(kind: str) -> list[str]:
-    """Return all names of a kind, one of ``KINDS``; those of agents with their algorithms."""
+    """Return all names of a kind, one of ``KINDS``; agents come with their algorithms."""
     if kind == "environments":
         return [*atari_games(), *environment_ids()]
     if kind == "agents":
@@ -275,7 +275,7 @@ def extra_for(package: str, extra: str, what: str) -> None:
 
 
 def environment_ids() -> list[str]:
-    """Return the ids of gymnasium that can be made here, those of installed packages included."""
+    """Return the ids that gymnasium can make here, with the ids of installed packages."""
     import gymnasium
 
     from rlpyt.envs.gym import register_ids

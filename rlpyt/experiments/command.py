@@ -92,7 +92,7 @@ def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
-    """Return a decorator that gives a command the words that say what to train.
+    """Return a decorator that adds the words of a run to a command.
 
     Args:
         what: form of the first word, for the help.
@@ -114,7 +114,7 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 @main.command()
 @of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
-@click.option("--log-dir", type=click.Path(), help="Directory of the log; named after the time.")
+@click.option("--log-dir", type=click.Path(), help="Log directory; the time by default.")
 @click.option("--run-id", default="0", help="Name of the run in --log-dir.")
 @click.option(
     "--resume", is_flag=True, help="Save checkpoints in --log-dir, and go on from the latest one."
@@ -186,25 +186,25 @@ def train(
 @main.command()
 @of_run("ALGORITHM,...", "[ENVIRONMENT,...] [NAME=VALUE,...]...")
 @click.option("--seeds", type=COUNT, default=1, help="Runs of each variant: seeds 0, 1, ...")
-@click.option("--log-dir", type=click.Path(), help="Directory of the sweep; named after the time.")
-@click.option("--slots", type=COUNT, help="Runs at a time; as many as there are GPUs, or CPUs.")
-@click.option("--cpus-per-run", type=COUNT, help="CPU cores of each run; else all are shared.")
+@click.option("--log-dir", type=click.Path(), help="Sweep directory; the time by default.")
+@click.option("--slots", type=COUNT, help="Runs at a time; by default one for each GPU, or CPU.")
+@click.option("--cpus-per-run", type=COUNT, help="CPU cores of each run; else an equal share.")
 @click.option(
     "--gpus",
     type=click.IntRange(min=0),
-    help="GPUs of all runs together; all, or on a cluster none.",
+    help="GPUs of all runs; by default all, on a cluster none.",
 )
 @click.option("--gpus-per-run", type=COUNT, default=1, help="GPUs that train in a run.")
-@click.option("--affinity", metavar="CODE", help="Slots as a code, in place of these options.")
+@click.option("--affinity", metavar="CODE", help="Affinity code, in place of the options above.")
 @click.option("--search", type=click.Choice(sweeps.SEARCHES), default="grid")
-@click.option("--trials", type=COUNT, default=20, help="Settings that a search chooses.")
+@click.option("--trials", type=COUNT, default=20, help="Number of settings that a search tries.")
 @click.option("--seed", default=0, help="Seed of --search random.")
-@click.option("--metric", default="ReturnAverage", help="What Optuna maximizes.")
+@click.option("--metric", default="ReturnAverage", help="Column of the log that Optuna maximizes.")
 @click.option("--prune/--no-prune", default=True, help="Whether Optuna ends trials early.")
 @click.option("--pool", type=click.Choice(pools.POOLS), default="local")
 @click.option("--job", multiple=True, metavar="NAME=VALUE", help="Parameter of a job of SLURM.")
-@click.option("--retry-failed", is_flag=True, help="Start runs again that failed earlier.")
-@click.option("--time-limit", type=SECONDS, metavar="SECONDS", help="Of each run.")
+@click.option("--retry-failed", is_flag=True, help="Start failed runs again.")
+@click.option("--time-limit", type=SECONDS, metavar="SECONDS", help="Longest time of each run.")
 @click.option("--dry-run", is_flag=True, help="Check and list the variants, and start nothing.")
 def sweep(
     what: str,
@@ -227,7 +227,7 @@ def sweep(
 ) -> None:
     """Train with all combinations of values, or with values that a search chooses.
 
-    Launched again with the same words and --log-dir, a sweep goes on.
+    The same command with the same --log-dir goes on with an interrupted sweep.
 
     \b
     rlpyt sweep ppo CartPole-v1,Acrobot-v1 learning_rate=1e-3,3e-4 --seeds 3
@@ -267,7 +267,7 @@ def sweep(
 @main.command()
 @of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
 @click.option("--seconds", type=SECONDS, default=60.0, help="Time to measure, roughly.")
-@click.option("--csv", "file", type=click.Path(), help="Table of all combinations to write.")
+@click.option("--csv", "file", type=click.Path(), help="File for a table of all combinations.")
 def doctor(
     what: str, arguments: tuple[str, ...], seconds: float, file: str | None, steps: float | None
 ) -> None:
@@ -277,7 +277,7 @@ def doctor(
     rlpyt doctor ppo CartPole-v1
     rlpyt doctor a2c pong sampler=gpu --seconds 30
 
-    What is given, such as the sampler, is not changed.
+    Given settings, such as the sampler, are not changed.
     """
     from rlpyt.experiments.doctor.diagnosis import examine
 
@@ -300,7 +300,7 @@ def doctor(
 @click.argument("kind", type=click.Choice(catalog.KINDS), required=False)
 @click.argument("text", required=False)
 def list_(kind: str | None, text: str | None) -> None:
-    """List the names that train understands; only those that contain TEXT, if it is given."""
+    """List the names that train takes, or only those with TEXT in them."""
     for each in [kind] if kind else catalog.KINDS:
         names = catalog.names(each)
         if text:
@@ -318,10 +318,10 @@ def list_(kind: str | None, text: str | None) -> None:
 
 @main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
-@click.option("--episodes", type=COUNT, default=10, help="Number of episodes, exactly.")
+@click.option("--episodes", type=COUNT, default=10, help="Exact number of episodes.")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
 @click.option(
-    "--csv", "file", type=click.Path(), help="Table of the episodes; beside the snapshot."
+    "--csv", "file", type=click.Path(), help="Table of the episodes; else beside the snapshot."
 )
 def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> None:
     """Play episodes with a trained agent and print their statistics."""
@@ -336,10 +336,10 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
 
 @main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
-@click.option("--video", type=click.Path(), help="File to write, .mp4 or .gif; else a window.")
+@click.option("--video", type=click.Path(), help="File, .mp4 or .gif; else a window.")
 @click.option("--episodes", type=COUNT, default=1, help="Number of episodes.")
 @click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
-@click.option("--max-frames", type=COUNT, default=10_000, help="Pictures of the video.")
+@click.option("--max-frames", type=COUNT, default=10_000, help="Largest number of pictures.")
 def watch(path: str, video: str | None, episodes: int, seed: int | None, max_frames: int) -> None:
     """Show a trained agent in a window, or write a video of it."""
     with explained():
@@ -353,20 +353,20 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
 @click.argument("directories", nargs=-1, required=True)
 @click.option("--output", default="plots", help="Directory of the pictures.")
 @click.option("--by", multiple=True, help="Parameter that distinguishes curves; may be repeated.")
-@click.option("--task", help="Parameter that tells the task; the environment by default.")
-@click.option("--column", "y", default="ReturnAverage", help="What to plot.")
-@click.option("--smooth", type=COUNT, default=1, help="Log rows in a moving mean.")
-@click.option("--baseline", help="Label that the others are compared with; the first by default.")
-@click.option("--x", help="Column of the horizontal axis; environment steps by default.")
-@click.option("--statistic", type=click.Choice(list(STATISTICS)), help="Of the runs; iqm.")
-@click.option("--confidence", type=float, help="Probability of the intervals; 0.95.")
-@click.option("--min-steps", type=float, help="Leave out runs that end before.")
+@click.option("--task", help="Parameter that names the task; the environment by default.")
+@click.option("--column", "y", default="ReturnAverage", help="Column of the log to plot.")
+@click.option("--smooth", type=COUNT, default=1, help="Number of log rows in the moving mean.")
+@click.option("--baseline", help="Label to compare the others with; by default the first.")
+@click.option("--x", help="Column of the horizontal axis; by default environment steps.")
+@click.option("--statistic", type=click.Choice(list(STATISTICS)), help="Of the runs; else iqm.")
+@click.option("--confidence", type=float, help="Probability of the intervals; 0.95 by default.")
+@click.option("--min-steps", type=float, help="Leave out runs that end earlier.")
 @click.option(
     "--range",
     "ranges",
     multiple=True,
     metavar="TASK=LOW:HIGH",
-    help="Scores that become 0 and 1 where tasks are put together; for every task.",
+    help="Scores of a task that become 0 and 1 when tasks are compared together.",
 )
 @click.option("--title", default="", show_default=False, help="Title of the pictures.")
 @click.option("--runs", is_flag=True, help="Draw single runs too.")

@@ -19,7 +19,7 @@ LOGGER_CONTEXT = "rlpyt.utils.logging.context.logger_context"
 
 
 class Call(NamedTuple):
-    """Call of a class or function that has not been made yet."""
+    """Call of a class or function, to be made later."""
 
     name: str  # full name of the class or function
     kwargs: dict[str, Any]  # plain values, names, and further calls
@@ -49,7 +49,7 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
     Args:
         config: configuration, see :func:`~rlpyt.experiments.settings.checked`.
         seed: seed of everything random; None to draw one.
-        affinity: affinity of the runner; None for that of the section ``affinity``.
+        affinity: affinity of the runner; None for the one of the section ``affinity``.
     """
     if affinity is None:
         roles, batch_B = config["roles"], int(config["sampler"]["batch_B"])
@@ -82,7 +82,7 @@ def agent_call(config: Config) -> Call:
 def environment_kwargs(config: Config) -> dict[str, Any]:
     """Return the arguments of a sampler for its environments.
 
-    Those of evaluation are of the game or task that is trained; ``eval_env`` has what differs.
+    Evaluation has the same game or task; ``eval_env`` has the differences.
     """
     env = config["env"]
     same = {key: env[key] for key in ("game", "id") if key in env}
@@ -119,8 +119,8 @@ def make_affinity(
         workers: number of worker processes of a sampler; by default one for each CPU,
             at most the CPU quota of the container and ``batch_B``.
         cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
-        gpus: GPU, or list with that of each process that trains.
-        processes: number of processes that train, if ``gpus`` does not say it.
+        gpus: GPU, or list with the GPU of each process that trains.
+        processes: number of processes that train, without ``gpus``.
         threads: number of threads of torch in each of these processes.
 
     Raises:

@@ -85,11 +85,11 @@ def configuration(
     Args:
         name: entry or algorithm.
         words: environment, and settings in the form ``name=value``.
-        steps: environment steps of the run; None for those of the entry.
+        steps: environment steps of the run; None for the number in the entry.
         variant: further changes of the configuration, as a run of a sweep has them.
 
     Raises:
-        ValueError: if something is unknown or of another type; the message says what to type.
+        ValueError: if something is unknown or of another type.
     """
     settings = [word for word in words if "=" in word and not word.startswith("env=")]
     environments = [word.removeprefix("env=") for word in words if word not in settings]
@@ -134,7 +134,7 @@ def log_call(
 ) -> Call:
     """Return the call of ``logger_context`` for a run.
 
-    Its parameters are the configuration and the seed: with them, agent and environment can be made
+    Its parameters are the configuration and the seed, from which agent and environment can be made
     again.
 
     Args:
@@ -184,14 +184,14 @@ def check_same_run(
     resume: bool,
     seed: int | None = None,
 ) -> None:
-    """Raise ``ValueError`` unless a directory has this run, to be resumed from its checkpoints.
+    """Raise ``ValueError`` unless a directory has this run, with checkpoints to resume from.
 
     Args:
         config: configuration to resume with, whose section ``runner`` may differ.
         params: parameters of the run that the directory has.
         run_dir: directory of the run.
-        resume: whether it shall be resumed.
-        seed: seed to resume with; None for that of the run.
+        resume: whether to resume it.
+        seed: seed to resume with; None for the seed of the run.
     """
     if not resume:
         raise ValueError(
@@ -275,8 +275,8 @@ def slot_runner(
 ) -> tuple[Config, Call]:
     """Return the configuration of a run in a slot of a sweep, and the call that makes its runner.
 
-    An affinity of several processes is that of a synchronous or asynchronous runner, which the run
-    then has. For the other arguments see :func:`configuration`.
+    With an affinity of several processes, the run has a synchronous or asynchronous runner. For the
+    other arguments see :func:`configuration`.
 
     Raises:
         ValueError: if the affinity or a setting does not fit the entry.

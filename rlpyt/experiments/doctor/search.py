@@ -38,18 +38,18 @@ class Search:
     """Search for the settings with which a run is fastest on this machine.
 
     ``batch_T * batch_B`` is held fixed, since the algorithm trains on that many steps; with a
-    replay buffer it is ``batch_T``, since its replay ratio keeps the updates per step. Settings
-    that were given are not changed.
+    replay buffer it is ``batch_T``, since its replay ratio keeps the updates per step. Given
+    settings are not changed.
 
     Args:
         config: checked configuration.
         given: names of the settings that may not change, such as "sampler" and "sampler.batch_B".
         seconds: seconds of measurement in all, roughly; starting processes comes on top.
-        say: function that is told what is done.
+        say: function that prints the progress.
 
     Attributes:
         parts: times of environment and agent alone, after :meth:`measure_parts`.
-        times: what was measured of each candidate, slice by slice.
+        times: measured times of each candidate, slice by slice.
         left_out: reasons why candidates cannot be measured.
 
     Raises:
@@ -174,7 +174,7 @@ class Search:
         Raises:
             TimeoutError: if one takes too long.
         """
-        # A class of the user's may make vectors alone.
+        # Your own class may make only vectors.
         role = self.config["roles"].get("env", "gym")
         in_vectors = role not in ENVIRONMENTS or only_in_vectors(role)
         sampler = "vector" if in_vectors and self.as_given.sampler == "vector" else "serial"
@@ -322,7 +322,7 @@ class Search:
                 trial.close()
 
     def _is_near(self, candidate: Candidate, best: Candidate) -> bool:
-        """Return whether one number of a candidate is next to that of the best."""
+        """Return whether a candidate is a neighbour of the best one in workers and ``batch_B``."""
         if candidate.sampler != best.sampler:
             return False
         pairs = ((candidate.workers, best.workers), (candidate.batch_B, best.batch_B))

@@ -1,7 +1,7 @@
-"""Short measurements, each in a process of its own, which end with it whatever happens.
+"""Short measurements in separate processes, which always end with this one.
 
-A measurement is a generator: it makes what it measures, yields once it is ready, is then sent a
-number of seconds and yields what it measured in them, as often as it is asked.
+A measurement is a generator. It yields None once it is ready; then each number of seconds that is
+sent to it yields a result.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Measurement = Generator[Any, float, None]
 
 
 class Trial:
-    """A measurement in a process of its own, which the constructor starts.
+    """Measurement in a separate process, which the constructor starts.
 
     Args:
         measurement: generator function.
-        args: arguments of it.
+        args: arguments of the function.
     """
 
     def __init__(self, measurement: Callable[..., Measurement], *args: Any) -> None:
@@ -60,13 +60,13 @@ class Trial:
         self.close()
 
     def begin(self, seconds: float) -> None:
-        """Let it measure for some seconds; the result is to be fetched later."""
+        """Begin to measure for some seconds; :meth:`result` returns the result."""
         self._is_busy = True
         with suppress(BrokenPipeError):  # The result will be the error.
             self._pipe.send(seconds)
 
     def result(self, limit_s: float) -> Any:
-        """Return what was measured; at first, None once it is ready.
+        """Return the result; the first one is None, when the measurement is ready.
 
         Args:
             limit_s: seconds to wait for it.
@@ -109,7 +109,7 @@ class Trial:
 
 
 def _serve(measurement: Callable[..., Measurement], args: Sequence[Any], pipe: Any) -> None:
-    """Measure whenever the other end of the pipe asks for it."""
+    """Measure for the seconds that come through the pipe, until None comes."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for output in (1, 2):
         os.dup2(nowhere, output)
@@ -166,7 +166,7 @@ def _environment(config: Config) -> Any:
 
 
 def _queued() -> float:
-    """Return the seconds for which this thread was ready and had no CPU; 0 where nobody knows."""
+    """Return the run-queue wait of this thread in seconds; 0 if the system does not report it."""
     with suppress(OSError, IndexError, ValueError):
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     return 0.0

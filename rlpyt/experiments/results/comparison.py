@@ -10,14 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from rlpyt.experiments.results.runs import (
-    STEPS,
-    LoggedRun,
-    moving_mean,
-    read_curve,
-    read_rows,
-    write_rows,
-)
+from rlpyt.experiments.results import runs as logs
+from rlpyt.experiments.results.runs import STEPS, LoggedRun
 from rlpyt.experiments.results.statistics import (
     STATISTICS,
     Estimate,
@@ -231,17 +225,17 @@ class Comparison:
             ),
         }
         for name, (head, rows) in files.items():
-            write_rows(directory / f"{name}.csv", head, rows)
+            logs.write_rows(directory / f"{name}.csv", head, rows)
         return [directory / f"{name}.csv" for name in files]
 
     def _read(self, runs: Sequence[LoggedRun], min_steps: float) -> dict[LoggedRun, NDArray]:
         """Return the curves of the runs that have values."""
         curves: dict[LoggedRun, NDArray] = {}
         for run in runs:
-            if not read_rows(run.csv_file):
+            if not logs.read_rows(run.csv_file):
                 self.notes.append(f"Left out, without a row yet: {run.csv_file}")
                 continue
-            curve = read_curve(run.csv_file, self.y, self.x)
+            curve = logs.read_curve(run.csv_file, self.y, self.x)
             if not curve.size:
                 self.notes.append(f"Left out, without a number in {self.y}: {run.csv_file}")
             elif curve[0, -1] < min_steps:
@@ -316,7 +310,9 @@ class Comparison:
 
     def _values(self, runs: Sequence[LoggedRun], x: NDArray) -> NDArray:
         curves = [self._curves[run] for run in runs]
-        return np.stack([np.interp(x, places, moving_mean(y, self.smooth)) for places, y in curves])
+        return np.stack(
+            [np.interp(x, places, logs.moving_mean(y, self.smooth)) for places, y in curves]
+        )
 
     def _score(self, run: LoggedRun) -> float:
         """Return the mean over the last part of the steps that all runs of the task have."""

@@ -14,7 +14,7 @@ from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison, axis_lab
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, find_runs
 from rlpyt.experiments.results.statistics import Estimate
 
-# Okabe and Ito 2008, https://jfly.uni-koeln.de/color: told apart by colour-blind readers too.
+# Okabe and Ito 2008, https://jfly.uni-koeln.de/color: colour-blind readers distinguish them.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.")
 
@@ -40,7 +40,7 @@ def plot_results(
             :func:`~rlpyt.experiments.results.runs.find_runs`.
         output_dir: directory of the files, made if needed.
         by: parameters to label by.
-        task: parameter that tells the task.
+        task: parameter that names the task.
         formats: extensions of the pictures.
         title: title of the pictures.
         show_runs: whether single runs are drawn too, as thin curves.

@@ -49,7 +49,7 @@ def find_runs(
             the label.
         by: parameters of ``params.json`` to label by, instead of the parts of the path below the
             given directories, such as ``algo.learning_rate``.
-        task: parameter that tells the task; if None, the first of ``TASK_KEYS`` that is there.
+        task: parameter that names the task; if None, the first of ``TASK_KEYS`` that a run has.
 
     Raises:
         ValueError: if there is no directory, no run in it, or no such parameter.

@@ -115,7 +115,7 @@ def estimate(
 
     Every resample draws as many runs of each task, with replacement, as the task has; the limits
     are percentiles of the statistic over all resamples. There is no interval if a task has a
-    single run: it says nothing about the spread of others.
+    single run, which shows no spread.
 
     Args:
         statistic: function of the scores, such as :func:`interquartile_mean`.
@@ -126,7 +126,7 @@ def estimate(
         seed: seed of the drawing.
 
     Raises:
-        ValueError: if there are no scores, or the confidence is no probability.
+        ValueError: if there are no scores, or the confidence is not between 0 and 1.
 
     Source: Agarwal et al. 2021, arXiv:2108.13264, section 4.1.
     """

@@ -102,7 +102,7 @@ class AsyncPlacement(NamedTuple):
 
 
 class AsyncDemand(NamedTuple):
-    """Resources that an asynchronous run asks for, as in the affinity codes."""
+    """Resources of an asynchronous run, as in the affinity codes."""
 
     gpu: int
     gpr: int
@@ -197,7 +197,7 @@ def _on_socket(
     first_sampling_core = first_core + n_optimizers * res
     everything = block(first_sampling_core, sampling)
     optimizer = [
-        # An optimizer without reserved cores shares those of the sampler.
+        # An optimizer without reserved cores shares the cores of the sampler.
         (block(first_core + i * res, res) or everything, first_gpu + i)
         for i in range(n_optimizers)
     ]

@@ -165,7 +165,7 @@ def affinity_from_code(run_slot_affinity_code: str) -> Any:
         run one with the entries ``all_cpus, optimizer, sampler, set_affinity``.
 
     Raises:
-        ValueError: if the code is malformed or contradictory; the message says why.
+        ValueError: if the code is malformed or contradictory.
     """
     slot, code = remove_run_slot(run_slot_affinity_code)
     return affinity_of_slot(slot, decode_affinity(code))
@@ -200,7 +200,7 @@ def build_cpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> AttrDict:
-    """Return the affinity of one run on CPU; the options are those of the codes."""
+    """Return the affinity of one run on CPU; the options are as in the codes."""
     if gpu:
         raise ValueError(f"gpu={gpu} in an affinity for CPU: use build_gpu_affinity")
     hto = cpu if hto is None else hto
@@ -271,7 +271,7 @@ def build_async_affinity(
     """Return the affinity of an asynchronous run, with separate optimizers and samplers.
 
     Args:
-        run_slot: slot of the run; the options except ``cpr`` are those of the codes. With ``res=0``
+        run_slot: slot of the run; the options except ``cpr`` are as in the codes. With ``res=0``
             the optimizers share the cores of the sampler.
         cpr: number of cores per run, if there is no GPU; None for all.
     """

@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
     entry: str  # "table/entry"
     words: tuple[str, ...]  # environment and settings of all its runs
-    log_dir: str  # below that of the sweep
+    log_dir: str  # below the directory of the sweep
     space: dict[Path, Distribution]
 
 
@@ -94,10 +94,10 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
         what: algorithms or entries of tables, separated by commas.
         arguments: environments and settings. Several values of a setting are to be tried, or
             with ``LOW:HIGH`` or ``LOW:HIGH:log`` all numbers between.
-        steps: environment steps of each run; None for those of the entry.
+        steps: environment steps of each run; None for the number in the entry.
 
     Raises:
-        ValueError: if a name is unknown, or a name, setting or value is there twice.
+        ValueError: if a name is unknown, or a name, setting or value is repeated.
     """
     environments: list[str | None] = []
     fixed: list[str] = []
@@ -167,7 +167,7 @@ def _distribution(config: Config, name: str, text: str) -> tuple[Path, Distribut
 
 
 def _limits(text: str) -> tuple[float, float, bool] | None:
-    """Return the numbers of ``LOW:HIGH`` or ``LOW:HIGH:log``; None if it is no range."""
+    """Return the numbers of ``LOW:HIGH`` or ``LOW:HIGH:log``; None for another text."""
     words = text.split(":")
     is_log = words[-1] == "log"
     try:
@@ -273,7 +273,7 @@ def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
 
 
 def check_runs(variants: Iterable[Variant], slot: Slot) -> None:
-    """Try every variant in a slot, so that what is wrong shows before any starts.
+    """Try every variant in a slot, so that errors show before any run starts.
 
     Args:
         variants: variants of the sweep.
@@ -292,7 +292,7 @@ def check_runs(variants: Iterable[Variant], slot: Slot) -> None:
 
 
 class Launch(NamedTuple):
-    """Launch of a sweep into a directory, which goes on with what an earlier one left."""
+    """Launch of a sweep into a directory; an interrupted one goes on."""
 
     log_dir: str
     affinity_code: str

@@ -21,7 +21,7 @@ STEPS, STEPS_PER_SECOND = "CumSteps", "StepsPerSecond"
 
 
 class Progress(NamedTuple):
-    """Progress of a run, as its log says."""
+    """Progress of a run, from its log."""
 
     steps: float = 0.0
     n_steps: float | None = None  # Steps of the whole run; None if its parameters do not say.
@@ -67,7 +67,7 @@ def _n_steps(run_dir: str) -> float | None:
 
 
 class Display:
-    """Live table of the slots below lines of events; only the lines where there is no terminal.
+    """Live table of the slots, below lines of events; without a terminal, only the lines.
 
     Args:
         title: title of the table.

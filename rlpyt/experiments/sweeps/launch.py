@@ -69,14 +69,14 @@ def run_experiments(
         set_egl_device: whether to set ``EGL_DEVICE_ID``, see :func:`launch_experiment`.
         retry_failed: whether to start runs again that failed in an earlier launch.
         time_limit_s: seconds that each attempt of a run may take; None for no limit.
-        config: configuration that the variants change, to check their keys before any run starts.
+        config: configuration that the variants change, to check their keys before the start.
         pool: machine or cluster on which the runs are started; None for :class:`LocalSlots`.
 
     Raises:
         FileNotFoundError: if there is no such script.
         KeyError: if a variant has a key that ``config`` lacks.
         ValueError: if the sequences differ in length, two variants have one directory, the code
-            does not fit the machine, or the directory is that of another sweep or of one at work.
+            does not fit the machine, or another sweep or launcher has the directory.
         SweepError: at the end, if runs failed.
     """
     n_settings = len(variants)
@@ -158,9 +158,9 @@ def launch_experiment(
         variant: settings of the run.
         run_ID: number that distinguishes the runs of one setting.
         args: further arguments of the script, converted to text.
-        python_executable: path of the interpreter; None for that of this process.
+        python_executable: path of the interpreter; None for the one of this process.
         set_egl_device: whether to set ``EGL_DEVICE_ID`` to the first GPU of the run, for rendering.
-        output: file for the output of the run; None for that of this process.
+        output: file for the output of the run; None for the output of this process.
 
     Returns:
         The running process.

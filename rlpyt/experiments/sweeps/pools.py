@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from rlpyt.experiments.sweeps import run as run_module
+from rlpyt.experiments.sweeps.affinity import CONTEXTS_PER_GPU
 from rlpyt.experiments.sweeps.run import RunCommand
 from rlpyt.experiments.sweeps.slots import Slot, slots_of
 from rlpyt.processes.launch import check_cpus
@@ -83,7 +84,7 @@ class RayCluster:
     Args:
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`; a run
             asks for what one slot of it has.
-        address: address of the cluster; None for that of ``RAY_ADDRESS``, or this machine.
+        address: address of the cluster; None for ``RAY_ADDRESS``, or this machine.
         n_parallel: number of runs at a time; None for as many as there is room for now.
 
     Raises:
@@ -100,7 +101,7 @@ class RayCluster:
             raise _not_installed("RayCluster", "ray") from error
         shared = slots_of(affinity_code)[0]
         slot = shared.alone()
-        n_cpu, gpus = len(slot.cpus), len(slot.gpus) / shared.runs_per_gpu
+        n_cpu, gpus = len(slot.cpus), len(slot.gpus) / shared.options.get(CONTEXTS_PER_GPU, 1)
         if not ray.is_initialized():
             ray.init(address=address, include_dashboard=False)
         if n_parallel is None:
@@ -138,7 +139,7 @@ class SlurmCluster:
     """Jobs of SLURM, one for each run, by way of submitit.
 
     The directory of the sweep must be the same on all machines. Jobs outlive the launcher. A job
-    has GPUs of its own, also where the code lets several runs share one.
+    has its own GPUs, even if the code lets runs share them.
 
     Args:
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`; a job

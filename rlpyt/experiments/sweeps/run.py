@@ -1,8 +1,9 @@
 """One run of a sweep: its process, its guard, and its state on disk.
 
 The guard of a run is a small process that starts the script and watches it. It writes the state of
-the run, ends it at its time limit, and ends it when the process that started the guard is gone,
-even if that was killed. Files of run ``N``, in the directory of its setting:
+the run, and ends the run at its time limit or when the launcher is gone, even if it was killed.
+
+Files of run ``N``, in the directory of its setting:
 
 * ``status_N.json``: state, number of attempts, exit code, process; replaced as a whole.
 * ``status_N.lock``: locked as long as the guard or a process of the run lives.
@@ -39,7 +40,7 @@ FINISHED, FAILED, PRUNED = "finished", "failed", "pruned"
 
 # Exit code of a guard that found its run at work already.
 EXIT_ALIVE = 75
-# Signals by which somebody else ends a run: it has no fault of its own.
+# Signals that end a run from outside.
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 _ENDED_FROM_OUTSIDE = {code for s in _ENDING for code in (-int(s), 128 + int(s))}
 
@@ -48,13 +49,13 @@ _PR_SET_PDEATHSIG = 1  # Constant of prctl in Linux.
 
 @dataclass(frozen=True)
 class RunCommand:
-    """Everything that a guard needs to know, as plain values.
+    """Settings of a guard, as plain values.
 
     Args:
         log_dir: directory of the setting, which exists.
         run_ID: number that distinguishes the runs of one setting.
         call: program with its arguments.
-        env: environment variables to add to those of the guard.
+        env: environment variables to add.
         time_limit_s: seconds that an attempt may take; None for no limit.
         end_timeout_s: seconds between the request to end, SIGTERM, and the end by force.
     """
@@ -171,7 +172,7 @@ class Run(NamedTuple):
 def start(command: RunCommand) -> subprocess.Popen[bytes]:
     """Start the guard of a run; close its ``stdin`` to end the run.
 
-    The guard has a session of its own, since Ctrl-C shall reach only the process that calls this.
+    The guard has its own session, so that Ctrl-C reaches only the calling process.
     """
     with open(output_file(command.log_dir, command.run_ID), "ab") as output:
         guard = subprocess.Popen(
@@ -216,9 +217,9 @@ def library_path() -> dict[str, str]:
 
 
 def main() -> int:
-    """Run the command on standard input, until its end or that of standard input."""
+    """Run the command from standard input, until it ends or standard input is closed."""
     command = RunCommand(**json.loads(sys.stdin.buffer.readline()))
-    deadline = time.monotonic() + 2.0  # Somebody may be looking whether the lock is free.
+    deadline = time.monotonic() + 2.0  # Another process may hold the lock for a look.
     while True:
         with locked(_lock_file(command.log_dir, command.run_ID)) as lock:
             if lock is not None:
@@ -252,7 +253,7 @@ def _guard(command: RunCommand, lock: int) -> int:
     )
     write_status(command.log_dir, command.run_ID, status)
     _in_thread(process.wait, events, "exit")
-    # Returns when the process that started this guard closes the pipe, or exists no more.
+    # Returns when the launcher closes the pipe, or is gone.
     _in_thread(sys.stdin.buffer.read, events, "stop")
     ending = _wait_for(events, command.time_limit_s)
     if ending != "exit":

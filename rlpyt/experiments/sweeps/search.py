@@ -66,12 +66,12 @@ def run_search(
     add trials. A failed trial that is retried is a further trial of the study.
 
     Args:
-        script: path of a Python file, called as :mod:`~rlpyt.experiments.sweeps.launch` says.
+        script: path of a Python file, see :mod:`~rlpyt.experiments.sweeps.launch`.
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`.
         experiment_title: name of the sweep and of its directory; an absolute path to launch a
             search again.
         space: distribution of each setting.
-        n_trials: number of trials, those of earlier launches included.
+        n_trials: number of trials, with earlier launches.
         runs_per_setting: number of runs of each trial, with ``run_ID`` 0, 1, ...
         common_args: arguments of every run.
         base: settings that are the same in all trials.
@@ -203,9 +203,9 @@ class _Search:
             if trial.state == states.RUNNING:
                 self.open[n] = _Trial(self._take_up(trial), runs, len(trial.intermediate_values))
             elif trial.state == states.FAIL and failed and retry_failed:
-                _replace_states(failed, (FAILED,), INTERRUPTED)
                 self.study.enqueue_trial(trial.params)
                 self.open[n] = _Trial(self._ask(n), runs)
+                _replace_states(failed, (FAILED,), INTERRUPTED)
             else:
                 self.closed[n] = runs
             if trial.state == states.PRUNED:
@@ -277,10 +277,10 @@ class _Search:
             return None
         for run in runs:
             columns = {name for row in self._rows(run) for name in row}
-            # Without a finished episode a run logs no return, nor what else is known of episodes.
+            # Without a finished episode a run logs no column of episodes.
             if "ReturnAverage" in columns and self.metric not in columns:
                 raise ValueError(
-                    f"metric={self.metric!r} is no column of run {run.run_ID} in {run.log_dir}"
+                    f"metric={self.metric!r} is not a column of run {run.run_ID} in {run.log_dir}"
                     f"{did_you_mean(self.metric, columns)}: launch the search in another directory"
                 )
         complete = bool(self._means(runs))

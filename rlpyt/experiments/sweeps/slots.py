@@ -9,21 +9,12 @@ from typing import Any
 
 import torch
 
-from rlpyt.experiments.sweeps._codes import count_slots, write_code
+from rlpyt.experiments.sweeps import _codes as codes
 from rlpyt.experiments.sweeps.affinity import (
-    CONTEXTS_PER_GPU,
-    CPU_PER_RUN,
-    HYPERTHREAD_OFFSET,
-    N_CPU_CORE,
-    N_GPU,
-    N_SOCKET,
-    SET_AFFINITY,
     affinity_of_slot,
-    decode_affinity,
     encode_affinity,
     get_hyperthread_offset,
     get_n_socket,
-    prepend_run_slot,
 )
 from rlpyt.processes.machine import look_at_machine
 
@@ -48,7 +39,7 @@ class Slot:
     @property
     def code(self) -> str:
         """Affinity code that passes this slot to a script."""
-        return prepend_run_slot(self.number, write_code(self.options))
+        return codes.prepend_run_slot(self.number, codes.write_code(self.options))
 
     @property
     def cpus(self) -> list[int]:
@@ -70,20 +61,15 @@ class Slot:
     @property
     def is_pinned(self) -> bool:
         """Whether the run is confined to its CPUs."""
-        return bool(self.options.get(SET_AFFINITY, 1))
-
-    @property
-    def runs_per_gpu(self) -> int:
-        """Number of runs that share a GPU."""
-        return self.options.get(CONTEXTS_PER_GPU, 1)
+        return bool(self.options.get(codes.SET_AFFINITY, 1))
 
     def alone(self) -> Slot:
         """Return this share as a whole machine, for clusters that choose its CPUs and GPUs."""
-        options = {**self.options, HYPERTHREAD_OFFSET: 0, N_SOCKET: 1}
+        options = {**self.options, codes.HYPERTHREAD_OFFSET: 0, codes.N_SOCKET: 1}
         one = Slot(options)
-        n_cpu = {N_CPU_CORE: len(one.cpus), CPU_PER_RUN: len(one.cpus)}
-        n_gpu = {N_GPU: len(one.gpus), CONTEXTS_PER_GPU: 1}
-        return Slot({**options, **n_cpu, **n_gpu, SET_AFFINITY: 0})
+        n_cpu = {codes.N_CPU_CORE: len(one.cpus), codes.CPU_PER_RUN: len(one.cpus)}
+        n_gpu = {codes.N_GPU: len(one.gpus), codes.CONTEXTS_PER_GPU: 1}
+        return Slot({**options, **n_cpu, **n_gpu, codes.SET_AFFINITY: 0})
 
 
 def slots_of(affinity_code: str) -> list[Slot]:
@@ -92,8 +78,8 @@ def slots_of(affinity_code: str) -> list[Slot]:
     Raises:
         ValueError: if the code is malformed or contradictory, or has no slot.
     """
-    options = decode_affinity(affinity_code)
-    slots = [Slot(options, number) for number in range(count_slots(options))]
+    options = codes.decode_affinity(affinity_code)
+    slots = [Slot(options, number) for number in range(codes.count_slots(options))]
     if not slots:
         raise ValueError(
             f"affinity_code={affinity_code!r} has no slot: a run needs more GPUs than there are"
@@ -112,19 +98,19 @@ def affinity_code(
     """Return the code for runs that share the CPUs and GPUs that this process may use.
 
     Args:
-        roles: roles of the runs; an asynchronous runner and an alternating sampler have
-            affinities of their own.
+        roles: roles of the runs; asynchronous runners and alternating samplers have special
+            affinities.
         is_local: whether the runs are on this machine; otherwise the code is for one of them, on
             any machine.
-        slots: number of runs at a time; None for one for each GPU, or without for as many as there
-            are CPUs for, at most the CPU quota of the container.
-        cpus_per_run: number of CPU cores of each run; None to share these, or on a cluster for as
-            few as a run needs.
+        slots: number of runs at a time; None for one on each GPU, or without GPUs one on each
+            ``cpus_per_run`` CPUs, within the CPU quota of the container.
+        cpus_per_run: number of CPU cores of each run; None for an equal share, or on a cluster for
+            the smallest number that a run needs.
         gpus: number of GPUs of all runs together; None for all, or on a cluster for none.
         gpus_per_run: number of GPUs that train in each run.
 
     Raises:
-        ValueError: if there are not so many CPUs or GPUs, or runs need more of them.
+        ValueError: if the machine lacks CPUs or GPUs, or runs need more of them.
     """
     is_async = roles.get("runner") == "async"
     serves = roles.get("sampler") in ("gpu", "alternating")
@@ -179,11 +165,11 @@ def affinity_code(
 
 
 def _check_sharing(slots: int, groups: int, may_share: bool) -> None:
-    """Raise ``ValueError`` unless so many runs can share the GPUs."""
+    """Raise ``ValueError`` unless this number of runs can share the GPUs."""
     if not may_share:
         raise ValueError(
-            f"--slots {slots}: give at most {groups}, since asynchronous runs, and runs on several "
-            "GPUs, share none"
+            f"--slots {slots}: give at most {groups}, since asynchronous runs and runs on several "
+            "GPUs do not share GPUs"
         )
     if slots % groups:
         raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")

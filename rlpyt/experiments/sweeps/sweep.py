@@ -1,7 +1,7 @@
-"""Sweep at work: it starts runs where there is room, watches them, and knows which are over.
+"""Sweep at work: it starts runs where there is room, watches them, and reports their ends.
 
-What a sweep consists of is in ``sweep.json`` in its directory, the state of each run in files that
-:mod:`~rlpyt.experiments.sweeps.run` describes.
+``sweep.json`` in its directory has its script, arguments and variants; the files with the states of
+runs are in :mod:`~rlpyt.experiments.sweeps.run`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rlpyt.utils.files import replacing
 SWEEP = "sweep.json"
 # Runs take minutes to days, so this delay in finding a free slot does not matter.
 POLL_INTERVAL_S = 0.5
-# Time for a run to save a checkpoint after it was asked to end, before it is killed.
+# Time for a run to save a checkpoint before it is killed.
 END_TIMEOUT_S = 30.0
 
 
@@ -116,7 +116,7 @@ class Sweep:
 
         Args:
             kind: name of what the sweep consists of besides its script and common arguments.
-            content: plain values that must be those of the earlier launch.
+            content: plain values that must equal those of the earlier launch.
 
         Raises:
             ValueError: if the directory is of another sweep, or a launcher is at work in it.
@@ -147,7 +147,7 @@ class Sweep:
         """Run what has to be run, and return when all is over.
 
         Args:
-            runs: runs in the order of their start; the next one is asked for when a slot is free.
+            runs: runs in the order of their start; the next one is taken when a slot is free.
             pruned: function of the active runs that returns those to end early.
 
         Raises:
@@ -175,7 +175,7 @@ class Sweep:
             raise SweepError(self.failed, self._total)
 
     def _has_to_run(self, run: Run) -> bool:
-        """Return whether a run is missing, was interrupted, or failed and shall be retried."""
+        """Return whether a run is missing, was interrupted, or failed and is retried."""
         status = run.status
         if status.state == run_module.FAILED and not self.retry_failed:
             self.failed.append(FailedRun(run.log_dir, run.run_ID, status.exit_code or 0))
@@ -275,7 +275,7 @@ def _recorded_script(script: str) -> str:
 
 
 def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` if a directory is that of another sweep."""
+    """Raise ``ValueError`` if another sweep has the directory."""
     try:
         with open(osp.join(exp_dir, SWEEP), encoding="utf-8") as file:
             before = json.load(file)
@@ -283,7 +283,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
         if osp.exists(osp.join(exp_dir, "experiments_tree.txt")):
             raise ValueError(
                 f"{exp_dir!r} is the directory of a sweep that has no {SWEEP}, so that its runs "
-                "cannot be told from those of another sweep: choose another directory"
+                "may belong to another sweep: choose another directory"
             ) from None
         if any(Path(exp_dir).glob("run_*")) or osp.exists(osp.join(exp_dir, "params.json")):
             raise ValueError(
