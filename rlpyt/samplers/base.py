@@ -7,8 +7,6 @@ from typing import Any, Union
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
-from rlpyt.samplers.async_.collectors import DoubleBufferCollectorMixin
-from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.utils.quick_args import save__init__args
 
 EnvKwargs = Union[
@@ -135,10 +133,6 @@ class BaseSampler:
         for name, fitting in zip(("CollectorCls", "eval_CollectorCls"), self._fitting_collectors):
             given = getattr(self, name)
             kind, needed = getattr(given, "kind", None), fitting.kind
-            # A collect_batch by the user may choose its batch to write.
-            loops = (LoopCollector.collect_batch, DoubleBufferCollectorMixin.collect_batch)
-            if name == "CollectorCls" and kind == needed and given.collect_batch in loops:
-                kind, needed = (f"{kind}, {_batches(Cls)}" for Cls in (given, fitting))
             if kind is not None and kind != needed:
                 raise ValueError(
                     f"{name} is {given.__name__}, which {kind}, but {type(self).__name__} needs "
@@ -190,7 +184,7 @@ class BaseSampler:
 
     def _eval_quota(self) -> list[int] | None:
         """Return the number of trajectories of each evaluation environment, if it is given."""
-        if self.eval_n_episodes is None:
+        if self.eval_n_episodes is None or self.eval_n_envs < 1:
             return None
         each, extra = divmod(self.eval_n_episodes, self.eval_n_envs)
         return [each + (b < extra) for b in range(self.eval_n_envs)]
@@ -311,8 +305,3 @@ def _check_env_kwargs(name: str, env_kwargs: Any) -> None:
             f"{name} is {env_kwargs!r}: give a dict of keyword arguments ({{}} for none), a list "
             "of such with one for each environment, or a function of the environment's index"
         )
-
-
-def _batches(CollectorCls: Any) -> str:
-    is_double = issubclass(CollectorCls, DoubleBufferCollectorMixin)
-    return "into two batches in turn" if is_double else "into one batch"

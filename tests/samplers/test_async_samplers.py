@@ -80,7 +80,7 @@ def start_async(SamplerCls, affinity, agent=None, **kwargs):
 
 
 class OwnDoubleCollector(DoubleBufferCollectorMixin, OwnCpuCollector):
-    """A loop of the user, which knows of one batch only."""
+    """A loop of the user, for a single batch."""
 
 
 class OwnChoice(CpuResetCollector):
@@ -95,13 +95,13 @@ class OwnChoice(CpuResetCollector):
         return super().collect_batch(*args)
 
 
-@pytest.mark.parametrize("CollectorCls", [OwnDoubleCollector, OwnChoice])
+@pytest.mark.parametrize("CollectorCls", [OwnDoubleCollector, OwnChoice, CpuResetCollector])
 @pytest.mark.parametrize(
     ("SamplerCls", "affinity"), [(AsyncSerialSampler, {}), (AsyncCpuSampler, TWO)]
 )
 def test_double_buffer_of_any_collector(SamplerCls, affinity, CollectorCls):
-    # The mixin was a collector itself, so that its loop ran instead. And collectors without it were
-    # refused, as those which write into one batch only.
+    # The mixin was a collector itself, so that its loop ran instead; collectors without it were
+    # refused.
     ours, _ = start(SerialSampler, 0, RuleAgent())
     sampler = start_async(SamplerCls, affinity, CollectorCls=CollectorCls)
     for itr in range(3):

@@ -29,14 +29,16 @@ from tests.samplers.parallel_parts import PARALLEL, DiceEnv, start
 from tests.samplers.parts import CountEnv, EchoAgent
 
 ALL = [SerialSampler, VectorSampler, *PARALLEL]
+ACTING = {CpuResetCollector, CpuWaitResetCollector, DbCpuResetCollector}
+SERVED = {GpuResetCollector, GpuWaitResetCollector, DbGpuResetCollector}
 BATCH_COLLECTORS = {
-    SerialSampler: {CpuResetCollector, CpuWaitResetCollector},
-    CpuSampler: {CpuResetCollector, CpuWaitResetCollector},
-    GpuSampler: {GpuResetCollector, GpuWaitResetCollector},
-    AlternatingSampler: {GpuResetCollector, GpuWaitResetCollector},
+    SerialSampler: ACTING,
+    CpuSampler: ACTING,
+    GpuSampler: SERVED,
+    AlternatingSampler: SERVED,
     VectorSampler: {VectorResetCollector},
-    AsyncCpuSampler: {DbCpuResetCollector},
-    AsyncGpuSampler: {DbGpuResetCollector},
+    AsyncCpuSampler: ACTING,
+    AsyncGpuSampler: SERVED,
 }
 EVAL_COLLECTORS = {
     SerialSampler: SerialEvalCollector,
@@ -122,6 +124,12 @@ def test_floats_of_scripts_are_whole_numbers():
     sampler.initialize(EchoAgent(), seed=0)
     assert sampler.obtain_samples(0)[0].env.reward.shape == (5, 2)
     assert sampler.evaluate_agent(0)
+    sampler.shutdown()
+
+
+def test_a_number_of_episodes_without_environments_to_evaluate_in():
+    # It was divided by the number of environments.
+    sampler, _ = start(CpuSampler, 1, eval_n_episodes=3)
     sampler.shutdown()
 
 

@@ -2,7 +2,7 @@
 
 * ``base``: the half that the runner's process starts, and the double buffer.
 * ``serial_sampler``, ``cpu_sampler``: as the synchronous samplers of these names.
-* ``gpu_sampler``: starts action servers, and each of these its workers; ``alternating_sampler``
-  with two halves of workers.
-* ``action_server``: chooses actions; ``collectors``: step environments in the workers.
+* ``gpu_sampler``: starts action servers, each of which has a ``GpuSampler`` over a part of the
+  batch; ``alternating_sampler``: each has an ``AlternatingSampler``.
+* ``action_server``, ``collectors``: further names of the synchronous ones.
 """

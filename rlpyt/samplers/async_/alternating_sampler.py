@@ -11,7 +11,7 @@ from rlpyt.samplers.async_.action_server import (
 )
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSamplerBase
 from rlpyt.samplers.base import check_recurrence
-from rlpyt.samplers.parallel.gpu.alternating_sampler import require_even
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSamplerBase, require_even
 
 
 class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
@@ -25,6 +25,7 @@ class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
     """
 
     alternating = True
+    SamplerCls = AlternatingSamplerBase
 
     _n_groups = 2
 

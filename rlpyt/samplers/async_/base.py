@@ -6,7 +6,7 @@ shared; ``initialize`` runs in the process of the sampler and starts environment
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,6 @@ from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
 from rlpyt.samplers.buffer import build_samples_buffer
-from rlpyt.samplers.parallel._division import worker_specs
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed, set_seed
@@ -35,6 +34,8 @@ class AsyncSamplerMixin(BaseSampler):
 
     start_method: str | None = None
     example_subprocess: bool | None = None
+    samples_pyt: Nested = None  # The batches are read in another process.
+    rank, world_size = 0, 1
 
     agent: AgentLike
     seed: int
@@ -97,9 +98,7 @@ class AsyncSamplerMixin(BaseSampler):
 
 
 class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
-    """Lets workers write into the batch that is free; stands first among the bases."""
-
-    samples_pyt: Nested = None  # The batches are read in another process.
+    """Has its workers write into the batch that is free; stands first among the bases."""
 
     def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
         """Fill one batch.
@@ -114,28 +113,6 @@ class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
         self.sync.db_idx.value = db_idx
         _, traj_infos = super().obtain_samples(itr)
         return traj_infos
-
-    def _agent_init(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing: the runner's process has initialized the agent."""
-
-    def _build_buffers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the examples: the runner's process has made the buffers."""
-        return self.examples
-
-    def _build_parallel_ctrl(self, *args: Any, **kwargs: Any) -> None:
-        super()._build_parallel_ctrl(*args, **kwargs)
-        self.sync.db_idx = self._supervisor.context.RawValue("i", 0)
-
-    def _assemble_workers_kwargs(
-        self, affinity: Any, seed: int, n_envs_list: Sequence[int]
-    ) -> list[dict[str, Any]]:
-        workers_kwargs = super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
-        for spec, worker_kwargs in zip(worker_specs(n_envs_list), workers_kwargs):
-            worker_kwargs["samples_np"] = tuple(
-                samples_np[:, spec.columns] for samples_np in self.double_buffer
-            )
-            worker_kwargs["sync"].db_idx = self.sync.db_idx
-        return workers_kwargs
 
 
 def prepare_sampler_process(affinity: Mapping[str, Any], seed: int, name: str = "Sampler") -> None:

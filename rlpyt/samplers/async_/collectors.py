@@ -1,4 +1,8 @@
-"""Collectors that write into two batches in turn: one is filled while the other is copied."""
+"""Collectors by the names that they have in asynchronous sampling.
+
+An asynchronous sampler gives a collector both batches as ``samples_np`` when it is made, and before
+each batch sets ``samples_np`` to the one to fill. So any collector will do.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,20 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitRes
 
 
 class DoubleBufferCollectorMixin:
-    """Takes a pair of batches as ``samples_np`` and fills the one of index ``sync.db_idx``.
-
-    It stands before any collector among the bases, and takes its arguments.
+    """Keeps both batches; it stands before any collector among the bases.
 
     Attributes:
         double_buffer: both batches.
-        samples_np: batch that was filled last.
     """
 
     samples_np: Any
-    sync: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.double_buffer = self.samples_np
-        self.samples_np = self.double_buffer[0]
 
     def collect_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """Fill the batch that is free."""
-        self.samples_np = self.double_buffer[self.sync.db_idx.value]
+        """Fill the batch ``samples_np``, which is free."""
         return super().collect_batch(*args, **kwargs)  # type: ignore[misc]
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector
+from rlpyt.samplers.parallel._division import check_affinity
 from rlpyt.samplers.parallel.base import EVAL_TRAJ_CHECK as EVAL_TRAJ_CHECK, ParallelSamplerBase
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
+from rlpyt.utils.logging import logger
 
 
 class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
@@ -39,11 +41,12 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
             affinity: entries of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`, and
                 ``master_cpus`` of this process.
         """
+        self.shutdown()
         prepare_sampler_process(affinity, self.seed)
+        check_affinity(affinity)
         self.agent.async_cpu(share_memory=True)
-        super().initialize(
-            self.agent, affinity, self.seed, self._bootstrap_value, self._traj_info_kwargs
-        )
+        self._start(affinity, self._get_n_envs_list(affinity), self.batch_spec.B)
+        logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
 
     def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
         """Let the workers act by the parameters that were published last."""

@@ -1,79 +1,55 @@
-"""Asynchronous sampler with action servers, each with workers that only step environments.
+"""Asynchronous sampler with action servers, each of which has a sampler over a part of the batch.
 
 Process tree: the sampler starts a server for each entry of the affinity, with a copy of the agent
-on its GPU or on the CPU, and every server starts its workers. Before and after each batch the
-servers meet the sampler, and the workers their server.
+on its GPU or on the CPU, and every server starts the workers of its own sampler. To the sampler the
+servers are what workers are elsewhere: before and after each batch they meet at its barriers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, count
+from types import MethodType
+from typing import Any
 
 import numpy as np
 
+from rlpyt.core.records import BatchSpec
+from rlpyt.processes.child import Heartbeat
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.samplers.async_.action_server import AsyncActionServer
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
 from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.parallel._channels import TrajInfoQueue, barriers
-from rlpyt.samplers.parallel._division import (
-    Offset,
-    check_affinity,
-    split_envs,
-    worker_specs,
-)
+from rlpyt.samplers.parallel._channels import TrajInfoQueue
+from rlpyt.samplers.parallel._division import Offset, check_affinity, split_envs, worker_specs
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.samplers.parallel.gpu.action_server import Group, connect_workers, serve_again
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
-from rlpyt.samplers.parallel.gpu.sampler import add_step_buffers, step_semaphores
-from rlpyt.samplers.parallel.workers import Workers
-from rlpyt.utils.collections import AttrDict
+from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase, add_step_buffers
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import Purpose, derived_seed
-from rlpyt.utils.shared_array import shared_memory_for
+from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
-
-
-class ServerShare(NamedTuple):
-    """Share of one action server.
-
-    Args:
-        first: indices of its first worker, environment and evaluation environment.
-        n_envs: number of its environments.
-        n_eval_envs: number of its evaluation environments, which may be 0.
-    """
-
-    first: Offset
-    n_envs: int
-    n_eval_envs: int
 
 
 class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
     """Spreads the environments over action servers, and those of each over its workers.
 
     The arguments are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`. An action
-    server from :mod:`~rlpyt.samplers.async_.action_server` stands first among the bases.
+    server from :mod:`~rlpyt.samplers.parallel.gpu.action_server` stands first among the bases: the
+    samplers of all servers choose actions by its methods.
 
     Attributes:
-        groups, step_buffer_np, agent_inputs, ...: attributes in the process of a server, see
-            :class:`~rlpyt.samplers.parallel.gpu.sampler.GpuSamplerBase`.
+        SamplerCls: class of the sampler of each server.
+        sampler: sampler of a server, in its process.
     """
 
     gpu = True
+    SamplerCls: type[GpuSamplerBase] = GpuSamplerBase
 
-    step_buffer_np: Nested
-    step_buffer_pyt: Nested
-    agent_inputs: Nested
-    groups: list[Group]
-    overlap: bool
-    eval_step_buffer_np: Nested
-    eval_step_buffer_pyt: Nested
-    eval_agent_inputs: Nested
-    eval_groups: list[Group]
-    _shares: list[ServerShare]
+    sampler: GpuSamplerBase
+    # First worker, environment and evaluation environment of each server.
+    _firsts: list[Offset]
 
     _fitting_collectors = (DbGpuResetCollector, GpuEvalCollector)
 
@@ -113,7 +89,6 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             check_affinity(server_affinity)
         n_envs_lists = self._get_n_envs_lists(affinities)
         prepare_sampler_process(_joined_cpus(affinities), self.seed)
-        self.rank, self.world_size = 0, 1
         self.n_worker = sum(map(len, n_envs_lists))
         self.supervisor = Supervisor(self.start_method)
         with self.supervisor.task():
@@ -138,7 +113,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         return traj_infos
 
     def state_dict(self) -> dict[str, Any]:
-        """Raise ``NotImplementedError``: the workers belong to the servers, which are not asked."""
+        """Raise ``NotImplementedError``: the states are in the workers of the servers."""
         return BaseSampler.state_dict(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -170,19 +145,23 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
     def _build_parallel_ctrl(  # type: ignore[override]
         self, n_server: int, n_worker: int
     ) -> None:
-        """Make the barriers, flags and queues of sampler, servers and workers."""
-        super()._build_parallel_ctrl(n_worker, n_server)
-        self.ctrl.stop_eval = self.sync.stop_eval
+        """Make the barriers, flags and queues of the sampler and its servers."""
+        super()._build_parallel_ctrl(n_server)
         self.ctrl.cut = self._supervisor.context.RawArray("b", self.batch_spec.B)
+
+    def _divide_evaluation(self, n_envs: int, n_worker: int) -> None:
+        self.eval_specs = worker_specs(self._split_over_servers(n_envs, n_worker))
 
     def _assemble_servers_kwargs(
         self, affinity: Sequence[Any], seed: int, n_envs_lists: Sequence[list[int]]
     ) -> list[dict[str, Any]]:
         """Return the arguments of :meth:`action_server_process` for each server."""
-        self._divide_among_servers(n_envs_lists)
+        n_eval_envs = self._split_over_servers(self.eval_n_envs, len(n_envs_lists))
+        numbers = [*map(len, n_envs_lists)], [*map(sum, n_envs_lists)], n_eval_envs
+        self._firsts = [Offset(*first) for first in zip(*map(_starts, numbers))]
         servers_kwargs = []
-        for rank, (share, n_envs_list) in enumerate(zip(self._shares, n_envs_lists)):
-            envs = slice(share.first.env, share.first.env + share.n_envs)
+        for rank, (first, n_envs_list) in enumerate(zip(self._firsts, n_envs_lists)):
+            envs = slice(first.env, first.env + sum(n_envs_list))
             servers_kwargs.append(
                 dict(
                     rank=rank,
@@ -195,18 +174,6 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             )
         return servers_kwargs
 
-    def _divide_among_servers(self, n_envs_lists: Sequence[Sequence[int]]) -> None:
-        n_workers, n_envs = list(map(len, n_envs_lists)), list(map(sum, n_envs_lists))
-        n_eval_envs = self._split_over_servers(self.eval_n_envs, len(n_envs_lists))
-        firsts = map(Offset, *map(_starts, (n_workers, n_envs, n_eval_envs)))
-        self._shares = list(map(ServerShare, firsts, n_envs, n_eval_envs))
-        if self.eval_n_envs > 0:
-            self.eval_specs = [
-                spec._replace(rank=share.first.worker + spec.rank)
-                for share, n in zip(self._shares, n_workers)
-                for spec in split_envs(share.n_eval_envs, n, self._n_groups)
-            ]
-
     # --- In the process of an action server -------------------------------------------------------
 
     def action_server_process(
@@ -218,7 +185,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         seed: int,
         n_envs_list: Sequence[int],
     ) -> None:
-        """Start workers, and choose actions for them whenever the sampler has a task.
+        """Start the sampler of a server, and sample whenever there is a task.
 
         Args:
             rank: index of the server.
@@ -229,21 +196,37 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             n_envs_list: number of environments of each worker.
         """
         prepare_sampler_process(affinity, seed, f"Action server {rank}")
-        self._share = self._shares[rank]
-        self._first = self._share.first
+        self.sampler, self._heartbeat = self._part(rank, len(env_ranks)), self._heartbeats[rank]
         try:
             self.launch_workers(double_buffer_slice, affinity, self.seed, n_envs_list)
-            with self._supervisor.task():
-                self._workers.finish_task()  # Their environments are started.
             self.agent.to_device(affinity.get("cuda_idx"))
             self.agent.async_cpu(share_memory=False)
             self.agent.collector_initialize(global_B=self.batch_spec.B, env_ranks=env_ranks)
             self.agent.reset()
-            self._servers_ctrl.barrier_out.wait()
-            while self._serve_once():
-                pass
+            while self._await_task():
+                self.agent.recv_shared_memory()
+                if self.ctrl.do_eval.value:
+                    self._evaluate_part(self.ctrl.itr.value)
+                else:
+                    self._obtain_part(self.ctrl.itr.value, self.sync.db_idx.value)
         finally:
             self.shutdown_workers()
+
+    def _part(self, rank: int, n_envs: int) -> GpuSamplerBase:
+        """Return a sampler with these settings, for the part of server ``rank``."""
+        part = self.SamplerCls.__new__(self.SamplerCls)
+        vars(part).update(vars(self), supervisor=None, ctrl=None, samples_pyt=None, rank=0)
+        part._first = self._firsts[rank]
+        part.batch_spec = BatchSpec(self.batch_spec.T, n_envs)
+        if self.eval_n_envs > 0:
+            spec, time_limit = self.eval_specs[rank], self._eval_time_limit()
+            part.eval_n_envs = spec.n_envs
+            part.eval_max_steps = None if time_limit is None else time_limit * spec.n_envs
+            quota = self._eval_quota()
+            part.eval_n_episodes = None if quota is None else sum(quota[spec.columns])
+        for name in ("serve_actions", "serve_actions_evaluation"):
+            setattr(part, name, MethodType(getattr(type(self), name), part))
+        return part
 
     def launch_workers(
         self,
@@ -260,105 +243,82 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             seed: seed of the sampler.
             n_envs_list: number of environments of each worker.
         """
-        self.double_buffer = double_buffer_slice
-        self.samples_np = double_buffer_slice[0]
-        n_worker = len(n_envs_list)
-        self.supervisor = supervisor = Supervisor(self.start_method, self.worker_timeout_s)
-        self._servers_ctrl, self._all_traj_infos = self.ctrl, self.traj_infos_queue
-        self._all_eval_traj_infos = self.eval_traj_infos_queue
+        part: Any = self.sampler
+        part.double_buffer, part.samples_np = double_buffer_slice, double_buffer_slice[0]
+        part.seed = seed
+        with shared_memory_for(get_context(self.start_method).get_start_method()):
+            add_step_buffers(part, self.examples, part.batch_spec.B, part.eval_n_envs)
+        part._start(affinity, n_envs_list, self.batch_spec.B)
+        part.ctrl.eval_again = self.ctrl.eval_again
+        for name in ("traj_infos_queue", "eval_traj_infos_queue"):
+            queues = getattr(part, name), getattr(self, name)
+            setattr(part, name, HandedOn(*queues, self._heartbeat, self.sync.stop_eval))
         for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
-            barrier.supervisor = supervisor  # Waiting for other servers, it watches its workers.
-        self.ctrl = AttrDict(self.ctrl, **barriers(supervisor, 1 + n_worker))
-        self._workers = Workers(supervisor, self.ctrl, n_worker, self._first.env)
-        self.traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
-        self.eval_traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
-        self.sync = AttrDict(
-            stop_eval=supervisor.context.RawValue("b", False),
-            db_idx=self.sync.db_idx,
-            **step_semaphores(supervisor, n_worker),
-        )
-        if self.eval_n_envs > 0:
-            self._divide_evaluation(self._share.n_eval_envs, n_worker)
-        with shared_memory_for(supervisor.context.get_start_method()):
-            add_step_buffers(self, self.examples, sum(n_envs_list), self._share.n_eval_envs)
-        common_kwargs = self._assemble_common_kwargs(affinity, global_B=self.batch_spec.B)
-        workers_kwargs = self._assemble_workers_kwargs(affinity, seed, n_envs_list)
-        self._start_workers(common_kwargs, workers_kwargs)
+            barrier.supervisor = part.supervisor  # While it waits, it watches its workers.
 
-    def _serve_once(self) -> bool:
-        """Do one task of the sampler; return False if that was to end."""
-        ctrl = self.ctrl
-        self.sync.stop_eval.value = False
-        with self._supervisor.task():
-            self._servers_ctrl.barrier_in.wait()
-            if ctrl.quit.value:
-                return False
-            itr = ctrl.itr.value
-            self.agent.recv_shared_memory()
-            groups: Sequence[Group] = ()
-            if not ctrl.do_eval.value:
-                groups = self.groups
-                self.agent.sample_mode(itr)
-                self.samples_np = self.double_buffer[self.sync.db_idx.value]
-                self._workers.do_task(
-                    lambda: self.serve_actions(itr), lambda: self._collect_again(itr)
-                )
-                for column in self._workers.end_batch(self.batch_spec.T):
-                    ctrl.cut[column] = True
-            elif self._share.n_eval_envs > 0:
-                groups = self.eval_groups
-                ctrl.eval_again.value |= bool(self._supervisor.restarted)
-                self.agent.eval_mode(itr)
-                self._workers.do_task(lambda: self.serve_actions_evaluation(itr))
-            else:
-                self._workers.do_task(lambda: None)
-            self.traj_infos_queue.hand_on(self._all_traj_infos)
-            self.hand_on_evaluation()
-            self._servers_ctrl.barrier_out.wait()
-        for group in groups:
-            group.require_drained()
-        return True
+    def _await_task(self) -> bool:
+        """Report the end of the last task, and wait for the next; return False if there is none."""
+        assert self.sampler.supervisor is not None
+        with self.sampler.supervisor.task():
+            self.ctrl.barrier_out.wait()
+            self.ctrl.barrier_in.wait()
+        return not self.ctrl.quit.value
 
-    def _collect_again(self, itr: int) -> None:
-        serve_again(self, self._workers.present_columns(), lambda: self.serve_actions(itr))
+    def _obtain_part(self, itr: int, db_idx: int) -> None:
+        part = self.sampler
+        part.sync.db_idx.value, part.samples_np = db_idx, part.double_buffer[db_idx]
+        part.obtain_samples(itr)
+        for column in part.take_restarted():
+            self.ctrl.cut[part._first.env + column] = True
 
-    def hand_on_evaluation(self) -> None:
-        """Send the sampler the trajectory infos of evaluation that have come by now."""
-        self.eval_traj_infos_queue.hand_on(self._all_eval_traj_infos)
-
-    def serve_actions(self, itr: int) -> None:
-        """Choose the actions of one batch; implemented by the action server."""
-        raise NotImplementedError
-
-    def serve_actions_evaluation(self, itr: int) -> list[Any]:
-        """Choose the actions of one evaluation; implemented by the action server."""
-        raise NotImplementedError
+    def _evaluate_part(self, itr: int) -> None:
+        if self.sampler.eval_n_envs > 0:
+            self.sampler._prepare_agent(itr, to_evaluate=True)
+            self.sampler._evaluate_once(itr)
 
     def shutdown_workers(self) -> None:
-        """End the workers of this server, by force unless all processes were told to end."""
-        supervisor, self.supervisor = self.supervisor, None
-        if supervisor is None:
-            return
-        if self.ctrl.quit.value and not supervisor.is_over:
-            for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
-                barrier.open_for_all()
-            supervisor.join()
-        supervisor.terminate()
-
-    def _assemble_common_kwargs(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return {**super()._assemble_common_kwargs(*args, **kwargs), "agent": None}
-
-    def _assemble_workers_kwargs(
-        self, affinity: Any, seed: int, n_envs_list: Sequence[int]
-    ) -> list[dict[str, Any]]:
-        """Return the arguments of each worker of this server."""
-        workers_kwargs = super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
-        connect_workers(self, workers_kwargs, worker_specs(n_envs_list, self._n_groups))
-        return workers_kwargs
+        """End the workers of this server, by force unless all processes were to end."""
+        if self.ctrl.quit.value:
+            self.sampler.shutdown()
+        elif self.sampler.supervisor is not None:
+            self.sampler.supervisor.terminate()
 
 
 class AsyncGpuSampler(AsyncActionServer, AsyncGpuSamplerBase):
     """All environments of a server step, then its agent acts for all of them."""
+
+
+class HandedOn:
+    """Queue of a server's sampler, from which everything goes on to the queue of all servers.
+
+    Args:
+        queue: queue of the workers.
+        onward: queue to the process of the sampler, where trajectories are counted.
+        heartbeat: heartbeat of the server, by which its steps of an evaluation are counted there.
+        stop: shared flag that is set there when an evaluation has reached its limit.
+    """
+
+    def __init__(
+        self, queue: TrajInfoQueue, onward: TrajInfoQueue, heartbeat: Heartbeat, stop: Any
+    ) -> None:
+        self._queue, self._onward, self._heartbeat, self._stop = queue, onward, heartbeat, stop
+        self.close = queue.close
+
+    def take(self, limit: int | None = None) -> list[Any]:
+        """Hand on everything that has been put; return an empty list."""
+        self._queue.hand_on(self._onward)
+        return []
+
+    def has_reached(self, limit: int) -> Callable[[], bool]:
+        """Return a function, called after each step, that returns whether all servers stop."""
+        n_steps = count()
+
+        def must_stop() -> bool:
+            self.take()
+            self._heartbeat.values[Heartbeat.STEPS] = next(n_steps)
+            return bool(self._stop.value)
+
+        return must_stop
 
 
 def _run_server(sampler: AsyncGpuSamplerBase, server_kwargs: dict[str, Any]) -> None:

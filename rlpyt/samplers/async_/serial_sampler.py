@@ -72,11 +72,9 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         """
         self.agent.recv_shared_memory()
         self._sync.db_idx.value = db_idx
-        self.agent_inputs, self.traj_infos, completed_infos = self.collector.collect_batch(
-            self.agent_inputs, self.traj_infos, itr
-        )
-        self.collector.reset_if_needed(self.agent_inputs)
-        return list(completed_infos)
+        self.collector.samples_np = self.double_buffer[db_idx]
+        _, traj_infos = super().obtain_samples(itr)
+        return traj_infos
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation by the parameters that were published last."""

@@ -192,7 +192,8 @@ def share_of_evaluation(
         spec: share of the worker in its process.
         first: indices at which this process begins.
         n_before: number of evaluation environments of lower ranks.
-        quota: number of trajectories of each environment of the evaluation; None for no quota.
+        quota: number of trajectories of each evaluation environment of this process; None for no
+            quota.
     """
     start = first.eval_env + spec.start
     stop = start + spec.n_envs
@@ -200,5 +201,5 @@ def share_of_evaluation(
         n_eval_envs=spec.n_envs,
         first_eval_env=start,
         eval_env_ranks=list(range(n_before + start, n_before + stop)),
-        eval_quota=None if quota is None else quota[start:stop],
+        eval_quota=None if quota is None else quota[spec.columns],
     )

@@ -28,7 +28,7 @@ from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import make_seed
-from rlpyt.utils.shared_array import shared_memory_for
+from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
 
 EVAL_TRAJ_CHECK = 0.1  # Seconds between looks at how many trajectories an evaluation completed.
@@ -61,7 +61,9 @@ class ParallelSamplerBase(BaseSampler):
         workers: worker processes.
         ctrl: barriers and flags shared with all workers: ``barrier_in`` and ``barrier_out`` before
             and after every task, and the task: ``quit``, ``do_eval``, ``itr``.
-        sync: flags shared during a task: ``stop_eval`` ends an evaluation.
+        sync: values shared during a task: ``stop_eval`` ends an evaluation, ``db_idx`` is the index
+            of the batch to fill if there are two.
+        double_buffer: both batches [T,B,...] of an asynchronous sampler; None for a single one.
         supervisor: starts, watches and ends the processes; None before the start and after the end.
     """
 
@@ -82,6 +84,7 @@ class ParallelSamplerBase(BaseSampler):
     sync: Any
     samples_pyt: Nested
     samples_np: Nested
+    double_buffer: Any = None
     traj_infos_queue: TrajInfoQueue
     eval_traj_infos_queue: TrajInfoQueue
     eval_specs: Sequence[WorkerSpec]
@@ -157,48 +160,50 @@ class ParallelSamplerBase(BaseSampler):
             ValueError: if the affinity names CPUs that may not be used.
             WorkerError: if a worker fails while it starts.
         """
-        if self.supervisor is not None:
-            self.shutdown()
+        self.shutdown()
         check_recurrence(self, agent)
         check_affinity(affinity)
         self.rank, self.world_size = rank, world_size
         self.seed = make_seed() if seed is None else seed
         self._traj_info_kwargs = traj_info_kwargs or {}
         n_envs_list = self._get_n_envs_list(affinity=affinity)
-        self.n_worker = len(n_envs_list)
         B = self.batch_spec.B
         first = rank * B
-        self.supervisor = Supervisor(self.start_method, self.worker_timeout_s)
-        with self.supervisor.task():
-            with shared_memory_for(self.supervisor.context.get_start_method()):
-                env = make_env(self.EnvCls, self.env_kwargs, 0, first)
-                try:
-                    env_ranks = list(range(first, first + B))
-                    self._agent_init(agent, env, global_B=B * world_size, env_ranks=env_ranks)
-                    examples = self._build_buffers(env, bootstrap_value)
-                finally:
-                    env.close()  # Some hold resources that processes should not inherit.
-                del env
-                self._build_parallel_ctrl(self.n_worker)
-            configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
-            common_kwargs = self._assemble_common_kwargs(affinity, global_B=B * world_size)
-            workers_kwargs = self._assemble_workers_kwargs(affinity, self.seed, n_envs_list)
-            self._start_workers(common_kwargs, workers_kwargs, worker_process)
-            self._workers.finish_task()  # All environments are started.
-        self._workers.restarted.clear()
+        with shared_memory_for(get_context(self.start_method).get_start_method()):
+            env = make_env(self.EnvCls, self.env_kwargs, 0, first)
+            try:
+                env_ranks = list(range(first, first + B))
+                self._agent_init(agent, env, global_B=B * world_size, env_ranks=env_ranks)
+                examples = self._build_buffers(env, bootstrap_value)
+            finally:
+                env.close()  # Some hold resources that processes should not inherit.
+            del env
+        self._start(affinity, n_envs_list, B * world_size, worker_process)
         logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
         return examples
 
-    def _start_workers(
+    def _start(
         self,
-        common_kwargs: dict[str, Any],
-        workers_kwargs: Sequence[dict[str, Any]],
+        affinity: Any,
+        n_envs_list: Sequence[int],
+        global_B: int,
         worker_process: Callable[..., Any] | None = None,
     ) -> None:
-        restarts = self.max_restarts_per_hour if self.on_worker_failure == "restart" else None
-        process = worker_process or sampling_process
-        self._workers.start(process, common_kwargs, workers_kwargs, self._heartbeats, restarts)
-        self.workers = self._workers.processes
+        """Start the workers, once there are an agent and buffers."""
+        self.n_worker = len(n_envs_list)
+        supervisor = self._supervisor
+        with supervisor.task():
+            with shared_memory_for(supervisor.context.get_start_method()):
+                self._build_parallel_ctrl(self.n_worker)
+            configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
+            common_kwargs = self._assemble_common_kwargs(affinity, global_B=global_B)
+            workers_kwargs = self._assemble_workers_kwargs(affinity, self.seed, n_envs_list)
+            restarts = self.max_restarts_per_hour if self.on_worker_failure == "restart" else None
+            process = worker_process or sampling_process
+            self._workers.start(process, common_kwargs, workers_kwargs, self._heartbeats, restarts)
+            self.workers = self._workers.processes
+            self._workers.finish_task()  # All environments are started.
+        self._workers.restarted.clear()
 
     # --- Hooks of the start, in the order of their calls ------------------------------------------
 
@@ -232,7 +237,7 @@ class ParallelSamplerBase(BaseSampler):
 
     def _build_buffers(self, env: EnvLike, bootstrap_value: bool) -> dict[str, Any]:
         """Make the shared batch; return the examples."""
-        forks = self._supervisor.context.get_start_method() == "fork"
+        forks = get_context(self.start_method).get_start_method() == "fork"
         self.samples_pyt, self.samples_np, examples = build_samples_buffer(
             self.agent,
             env,
@@ -245,16 +250,19 @@ class ParallelSamplerBase(BaseSampler):
         )
         return examples
 
-    def _build_parallel_ctrl(self, n_worker: int, n_servers: int = 0) -> None:
+    def _build_parallel_ctrl(self, n_worker: int) -> None:
         """Make the barriers, flags and queues of all processes, and divide the evaluation."""
         supervisor = self._supervisor
-        self.ctrl = make_control(supervisor, n_parties=1 + (n_servers or n_worker))
-        self.traj_infos_queue = TrajInfoQueue(supervisor, n_servers or n_worker)
-        self.eval_traj_infos_queue = TrajInfoQueue(supervisor, n_servers or n_worker)
-        self.sync = AttrDict(stop_eval=supervisor.context.RawValue("b", False))
+        self.ctrl = make_control(supervisor, n_parties=1 + n_worker)
+        self.traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
+        self.eval_traj_infos_queue = TrajInfoQueue(supervisor, n_worker)
+        context = supervisor.context
+        self.sync = AttrDict(
+            stop_eval=context.RawValue("b", False), db_idx=context.RawValue("i", 0)
+        )
         self._restarted = set()
-        self._heartbeats = [Heartbeat(supervisor.context) for _ in range(n_worker)]
-        self._workers = Workers(supervisor, self.ctrl, n_servers or n_worker)
+        self._heartbeats = [Heartbeat(context) for _ in range(n_worker)]
+        self._workers = Workers(supervisor, self.ctrl, n_worker)
         if self.eval_n_envs > 0:
             self.eval_max_T = self._eval_time_limit()
             self._divide_evaluation(self.eval_n_envs, n_worker)
@@ -300,11 +308,16 @@ class ParallelSamplerBase(BaseSampler):
         for spec in worker_specs(n_envs_list, self._n_groups):
             n_before = self.rank * self.batch_spec.B
             worker_kwargs = share_of_worker(spec, self._first, n_before, affinity, seed)
+            both = self.double_buffer and tuple(
+                batch[:, spec.columns] for batch in self.double_buffer
+            )
             worker_kwargs.update(
-                samples_np=self.samples_np[:, spec.columns],
+                samples_np=both or self.samples_np[:, spec.columns],
+                double_buffer=both,
                 sync=AttrDict(
                     stop_eval=self.sync.stop_eval,
-                    heartbeat=self._heartbeats[worker_kwargs["rank"]],
+                    db_idx=self.sync.db_idx,
+                    heartbeat=self._heartbeats[spec.rank],
                 ),
                 n_eval_envs=0,
             )
@@ -345,10 +358,12 @@ class ParallelSamplerBase(BaseSampler):
         """
         self._check_started(to_evaluate=True)
         self._prepare_agent(itr, to_evaluate=True)
-        infos = self._evaluate_once(itr)
-        while self.ctrl.eval_again.value:
-            logger.log("The evaluation is taken again, since a worker was started again.")
+        while True:
+            self.ctrl.eval_again.value = False
             infos = self._evaluate_once(itr)
+            if not self.ctrl.eval_again.value:
+                break
+            logger.log("The evaluation is taken again, since a worker was started again.")
         limit = self.eval_max_trajectories or self.eval_n_episodes
         reached = "trajectories" if limit is not None and len(infos) >= limit else "time steps"
         logger.log(f"Evaluation ended at its limit of {reached}: {len(infos)} trajectories.")
@@ -359,7 +374,8 @@ class ParallelSamplerBase(BaseSampler):
         with self._supervisor.task():
             self.ctrl.itr.value = itr
             self.sync.stop_eval.value = False
-            self.ctrl.eval_again.value = bool(self._supervisor.restarted)
+            if self._supervisor.restarted:
+                self.ctrl.eval_again.value = True
             for heartbeat in self._heartbeats:
                 heartbeat.values[Heartbeat.STEPS] = 0
             self.ctrl.do_eval.value = True

@@ -119,6 +119,7 @@ class SamplingWorker:
             global_B=c.global_B,
             env_ranks=w.env_ranks,
         )
+        self._choose_batch()
         self.collector.start_seed = w.envs_seed
         is_served = c.agent is None
         self.collector.acting_noise = None if is_served else ActingNoise(w.envs_seed, w.env_ranks)
@@ -162,7 +163,12 @@ class SamplingWorker:
             with suppress(Exception):
                 env.close()
 
+    def _choose_batch(self) -> None:
+        if self.own.get("double_buffer") is not None:
+            self.collector.samples_np = self.own.double_buffer[self.own.sync.db_idx.value]
+
     def _collect(self, itr: int) -> None:
+        self._choose_batch()
         self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
             self.agent_inputs, self.traj_infos, itr
         )

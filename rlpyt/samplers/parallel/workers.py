@@ -31,11 +31,11 @@ class Workers:
         ctrl: barriers and flags shared with them, see
             :func:`~rlpyt.samplers.parallel._channels.make_control`.
         n_workers: number of workers.
-        first_env: index in the batch of their first environment.
 
     Attributes:
         processes: processes of the workers.
-        restarted: columns of the batch whose workers were started again in the present task.
+        restarted: columns whose workers were started again in the present task, as are all columns
+            here among those of these workers.
         acting_noise: state of the random numbers by which they act, after the last batch.
     """
 
@@ -44,14 +44,11 @@ class Workers:
     _workers_kwargs: Sequence[dict[str, Any]]
     _heartbeats: Sequence[Heartbeat]
 
-    def __init__(
-        self, supervisor: Supervisor, ctrl: Any, n_workers: int, first_env: int = 0
-    ) -> None:
+    def __init__(self, supervisor: Supervisor, ctrl: Any, n_workers: int) -> None:
         self.supervisor, self.ctrl = supervisor, ctrl
         self.processes: list[Any] = []
         self.restarted: set[int] = set()
         self.acting_noise = {"seed": 0, "step": 0}
-        self._first_env = first_env
         self._states = StateExchange(supervisor, n_workers)
 
     # --- Start ------------------------------------------------------------------------------------
@@ -70,7 +67,7 @@ class Workers:
             process: function of ``common_kwargs`` and ``worker_kwargs`` to run in a worker.
             common_kwargs: arguments that are the same for all workers.
             workers_kwargs: arguments of each worker.
-            heartbeats: heartbeats by the ranks of the workers.
+            heartbeats: heartbeat of each worker.
             max_restarts_per_hour: number of restarts in an hour; None to raise the first failure.
         """
         self._process, self._workers_kwargs = process, workers_kwargs
@@ -98,7 +95,7 @@ class Workers:
             self._process,
             {"common_kwargs": common_kwargs, "worker_kwargs": worker_kwargs},
             label=f"worker {rank} (environments {ranks[0]} to {ranks[-1]})",
-            heartbeat=self._heartbeats[rank],
+            heartbeat=self._heartbeats[index],
             index=index,
         )
 
@@ -107,18 +104,17 @@ class Workers:
         self.processes[index] = self._start(
             index, max_decorrelation_steps=0, acting_noise=self.acting_noise
         )
-        self.restarted.update(self._first_env + column for column in self._columns_of(index))
+        self.restarted.update(self._columns_of(index))
         if self.ctrl.do_eval.value:
             self.ctrl.eval_again.value = True
 
     def _columns_of(self, index: int) -> range:
-        """Return the columns that worker ``index`` fills, among those of these workers."""
-        worker_kwargs = self._workers_kwargs[index]
-        first = worker_kwargs["first_env"] - self._first_env
-        return range(first, first + worker_kwargs["n_envs"])
+        """Return the columns that worker ``index`` fills."""
+        first = sum(worker_kwargs["n_envs"] for worker_kwargs in self._workers_kwargs[:index])
+        return range(first, first + self._workers_kwargs[index]["n_envs"])
 
     def present_columns(self) -> list[int]:
-        """Return the columns, among those of these workers, of the ones that are not absent."""
+        """Return the columns of the workers that are not absent."""
         present = set(range(len(self.processes))) - self.supervisor.absent
         return [column for index in sorted(present) for column in self._columns_of(index)]
 

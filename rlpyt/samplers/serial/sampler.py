@@ -138,6 +138,8 @@ class SerialSampler(BaseSampler):
             env_ranks=env_ranks,
             **kwargs,
         )
+        if samples_np is not self.samples_np:  # Two batches, of which this is the first.
+            self.collector.samples_np = self.samples_np
         self.collector.start_seed = seed
         self.collector.acting_noise = ActingNoise(seed, env_ranks)
         if self.eval_n_envs > 0:

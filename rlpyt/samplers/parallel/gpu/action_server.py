@@ -180,7 +180,6 @@ class Served(Protocol):
         step_buffer_pyt: torch tensors in the memory of ``step_buffer_np``.
         agent_inputs: inputs of the agent among these tensors.
         groups: groups of workers, made by :func:`connect_workers`.
-        overlap: whether a group may step while actions for another one are chosen.
         null_action: previous action at the start of an episode.
     """
 
@@ -194,7 +193,6 @@ class Served(Protocol):
     step_buffer_pyt: Nested
     agent_inputs: Nested
     groups: list[Group]
-    overlap: bool
     eval_n_envs: int
     eval_specs: Sequence[WorkerSpec]
     eval_step_buffer_np: Nested
@@ -317,24 +315,20 @@ def _rnn_states(sampler: Served, groups: Sequence[Group]) -> list[Nested]:
     return states
 
 
-def serve_evaluation(
-    sampler: Served, itr: int, overlap: bool, stop: Callable[[], bool] | None = None
-) -> list[Any]:
+def serve_evaluation(sampler: Served, itr: int, overlap: bool) -> list[Any]:
     """Choose the actions of one evaluation.
 
     Args:
         sampler: sampler with the groups of workers.
         itr: iteration of the evaluation.
         overlap: whether a group may step while actions for another one are chosen.
-        stop: function that tells whether the limit of trajectories is reached, if there is one;
-            None to count those in the queue of the sampler.
 
     Returns:
         An empty list: all trajectory infos are in the queue.
     """
     limit, to_stop = sampler.eval_max_trajectories or sampler.eval_n_episodes, None
     if limit is not None:  # Asking costs the overlap.
-        reached = stop or sampler.eval_traj_infos_queue.has_reached(limit)
+        reached = sampler.eval_traj_infos_queue.has_reached(limit)
         again = sampler.ctrl.eval_again
 
         def to_stop() -> bool:
@@ -356,28 +350,28 @@ def serve_evaluation(
 
 
 class ActionServer:
-    """All environments step, then actions are chosen for all of them.
-
-    Attributes:
-        overlap: whether a group may step while actions for another one are chosen.
-    """
-
-    overlap = True
+    """A group of workers steps as soon as its actions are chosen, even while another one waits."""
 
     def serve_actions(self: Served, itr: int) -> None:
         """Choose the actions of one batch."""
-        serve_batch(self, self.overlap)
+        serve_batch(self, overlap=True)
 
     def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
         """Choose the actions of one evaluation, until its limit of steps or trajectories."""
-        return serve_evaluation(self, itr, self.overlap)
+        return serve_evaluation(self, itr, overlap=True)
 
 
-class AlternatingActionServer(ActionServer):
-    """Actions are chosen for one half of the environments while the other half steps."""
+# With two groups, it chooses actions for one half of the environments while the other half steps.
+AlternatingActionServer = ActionServer
 
 
-class NoOverlapAlternatingActionServer(ActionServer):
+class NoOverlapAlternatingActionServer:
     """Actions are chosen for one half; it begins to step after the other half has finished."""
 
-    overlap = False
+    def serve_actions(self: Served, itr: int) -> None:
+        """Choose the actions of one batch."""
+        serve_batch(self, overlap=False)
+
+    def serve_actions_evaluation(self: Served, itr: int) -> list[Any]:
+        """Choose the actions of one evaluation, until its limit of steps or trajectories."""
+        return serve_evaluation(self, itr, overlap=False)

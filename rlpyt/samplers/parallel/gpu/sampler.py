@@ -61,7 +61,6 @@ class GpuSamplerBase(ParallelSamplerBase):
     step_buffer_pyt: Nested
     agent_inputs: Nested
     groups: list[Group]
-    overlap: bool
     eval_step_buffer_np: Nested
     eval_step_buffer_pyt: Nested
     eval_agent_inputs: Nested
@@ -88,9 +87,8 @@ class GpuSamplerBase(ParallelSamplerBase):
             group.require_drained()
         return batch
 
-    def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation, choosing the actions here."""
-        traj_infos = super().evaluate_agent(itr)
+    def _evaluate_once(self, itr: int) -> list[Any]:
+        traj_infos = super()._evaluate_once(itr)
         for group in self.eval_groups:
             group.require_drained()
         return traj_infos
