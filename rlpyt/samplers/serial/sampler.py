@@ -35,7 +35,7 @@ class SerialSampler(BaseSampler):
     collector: Any = None
     eval_collector: Any = None
 
-    _fitting_collectors = (CpuResetCollector, SerialEvalCollector)
+    _fitting_collectors: tuple[Any, Any] = (CpuResetCollector, SerialEvalCollector)
 
     def __init__(
         self,
@@ -100,17 +100,29 @@ class SerialSampler(BaseSampler):
             agent_shared=False,
             env_shared=False,
             subprocess=False,
+            examples=self._example_outputs(envs[0]),
             next_observation=self.record_next_observation,
         )
         configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
         self._start(envs, self.samples_np, seed, rank, world_size)
-        logger.log("Serial Sampler initialized.")
+        logger.log(f"{type(self).__name__} initialized.")
         return examples
 
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
         """Make the environments of training, and seed them."""
         envs = [make_env(self.EnvCls, self.env_kwargs, *pair) for pair in enumerate(env_ranks)]
-        set_envs_seeds(envs, env_seeds(seed, env_ranks))
+        self._seed_envs(envs, env_seeds(seed, env_ranks))
+        return envs
+
+    def _seed_envs(self, envs: Sequence[Any], seeds: list[int] | None) -> None:
+        set_envs_seeds(envs, seeds)
+
+    def _example_outputs(self, env: Any) -> dict[str, Any] | None:
+        """Return examples of what the buffers hold; None to have them made by a step of ``env``."""
+        return None
+
+    def _collected(self, envs: Sequence[Any]) -> Any:
+        """Return what a collector is given as its environments."""
         return envs
 
     def _start(
@@ -126,10 +138,10 @@ class SerialSampler(BaseSampler):
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
         # Again, since the example step has drawn from the streams of the first environment.
-        set_envs_seeds(envs[:1], env_seeds(seed, env_ranks[:1]))
+        self._seed_envs(envs[:1], env_seeds(seed, env_ranks))
         self.collector = self.CollectorCls(
             rank=0,
-            envs=envs,
+            envs=self._collected(envs),
             samples_np=samples_np,
             batch_T=self.batch_spec.T,
             TrajInfoCls=self.TrajInfoCls,
@@ -196,15 +208,19 @@ class SerialSampler(BaseSampler):
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return envs_without_state(state["envs"])
 
+    def _make_eval_envs(self, env_ranks: Sequence[int]) -> list[Any]:
+        """Make the environments of evaluation."""
+        env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
+        return [make_env(self.EnvCls, env_kwargs, *pair) for pair in enumerate(env_ranks)]
+
     def _make_evaluation(self, seed: int | None, rank: int) -> None:
         n = self.eval_n_envs
-        env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
         env_ranks = range(rank * n, (rank + 1) * n)
-        envs = [make_env(self.EnvCls, env_kwargs, *pair) for pair in enumerate(env_ranks)]
-        set_envs_seeds(envs, env_seeds(seed, env_ranks, Purpose.EVAL_ENVIRONMENT))
-        CollectorCls = self.eval_CollectorCls or SerialEvalCollector
+        envs = self._make_eval_envs(env_ranks)
+        self._seed_envs(envs, env_seeds(seed, env_ranks, Purpose.EVAL_ENVIRONMENT))
+        CollectorCls = self.eval_CollectorCls or self._fitting_collectors[1]
         self.eval_collector = CollectorCls(
-            envs=envs,
+            envs=self._collected(envs),
             agent=self.agent,
             TrajInfoCls=self.TrajInfoCls,
             max_T=self._eval_time_limit(),

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlpyt.core.protocols import AgentLike, VectorEnvLike
-from rlpyt.core.records import AgentInputs, EnvStep
-from rlpyt.distributions.noise import ActingNoise
+from rlpyt.core.protocols import VectorEnvLike
+from rlpyt.core.records import EnvStep
 from rlpyt.samplers._env_states import (
     env_state,
     envs_without_state,
     load_env_states,
     load_rows,
 )
-from rlpyt.samplers.base import (
-    BaseSampler,
-    EnvKwargs,
-    check_recurrence,
-    configure_traj_infos,
-)
-from rlpyt.samplers.buffer import build_samples_buffer, get_example_outputs
-from rlpyt.samplers.vector._loop import Trajectories
+from rlpyt.samplers.base import EnvKwargs
+from rlpyt.samplers.buffer import get_example_outputs
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
-from rlpyt.utils.logging import logger
-from rlpyt.utils.seed import Purpose, env_seeds
 from rlpyt.utils.types import Nested
 
 
-class VectorSampler(BaseSampler):
+class VectorSampler(SerialSampler):
     """Steps all environments by one call, in the process of the runner.
 
     Its batches are those of any other sampler: a row for every action, none for a reset.
@@ -43,13 +35,9 @@ class VectorSampler(BaseSampler):
         TypeError: if ``env_kwargs`` or ``eval_env_kwargs`` is no mapping.
     """
 
-    agent: AgentLike
     env: Any = None
     eval_env: Any = None
-    agent_inputs: AgentInputs
-    trajectories: Trajectories
-    collector: Any = None
-    eval_collector: Any = None
+    traj_infos: Any  # Trajectories.
 
     _fitting_collectors = (VectorResetCollector, VectorEvalCollector)
 
@@ -62,7 +50,6 @@ class VectorSampler(BaseSampler):
     ) -> None:
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
-        self._check_settings()
         for name in ("env_kwargs", "eval_env_kwargs"):
             value = getattr(self, name)
             if not isinstance(value, Mapping) and not (name[:4] == "eval" and value is None):
@@ -71,99 +58,35 @@ class VectorSampler(BaseSampler):
                     "parts; use another sampler for environments that differ"
                 )
 
-    def initialize(
-        self,
-        agent: AgentLike,
-        affinity: Any = None,
-        seed: int | None = None,
-        bootstrap_value: bool = False,
-        traj_info_kwargs: dict[str, Any] | None = None,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> dict[str, Any]:
-        """Make environments and buffers, initialize the agent, and start both.
+    @property
+    def envs(self) -> list[Any]:
+        return [] if self.env is None else [self.env]
 
-        Args:
-            agent: agent, which is initialized with the spaces of one environment.
-            affinity: unused; the runner sets that of its process.
-            seed: seed from which those of all environments are derived, by their indexes over all
-                processes; None to leave environments as they were made.
-            bootstrap_value: whether to record the agent's value after the last step of a batch.
-            traj_info_kwargs: values of attributes ``_<name>`` of ``TrajInfoCls``.
-            rank: index of this process among ``world_size``.
-            world_size: number of processes that sample the same way.
+    @property
+    def eval_envs(self) -> list[Any]:
+        return [] if self.eval_env is None else [self.eval_env]
 
-        Returns:
-            Examples of the entries of the buffers, see
-            :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
-        """
-        check_recurrence(self, agent)
-        B = self.batch_spec.B
-        global_B, env_ranks = B * world_size, list(range(rank * B, (rank + 1) * B))
-        self.agent = agent
-        self.env = self._make_env(self.env_kwargs, B)
-        agent.initialize(
-            self.env.spaces, share_memory=False, global_B=global_B, env_ranks=env_ranks
-        )
+    def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
+        """Make the vector environment; it is seeded after its example step."""
+        self.env = self._make_env(self.env_kwargs, len(env_ranks))
+        return [self.env]
+
+    def _make_eval_envs(self, env_ranks: Sequence[int]) -> list[Any]:
+        kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
+        self.eval_env = self._make_env(kwargs, len(env_ranks))
+        return [self.eval_env]
+
+    def _seed_envs(self, envs: Sequence[Any], seeds: list[int] | None) -> None:
+        if seeds is not None:
+            envs[0].seed(seeds)
+
+    def _example_outputs(self, env: Any) -> dict[str, Any]:
         examples: dict[str, Any] = {}
-        get_example_outputs(agent, FirstOf(self.env), examples)
-        self.samples_pyt, self.samples_np, examples = build_samples_buffer(
-            agent,
-            self.env,
-            self.batch_spec,
-            bootstrap_value,
-            agent_shared=False,
-            env_shared=False,
-            subprocess=False,
-            examples=examples,
-            next_observation=self.record_next_observation,
-        )
-        configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
-        seeds = env_seeds(seed, env_ranks)
-        if seeds is not None:  # After the example step, which leaves no trace then.
-            self.env.seed(seeds)
-        self.collector = self.CollectorCls(
-            rank=0,
-            envs=self.env,
-            samples_np=self.samples_np,
-            batch_T=self.batch_spec.T,
-            TrajInfoCls=self.TrajInfoCls,
-            agent=agent,
-            global_B=global_B,
-            env_ranks=env_ranks,
-        )
-        self.collector.start_seed = seed
-        self.collector.acting_noise = ActingNoise(seed, env_ranks)
-        if self.eval_n_envs > 0:
-            self._make_evaluation(seed, rank)
-        self.agent_inputs, self.trajectories = self.collector.start_envs(
-            self.max_decorrelation_steps
-        )
-        self.collector.start_agent()
-        logger.log("Vector Sampler initialized.")
+        get_example_outputs(self.agent, FirstOf(env), examples)
         return examples
 
-    def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
-        """Collect one batch; see :meth:`BaseSampler.obtain_samples`."""
-        self._check_started()
-        _, _, completed = self.collector.collect_batch(self.agent_inputs, self.trajectories, itr)
-        return self.samples_pyt, completed
-
-    def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation and return its completed trajectory infos.
-
-        Raises:
-            ValueError: if the sampler has no evaluation environments.
-        """
-        self._check_started(to_evaluate=True)
-        infos: list[Any] = self.eval_collector.collect_evaluation(itr)
-        return infos
-
-    def shutdown(self) -> None:
-        """Close all environments."""
-        for env in (self.env, self.eval_env):
-            if env is not None:
-                env.close()
+    def _collected(self, envs: Sequence[Any]) -> Any:
+        return envs[0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories and acting agent."""
@@ -171,7 +94,7 @@ class VectorSampler(BaseSampler):
             "env": env_state(self.env),
             "eval_env": None if self.eval_env is None else env_state(self.eval_env),
             "agent_inputs": self.agent_inputs._asdict(),
-            "trajectories": self.trajectories.state_dict(),
+            "trajectories": self.traj_infos.state_dict(),
             "collector": self.collector.state_dict(),
             "agent": self.agent.sample_state_dict(),
         }
@@ -190,7 +113,7 @@ class VectorSampler(BaseSampler):
         if not lost:
             for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
                 load_rows(buffer, saved, range(self.batch_spec.B))
-            self.trajectories.load_state_dict(state["trajectories"])
+            self.traj_infos.load_state_dict(state["trajectories"])
         self.collector.load_state_dict(state["collector"])
         self.agent.load_sample_state_dict(state["agent"])
         for b in lost:
@@ -217,26 +140,6 @@ class VectorSampler(BaseSampler):
                 "(batch_B, or eval_n_envs): leave num_envs out of env_kwargs"
             )
         return env
-
-    def _make_evaluation(self, seed: int | None, rank: int) -> None:
-        n = self.eval_n_envs
-        kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
-        self.eval_env = self._make_env(kwargs, n)
-        env_ranks = range(rank * n, (rank + 1) * n)
-        seeds = env_seeds(seed, env_ranks, Purpose.EVAL_ENVIRONMENT)
-        if seeds is not None:
-            self.eval_env.seed(seeds)
-        CollectorCls = self.eval_CollectorCls or VectorEvalCollector
-        self.eval_collector = CollectorCls(
-            envs=self.eval_env,
-            agent=self.agent,
-            TrajInfoCls=self.TrajInfoCls,
-            max_T=self._eval_time_limit(),
-            max_trajectories=self.eval_max_trajectories,
-            quota=self._eval_quota(),
-        )
-        self.eval_collector.env_ranks = env_ranks
-        self.eval_collector.acting_noise = self.collector.acting_noise
 
 
 class FirstOf:
