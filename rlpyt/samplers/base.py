@@ -9,6 +9,17 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
 from rlpyt.utils.quick_args import save__init__args
 
+# What collectors of each ``kind`` do, for the error of a sampler that needs another kind.
+_DESCRIPTIONS = {
+    "local": "steps where the agent acts",
+    "served": "steps where actions are served",
+    "vector": "steps a vector environment",
+    "local evaluation": "evaluates in the process of the sampler",
+    "local evaluation in a worker": "evaluates in a worker, in which the agent acts",
+    "served evaluation": "evaluates in a worker, to which actions are served",
+    "vector evaluation": "evaluates in a vector environment",
+}
+
 EnvKwargs = Union[
     Mapping[str, Any], Sequence[Mapping[str, Any]], Callable[[int], Mapping[str, Any]]
 ]
@@ -135,8 +146,9 @@ class BaseSampler:
             kind, needed = getattr(given, "kind", None), fitting.kind
             if kind is not None and kind != needed:
                 raise ValueError(
-                    f"{name} is {given.__name__}, which {kind}, but {type(self).__name__} needs "
-                    f"one that {needed}, such as {fitting.__name__}"
+                    f"{name} is {given.__name__}, which {_DESCRIPTIONS.get(kind, kind)}, but "
+                    f"{type(self).__name__} needs one that {_DESCRIPTIONS[needed]}, such as "
+                    f"{fitting.__name__}"
                 )
 
     def _check_evaluation(self) -> None:

@@ -43,7 +43,7 @@ class BaseCollector:
         env_ranks: indexes of ``envs`` over all processes.
     """
 
-    # What the collectors of the library do, by which samplers refuse those made for others.
+    # Key of ``_DESCRIPTIONS`` in ``base``; samplers refuse collectors of another kind, if not None.
     kind: str | None = None
 
     mid_batch_reset: bool

@@ -29,7 +29,7 @@ class BaseEvalCollector:
         step_buffer_np: numpy record [B,...] shared with an action server.
     """
 
-    # What the collectors of the library do, by which samplers refuse those made for others.
+    # Key of ``_DESCRIPTIONS`` in ``base``; samplers refuse collectors of another kind, if not None.
     kind: str | None = None
 
     envs: Sequence[Any]

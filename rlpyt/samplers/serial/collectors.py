@@ -23,7 +23,7 @@ class SerialEvalCollector(LoopEvalCollector):
         max_trajectories: number of completed trajectories after which an evaluation ends.
     """
 
-    kind = "evaluates in the process of the sampler"
+    kind = "local evaluation"
     actions = LocalActions
     sync = step_buffer_np = traj_infos_queue = None
 

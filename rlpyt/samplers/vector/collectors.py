@@ -28,7 +28,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
     :class:`~rlpyt.samplers.vector._loop.Trajectories`.
     """
 
-    kind = "steps a vector environment"
+    kind = "vector"
     mid_batch_reset = True
 
     envs: Any  # A vector environment.
@@ -105,7 +105,7 @@ class VectorEvalCollector:
         quota: number of trajectories each environment shall complete; None for no such number.
     """
 
-    kind = "evaluates in a vector environment"
+    kind = "vector evaluation"
     # Set by the sampler: the random numbers for acting in training, whose seed is used here too.
     acting_noise: ActingNoise | None = None
     env_ranks: Sequence[int] = ()

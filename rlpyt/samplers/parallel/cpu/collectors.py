@@ -13,7 +13,7 @@ class CpuResetCollector(LoopCollector):
     """A finished environment is reset at once; its next row in the batch is a new episode."""
 
     mid_batch_reset = True
-    kind = "steps where the agent acts"
+    kind = "local"
     actions, on_done = LocalActions, ResetNow
 
 
@@ -21,14 +21,14 @@ class CpuWaitResetCollector(LoopCollector):
     """A finished environment waits for the end of the batch; the rest of its rows are blank."""
 
     mid_batch_reset = False
-    kind = "steps where the agent acts"
+    kind = "local"
     actions, on_done = LocalActions, HoldUntilBatchEnd
 
 
 class CpuEvalCollector(LoopEvalCollector):
     """Evaluates in a worker; trajectory infos go to the queue as soon as they are complete."""
 
-    kind = "evaluates in a worker, in which the agent acts"
+    kind = "local evaluation in a worker"
     actions = LocalActions
 
     def collect_evaluation(self, itr: int) -> None:

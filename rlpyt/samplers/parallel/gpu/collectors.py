@@ -65,7 +65,7 @@ class GpuResetCollector(LoopCollector):
     """A finished environment is reset at once; its next row in the batch is a new episode."""
 
     mid_batch_reset = True
-    kind = "steps where actions are served"
+    kind = "served"
     actions, on_done = ServedActions, ResetNow
 
 
@@ -73,14 +73,14 @@ class GpuWaitResetCollector(LoopCollector):
     """A finished environment waits for the end of the batch; the rest of its rows are blank."""
 
     mid_batch_reset = False
-    kind = "steps where actions are served"
+    kind = "served"
     actions, on_done = ServedActions, HoldUntilBatchEnd
 
 
 class GpuEvalCollector(LoopEvalCollector):
     """Evaluates in a worker; trajectory infos go to the queue as soon as they are complete."""
 
-    kind = "evaluates in a worker, to which actions are served"
+    kind = "served evaluation"
     actions = ServedActions
 
     def collect_evaluation(self, itr: int) -> None:
