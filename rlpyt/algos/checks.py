@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.types import Nested
 
 if TYPE_CHECKING:
@@ -36,21 +37,10 @@ Q_KINDS = {
 # --- Numbers --------------------------------------------------------------------------------------
 
 
-def at_least_one(name: str, value: float) -> int:
-    """Return ``value`` as an integer.
-
-    Raises:
-        ValueError: if it is less than 1.
-    """
-    if value < 1:
-        raise ValueError(f"{name} is {value}: make it at least 1")
-    return int(value)
-
-
 def check_at_least_one(algo: RlAlgorithm, *names: str) -> None:
     """Raise ``ValueError`` if one of these settings of ``algo`` is less than 1."""
     for name in names:
-        at_least_one(name, getattr(algo, name))
+        whole_number(name, getattr(algo, name))
 
 
 def check_positive(algo: RlAlgorithm, name: str, remedy: str = "make it positive") -> None:

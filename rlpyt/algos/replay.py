@@ -10,7 +10,6 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm, opt_info_class as opt_info_class
 from rlpyt.algos.checks import (
-    at_least_one,
     check_at_least_one,
     check_fraction,
     check_masks,
@@ -23,6 +22,7 @@ from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
 
@@ -168,7 +168,7 @@ class ReplayAlgorithm(RlAlgorithm):
         self.world_size = world_size
         self._n_samplers = 1  # All optimizers train on the batches of one sampler.
         self._set_up(agent, batch_spec, mid_batch_reset)
-        self.updates_per_optimize = at_least_one("updates_per_sync", self.updates_per_sync)
+        self.updates_per_optimize = whole_number("updates_per_sync", self.updates_per_sync)
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
         return self.replay_buffer
 

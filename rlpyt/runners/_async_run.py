@@ -22,7 +22,6 @@ from rlpyt.runners._async_processes import (
     run_optimizer,
 )
 from rlpyt.runners._checks import (
-    at_least_one,
     check_async_affinity,
     check_async_roles,
     check_cpus_in,
@@ -32,7 +31,7 @@ from rlpyt.runners._checks import (
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.quick_args import save__init__args, whole_number
 from rlpyt.utils.seed import Purpose, derived_seed
 from rlpyt.utils.shared_array import shared_memory_for
 
@@ -84,10 +83,8 @@ class AsyncRun(BaseRunner):
         throttle_sampler: bool = True,
         process_timeout_s: float | None = 1800.0,
     ) -> None:
-        n_steps = at_least_one("n_steps", n_steps, "environment step")
-        log_interval_steps = at_least_one(
-            "log_interval_steps", log_interval_steps, "environment step"
-        )
+        n_steps = whole_number("n_steps", n_steps)
+        log_interval_steps = whole_number("log_interval_steps", log_interval_steps)
         check_async_affinity(affinity)
         save__init__args(locals())
         self.callbacks = checked_callbacks(callbacks)

@@ -17,21 +17,6 @@ _EVENTS = [name for name in vars(Callback) if not name.startswith("_")]
 # --- Settings -------------------------------------------------------------------------------------
 
 
-def at_least_one(name: str, value: Any, unit: str) -> int:
-    """Return ``value`` as a whole number.
-
-    Raises:
-        ValueError: if it is no number, or less than 1.
-    """
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = 0
-    if number < 1:
-        raise ValueError(f"{name} is {value!r}: give a number of at least 1 {unit}")
-    return number
-
-
 def check_time_limit(name: str, seconds: float | None) -> float | None:
     """Return ``seconds`` if it is more than 0, or None for no limit; else raise ``ValueError``."""
     if seconds is not None and seconds <= 0:

@@ -23,11 +23,11 @@ from rlpyt.runners._async_processes import (
     run_async_sampler_eval as run_async_sampler_eval,
 )
 from rlpyt.runners._async_run import AsyncRun
-from rlpyt.runners._checks import at_least_one
 from rlpyt.runners.checkpointing import RunCheckpoints
 from rlpyt.runners.rate_limiter import RateLimiter as RateLimiter
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import whole_number
 
 THROTTLE_WAIT = 0.05  # Seconds from one check whether the sampler has ended to the next.
 
@@ -210,7 +210,7 @@ class AsyncRl(AsyncRlBase):
 
     def __init__(self, *args: Any, log_traj_window: int = 100, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.log_traj_window = at_least_one("log_traj_window", log_traj_window, "trajectory")
+        self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start."""

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlpyt.checkpoints.store import Checkpoints, step_of
-from rlpyt.runners._checks import at_least_one
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import whole_number
 
 if TYPE_CHECKING:
     from rlpyt.runners.base import BaseRunner
@@ -125,9 +125,7 @@ class RunCheckpoints:
         interval_minutes: float | None = None,
     ) -> None:
         if interval_steps is not None:
-            interval_steps = at_least_one(
-                "checkpoint_interval_steps", interval_steps, "environment step"
-            )
+            interval_steps = whole_number("checkpoint_interval_steps", interval_steps)
         if interval_minutes is not None and not interval_minutes > 0:
             raise ValueError(
                 f"checkpoint_interval_minutes is {interval_minutes}: give more than 0, or None"

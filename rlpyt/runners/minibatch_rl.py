@@ -14,7 +14,6 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike, AlgoLike, SamplerLike
 from rlpyt.runners._checks import (
-    at_least_one,
     check_one_affinity,
     check_sync_roles,
     checked_callbacks,
@@ -23,7 +22,7 @@ from rlpyt.runners.base import BaseRunner, prepare_process
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.quick_args import save__init__args, whole_number
 from rlpyt.utils.seed import rng_state, set_rng_state
 
 NAN = float("nan")
@@ -74,10 +73,8 @@ class MinibatchRlBase(BaseRunner):
         log_interval_steps: float = 1e5,
         callbacks: Sequence[Callback] | None = None,
     ) -> None:
-        n_steps = at_least_one("n_steps", n_steps, "environment step")
-        log_interval_steps = at_least_one(
-            "log_interval_steps", log_interval_steps, "environment step"
-        )
+        n_steps = whole_number("n_steps", n_steps)
+        log_interval_steps = whole_number("log_interval_steps", log_interval_steps)
         affinity = {} if affinity is None else affinity
         save__init__args(locals())
         # Before ``algo.initialize`` this is 0 for the library's algorithms, so that every run is
@@ -348,7 +345,7 @@ class MinibatchRl(MinibatchRlBase):
 
     def __init__(self, log_traj_window: int = 100, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.log_traj_window = at_least_one("log_traj_window", log_traj_window, "trajectory")
+        self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start."""

@@ -14,6 +14,7 @@ from rlpyt.distributions.noise import ActingNoise
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import NDArray
 
@@ -50,13 +51,11 @@ class RecordVideo(Callback):
         extension: str = ".gif",
         picture: Callable[[Any], Any] | None = None,
     ) -> None:
-        if interval_logs < 1:
-            raise ValueError(f"interval_logs={interval_logs} must be at least 1")
         if extension not in (".gif", ".mp4"):
             raise ValueError(f"extension={extension!r} must be '.gif' or '.mp4'")
         self.EnvCls = EnvCls
         self.env_kwargs = dict(env_kwargs or {})
-        self.interval_logs = interval_logs
+        self.interval_logs = whole_number("interval_logs", interval_logs)
         self.max_steps = max_steps
         self.fps = fps
         self.extension = extension

@@ -7,7 +7,7 @@ from typing import Any, Union
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
-from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.quick_args import save__init__args, whole_number
 
 # What collectors of each ``kind`` do, for the error of a sampler that needs another kind.
 _DESCRIPTIONS = {
@@ -96,8 +96,9 @@ class BaseSampler:
         record_next_observation: bool = False,
         eval_n_episodes: float | None = None,
     ) -> None:
-        batch_T, batch_B = _whole("batch_T", batch_T), _whole("batch_B", batch_B)
-        eval_n_envs = _whole("eval_n_envs", eval_n_envs)
+        batch_T = whole_number("batch_T", batch_T, at_least=0, rounds_down=False)
+        batch_B = whole_number("batch_B", batch_B, at_least=0, rounds_down=False)
+        eval_n_envs = whole_number("eval_n_envs", eval_n_envs, at_least=0, rounds_down=False)
         eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
         eval_max_trajectories = (
             None if eval_max_trajectories is None else int(eval_max_trajectories)
@@ -126,9 +127,10 @@ class BaseSampler:
         if self.eval_CollectorCls is None:
             self.eval_CollectorCls = self._fitting_collectors[1]
         self._check_collectors()
-        for name in ("max_decorrelation_steps", "eval_n_envs"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: give 0 for none, or more")
+        if self.max_decorrelation_steps < 0:
+            raise ValueError(
+                f"max_decorrelation_steps is {self.max_decorrelation_steps}: make it at least 0"
+            )
         if not callable(self.EnvCls):
             raise TypeError(
                 f"EnvCls is {self.EnvCls!r}: give the class of the environments, or a function "
@@ -299,13 +301,6 @@ def check_recurrence(sampler: BaseSampler, agent: AgentLike) -> None:
         f"{type(sampler).__name__} steps all together: use the agent of the same name without "
         "'Alternating', or an alternating sampler"
     )
-
-
-def _whole(name: str, number: Any) -> int:
-    """Return ``number`` as an integer; scripts give floats as well."""
-    if int(number) != number:
-        raise ValueError(f"{name} is {number}: give a whole number")
-    return int(number)
 
 
 def _check_env_kwargs(name: str, env_kwargs: Any) -> None:

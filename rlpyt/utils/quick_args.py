@@ -1,4 +1,4 @@
-"""Storage of constructor arguments as attributes."""
+"""Constructor arguments: storage as attributes, and whole numbers among them."""
 
 from __future__ import annotations
 
@@ -57,3 +57,26 @@ def _positional_names(init: Callable[..., None]) -> tuple[str, ...]:
         return ()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(p.name for p in parameters[1:] if p.kind in positional)
+
+
+def whole_number(name: str, value: Any, at_least: int = 1, rounds_down: bool = True) -> int:
+    """Return ``value`` as an integer; scripts write 1e6 as well.
+
+    Args:
+        name: name of the argument.
+        value: number that was given for it.
+        at_least: smallest number to accept.
+        rounds_down: whether a fraction is rounded down; False refuses it.
+
+    Raises:
+        ValueError: if ``value`` is too small, a refused fraction, or something else.
+    """
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = at_least - 1
+    if number < at_least:
+        raise ValueError(f"{name} is {value!r}: make it at least {at_least}")
+    if not rounds_down and number != value:
+        raise ValueError(f"{name} is {value!r}: give a whole number")
+    return number

@@ -129,13 +129,13 @@ def test_a_cpu_which_is_not_allowed(RunnerCls, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["n_steps", "log_interval_steps"])
 @pytest.mark.parametrize("value", [0, 0.5, -1, float("inf"), float("nan"), "many", None])
 def test_numbers_of_steps(RunnerCls, name, value):
-    with pytest.raises(ValueError, match=f"{name} is {value!r}: give a number of at least 1"):
+    with pytest.raises(ValueError, match=f"{name} is {value!r}"):
         make(RunnerCls, **{name: value})
 
 
 @pytest.mark.parametrize("RunnerCls", [MinibatchRl, SyncRl, AsyncRl])
 def test_windows_without_trajectories(RunnerCls):
-    with pytest.raises(ValueError, match="log_traj_window is 0: give a number of at least 1"):
+    with pytest.raises(ValueError, match="log_traj_window is 0"):
         make(RunnerCls, log_traj_window=0)
 
 

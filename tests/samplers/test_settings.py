@@ -109,7 +109,7 @@ def test_not_initialized(SamplerCls, work) -> None:
         ({"env_kwargs": None}, TypeError, r"env_kwargs is None: give a dict .*\({} for none\)"),
         ({"env_kwargs": ["CartPole-v1"] * 4}, TypeError, r"env_kwargs is \['CartPole-v1'"),
         ({"eval_env_kwargs": []}, TypeError, r"eval_env_kwargs is \[\]"),
-        ({"eval_n_envs": -2}, ValueError, "eval_n_envs is -2: give 0 for none"),
+        ({"eval_n_envs": -2}, ValueError, "eval_n_envs is -2"),
         ({"max_decorrelation_steps": -1}, ValueError, "max_decorrelation_steps is -1"),
         ({"batch_T": 2.5}, ValueError, "batch_T is 2.5: give a whole number"),
     ],

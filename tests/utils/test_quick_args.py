@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.quick_args import save__init__args, whole_number
 
 
 class Base:
@@ -99,3 +99,14 @@ def test_torch_modules_and_builtin_bases() -> None:
 
     assert Model(3).width == 3
     assert Table("t").name == "t"
+
+
+def test_whole_numbers() -> None:
+    assert whole_number("n", 1e6) == 1_000_000
+    assert whole_number("n", 2.5) == 2
+    assert whole_number("n", 0, at_least=0, rounds_down=False) == 0
+    for refused in (0, 0.5, -1, float("inf"), float("nan"), "many", None):
+        with pytest.raises(ValueError, match=f"n is {refused!r}"):
+            whole_number("n", refused)
+    with pytest.raises(ValueError, match="n is 2.5: give a whole number"):
+        whole_number("n", 2.5, rounds_down=False)
