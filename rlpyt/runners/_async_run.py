@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,12 +29,26 @@ from rlpyt.runners._checks import (
 )
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.callbacks import Callback
+from rlpyt.runners.log import drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args, whole_number
 from rlpyt.utils.seed import Purpose, derived_seed
 from rlpyt.utils.shared_array import shared_memory_for
 
-NAN = float("nan")
+# Columns of every log row, in their order; those of evaluation only with evaluation.
+COLUMNS = (
+    "Iteration",
+    "SamplerIteration",
+    "CumTime (s)",
+    "CumSteps",
+    "CumUpdates",
+    "ReplayRatio",
+    "CumReplayRatio",
+    "StepsPerSecond",
+    "NonEvalSamplesPerSecond",
+    "UpdatesPerSecond",
+    "OptThrottle",
+)
 
 
 class AsyncRun(BaseRunner):
@@ -48,7 +61,6 @@ class AsyncRun(BaseRunner):
             :func:`~rlpyt.runners._async_processes.make_control`.
         traj_infos_queue: queue of the trajectory infos that the sampler sends.
         sampler_batch_size: environment steps of a batch.
-        supervisor: supervisor of all other processes; None before their start and after their end.
     """
 
     algo: AsyncAlgoLike
@@ -60,7 +72,7 @@ class AsyncRun(BaseRunner):
     traj_infos_queue: CountedQueue
     sampler_batch_size: int
 
-    supervisor: Supervisor | None = None
+    _columns: tuple[str, ...] = ()
     _optimizer_affinities: list[Mapping[str, Any]]
     _port: int | None = None
     _has_group = False
@@ -248,8 +260,6 @@ class AsyncRun(BaseRunner):
             **super().state_dict(),
             "itr": self._itr,
             "n_logs": self._n_logs,
-            "last_sampler_itr": self._last_sampler_itr,
-            "last_eval_time": self._last_eval_time,
             "eval_time": self.ctrl.eval_time.value,
         }
 
@@ -260,12 +270,9 @@ class AsyncRun(BaseRunner):
         self._itr, self._n_logs = state["itr"], state["n_logs"]
         self._n_sampled_before = state["n_sampled"]
         self.ctrl.sampler_itr.value = self._n_sampled_before - 1
-        self._last_sampler_itr = state["last_sampler_itr"]
-        self._last_eval_time = state["last_eval_time"]
         self.ctrl.eval_time.value = state["eval_time"]
-        has_rows = self._n_logs + self._last_sampler_itr > 0
-        last_steps = self._last_sampler_itr * self.sampler_batch_size
-        self._continue_log_after(self._itr, last_steps if has_rows else -1)
+        has_rows = self._n_logs + self._log.last_steps > 0
+        drop_rows_after(self._itr, self._log.last_steps if has_rows else -1)
         logger.log(f"Resuming after {self._n_sampled_before} batches of the sampler.")
 
     def _state_of_optimizers(self) -> dict[str, Any] | None:
@@ -275,9 +282,6 @@ class AsyncRun(BaseRunner):
         algo = {**self._resume_state["algo"]}
         algo.pop("replay_buffer", None)
         return {"agent": self._resume_state["agent"], "algo": algo}
-
-    def _is_interrupted_by_failure(self) -> bool:
-        return self.supervisor is not None and self.supervisor.has_interrupted
 
     # --- End ---------------------------------------------------------------------------------
 
@@ -319,15 +323,13 @@ class AsyncRun(BaseRunner):
         """Set all counters and clocks to their start."""
         super().initialize_logging()
         self._throttle_time = 0.0
-        self._last_sampler_itr = 0
-        self._last_eval_time = 0.0
         self._n_logs = 0
 
     def store_diagnostics(
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
         """Keep what one iteration reports until the next log row."""
-        self._store_opt_info(opt_info)
+        self._log.add_opt_info(opt_info)
         if self.pbar is not None:
             self.pbar.update(sampler_itr % self.log_interval_itrs)
         self._notify("on_itr", itr, traj_infos, opt_info)
@@ -346,35 +348,18 @@ class AsyncRun(BaseRunner):
         if self.pbar is not None:
             self.pbar.stop()
         self.save_itr_snapshot(itr, sampler_itr)
-        with logger.tabular_prefix(prefix):
-            self._log_progress(itr, sampler_itr, throttle_time)
-        self._write_row(itr)
-
-    def _log_progress(self, itr: int, sampler_itr: int, throttle_time: float) -> None:
-        """Record counters, and rates since the last row."""
-        now, updates = time.time(), self.algo.update_counter
-        elapsed = max(now - self._last_time, 1e-9)
-        eval_time = self.ctrl.eval_time.value
-        cum_steps = sampler_itr * self.sampler_batch_size
-        new_steps = (sampler_itr - self._last_sampler_itr) * self.sampler_batch_size
-        new_updates = updates - self._last_update_counter
-        trained = self.algo.batch_size * self.world_size
-        sampling_time = elapsed - (eval_time - self._last_eval_time)
-        logger.record_tabular("Iteration", itr)
-        logger.record_tabular("SamplerIteration", sampler_itr)
-        logger.record_tabular("CumTime (s)", now - self._start_time)
-        logger.record_tabular("CumSteps", cum_steps)
-        logger.record_tabular("CumUpdates", updates)
-        logger.record_tabular("ReplayRatio", new_updates * trained / max(1, new_steps))
-        logger.record_tabular("CumReplayRatio", updates * trained / max(1, cum_steps))
-        logger.record_tabular("StepsPerSecond", new_steps / elapsed if new_steps else NAN)
-        if self._eval:
-            rate = new_steps / sampling_time if new_steps and sampling_time > 0 else NAN
-            logger.record_tabular("NonEvalSamplesPerSecond", rate)
-        logger.record_tabular("UpdatesPerSecond", new_updates / elapsed if new_steps else NAN)
-        logger.record_tabular("OptThrottle", max(0.0, elapsed - throttle_time) / elapsed)
-        self._last_time, self._last_eval_time = now, eval_time
-        self._last_sampler_itr, self._last_update_counter = sampler_itr, updates
+        new_eval_time = self.ctrl.eval_time.value - self._cum_eval_time
+        self._cum_eval_time = self.ctrl.eval_time.value
+        values = self._log.measure(
+            cum_steps=sampler_itr * self.sampler_batch_size,
+            updates=self.algo.update_counter,
+            batch_size=self.algo.batch_size * self.world_size,
+            eval_time=new_eval_time,
+            wait_time=throttle_time,
+        )
+        values["Iteration"], values["SamplerIteration"] = itr, sampler_itr
+        of_training = COLUMNS if self._eval else [name for name in COLUMNS if "Eval" not in name]
+        self._write_row(itr, (*self._columns, *of_training), values, prefix)
         self._throttle_time = 0.0
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int | None = None) -> dict[str, Any]:
@@ -384,7 +369,8 @@ class AsyncRun(BaseRunner):
             itr: iteration of the optimizer.
             sampler_itr: number of batches in the replay buffer; None for that of the last log row.
         """
-        n_batches = self._last_sampler_itr if sampler_itr is None else sampler_itr
+        last_itr = self._log.last_steps // self.sampler_batch_size
+        n_batches = last_itr if sampler_itr is None else sampler_itr
         return {
             "itr": itr,
             "sampler_itr": n_batches,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,24 +32,16 @@ class DistributedRunner(MinibatchRlBase):
     """A runner that iterates and logs in step with those of other processes; rank 0 logs for all.
 
     Attributes:
-        group: the processes that train together; None in a run of one process.
         par: objects that the processes of this machine share, see ``SyncRlMixin.build_par_objs``.
     """
 
-    group: ProcessGroup | None = None
     par: Any
     rank_timeout_s: float | None = 1800.0
 
-    _stop_requested = False
-    _failed = False
     _others_wait = False
-    _saves_now = False
-    _agreed_signal: int | None = None
 
     def startup(self) -> int:
         """Start as in one process, and begin together with the others."""
-        self._stop_requested = self._failed = False
-        self._agreed_signal = None
         n_itr = super().startup()
         if self.group is not None:
             start = time.time()
@@ -72,22 +63,13 @@ class DistributedRunner(MinibatchRlBase):
         super()._make_data_parallel()
         self.group.share_state(self.agent)
 
-    def stop(self) -> None:
-        """End the run in all processes, with a last log row.
-
-        Takes effect at once if called while a row is logged, after the next iteration otherwise.
-        """
-        if self.group is None:
-            super().stop()
-        self._stop_requested = True
-
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
         """Keep what one iteration reports; rank 0 gets the trajectories of all processes."""
         if self.group is not None:
             received = self._signals.received
             requests = [
                 self._stop_requested,
-                super()._is_checkpoint_due(itr),
+                self._is_checkpoint_due(itr),
                 *(received == number for number in STOP_SIGNALS),
             ]
             traj_infos, requests = self.group.end_iteration(traj_infos, requests)
@@ -108,22 +90,6 @@ class DistributedRunner(MinibatchRlBase):
             command = self.group.broadcast()
         self._stopping = self._stopping or command == STOP
 
-    @property
-    def _signal(self) -> int | None:
-        return super()._signal if self.group is None else self._agreed_signal
-
-    def _is_checkpoint_due(self, itr: int) -> bool:
-        return super()._is_checkpoint_due(itr) if self.group is None else self._saves_now
-
-    def _write_checkpoint(self, checkpoints: RunCheckpoints) -> None:
-        """Save a checkpoint of this process, together with the others."""
-        if self.group is not None:
-            is_written = checkpoints.wait()
-            _, (is_lacking,) = self.group.end_iteration([], [not is_written])
-            if is_lacking and is_written:
-                checkpoints.drop_latest()
-        super()._write_checkpoint(checkpoints)
-
     def shutdown(self) -> None:
         """Shut down as in one process, and leave the process group."""
         try:
@@ -133,10 +99,6 @@ class DistributedRunner(MinibatchRlBase):
         finally:
             if self.group is not None:
                 self.group.leave()
-
-    def _shutdown_after_failure(self) -> None:
-        self._failed = True
-        super()._shutdown_after_failure()
 
 
 class SyncWorkerMixin(DistributedRunner):
@@ -215,11 +177,10 @@ class SyncWorkerMixin(DistributedRunner):
 
     def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
         """Log nothing: rank 0 does."""
-        self._opt_infos = {name: [] for name in self._opt_infos}
+        self._log.drop_opt_infos()
 
-    def _shutdown_after_failure(self) -> None:
-        error = sys.exc_info()[1]
-        super()._shutdown_after_failure()
+    def _shutdown_after_failure(self, error: BaseException) -> None:
+        super()._shutdown_after_failure(error)
         delay_secondary_error(error)
 
 

@@ -8,9 +8,9 @@ every sampled one is ``algo.replay_ratio``: the optimizer waits for the sampler,
 from __future__ import annotations
 
 import math
+import os
 import queue
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -23,7 +23,6 @@ from rlpyt.runners._async_processes import (
     run_async_sampler_eval as run_async_sampler_eval,
 )
 from rlpyt.runners._async_run import AsyncRun
-from rlpyt.runners.checkpointing import RunCheckpoints
 from rlpyt.runners.rate_limiter import RateLimiter as RateLimiter
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
@@ -63,9 +62,15 @@ class AsyncRlBase(AsyncRun):
 
     rate_limiter: RateLimiter
 
-    def _run(self) -> None:
+    def train(
+        self,
+        *,
+        checkpoint_interval_steps: float | None = None,
+        checkpoint_interval_minutes: float | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> None:
         self._limits_sampler = self.throttle_sampler
-        try:
+        with self._saving(checkpoint_interval_steps, checkpoint_interval_minutes, resume):
             first, delta = self.startup()
             self.rate_limiter = RateLimiter(self.ctrl, first, delta, self._n_sampled_before)
             self._begin_checkpoints()
@@ -81,15 +86,6 @@ class AsyncRlBase(AsyncRun):
             if self._signal is None:
                 self._finish(itr)
             self._save_checkpoint()
-            if self._signal is None:
-                logger.log("Training complete.")
-        except BaseException as error:
-            cause = None if self.supervisor is None else self.supervisor.explain(error)
-            self._shutdown_after_failure()
-            if cause is not None:
-                raise cause from error
-            raise
-        self.shutdown()
 
     def _iterate(self, itr: int) -> None:
         self._supervisor.check()
@@ -160,12 +156,14 @@ class AsyncRlBase(AsyncRun):
             "next_itr": self.rate_limiter.itr,
         }
 
-    def _write_checkpoint(self, checkpoints: RunCheckpoints) -> None:
-        checkpoints.wait()  # Before others are kept from the buffer.
+    def _save_checkpoint(self) -> None:
+        if self.checkpoints is None:
+            return
+        self.checkpoints.wait()  # Before others are kept from the buffer.
         # Then its state need not be copied, but for what is written.
         replay_buffer = getattr(self.algo, "replay_buffer", None)
         with getattr(replay_buffer, "frozen", nullcontext)():
-            super()._write_checkpoint(checkpoints)
+            super()._save_checkpoint()
 
     def _describe_inexact_resume(self) -> str:
         return (
@@ -208,55 +206,26 @@ class AsyncRl(AsyncRlBase):
         **kwargs: further arguments of :class:`AsyncRlBase`.
     """
 
+    _columns = ("CumCompletedTrajs", "NewCompletedTrajs", "StepsInTrajWindow")
+
     def __init__(self, *args: Any, log_traj_window: int = 100, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start."""
-        self._traj_infos = deque(maxlen=self.log_traj_window)
-        self._cum_completed_trajs = 0
-        self._new_completed_trajs = 0
+        """Set all counters and clocks to their start, and empty the window of trajectories."""
+        self._log.keep_window(self.log_traj_window)
         super().initialize_logging()
 
     def store_diagnostics(
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
         """Keep what one iteration reports until the next log row."""
-        self._cum_completed_trajs += len(traj_infos)
-        self._new_completed_trajs += len(traj_infos)
-        self._traj_infos.extend(traj_infos)
+        self._log.add_trajectories(traj_infos)
         super().store_diagnostics(itr, sampler_itr, traj_infos, opt_info)
-
-    def log_diagnostics(
-        self, itr: int, sampler_itr: int, throttle_time: float, prefix: str = "Diagnostics/"
-    ) -> None:
-        """Write one row, its performance measured on the window of trajectories."""
-        with logger.tabular_prefix(prefix):
-            logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
-            logger.record_tabular("NewCompletedTrajs", self._new_completed_trajs)
-            steps = sum(info["Length"] for info in self._traj_infos)
-            logger.record_tabular("StepsInTrajWindow", steps)
-        self._new_completed_trajs = 0
-        super().log_diagnostics(itr, sampler_itr, throttle_time, prefix)
 
     def _new_traj_infos(self) -> Sequence[Any]:
         return self._received()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to resume from, with the window of trajectories."""
-        return {
-            **super().state_dict(),
-            "traj_infos": [dict(info) for info in self._traj_infos],
-            "cum_completed_trajs": self._cum_completed_trajs,
-            "new_completed_trajs": self._new_completed_trajs,
-        }
-
-    def _resume(self, state: dict[str, Any]) -> None:
-        super()._resume(state)
-        self._traj_infos.extend(AttrDict(info) for info in state["traj_infos"])
-        self._cum_completed_trajs = state["cum_completed_trajs"]
-        self._new_completed_trajs = state["new_completed_trajs"]
 
     def _log_due_rows(self, itr: int) -> None:
         sampler_itr = self.rate_limiter.n_copied
@@ -271,7 +240,7 @@ class AsyncRl(AsyncRlBase):
         itr = max(0, n_itr - 1)
         sampler_itr = self.rate_limiter.n_copied
         self.store_diagnostics(itr, sampler_itr, self._received(), ())
-        is_new = sampler_itr > self._last_sampler_itr or not self._n_logs
+        is_new = self._cum_steps > self._log.last_steps or not self._n_logs
         self._n_logs = max(self._n_logs, sampler_itr // self.log_interval_itrs)
         if is_new:
             self.log_diagnostics(itr, sampler_itr, self._throttle_time)
@@ -280,6 +249,7 @@ class AsyncRl(AsyncRlBase):
 class AsyncRlEval(AsyncRlBase):
     """Measures performance offline: the sampler evaluates at the start and every log interval."""
 
+    _columns = ("StepsInEval", "TrajsInEval", "CumEvalTime")
     _eval = True
 
     def initialize_logging(self) -> None:
@@ -293,11 +263,6 @@ class AsyncRlEval(AsyncRlBase):
         """Write one row, its performance measured on the trajectories of an evaluation."""
         if not self._traj_infos:
             logger.log("WARNING: no complete trajectories in the evaluation: raise eval_max_steps.")
-        with logger.tabular_prefix(prefix):
-            steps = sum(info["Length"] for info in self._traj_infos)
-            logger.record_tabular("StepsInEval", steps)
-            logger.record_tabular("TrajsInEval", len(self._traj_infos))
-            logger.record_tabular("CumEvalTime", self.ctrl.eval_time.value)
         super().log_diagnostics(itr, sampler_itr, throttle_time, prefix)
         self._traj_infos = []
 

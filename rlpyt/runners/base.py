@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import torch
 from rlpyt.core.protocols import AgentLike, AlgoLike
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.launch import can_be_pinned, pin_process
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners._checks import check_cpus_in
+from rlpyt.runners._process_group import ProcessGroup
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.checkpointing import (
     AUTO,
@@ -25,6 +28,7 @@ from rlpyt.runners.checkpointing import (
     plan_checkpoints,
 )
 from rlpyt.runners.divergence import start_of
+from rlpyt.runners.log import InLog, RunLog, drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.prog_bar import ProgBarCounter
@@ -49,6 +53,8 @@ class BaseRunner:
         log_interval_itrs: iterations from one log row to the next.
         n_itr: iterations of the whole run.
         checkpoints: checkpoints of this process during :meth:`train`, if it saves or resumes any.
+        group: processes that train together, each with a runner; None in a run of one process.
+        supervisor: supervisor of the other processes, between their start and their end.
     """
 
     _eval = False
@@ -64,16 +70,27 @@ class BaseRunner:
     callbacks: Sequence[Callback] = ()
     pbar: ProgBarCounter | None = None
     checkpoints: RunCheckpoints | None = None
+    group: ProcessGroup | None = None
+    supervisor: Supervisor | None = None
 
     log_interval_itrs: int
     n_itr: int
 
-    _traj_infos: Any = ()
-    _opt_infos: dict[str, list[Any]]
-    _start_time: float
-    _last_time: float
-    _last_update_counter: int
+    # Subclasses read and set these.
+    _traj_infos = InLog()
+    _opt_infos = InLog()
+    _start_time = InLog()
+    _last_time = InLog()
+    _last_update_counter = InLog()
+    _cum_time = InLog()
+    _cum_eval_time = InLog()
+    _cum_completed_trajs = InLog()
+    _new_completed_trajs = InLog()
+
     _stopping = False
+    _stop_requested = False
+    _failed = False
+    _agreed_signal: int | None = None
     _signals = StopSignals(())
     _resume_state: dict[str, Any] | None = None
 
@@ -103,20 +120,6 @@ class BaseRunner:
                 configuration.
             SystemExit: with code 128 + signal, if a signal ended the run.
         """
-        self._stopping = False
-        self._open_checkpoints(checkpoint_interval_steps, checkpoint_interval_minutes, resume)
-        try:
-            with self._catch_signals() as self._signals:
-                self._run()
-        finally:
-            if self.checkpoints is not None:
-                self.checkpoints.wait()
-            self.checkpoints = None
-        if self._signal is not None:
-            raise SystemExit(128 + self._signal)
-
-    def _run(self) -> None:
-        """Run from the start, or from the state that was loaded; shut down whatever happens."""
         raise NotImplementedError
 
     def shutdown(self) -> None:
@@ -124,8 +127,12 @@ class BaseRunner:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """End the run after the present iteration, with a last log row."""
-        self._stopping = True
+        """End the run after the present iteration, with a last log row.
+
+        Several processes that train together make one more iteration, unless a row is being logged.
+        """
+        self._stop_requested = True
+        self._stopping = self._stopping or self.group is None
 
     @property
     def can_go_back(self) -> bool:
@@ -170,56 +177,52 @@ class BaseRunner:
 
     # --- The log ---------------------------------------------------------------------------------
 
+    @cached_property
+    def _log(self) -> RunLog:
+        return RunLog()
+
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start."""
-        self._opt_infos = {name: [] for name in self.algo.opt_info_fields}
-        self._start_time = self._last_time = time.time()
-        self._last_update_counter = 0
+        self._log.start(self.algo.opt_info_fields)
         self.pbar = ProgBarCounter(self.log_interval_itrs)
-
-    def _store_opt_info(self, opt_info: Any) -> None:
-        """Keep the fields of ``opt_info``, lists or single values, until the next log row."""
-        for name, values in self._opt_infos.items():
-            new = getattr(opt_info, name, [])
-            values.extend(new if isinstance(new, (list, tuple)) else [new])
 
     def _log_infos(self, traj_infos: Sequence[Any] | None = None) -> None:
         """Record the statistics of trajectories, and of all opt infos since the last row."""
-        infos = list(self._traj_infos if traj_infos is None else traj_infos)
-        for name in infos[0] if infos else ():
-            if not name.startswith("_"):
-                logger.record_tabular_misc_stat(name, [info[name] for info in infos])
-        for name, values in self._opt_infos.items():
-            logger.record_tabular_misc_stat(name, values)
-        self._opt_infos = {name: [] for name in self._opt_infos}
+        self._log.record_infos(list(self._traj_infos if traj_infos is None else traj_infos))
 
-    def _write_row(self, itr: int, traj_infos: Sequence[Any] | None = None) -> None:
-        """Complete the log row, whose performance was measured on ``traj_infos``, and write it."""
+    def _write_row(
+        self,
+        itr: int,
+        columns: Iterable[str],
+        values: Mapping[str, Any],
+        prefix: str,
+        traj_infos: Sequence[Any] | None = None,
+    ) -> None:
+        """Write a row: ``columns`` of ``values``, and statistics of trajectories and opt infos."""
         infos = list(self._traj_infos if traj_infos is None else traj_infos)
+        with logger.tabular_prefix(prefix):
+            for name in columns:
+                logger.record_tabular(name, values[name])
         self._log_infos(traj_infos)
         logger.dump_tabular(with_prefix=False)
         logger.log(f"Optimizing over {self.log_interval_itrs} sampler batches.")
         self.pbar = ProgBarCounter(self.log_interval_itrs)
         self._notify("on_log", itr, infos)
 
-    # --- Checkpoints and signals -----------------------------------------------------------------
+    # --- State -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the present iteration, to resume from, with the replay buffer.
 
         Arrays in it are the live ones: save it before the next iteration.
         """
-        now = time.time()
         return {
             "seed": self.seed,
             "rng": rng_state(),
             "agent": self.agent.state_dict(),
             "algo": self.algo.state_dict(),
-            "cum_time": now - self._start_time,
-            "time_since_log": now - self._last_time,
-            "last_update_counter": self._last_update_counter,
-            "opt_infos": self._opt_infos,
             "callbacks": [callback.state_dict() for callback in self.callbacks],
+            **self._log.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -241,20 +244,48 @@ class BaseRunner:
 
     def _resume(self, state: dict[str, Any]) -> None:
         """Give this runner, which has started, the state of an earlier run."""
-        now = time.time()
         self.agent.load_state_dict(state["agent"])
         self.algo.load_state_dict(state["algo"])
-        self._start_time = now - state["cum_time"]
-        self._last_time = now - state["time_since_log"]
-        self._last_update_counter = state["last_update_counter"]
-        self._opt_infos = {name: list(values) for name, values in state["opt_infos"].items()}
+        self._log.load_state_dict(state)
         for callback, callback_state in zip(self.callbacks, state["callbacks"]):
             callback.load_state_dict(callback_state)
 
-    def _continue_log_after(self, itr: int, cum_steps: int) -> None:
-        """Drop from the log what was written after an iteration: it is repeated."""
-        logger.drop_tabular_after("Diagnostics/CumSteps", cum_steps)
-        logger.drop_values_after(itr)
+    # --- Checkpoints and signals -----------------------------------------------------------------
+
+    @contextmanager
+    def _saving(
+        self,
+        interval_steps: float | None,
+        interval_minutes: float | None,
+        resume: str | os.PathLike[str] | None,
+    ) -> Iterator[None]:
+        """Surround a run: save and load checkpoints, obey signals, shut down whatever happens.
+
+        Its arguments are those of :meth:`train`.
+        """
+        self._stopping = self._stop_requested = self._failed = False
+        self._agreed_signal = None
+        self._open_checkpoints(interval_steps, interval_minutes, resume)
+        try:
+            with self._catch_signals() as self._signals:
+                try:
+                    yield
+                    if self._signal is None:
+                        logger.log("Training complete.")
+                except BaseException as error:
+                    self._failed = True
+                    cause = self._explain(error)
+                    self._shutdown_after_failure(error)
+                    if cause is not error:
+                        raise cause from error
+                    raise
+                self.shutdown()
+        finally:
+            if self.checkpoints is not None:
+                self.checkpoints.wait()
+            self.checkpoints = None
+        if self._signal is not None:
+            raise SystemExit(128 + self._signal)
 
     def _open_checkpoints(
         self,
@@ -278,7 +309,7 @@ class BaseRunner:
         self._resume_state = self.checkpoints.load() or self._resume_state
         if resume == AUTO and self._resume_state is None:
             logger.log("There is no checkpoint yet: starting a new run.")
-            self._continue_log_after(-1, -1)
+            drop_rows_after(-1, -1)
 
     def _n_synchronous(self) -> int:
         """Return the number of processes that each have checkpoints of their own."""
@@ -287,18 +318,17 @@ class BaseRunner:
     def _catch_signals(self) -> StopSignals:
         """Return the handler of signals; a run without checkpoints leaves Ctrl-C as it is."""
         saves = self.checkpoints is not None and self.checkpoints.plan.directory is not None
-        return StopSignals(
-            STOP_SIGNALS if saves else STOP_SIGNALS[:1], self._is_interrupted_by_failure
-        )
+        numbers = STOP_SIGNALS if saves else STOP_SIGNALS[:1]
+        return StopSignals(numbers, self._is_interrupted_by_failure)
 
     def _is_interrupted_by_failure(self) -> bool:
         """Return whether the failure of another process interrupts this one."""
-        return False
+        return self.supervisor is not None and self.supervisor.has_interrupted
 
     @property
     def _signal(self) -> int | None:
-        """The signal that ends the run after the present iteration, if there was one."""
-        return self._signals.received
+        """The signal that ends the run after the present iteration; None if there was none."""
+        return self._signals.received if self.group is None else self._agreed_signal
 
     @property
     def _cum_steps(self) -> int:
@@ -306,7 +336,7 @@ class BaseRunner:
         raise NotImplementedError
 
     def _begin_checkpoints(self) -> None:
-        """Save the state at the start of a new run, and say what will not be resumed exactly."""
+        """Save the state at the start of a new run, and log what will not be resumed exactly."""
         if self.checkpoints is None:
             return
         if self._cum_steps:
@@ -322,21 +352,21 @@ class BaseRunner:
 
     def _save_checkpoint(self) -> None:
         """Save a checkpoint, unless there is one of these steps."""
-        if self.checkpoints is not None and self.checkpoints.is_missing(self._cum_steps):
-            self._write_checkpoint(self.checkpoints)
-
-    def _write_checkpoint(self, checkpoints: RunCheckpoints) -> None:
-        checkpoints.save(self._own_state_dict(), self._cum_steps)
-
-    def _own_state_dict(self) -> dict[str, Any]:
-        """Return the state of this process alone."""
-        return self.state_dict()
+        if self.checkpoints is not None:
+            self.checkpoints.save(self.state_dict, self._cum_steps, self.group)
 
     def _notify(self, event: str, *args: Any) -> None:
         for callback in self.callbacks:
             getattr(callback, event)(self, *args)
 
-    def _shutdown_after_failure(self) -> None:
+    # --- Failure ---------------------------------------------------------------------------------
+
+    def _explain(self, error: BaseException) -> BaseException:
+        """Return the failure of another process that has led to ``error``, or ``error`` itself."""
+        cause = None if self.supervisor is None else self.supervisor.explain(error)
+        return error if cause is None else cause
+
+    def _shutdown_after_failure(self, error: BaseException) -> None:
         """Shut down what was started; the error that is shown stays the first one."""
         try:
             self.shutdown()

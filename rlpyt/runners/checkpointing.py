@@ -20,6 +20,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import whole_number
 
 if TYPE_CHECKING:
+    from rlpyt.runners._process_group import ProcessGroup
     from rlpyt.runners.base import BaseRunner
 
 AUTO = "auto"
@@ -189,25 +190,33 @@ class RunCheckpoints:
             return False
         return time.monotonic() - self._last_time >= 60 * self.interval_minutes
 
-    def is_missing(self, cum_steps: int) -> bool:
-        """Return whether there is no checkpoint after ``cum_steps`` steps, if any are saved."""
-        return self._store is not None and cum_steps != self._last_steps
+    def save(
+        self,
+        collect_state: Callable[[], Any],
+        cum_steps: int,
+        group: ProcessGroup | None = None,
+    ) -> None:
+        """Save a checkpoint in the background, unless there is one of these steps.
 
-    def save(self, state: Any, cum_steps: int) -> None:
-        """Save ``state`` in the background."""
-        assert self._store is not None, "checkpoints are not saved"
-        self._store.save(state, cum_steps)
+        Args:
+            collect_state: function that returns the state to save.
+            cum_steps: number of environment steps so far.
+            group: processes that save theirs at the same time.
+        """
+        if self._store is None or cum_steps == self._last_steps:
+            return
+        is_written = self.wait()
+        if group is not None:
+            _, (is_lacking,) = group.end_iteration([], [not is_written])
+            latest = self._store.latest()
+            if is_lacking and is_written and latest is not None:
+                self._store.remove(latest)  # Another process could not write its own.
+        self._store.save(collect_state(), cum_steps)
         self.begin(cum_steps)
 
     def wait(self) -> bool:
         """Wait until the last checkpoint is written; return whether it is on disk."""
         return self._store is None or self._store.wait()
-
-    def drop_latest(self) -> None:
-        """Remove the latest checkpoint, which another process could not write."""
-        path = None if self._store is None else self._store.latest()
-        if self._store is not None and path is not None:
-            self._store.remove(path)
 
 
 class StopSignals:

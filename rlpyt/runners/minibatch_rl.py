@@ -6,8 +6,8 @@ completed in training batches, or offline, in evaluation environments before eac
 
 from __future__ import annotations
 
+import os
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,23 @@ from rlpyt.runners._checks import (
 )
 from rlpyt.runners.base import BaseRunner, prepare_process
 from rlpyt.runners.callbacks import Callback
-from rlpyt.utils.collections import AttrDict
+from rlpyt.runners.log import drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args, whole_number
 from rlpyt.utils.seed import rng_state, set_rng_state
 
-NAN = float("nan")
+# Columns of every log row, in their order.
+COLUMNS = (
+    "Iteration",
+    "CumTime (s)",
+    "CumSteps",
+    "CumCompletedTrajs",
+    "CumUpdates",
+    "StepsPerSecond",
+    "UpdatesPerSecond",
+    "ReplayRatio",
+    "CumReplayRatio",
+)
 
 
 class MinibatchRlBase(BaseRunner):
@@ -57,10 +68,9 @@ class MinibatchRlBase(BaseRunner):
     min_itr_learn: int
     start_itr = 0
 
-    _cum_eval_time = 0.0
-    _cum_completed_trajs = 0
+    _columns: tuple[str, ...] = ()
     _itr = -1  # The last one that was stored.
-    _n_itrs_logged = 0
+    _saves_now = False  # Whether the processes that train together have agreed to save.
 
     def __init__(
         self,
@@ -82,8 +92,14 @@ class MinibatchRlBase(BaseRunner):
         self.min_itr_learn = algo.min_itr_learn
         self.callbacks = checked_callbacks(callbacks)
 
-    def _run(self) -> None:
-        try:
+    def train(
+        self,
+        *,
+        checkpoint_interval_steps: float | None = None,
+        checkpoint_interval_minutes: float | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> None:
+        with self._saving(checkpoint_interval_steps, checkpoint_interval_minutes, resume):
             n_itr = self.startup()
             self._begin_checkpoints()
             self._evaluate_before_training()
@@ -99,12 +115,6 @@ class MinibatchRlBase(BaseRunner):
                         raise  # No callback has gone back to a checkpoint.
                     itr = self.start_itr
             self._save_checkpoint()
-            if self._signal is None:
-                logger.log("Training complete.")
-        except BaseException:
-            self._shutdown_after_failure()
-            raise
-        self.shutdown()
 
     def _iterate(self, itr: int) -> None:
         """Sample a batch, learn from it, and log and save if it is time."""
@@ -118,7 +128,7 @@ class MinibatchRlBase(BaseRunner):
         self.store_diagnostics(itr, traj_infos, opt_info)
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
             self._measure_and_log(itr)
-        if self._is_checkpoint_due(itr):
+        if self._is_checkpoint_due(itr) if self.group is None else self._saves_now:
             self._save_checkpoint()
 
     @property
@@ -207,14 +217,12 @@ class MinibatchRlBase(BaseRunner):
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start."""
         super().initialize_logging()
-        self._cum_time = self._cum_eval_time = 0.0
-        self._cum_completed_trajs = self._n_itrs_logged = 0
         self._itr = -1
 
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
         """Keep what one iteration reports until the next log row."""
-        self._cum_completed_trajs += len(traj_infos)
-        self._store_opt_info(opt_info)
+        self._log.add_trajectories(traj_infos)
+        self._log.add_opt_info(opt_info)
         self._itr = itr
         if self.pbar is not None:
             self.pbar.update((itr + 1) % self.log_interval_itrs)
@@ -239,35 +247,16 @@ class MinibatchRlBase(BaseRunner):
             self.pbar.stop()
         if itr >= self.min_itr_learn - 1:
             self.save_itr_snapshot(itr)
-        with logger.tabular_prefix(prefix):
-            self._log_progress(itr, eval_time)
-        self._write_row(itr, traj_infos)
-
-    def _log_progress(self, itr: int, eval_time: float) -> None:
-        """Record counters, and rates since the last row: NaN while nothing has happened."""
-        n_itrs_done = self._n_itrs_done(itr)
-        cum_steps = n_itrs_done * self.itr_batch_size
-        new_steps = cum_steps - self._n_itrs_logged * self.itr_batch_size
-        now, updates = time.time(), self.algo.update_counter
-        new_updates = updates - self._last_update_counter
-        batch_size = self.algo.batch_size * self.world_size
-        train_time = now - self._last_time - eval_time
-        has_rates = new_steps != 0 and train_time > 0
-        self._cum_time = now - self._start_time
-        self._last_time, self._last_update_counter = now, updates
-        self._n_itrs_logged = n_itrs_done
-        if self._eval:
-            logger.record_tabular("CumTrainTime", self._cum_time - self._cum_eval_time)
-        logger.record_tabular("Iteration", itr)
-        logger.record_tabular("CumTime (s)", self._cum_time)
-        logger.record_tabular("CumSteps", cum_steps)
-        logger.record_tabular("CumCompletedTrajs", self._cum_completed_trajs)
-        logger.record_tabular("CumUpdates", updates)
-        logger.record_tabular("StepsPerSecond", new_steps / train_time if has_rates else NAN)
-        logger.record_tabular("UpdatesPerSecond", new_updates / train_time if has_rates else NAN)
-        replay_ratio = new_updates * batch_size / new_steps if has_rates else NAN
-        logger.record_tabular("ReplayRatio", replay_ratio)
-        logger.record_tabular("CumReplayRatio", updates * batch_size / max(cum_steps, 1))
+        values = self._log.measure(
+            cum_steps=self._n_itrs_done(itr) * self.itr_batch_size,
+            updates=self.algo.update_counter,
+            batch_size=self.algo.batch_size * self.world_size,
+            traj_infos=traj_infos,
+            eval_time=eval_time,
+        )
+        values["Iteration"] = itr
+        of_training = ("CumTrainTime", *COLUMNS) if self._eval else COLUMNS
+        self._write_row(itr, (*self._columns, *of_training), values, prefix, traj_infos)
 
     def _n_itrs_done(self, itr: int) -> int:
         """Iterations that are over when ``itr`` is logged: none, in an evaluation at the start."""
@@ -295,9 +284,6 @@ class MinibatchRlBase(BaseRunner):
             **super().state_dict(),
             "itr": self._itr,
             "sampler": self.sampler.state_dict(),
-            "cum_eval_time": self._cum_eval_time,
-            "cum_completed_trajs": self._cum_completed_trajs,
-            "n_itrs_logged": self._n_itrs_logged,
         }
 
     def _resume(self, state: dict[str, Any]) -> None:
@@ -308,10 +294,7 @@ class MinibatchRlBase(BaseRunner):
             self.algo.truncate_trajectories(list(restarted))
         self._itr = state["itr"]
         self.start_itr = state["itr"] + 1
-        self._cum_eval_time = state["cum_eval_time"]
-        self._cum_completed_trajs = state["cum_completed_trajs"]
-        self._n_itrs_logged = state["n_itrs_logged"]
-        self._continue_log_after(self._itr, self._cum_steps if self.start_itr else -1)
+        drop_rows_after(self._itr, self._cum_steps if self.start_itr else -1)
         logger.log(f"Resuming after iteration {self._itr}.")
 
     @property
@@ -343,45 +326,22 @@ class MinibatchRl(MinibatchRlBase):
         **kwargs: arguments of :class:`MinibatchRlBase`.
     """
 
+    _columns = ("NewCompletedTrajs", "StepsInTrajWindow")
+
     def __init__(self, log_traj_window: int = 100, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start."""
-        self._traj_infos = deque(maxlen=self.log_traj_window)
-        self._new_completed_trajs = 0
+        """Set all counters and clocks to their start, and empty the window of trajectories."""
+        self._log.keep_window(self.log_traj_window)
         super().initialize_logging()
-
-    def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
-        """Keep what one iteration reports until the next log row."""
-        self._new_completed_trajs += len(traj_infos)
-        self._traj_infos.extend(traj_infos)
-        super().store_diagnostics(itr, traj_infos, opt_info)
 
     def log_diagnostics(  # type: ignore[override]
         self, itr: int, prefix: str = "Diagnostics/"
     ) -> None:
         """Write one row, its performance measured on the window of trajectories."""
-        with logger.tabular_prefix(prefix):
-            logger.record_tabular("NewCompletedTrajs", self._new_completed_trajs)
-            steps = sum(info["Length"] for info in self._traj_infos)
-            logger.record_tabular("StepsInTrajWindow", steps)
-        self._new_completed_trajs = 0
         super().log_diagnostics(itr, prefix=prefix)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state to resume from, with the window of trajectories."""
-        return {
-            **super().state_dict(),
-            "traj_infos": [dict(info) for info in self._traj_infos],
-            "new_completed_trajs": self._new_completed_trajs,
-        }
-
-    def _resume(self, state: dict[str, Any]) -> None:
-        super()._resume(state)
-        self._traj_infos.extend(AttrDict(info) for info in state["traj_infos"])
-        self._new_completed_trajs = state["new_completed_trajs"]
 
     def _measure_and_log(self, itr: int) -> None:
         self.log_diagnostics(itr)
@@ -390,6 +350,7 @@ class MinibatchRl(MinibatchRlBase):
 class MinibatchRlEval(MinibatchRlBase):
     """Measures performance offline: evaluates the agent at the start and before each log row."""
 
+    _columns = ("StepsInEval", "TrajsInEval", "CumEvalTime")
     _eval = True
 
     def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
@@ -422,11 +383,6 @@ class MinibatchRlEval(MinibatchRlBase):
         if not eval_traj_infos:
             logger.log("WARNING: no complete trajectories in the evaluation: raise eval_max_steps.")
         self._cum_eval_time += eval_time
-        with logger.tabular_prefix(prefix):
-            steps = sum(info["Length"] for info in eval_traj_infos)
-            logger.record_tabular("StepsInEval", steps)
-            logger.record_tabular("TrajsInEval", len(eval_traj_infos))
-            logger.record_tabular("CumEvalTime", self._cum_eval_time)
         super().log_diagnostics(itr, eval_traj_infos, eval_time, prefix=prefix)
 
     def _evaluate_before_training(self) -> None:

@@ -10,12 +10,11 @@ several machines, start the script on each by ``torchrun``, which tells every pr
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from rlpyt.processes.launch import check_cuda_after_fork
 from rlpyt.processes.primitives import Barrier
-from rlpyt.processes.supervisor import Supervisor, WorkerError
+from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners._checks import (
     affinities_of_ranks,
     check_cpus_in,
@@ -60,8 +59,6 @@ class SyncRlMixin(DistributedRunner):
     """
 
     par = AttrDict(barrier=None)
-    supervisor: Supervisor | None = None
-    _cause: WorkerError | None = None
     _saved_ranks: list[Any] | None = None
 
     def __init__(
@@ -97,19 +94,9 @@ class SyncRlMixin(DistributedRunner):
         else:
             super().train(**kwargs)
 
-    def _run(self) -> None:
-        try:
-            super()._run()
-        except BaseException as error:
-            if self.supervisor is not None and not self._failed:  # It failed as it ended.
-                self._cause = self.supervisor.explain(error)
-            if self._cause is not None:
-                raise self._cause from error
-            raise
-
     def startup(self) -> int:
         """Start the other processes, then this one, and wait until all are ready."""
-        self.group = self.supervisor = self._cause = None
+        self.group = self.supervisor = None
         self.launch_workers()
         return super().startup()
 
@@ -188,9 +175,6 @@ class SyncRlMixin(DistributedRunner):
         place = torchrun_ranks()
         return len(self.affinities) if place is None else place.world_size
 
-    def _is_interrupted_by_failure(self) -> bool:
-        return self.supervisor is not None and self.supervisor.has_interrupted
-
     def _make_data_parallel(self) -> None:
         super()._make_data_parallel()
         if self.supervisor is not None:
@@ -198,16 +182,19 @@ class SyncRlMixin(DistributedRunner):
 
     def shutdown(self) -> None:
         """Shut down as in one process, and wait for the end of the others."""
-        if self.supervisor is not None:
-            self.supervisor.stop_watching()
-        super().shutdown()
-        if self.supervisor is not None and not self._failed:
-            self.supervisor.join()
-
-    def _shutdown_after_failure(self) -> None:
-        if self.supervisor is not None:
-            self._cause = self.supervisor.explain(sys.exc_info()[1])
-        super()._shutdown_after_failure()
+        if self.supervisor is None:
+            super().shutdown()
+            return
+        self.supervisor.stop_watching()
+        try:
+            super().shutdown()
+            if not self._failed:
+                self.supervisor.join()
+        except BaseException as error:
+            cause = error if self._failed else self._explain(error)
+            if cause is not error:
+                raise cause from error
+            raise
 
     # --- State -----------------------------------------------------------------------------------
 
@@ -229,8 +216,9 @@ class SyncRlMixin(DistributedRunner):
         self.group.broadcast(SEND_STATE)
         return {"ranks": self.group.gather(state)}
 
-    def _own_state_dict(self) -> dict[str, Any]:
-        return super().state_dict()
+    def _save_checkpoint(self) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.save(super().state_dict, self._cum_steps, self.group)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let :meth:`train` resume from ``state``, saved by as many processes."""

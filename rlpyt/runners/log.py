@@ -1,0 +1,183 @@
+"""The log of a run: what is counted from one row to the next, and the values of a row."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
+
+NAN = float("nan")
+
+
+class RunLog:
+    """Counters, clocks, opt infos and trajectories of a run.
+
+    Attributes:
+        opt_infos: values since the last row, by the field of the opt info.
+        traj_infos: trajectories that performance is measured on.
+        cum_completed_trajs: number of trajectories of training.
+        new_completed_trajs: number of those since the last row.
+        start_time: time at the start of the run.
+        last_time: time at the last row.
+        cum_time: seconds from the start to the last row.
+        cum_eval_time: seconds spent in evaluation, up to the last row.
+        last_steps: number of environment steps at the last row.
+        last_update_counter: number of updates at the last row.
+    """
+
+    def __init__(self) -> None:
+        self.traj_infos: Any = ()
+        self.has_window = False
+        self.start([])
+
+    def start(self, opt_info_fields: Sequence[str]) -> None:
+        """Set all counters and clocks to their start."""
+        self.opt_infos: dict[str, list[Any]] = {name: [] for name in opt_info_fields}
+        self.start_time = self.last_time = time.time()
+        self.cum_time = self.cum_eval_time = 0.0
+        self.last_steps = self.last_update_counter = 0
+        self.cum_completed_trajs = self.new_completed_trajs = 0
+
+    def keep_window(self, n_trajectories: int) -> None:
+        """Measure performance on the last trajectories of training, ``n_trajectories`` at most."""
+        self.traj_infos = deque(maxlen=n_trajectories)
+        self.has_window = True
+
+    def add_trajectories(self, traj_infos: Sequence[Any]) -> None:
+        """Count trajectories of training, and add them to the window if there is one."""
+        self.cum_completed_trajs += len(traj_infos)
+        self.new_completed_trajs += len(traj_infos)
+        if self.has_window:
+            self.traj_infos.extend(traj_infos)
+
+    def add_opt_info(self, opt_info: Any) -> None:
+        """Keep the fields of ``opt_info``, lists or single values, until the next row."""
+        for name, values in self.opt_infos.items():
+            new = getattr(opt_info, name, [])
+            values.extend(new if isinstance(new, (list, tuple)) else [new])
+
+    # --- Rows ------------------------------------------------------------------------------------
+
+    def measure(
+        self,
+        cum_steps: int,
+        updates: int,
+        batch_size: int,
+        traj_infos: Sequence[Any] | None = None,
+        eval_time: float = 0.0,
+        wait_time: float | None = None,
+    ) -> dict[str, Any]:
+        """Return the values of a row, by column, and begin to count for the next one.
+
+        Rates are those since the last row, NaN while there were no steps.
+
+        Args:
+            cum_steps: number of environment steps so far.
+            updates: number of updates so far.
+            batch_size: number of samples in an update, over all processes.
+            traj_infos: trajectories that performance is measured on; None for those kept here.
+            eval_time: seconds spent in evaluation since the last row.
+            wait_time: seconds spent waiting for an asynchronous sampler since the last row; None if
+                sampling, training and evaluation take turns, so that rates leave out the latter.
+        """
+        now = time.time()
+        elapsed = max(now - self.last_time, 1e-9)
+        new_steps, new_updates = cum_steps - self.last_steps, updates - self.last_update_counter
+        measured = self.traj_infos if traj_infos is None else traj_infos
+        self.cum_time = now - self.start_time
+
+        def per_second(count: int, seconds: float) -> float:
+            return count / seconds if new_steps and seconds > 0 else NAN
+
+        take_turns = wait_time is None
+        active = elapsed - eval_time if take_turns else elapsed
+        row = {
+            "NewCompletedTrajs": self.new_completed_trajs,
+            "StepsInTrajWindow": sum(info["Length"] for info in measured),
+            "StepsInEval": sum(info["Length"] for info in measured),
+            "TrajsInEval": len(measured),
+            "CumEvalTime": self.cum_eval_time,
+            "CumTrainTime": self.cum_time - self.cum_eval_time,
+            "CumTime (s)": self.cum_time,
+            "CumSteps": cum_steps,
+            "CumCompletedTrajs": self.cum_completed_trajs,
+            "CumUpdates": updates,
+            "StepsPerSecond": per_second(new_steps, active),
+            "NonEvalSamplesPerSecond": per_second(new_steps, elapsed - eval_time),
+            "UpdatesPerSecond": per_second(new_updates, active),
+            "ReplayRatio": new_updates * batch_size / max(1, new_steps),
+            "CumReplayRatio": updates * batch_size / max(1, cum_steps),
+            "OptThrottle": max(0.0, elapsed - (wait_time or 0.0)) / elapsed,
+        }
+        if take_turns and not new_steps:
+            row["ReplayRatio"] = NAN
+        self.last_time, self.last_steps, self.last_update_counter = now, cum_steps, updates
+        self.new_completed_trajs = 0
+        return row
+
+    def record_infos(self, traj_infos: Sequence[Any]) -> None:
+        """Record the statistics of trajectories, and of all opt infos since the last row."""
+        for name in traj_infos[0] if traj_infos else ():
+            if not name.startswith("_"):
+                logger.record_tabular_misc_stat(name, [info[name] for info in traj_infos])
+        for name, values in self.opt_infos.items():
+            logger.record_tabular_misc_stat(name, values)
+        self.drop_opt_infos()
+
+    def drop_opt_infos(self) -> None:
+        """Forget the opt infos up to now."""
+        self.opt_infos = {name: [] for name in self.opt_infos}
+
+    # --- State -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to resume from; of the clocks, the time that has passed."""
+        now = time.time()
+        return {
+            "opt_infos": self.opt_infos,
+            "traj_infos": [dict(info) for info in self.traj_infos] if self.has_window else [],
+            "cum_completed_trajs": self.cum_completed_trajs,
+            "new_completed_trajs": self.new_completed_trajs,
+            "cum_time": now - self.start_time,
+            "time_since_log": now - self.last_time,
+            "cum_eval_time": self.cum_eval_time,
+            "last_steps": self.last_steps,
+            "last_update_counter": self.last_update_counter,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from ``state``, after :meth:`start`."""
+        now = time.time()
+        self.opt_infos = {name: list(values) for name, values in state["opt_infos"].items()}
+        if self.has_window:
+            self.traj_infos.extend(AttrDict(info) for info in state["traj_infos"])
+        self.cum_completed_trajs = state["cum_completed_trajs"]
+        self.new_completed_trajs = state["new_completed_trajs"]
+        self.start_time = now - state["cum_time"]
+        self.last_time = now - state["time_since_log"]
+        self.cum_eval_time = state["cum_eval_time"]
+        self.last_steps = state["last_steps"]
+        self.last_update_counter = state["last_update_counter"]
+
+
+class InLog:
+    """Attribute of a runner that is kept in its log, by the same name without the underscore."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name.lstrip("_")
+
+    def __get__(self, runner: Any, owner: type | None = None) -> Any:
+        return self if runner is None else getattr(runner._log, self._name)
+
+    def __set__(self, runner: Any, value: Any) -> None:
+        setattr(runner._log, self._name, value)
+
+
+def drop_rows_after(itr: int, cum_steps: int) -> None:
+    """Drop from the log what was written after an iteration: it is repeated."""
+    logger.drop_tabular_after("Diagnostics/CumSteps", cum_steps)
+    logger.drop_values_after(itr)
