@@ -15,7 +15,7 @@ from rlpyt.experiments.program import agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, with_roles
 from rlpyt.experiments.sweeps.variant import Config
-from rlpyt.runners.video import check_video_packages, write_video
+from rlpyt.runners.video import Camera, check_video_packages, write_video
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
 from rlpyt.utils.types import NDArray
 
@@ -133,69 +133,6 @@ def statistics(infos: Sequence[Any]) -> dict[str, dict[str, float]]:
 # --- Videos --------------------------------------------------------------------------------------
 
 
-class Camera:
-    """Maker of environments whose pictures are kept, or shown in a window.
-
-    Args:
-        EnvCls: class of the environment, or function that makes it.
-        max_frames: number of pictures to keep at most; None shows a window instead.
-
-    Attributes:
-        frames: pictures [H,W,3] uint8 of the last episode, from its reset to its last step.
-        fps: pictures in a second.
-    """
-
-    def __init__(self, EnvCls: Any, max_frames: int | None) -> None:
-        self._EnvCls = EnvCls
-        self._max_frames = max_frames
-        self.frames: list[NDArray] = []
-        self.fps = 30.0
-
-    def __call__(self, **kwargs: Any) -> Any:
-        """Make an environment and observe it."""
-        if self._EnvCls is load("rlpyt.envs.gym.make"):
-            kwargs["render_mode"] = "human" if self._max_frames is None else "rgb_array"
-        env = self._EnvCls(**kwargs)
-        metadata = getattr(env, "metadata", None) or {}
-        self.fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
-        reset, step = env.reset, env.step
-
-        def observed_reset() -> Any:
-            observation = reset()
-            self.frames.clear()  # Of the reset before, since a camera looks at one episode.
-            self._look(env)
-            return observation
-
-        def observed_step(action: Any) -> Any:
-            result = step(action)
-            self._look(env)
-            return result
-
-        env.reset, env.step = observed_reset, observed_step
-        return env
-
-    def _look(self, env: Any) -> None:
-        if self._max_frames is None:
-            env.render()
-        elif len(self.frames) < self._max_frames:
-            image = env.ale.getScreenRGB() if hasattr(env, "ale") else env.render()
-            self.frames.append(picture(image))
-
-
-def picture(image: Any) -> NDArray:
-    """Return an image as [H,W,3] uint8, at least 128 pixels high."""
-    if image is None:
-        raise ValueError("the environment draws no pictures: it has no render_mode 'rgb_array'")
-    image = np.asarray(image)
-    if image.dtype != np.uint8:
-        image = (np.clip(image, 0, 1) * 255).astype(np.uint8)
-    if image.ndim == 2:
-        image = np.repeat(image[..., None], 3, axis=-1)
-    zoom = -(-128 // image.shape[0])
-    larger: NDArray = image.repeat(zoom, axis=0).repeat(zoom, axis=1)
-    return larger
-
-
 def watch(
     saved: SavedAgent,
     n_episodes: int = 1,
@@ -226,11 +163,43 @@ def watch(
     EnvCls = load(targets(saved.config)["env"])
     infos: list[Any] = []
     frames: list[NDArray] = []
+    fps = 30.0
+
+    def filmed(**kwargs: Any) -> Camera:
+        nonlocal fps
+        if EnvCls is load("rlpyt.envs.gym.make"):
+            kwargs["render_mode"] = "human" if video is None else "rgb_array"
+        env = EnvCls(**kwargs)
+        metadata = getattr(env, "metadata", None) or {}
+        fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
+        draw = picture_of if video is not None else show
+        return Camera(env, draw, max_frames - len(frames), of_episode)
+
     for episode in range(n_episodes):
-        camera = Camera(EnvCls, None if video is None else max_frames - len(frames))
+        of_episode: list[NDArray] = []
         episode_seed = None if seed is None else derived_seed(seed, Purpose.EPISODE, episode)
-        infos += evaluate(saved, 1, episode_seed, EnvCls=camera)
-        frames += camera.frames
+        infos += evaluate(saved, 1, episode_seed, EnvCls=filmed)
+        frames += of_episode
     if video is not None:
-        write_video(video, frames, camera.fps)
+        write_video(video, frames, fps)
     return infos
+
+
+def show(env: Any) -> None:
+    """Draw ``env`` in its window."""
+    env.render()
+
+
+def picture_of(env: Any) -> NDArray:
+    """Return a picture [H,W,3] uint8 of ``env``, at least 128 pixels high."""
+    image = env.ale.getScreenRGB() if hasattr(env, "ale") else env.render()
+    if image is None:
+        raise ValueError("the environment draws no pictures: it has no render_mode 'rgb_array'")
+    image = np.asarray(image)
+    if image.dtype != np.uint8:
+        image = (np.clip(image, 0, 1) * 255).astype(np.uint8)
+    if image.ndim == 2:
+        image = np.repeat(image[..., None], 3, axis=-1)
+    zoom = -(-128 // image.shape[0])
+    larger: NDArray = image.repeat(zoom, axis=0).repeat(zoom, axis=1)
+    return larger

@@ -1,7 +1,8 @@
-"""Videos: a callback that records episodes of the agent, and the writer of files."""
+"""Videos: a callback that records episodes, the camera that it uses, and the writer of files."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,15 +62,14 @@ class RecordVideo(Callback):
         self.extension = extension
         self.picture = picture
         self._n_logs = 0
-        self._env: Any = None
+        self._camera: Camera | None = None
 
     def on_start(self, runner: RunnerLike) -> None:
         """Make the environment, and try to draw it before anything is lost."""
         check_video_packages(self.extension)
         before = rng_state()  # The generator of the environment is seeded from these.
-        self._env = self.EnvCls(**self.env_kwargs)
-        self._env.reset()
-        self._draw()
+        self._camera = Camera(self.EnvCls(**self.env_kwargs), self._draw)
+        self._camera.reset()
         set_rng_state(before)
 
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
@@ -87,8 +87,8 @@ class RecordVideo(Callback):
 
     def on_end(self, runner: RunnerLike) -> None:
         """Close the environment."""
-        if self._env is not None:
-            self._env.close()
+        if self._camera is not None:
+            self._camera.close()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of log rows so far."""
@@ -100,8 +100,10 @@ class RecordVideo(Callback):
 
     def _play(self, agent: AgentLike, itr: int) -> list[NDArray]:
         """Return the pictures of one episode."""
-        observation = self._env.reset()
-        null_action = self._env.action_space.null_value()
+        env = self._camera
+        assert env is not None
+        observation = env.reset()
+        null_action = env.action_space.null_value()
         inputs = AgentInputs(
             buffer_from_example(observation, 1),
             buffer_from_example(null_action, 1),
@@ -113,27 +115,71 @@ class RecordVideo(Callback):
         agent.eval_mode(itr)
         agent.reset()
         noise = ActingNoise(0, [0], stream=1 + itr)
-        frames = [self._draw()]
         for _ in range(self.max_steps):
             inputs.observation[0] = observation
             with noise:
                 action = numpify_buffer(agent.step(*inputs_pyt).action)[0]
-            observation, reward, done, _ = self._env.step(action)
-            frames.append(self._draw())
+            observation, reward, done, _ = env.step(action)
             if done:
                 break
             inputs.prev_action[0] = action
             inputs.prev_reward[0] = reward
-        return frames
+        return env.frames
 
-    def _draw(self) -> NDArray:
-        image = self._env.render() if self.picture is None else self.picture(self._env)
+    def _draw(self, env: Any) -> NDArray:
+        image = env.render() if self.picture is None else self.picture(env)
         if image is None or np.ndim(image) != 3:
             raise ValueError(
-                f"{type(self._env).__name__} draws {image!r} instead of a picture [H,W,3]: give a "
+                f"{type(env).__name__} draws {image!r} instead of a picture [H,W,3]: give a "
                 "gymnasium environment render_mode='rgb_array', and others a picture function"
             )
         return np.asarray(image, dtype=np.uint8)
+
+
+class Camera:
+    """Wrapper of an environment that keeps a picture of the reset and of every step.
+
+    Args:
+        env: environment.
+        draw: function of ``env`` that returns a picture [H,W,3] uint8; or None, to keep nothing.
+        max_frames: number of pictures to keep at most.
+        frames: list for the pictures, which cameras may share.
+
+    Attributes:
+        frames: pictures of the last episode, from its reset to its last step.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        draw: Callable[[Any], NDArray | None],
+        max_frames: float = math.inf,
+        frames: list[NDArray] | None = None,
+    ) -> None:
+        self.env, self.draw, self.max_frames = env, draw, max_frames
+        self.frames: list[NDArray] = [] if frames is None else frames
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+    def reset(self) -> Any:
+        """Begin an episode, and forget the pictures of the last one."""
+        observation = self.env.reset()
+        self.frames.clear()
+        self._look()
+        return observation
+
+    def step(self, action: Any) -> Any:
+        """Take a step, and look at it."""
+        result = self.env.step(action)
+        self._look()
+        return result
+
+    def _look(self) -> None:
+        if len(self.frames) < self.max_frames:
+            picture = self.draw(self.env)
+            if picture is not None:
+                self.frames.append(picture)
 
 
 def check_video_packages(extension: str) -> None:
