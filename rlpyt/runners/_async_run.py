@@ -65,7 +65,6 @@ class AsyncRun(BaseRunner):
 
     algo: AsyncAlgoLike
     sampler: AsyncSamplerLike
-    affinity: Mapping[str, Any]
     throttle_sampler = True
     process_timeout_s: float | None = 1800.0
     ctrl: Any = None
@@ -271,8 +270,8 @@ class AsyncRun(BaseRunner):
         self._n_sampled_before = state["n_sampled"]
         self.ctrl.sampler_itr.value = self._n_sampled_before - 1
         self.ctrl.eval_time.value = state["eval_time"]
-        has_rows = self._n_logs + self._log.last_steps > 0
-        drop_rows_after(self._itr, self._log.last_steps if has_rows else -1)
+        has_rows = self._n_logs + self.run_log.last_steps > 0
+        drop_rows_after(self._itr, self.run_log.last_steps if has_rows else -1)
         logger.log(f"Resuming after {self._n_sampled_before} batches of the sampler.")
 
     def _state_of_optimizers(self) -> dict[str, Any] | None:
@@ -329,7 +328,7 @@ class AsyncRun(BaseRunner):
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
         """Keep what one iteration reports until the next log row."""
-        self._log.add_opt_info(opt_info)
+        self.run_log.add_opt_info(opt_info)
         if self.pbar is not None:
             self.pbar.update(sampler_itr % self.log_interval_itrs)
         self._notify("on_itr", itr, traj_infos, opt_info)
@@ -350,7 +349,7 @@ class AsyncRun(BaseRunner):
         self.save_itr_snapshot(itr, sampler_itr)
         new_eval_time = self.ctrl.eval_time.value - self._cum_eval_time
         self._cum_eval_time = self.ctrl.eval_time.value
-        values = self._log.measure(
+        values = self.run_log.measure(
             cum_steps=sampler_itr * self.sampler_batch_size,
             updates=self.algo.update_counter,
             batch_size=self.algo.batch_size * self.world_size,
@@ -369,7 +368,7 @@ class AsyncRun(BaseRunner):
             itr: iteration of the optimizer.
             sampler_itr: number of batches in the replay buffer; None for that of the last log row.
         """
-        last_itr = self._log.last_steps // self.sampler_batch_size
+        last_itr = self.run_log.last_steps // self.sampler_batch_size
         n_batches = last_itr if sampler_itr is None else sampler_itr
         return {
             "itr": itr,

@@ -177,7 +177,7 @@ class SyncWorkerMixin(DistributedRunner):
 
     def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
         """Log nothing: rank 0 does."""
-        self._log.drop_opt_infos()
+        self.run_log.drop_opt_infos()
 
     def _shutdown_after_failure(self, error: BaseException) -> None:
         super()._shutdown_after_failure(error)

@@ -214,14 +214,14 @@ class AsyncRl(AsyncRlBase):
 
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start, and empty the window of trajectories."""
-        self._log.keep_window(self.log_traj_window)
+        self.run_log.keep_window(self.log_traj_window)
         super().initialize_logging()
 
     def store_diagnostics(
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
         """Keep what one iteration reports until the next log row."""
-        self._log.add_trajectories(traj_infos)
+        self.run_log.add_trajectories(traj_infos)
         super().store_diagnostics(itr, sampler_itr, traj_infos, opt_info)
 
     def _new_traj_infos(self) -> Sequence[Any]:
@@ -240,7 +240,7 @@ class AsyncRl(AsyncRlBase):
         itr = max(0, n_itr - 1)
         sampler_itr = self.rate_limiter.n_copied
         self.store_diagnostics(itr, sampler_itr, self._received(), ())
-        is_new = self._cum_steps > self._log.last_steps or not self._n_logs
+        is_new = self._cum_steps > self.run_log.last_steps or not self._n_logs
         self._n_logs = max(self._n_logs, sampler_itr // self.log_interval_itrs)
         if is_new:
             self.log_diagnostics(itr, sampler_itr, self._throttle_time)

@@ -62,6 +62,7 @@ class BaseRunner:
     algo: AlgoLike
     agent: AgentLike
     sampler: Any
+    affinity: Any
     n_steps: int
     seed: int | None
     log_interval_steps: int
@@ -76,7 +77,7 @@ class BaseRunner:
     log_interval_itrs: int
     n_itr: int
 
-    # Subclasses read and set these.
+    # Kept in the log; subclasses read and set them here.
     _traj_infos = InLog()
     _opt_infos = InLog()
     _start_time = InLog()
@@ -178,17 +179,18 @@ class BaseRunner:
     # --- The log ---------------------------------------------------------------------------------
 
     @cached_property
-    def _log(self) -> RunLog:
+    def run_log(self) -> RunLog:
+        """Counters, clocks, opt infos and trajectories, from which log rows are made."""
         return RunLog()
 
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start."""
-        self._log.start(self.algo.opt_info_fields)
+        self.run_log.start(self.algo.opt_info_fields)
         self.pbar = ProgBarCounter(self.log_interval_itrs)
 
     def _log_infos(self, traj_infos: Sequence[Any] | None = None) -> None:
         """Record the statistics of trajectories, and of all opt infos since the last row."""
-        self._log.record_infos(list(self._traj_infos if traj_infos is None else traj_infos))
+        self.run_log.record_infos(list(self._traj_infos if traj_infos is None else traj_infos))
 
     def _write_row(
         self,
@@ -222,7 +224,7 @@ class BaseRunner:
             "agent": self.agent.state_dict(),
             "algo": self.algo.state_dict(),
             "callbacks": [callback.state_dict() for callback in self.callbacks],
-            **self._log.state_dict(),
+            **self.run_log.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -246,7 +248,7 @@ class BaseRunner:
         """Give this runner, which has started, the state of an earlier run."""
         self.agent.load_state_dict(state["agent"])
         self.algo.load_state_dict(state["algo"])
-        self._log.load_state_dict(state)
+        self.run_log.load_state_dict(state)
         for callback, callback_state in zip(self.callbacks, state["callbacks"]):
             callback.load_state_dict(callback_state)
 

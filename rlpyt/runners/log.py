@@ -171,10 +171,10 @@ class InLog:
         self._name = name.lstrip("_")
 
     def __get__(self, runner: Any, owner: type | None = None) -> Any:
-        return self if runner is None else getattr(runner._log, self._name)
+        return self if runner is None else getattr(runner.run_log, self._name)
 
     def __set__(self, runner: Any, value: Any) -> None:
-        setattr(runner._log, self._name, value)
+        setattr(runner.run_log, self._name, value)
 
 
 def drop_rows_after(itr: int, cum_steps: int) -> None:

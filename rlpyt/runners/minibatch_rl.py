@@ -62,10 +62,7 @@ class MinibatchRlBase(BaseRunner):
     """
 
     sampler: SamplerLike
-    affinity: Mapping[str, Any]
     rank = 0
-    itr_batch_size: int
-    min_itr_learn: int
     start_itr = 0
 
     _columns: tuple[str, ...] = ()
@@ -221,8 +218,8 @@ class MinibatchRlBase(BaseRunner):
 
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
         """Keep what one iteration reports until the next log row."""
-        self._log.add_trajectories(traj_infos)
-        self._log.add_opt_info(opt_info)
+        self.run_log.add_trajectories(traj_infos)
+        self.run_log.add_opt_info(opt_info)
         self._itr = itr
         if self.pbar is not None:
             self.pbar.update((itr + 1) % self.log_interval_itrs)
@@ -247,7 +244,7 @@ class MinibatchRlBase(BaseRunner):
             self.pbar.stop()
         if itr >= self.min_itr_learn - 1:
             self.save_itr_snapshot(itr)
-        values = self._log.measure(
+        values = self.run_log.measure(
             cum_steps=self._n_itrs_done(itr) * self.itr_batch_size,
             updates=self.algo.update_counter,
             batch_size=self.algo.batch_size * self.world_size,
@@ -334,7 +331,7 @@ class MinibatchRl(MinibatchRlBase):
 
     def initialize_logging(self) -> None:
         """Set all counters and clocks to their start, and empty the window of trajectories."""
-        self._log.keep_window(self.log_traj_window)
+        self.run_log.keep_window(self.log_traj_window)
         super().initialize_logging()
 
     def log_diagnostics(  # type: ignore[override]
