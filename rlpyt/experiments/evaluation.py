@@ -172,8 +172,13 @@ def watch(
         env = EnvCls(**kwargs)
         metadata = getattr(env, "metadata", None) or {}
         fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
-        draw = picture_of if video is not None else show
-        return Camera(env, draw, max_frames - len(frames), of_episode)
+        return Camera(env, draw, of_episode)
+
+    def draw(env: Any) -> NDArray | None:
+        if video is None:
+            env.render()
+            return None
+        return picture_of(env) if len(frames) + len(of_episode) < max_frames else None
 
     for episode in range(n_episodes):
         of_episode: list[NDArray] = []
@@ -183,11 +188,6 @@ def watch(
     if video is not None:
         write_video(video, frames, fps)
     return infos
-
-
-def show(env: Any) -> None:
-    """Draw ``env`` in its window."""
-    env.render()
 
 
 def picture_of(env: Any) -> NDArray:

@@ -69,6 +69,14 @@ class AsyncRlBase(AsyncRun):
         checkpoint_interval_minutes: float | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
+        """Run until ``n_steps``, or until a callback stops it; shut down whatever happens.
+
+        Args:
+            checkpoint_interval_steps: argument of
+                :meth:`~rlpyt.runners.minibatch_rl.MinibatchRlBase.train`.
+            checkpoint_interval_minutes: argument of the same method.
+            resume: argument of the same method.
+        """
         self._limits_sampler = self.throttle_sampler
         with self._saving(checkpoint_interval_steps, checkpoint_interval_minutes, resume):
             first, delta = self.startup()

@@ -21,11 +21,10 @@ from rlpyt.runners._process_group import ProcessGroup
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.checkpointing import (
     AUTO,
-    DEFAULT_INTERVAL_MINUTES,
     STOP_SIGNALS,
     RunCheckpoints,
     StopSignals,
-    plan_checkpoints,
+    open_checkpoints,
 )
 from rlpyt.runners.divergence import start_of
 from rlpyt.runners.log import InLog, RunLog, drop_rows_after
@@ -95,32 +94,8 @@ class BaseRunner:
     _signals = StopSignals(())
     _resume_state: dict[str, Any] | None = None
 
-    def train(
-        self,
-        *,
-        checkpoint_interval_steps: float | None = None,
-        checkpoint_interval_minutes: float | None = None,
-        resume: str | os.PathLike[str] | None = None,
-    ) -> None:
-        """Run until ``n_steps``, or until a callback stops it; shut down whatever happens.
-
-        With an interval, or ``resume="auto"``, checkpoints are saved in the directory
-        ``checkpoints`` beside the snapshots: at the start, at every interval and at the end. Then
-        Ctrl-C ends the run after the present iteration, with a checkpoint; a second one interrupts
-        it at once. SIGTERM always ends it after the present iteration.
-
-        Args:
-            checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
-            checkpoint_interval_minutes: number of minutes from one checkpoint to the next; 10 if
-                there is neither interval but ``resume="auto"``.
-            resume: "auto" for the latest checkpoint of this log directory, or a new run if there
-                is none; or the path of a checkpoint.
-
-        Raises:
-            CheckpointError: if the checkpoint to resume from is damaged, or of another
-                configuration.
-            SystemExit: with code 128 + signal, if a signal ended the run.
-        """
+    def train(self) -> None:
+        """Run from start to end."""
         raise NotImplementedError
 
     def shutdown(self) -> None:
@@ -263,11 +238,23 @@ class BaseRunner:
     ) -> Iterator[None]:
         """Surround a run: save and load checkpoints, obey signals, shut down whatever happens.
 
-        Its arguments are those of :meth:`train`.
+        The arguments are those of ``train``.
         """
         self._stopping = self._stop_requested = self._failed = False
         self._agreed_signal = None
-        self._open_checkpoints(interval_steps, interval_minutes, resume)
+        bundle = reproduced_bundle()
+        if bundle is not None:
+            interval_steps = interval_minutes = None
+            resume, self.seed = start_of(bundle)
+        opened = open_checkpoints(
+            self, interval_steps, interval_minutes, resume, self._n_synchronous()
+        )
+        if opened is not None:  # Else another process may have given this one its checkpoints.
+            self.checkpoints = opened
+            self._resume_state = opened.load() or self._resume_state
+            if resume == AUTO and self._resume_state is None:
+                logger.log("There is no checkpoint yet: starting a new run.")
+                drop_rows_after(-1, -1)
         try:
             with self._catch_signals() as self._signals:
                 try:
@@ -288,30 +275,6 @@ class BaseRunner:
             self.checkpoints = None
         if self._signal is not None:
             raise SystemExit(128 + self._signal)
-
-    def _open_checkpoints(
-        self,
-        interval_steps: float | None,
-        interval_minutes: float | None,
-        resume: str | os.PathLike[str] | None,
-    ) -> None:
-        """Find the checkpoints of the run, and load the one to resume from."""
-        bundle = reproduced_bundle()
-        if bundle is not None:
-            interval_steps = interval_minutes = None
-            resume, self.seed = start_of(bundle)
-        has_interval = interval_steps is not None or interval_minutes is not None
-        saves = has_interval or resume == AUTO
-        if not saves and resume is None:
-            return
-        if resume == AUTO and not has_interval:
-            interval_minutes = DEFAULT_INTERVAL_MINUTES
-        plan = plan_checkpoints(self, saves, resume, self._n_synchronous())
-        self.checkpoints = RunCheckpoints(plan, 0, interval_steps, interval_minutes)
-        self._resume_state = self.checkpoints.load() or self._resume_state
-        if resume == AUTO and self._resume_state is None:
-            logger.log("There is no checkpoint yet: starting a new run.")
-            drop_rows_after(-1, -1)
 
     def _n_synchronous(self) -> int:
         """Return the number of processes that each have checkpoints of their own."""

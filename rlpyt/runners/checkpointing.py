@@ -34,7 +34,7 @@ class CheckpointPlan(NamedTuple):
 
     Args:
         directory: directory of the checkpoints; None to save none.
-        resume_from: path of the checkpoint to resume from, of rank 0; None to start anew.
+        resume_from: path of the checkpoint to resume from, of rank 0; None to start from nothing.
         configuration: settings that must be those of the checkpoint.
         world_size: number of processes that train together.
     """
@@ -45,22 +45,32 @@ class CheckpointPlan(NamedTuple):
     world_size: int
 
 
-def plan_checkpoints(
-    runner: BaseRunner, saves: bool, resume: str | os.PathLike[str] | None, world_size: int
-) -> CheckpointPlan:
-    """Return where the checkpoints of ``runner`` are, and which of them it resumes from.
+def open_checkpoints(
+    runner: BaseRunner,
+    interval_steps: float | None,
+    interval_minutes: float | None,
+    resume: str | os.PathLike[str] | None,
+    world_size: int,
+) -> RunCheckpoints | None:
+    """Return the checkpoints of ``runner``, or None if it neither saves nor resumes.
 
     Args:
         runner: runner before its start.
-        saves: whether it saves checkpoints.
-        resume: "auto", or the path of a checkpoint; None to start anew.
+        interval_steps: number of environment steps from one checkpoint to the next, or None.
+        interval_minutes: number of minutes from one checkpoint to the next, or None.
+        resume: "auto", or the path of a checkpoint; None to start from nothing.
         world_size: number of processes that train together.
 
     Raises:
         ValueError: if the logger has no directory for checkpoints.
     """
+    if resume == AUTO and interval_steps is None and interval_minutes is None:
+        interval_minutes = DEFAULT_INTERVAL_MINUTES
+    saves = interval_steps is not None or interval_minutes is not None
+    if not saves and resume is None:
+        return None
     directory, resume_from = None, None
-    if saves or resume == AUTO:
+    if saves:
         log_dir = logger.get_snapshot_dir()
         if log_dir is None:
             raise ValueError(
@@ -73,9 +83,8 @@ def plan_checkpoints(
         resume_from = _latest_of_all(directory, world_size)
     elif resume is not None:
         resume_from = Path(resume)
-    return CheckpointPlan(
-        directory if saves else None, resume_from, _configuration(runner, world_size), world_size
-    )
+    plan = CheckpointPlan(directory, resume_from, _configuration(runner, world_size), world_size)
+    return RunCheckpoints(plan, 0, interval_steps, interval_minutes)
 
 
 def _configuration(runner: BaseRunner, world_size: int) -> dict[str, Any]:
@@ -141,7 +150,7 @@ class RunCheckpoints:
         self._last_time = time.monotonic()
 
     def load(self, path: Path | None = None) -> Any:
-        """Return the state to resume from; None to start anew.
+        """Return the state to resume from; None to start from nothing.
 
         Later checkpoints of this run are removed, since their iterations are repeated.
 

@@ -11,6 +11,14 @@ from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
 NAN = float("nan")
+# Fields of the log that are saved as they are.
+COUNTERS = (
+    "cum_completed_trajs",
+    "new_completed_trajs",
+    "cum_eval_time",
+    "last_steps",
+    "last_update_counter",
+)
 
 
 class RunLog:
@@ -88,6 +96,7 @@ class RunLog:
         elapsed = max(now - self.last_time, 1e-9)
         new_steps, new_updates = cum_steps - self.last_steps, updates - self.last_update_counter
         measured = self.traj_infos if traj_infos is None else traj_infos
+        n_measured_steps = sum(info["Length"] for info in measured)
         self.cum_time = now - self.start_time
 
         def per_second(count: int, seconds: float) -> float:
@@ -97,8 +106,8 @@ class RunLog:
         active = elapsed - eval_time if take_turns else elapsed
         row = {
             "NewCompletedTrajs": self.new_completed_trajs,
-            "StepsInTrajWindow": sum(info["Length"] for info in measured),
-            "StepsInEval": sum(info["Length"] for info in measured),
+            "StepsInTrajWindow": n_measured_steps,
+            "StepsInEval": n_measured_steps,
             "TrajsInEval": len(measured),
             "CumEvalTime": self.cum_eval_time,
             "CumTrainTime": self.cum_time - self.cum_eval_time,
@@ -140,13 +149,9 @@ class RunLog:
         return {
             "opt_infos": self.opt_infos,
             "traj_infos": [dict(info) for info in self.traj_infos] if self.has_window else [],
-            "cum_completed_trajs": self.cum_completed_trajs,
-            "new_completed_trajs": self.new_completed_trajs,
             "cum_time": now - self.start_time,
             "time_since_log": now - self.last_time,
-            "cum_eval_time": self.cum_eval_time,
-            "last_steps": self.last_steps,
-            "last_update_counter": self.last_update_counter,
+            **{name: getattr(self, name) for name in COUNTERS},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -155,13 +160,10 @@ class RunLog:
         self.opt_infos = {name: list(values) for name, values in state["opt_infos"].items()}
         if self.has_window:
             self.traj_infos.extend(AttrDict(info) for info in state["traj_infos"])
-        self.cum_completed_trajs = state["cum_completed_trajs"]
-        self.new_completed_trajs = state["new_completed_trajs"]
+        for name in COUNTERS:
+            setattr(self, name, state[name])
         self.start_time = now - state["cum_time"]
         self.last_time = now - state["time_since_log"]
-        self.cum_eval_time = state["cum_eval_time"]
-        self.last_steps = state["last_steps"]
-        self.last_update_counter = state["last_update_counter"]
 
 
 class InLog:
@@ -170,11 +172,11 @@ class InLog:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name.lstrip("_")
 
-    def __get__(self, runner: Any, owner: type | None = None) -> Any:
-        return self if runner is None else getattr(runner.run_log, self._name)
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else getattr(instance.run_log, self._name)
 
-    def __set__(self, runner: Any, value: Any) -> None:
-        setattr(runner.run_log, self._name, value)
+    def __set__(self, instance: Any, value: Any) -> None:
+        setattr(instance.run_log, self._name, value)
 
 
 def drop_rows_after(itr: int, cum_steps: int) -> None:

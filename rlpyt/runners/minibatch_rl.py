@@ -96,6 +96,25 @@ class MinibatchRlBase(BaseRunner):
         checkpoint_interval_minutes: float | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
+        """Run until ``n_steps``, or until a callback stops it; shut down whatever happens.
+
+        With an interval, or ``resume="auto"``, checkpoints are saved in the directory
+        ``checkpoints`` beside the snapshots: at the start, at every interval and at the end. Then
+        Ctrl-C ends the run after the present iteration, with a checkpoint; a second one interrupts
+        it at once. SIGTERM always ends it after the present iteration.
+
+        Args:
+            checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
+            checkpoint_interval_minutes: number of minutes from one checkpoint to the next; 10 if
+                there is neither interval but ``resume="auto"``.
+            resume: "auto" for the latest checkpoint of this log directory, or a new run if there
+                is none; or the path of a checkpoint.
+
+        Raises:
+            CheckpointError: if the checkpoint to resume from is damaged, or of another
+                configuration.
+            SystemExit: with code 128 + signal, if a signal ended the run.
+        """
         with self._saving(checkpoint_interval_steps, checkpoint_interval_minutes, resume):
             n_itr = self.startup()
             self._begin_checkpoints()

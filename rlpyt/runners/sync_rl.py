@@ -82,8 +82,9 @@ class SyncRlMixin(DistributedRunner):
         """Run until ``n_steps``; under ``torchrun`` with the rank of this process.
 
         Args:
-            **kwargs: arguments of :meth:`~rlpyt.runners.base.BaseRunner.train`. Checkpoints are in
-                directories ``rank_0``, ``rank_1``, ...; ``resume`` is the path of one of rank 0.
+            **kwargs: arguments of :meth:`~rlpyt.runners.minibatch_rl.MinibatchRlBase.train`.
+                Checkpoints are in directories ``rank_0``, ``rank_1``, ...; ``resume`` is the path
+                of one of rank 0.
 
         Raises:
             WorkerError: if another process failed; shows its own traceback.

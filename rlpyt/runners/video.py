@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rlpyt.core.protocols import AgentLike, RunnerLike
+from rlpyt.core.protocols import AgentLike, EnvLike, RunnerLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.runners.callbacks import Callback
@@ -68,7 +67,7 @@ class RecordVideo(Callback):
         """Make the environment, and try to draw it before anything is lost."""
         check_video_packages(self.extension)
         before = rng_state()  # The generator of the environment is seeded from these.
-        self._camera = Camera(self.EnvCls(**self.env_kwargs), self._draw)
+        self._camera = Camera(self.EnvCls(**self.env_kwargs), self._draw, [])
         self._camera.reset()
         set_rng_state(before)
 
@@ -142,22 +141,14 @@ class Camera:
     Args:
         env: environment.
         draw: function of ``env`` that returns a picture [H,W,3] uint8; or None, to keep nothing.
-        max_frames: number of pictures to keep at most.
-        frames: list for the pictures, which cameras may share.
-
-    Attributes:
-        frames: pictures of the last episode, from its reset to its last step.
+        frames: list for the pictures of the last episode, from its reset to its last step; other
+            cameras may have the same list.
     """
 
     def __init__(
-        self,
-        env: Any,
-        draw: Callable[[Any], NDArray | None],
-        max_frames: float = math.inf,
-        frames: list[NDArray] | None = None,
+        self, env: EnvLike, draw: Callable[[Any], NDArray | None], frames: list[NDArray]
     ) -> None:
-        self.env, self.draw, self.max_frames = env, draw, max_frames
-        self.frames: list[NDArray] = [] if frames is None else frames
+        self.env, self.draw, self.frames = env, draw, frames
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)
@@ -176,10 +167,9 @@ class Camera:
         return result
 
     def _look(self) -> None:
-        if len(self.frames) < self.max_frames:
-            picture = self.draw(self.env)
-            if picture is not None:
-                self.frames.append(picture)
+        picture = self.draw(self.env)
+        if picture is not None:
+            self.frames.append(picture)
 
 
 def check_video_packages(extension: str) -> None:
