@@ -76,7 +76,7 @@ def evaluate(
         saved: snapshot to evaluate.
         n_episodes: number of episodes, spread evenly over up to 8 environments.
         seed: seed of everything random; drawn if None.
-        env_kwargs: arguments of the sampler in place of its own, such as ``EnvCls``.
+        env_kwargs: arguments of the sampler that replace saved ones, such as ``EnvCls``.
     """
     seed = make_seed() if seed is None else seed
     set_seed(seed)

@@ -35,7 +35,7 @@ def make_control(
         batch_B: number of environments in a batch.
 
     Returns:
-        ``quit``: whether everything is sampled and copied; ``stop``: whether the sampler shall end
+        ``quit``: whether everything is sampled and copied; ``stop``: whether to end the sampler
         early; ``begin``: semaphore that lets the sampler begin; ``end``: semaphore that lets each
         process end, released once for each.
         ``sample_ready``, ``sample_copied``: semaphores of each batch, released when it is filled
@@ -231,7 +231,7 @@ class AsyncOptWorker:
         port: port at which all optimizers connect.
 
     Attributes:
-        resume_state: state of agent and algorithm to resume from; None to start anew.
+        resume_state: state of agent and algorithm to resume from; None to start from nothing.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The start, the end and the log of an asynchronous run."""
+"""The start and the end of an asynchronous run, and its log rows."""
 
 from __future__ import annotations
 
@@ -380,7 +380,7 @@ class AsyncRun(BaseRunner):
         }
 
     def save_itr_snapshot(self, itr: int, sample_itr: int) -> None:
-        """Save the snapshot as the logger's snapshot mode says."""
+        """Save the snapshot, in the snapshot mode of the logger."""
         logger.log("saving snapshot...")
         logger.save_itr_params(itr, self.get_itr_snapshot(itr, sample_itr))
         logger.log("saved")

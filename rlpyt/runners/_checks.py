@@ -48,7 +48,7 @@ def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, .
 
 
 def check_sync_roles(runner: RunnerLike) -> None:
-    """Raise ``ValueError`` if the sampler of ``runner`` works in a process of its own."""
+    """Raise ``ValueError`` if the sampler of ``runner`` works in another process."""
     if _is_asynchronous(runner.sampler):
         raise ValueError(
             f"the sampler is {type(runner.sampler).__name__}, which works in a process of its own: "

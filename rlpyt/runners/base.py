@@ -206,7 +206,7 @@ class BaseRunner:
         """Let :meth:`train` resume from ``state`` rather than begin at the start.
 
         Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
-        larger. A subclass with a ``train`` of its own begins its loop at ``self.start_itr``, which
+        larger. A subclass that replaces ``train`` begins its loop at ``self.start_itr``, which
         ``startup`` has set by then.
         """
         self._resume_state = state
@@ -277,7 +277,7 @@ class BaseRunner:
             raise SystemExit(128 + self._signal)
 
     def _n_synchronous(self) -> int:
-        """Return the number of processes that each have checkpoints of their own."""
+        """Return the number of processes that each save checkpoints."""
         return 1
 
     def _catch_signals(self) -> StopSignals:
@@ -340,7 +340,7 @@ class BaseRunner:
 
 
 def prepare_process(affinity: Mapping[str, Any]) -> None:
-    """Set CPU affinity and torch threads as ``affinity`` says, and tune the memory allocator.
+    """Set CPU affinity and torch threads from ``affinity``, and tune the memory allocator.
 
     Args:
         affinity: ``master_cpus`` (used unless ``set_affinity`` is False) and

@@ -116,7 +116,7 @@ class SaveBest(Callback):
 
 
 class SaveState(Callback):
-    """Saves the whole state of a run into one file, to resume it with a script of one's own.
+    """Saves the whole state of a run into one file, to resume it with another script.
 
     ``runner.train(checkpoint_interval_steps=...)`` does this in the background, and writes what has
     changed. Load the file with :func:`load_run_state` and give it to ``runner.load_state_dict``
@@ -146,7 +146,7 @@ class SaveState(Callback):
         directory = logger.get_snapshot_dir()
         if directory is not None and self._n_logs % self.interval_logs == 0:
             assert isinstance(runner, Stateful)
-            # By a protocol that knows arrays above 4 GiB.
+            # In a protocol for arrays above 4 GiB.
             _save_whole(runner.state_dict(), Path(directory) / self.file_name, pickle_protocol=4)
 
     def state_dict(self) -> dict[str, Any]:

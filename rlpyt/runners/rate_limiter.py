@@ -10,7 +10,7 @@ LEAD_ITRS = 2
 
 
 class RateLimiter:
-    """Keeps optimizer and sampler in step: so many trained samples for every sampled one.
+    """Keeps the ratio of trained to sampled data: optimizer and sampler wait for each other.
 
     Counts in batches of the sampler. The optimizer's n-th iteration (from 0) begins when
     ``first + n * delta`` batches are in the replay buffer. The sampler may be ``LEAD_ITRS`` ahead.

@@ -5,7 +5,7 @@ ranks keep the same parameters. Batch sizes are those of one process: two proces
 much in an iteration, and train on twice as much. Rank 0 also evaluates, logs and saves.
 
 On one machine the runner starts the others itself, one for each entry of ``affinity``. On
-several machines, start the script on each by ``torchrun``, which tells every process its rank.
+several machines, start the script on each by ``torchrun``, which gives every process its rank.
 """
 
 from __future__ import annotations

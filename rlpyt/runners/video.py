@@ -22,8 +22,8 @@ from rlpyt.utils.types import NDArray
 class RecordVideo(Callback):
     """Plays an episode at some of the log rows, and writes it to ``videos`` in the run's directory.
 
-    The agent is in evaluation mode and acts in an environment of the callback's own, with random
-    numbers of its own: the run is the same without it. Sinks that take videos get them.
+    The agent is in evaluation mode, in another environment and with other random numbers than those
+    of the run, which is the same without it. Sinks that take videos get them.
 
     ::
 
@@ -191,7 +191,7 @@ def check_video_packages(extension: str) -> None:
 
 
 def write_video(path: str | Path, frames: Sequence[NDArray], fps: float) -> None:
-    """Write pictures as an animated gif or an mp4 video, as the name of the file says.
+    """Write pictures as an animated gif or an mp4 video, by the extension of ``path``.
 
     Args:
         path: file to write; its directory is made if needed.
