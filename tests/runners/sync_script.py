@@ -1,4 +1,4 @@
-"""A program which trains in two processes: ``sync_script.py train|raise|long DIRECTORY``."""
+"""Training in two processes: ``sync_script.py train|long DIRECTORY [DIRECTORY_OF_A_FAILURE]``."""
 
 import sys
 from pathlib import Path
@@ -43,4 +43,6 @@ def main(how, directory):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:3])
+    if sys.argv[3:]:
+        main("raise", sys.argv[3])

@@ -193,6 +193,7 @@ class LastIteration(AtIteration):
 def test_hanging_process_ends_the_run(AlgoCls, EnvCls, n_optimizers, label, place, tmp_path):
     """There was no limit."""
     callback = LastIteration()
+    limit_s = 3.0 if n_optimizers == 1 else 7.0  # To make an agent data-parallel takes seconds.
     runner = make_runner(
         algo=AlgoCls(batch_size=16, **SETTINGS),
         n_optimizers=n_optimizers,
@@ -200,9 +201,9 @@ def test_hanging_process_ends_the_run(AlgoCls, EnvCls, n_optimizers, label, plac
         log_interval_steps=80,
         callbacks=[callback],
         sampler_kwargs={"EnvCls": EnvCls},
-        process_timeout_s=7.0,  # Making an agent data-parallel takes some seconds, too.
+        process_timeout_s=limit_s,
     )
-    match = f"{label}, process .* sent no heartbeat for 7 s.*larger process_timeout_s"
+    match = f"{label}, process .* sent no heartbeat for {limit_s:g} s.*process_timeout_s"
     caught = fails(runner, callback, tmp_path, WorkerError, match)
     assert place in str(caught.value)
 
@@ -219,7 +220,7 @@ class SlowTMaze(TMaze):
 
     def step(self, action):
         if self.is_slow:
-            time.sleep(0.15)
+            time.sleep(0.1)
         return super().step(action)
 
 
@@ -228,10 +229,10 @@ def test_a_long_evaluation_is_no_hanging(tmp_path):
         RunnerCls=AsyncRlEval,
         sampler_kwargs={"eval_n_envs": 1, "eval_max_steps": 20, "EnvCls": SlowTMaze},
         n_steps=80,
-        process_timeout_s=2.0,
+        process_timeout_s=1.5,
     )
     rows = train(runner, tmp_path)
-    assert values(rows, "CumEvalTime")[0] > 2.5
+    assert values(rows, "CumEvalTime")[0] > 1.8
     assert values(rows, "CumSteps") == [0, 80]
 
 
@@ -298,8 +299,7 @@ def test_interrupt_ends_everything(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["serial", "served"])
-def test_nobody_outlives_a_runner_which_is_killed(kind, tmp_path):
+def test_nobody_outlives_a_runner_that_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(
@@ -309,7 +309,7 @@ def test_nobody_outlives_a_runner_which_is_killed(kind, tmp_path):
             from pathlib import Path
             from tests.runners.async_parts import AtIteration, make_runner, train
             tell = AtIteration(3, lambda runner: print("training", flush=True))
-            train(make_runner({kind!r}, n_steps=1e6, callbacks=[tell]), Path({str(tmp_path)!r}))
+            train(make_runner("served", n_steps=1e6, callbacks=[tell]), Path({str(tmp_path)!r}))
             """
         )
     )

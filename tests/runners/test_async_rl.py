@@ -72,7 +72,7 @@ def test_every_sampler_evaluates(kind, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "start_method"),
-    [("serial", "spawn"), ("serial", "forkserver"), ("served", "forkserver")],
+    [("serial", "spawn"), ("served", "forkserver")],
 )
 @pytest.mark.slow
 def test_other_start_methods(kind, start_method, tmp_path):

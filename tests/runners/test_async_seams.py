@@ -46,8 +46,8 @@ class OwnLoop(AsyncRl):
 
 def test_a_loop_of_ones_own_is_not_waited_for(tmp_path):
     # The sampler waited for what only the loop of the library does.
-    n_steps = 200 * 16
-    settings = {"n_steps": n_steps, "log_interval_steps": 100 * 16}
+    n_steps = 80 * 16
+    settings = {"n_steps": n_steps, "log_interval_steps": 40 * 16}
     runner = make_runner(RunnerCls=OwnLoop, sampler_kwargs={"EnvCls": SlowTMaze}, **settings)
     rows = train(runner, tmp_path)
     assert runner.algo.update_counter > 0

@@ -21,12 +21,6 @@ from tests.runners.parts import CountingAlgo, make_runner
 SCRIPT = Path(divergence_script.__file__)
 
 
-def run_script(*args):
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    command = [sys.executable, *map(str, args)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-
-
 def bundles_in(directory):
     return sorted(Path(directory).glob("run_0/divergence_*"))
 
@@ -36,8 +30,10 @@ def steps_logged(directory):
         return [int(row["Diagnostics/CumSteps"]) for row in csv.DictReader(file)]
 
 
-def test_a_bundle_reproduces_the_failure(tmp_path):
-    failed = run_script(SCRIPT, tmp_path, "loss")
+def test_a_bundle_reproduces_the_failure(tmp_path, monkeypatch, capsys):
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, str(SCRIPT), str(tmp_path), "loss"]
+    failed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert failed.returncode == 1
     (bundle,) = bundles_in(tmp_path)
     content = json.loads((bundle / "bundle.json").read_text())
@@ -47,20 +43,23 @@ def test_a_bundle_reproduces_the_failure(tmp_path):
     assert f"python -m rlpyt.reproduce {bundle}" in failed.stdout
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    again = run_script("-m", "rlpyt.reproduce", bundle)
+    # The program sets these, as in a process for it alone.
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(os.getcwd())
 
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "Reproduced: the same error." in again.stdout
-    assert "Resuming after iteration" in again.stdout  # Not from the start.
+    assert reproduce([str(bundle)]) == 0
+    output = capsys.readouterr().out
+    assert "Reproduced: the same error." in output
+    assert "Resuming after iteration" in output  # Not from the start.
     # The log of the run itself stays as it was.
     assert all(path.read_bytes() == content for path, content in before.items())
     assert len(bundles_in(tmp_path)) == 1
 
     content["error"]["message"] = "something else"
     (bundle / "bundle.json").write_text(json.dumps(content))
-    again = run_script("-m", "rlpyt.reproduce", bundle)
-    assert again.returncode == 1
-    assert "Not reproduced: another error" in again.stdout
+    assert reproduce([str(bundle)]) == 1
+    assert "Not reproduced: another error" in capsys.readouterr().out
 
 
 def test_the_bundle_holds_the_batch(tmp_path):
