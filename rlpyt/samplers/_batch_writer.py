@@ -6,6 +6,7 @@ only the copies of numpy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 
 from rlpyt.core.records import AgentInputs
 from rlpyt.utils.buffer import leaves
-from rlpyt.utils.types import NDArray, Nested
+from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 
 def plain(buffer: Nested) -> Nested:
@@ -53,25 +54,14 @@ def rows_of(buffer: Nested) -> Any:
     return RecordRows(buffer) if leaves(buffer) else None
 
 
-class BatchRows:
-    """The fields of a sampler batch [T,B,...], as a step loop writes them row by row.
+class NoBatch:
+    """Ignores what a step loop writes, where only trajectories are recorded.
 
-    Fields that the batch does not have are None.
-
-    Args:
-        samples_np: numpy record of the batch.
+    Attributes:
+        bootstrap_value: [1,B], for the agent's value after the last step; None if not recorded.
     """
 
-    def __init__(self, samples_np: Nested) -> None:
-        self.samples_np = samples_np
-        agent, env = plain(samples_np)
-        self._first, self._observation = (agent.prev_action, env.prev_reward), env.observation
-        self.action, self.agent_info = rows_of(agent.action), rows_of(agent.agent_info)
-        self.reward: NDArray = env.reward
-        self.done: NDArray = env.done
-        self.env_info = rows_of(env.env_info)
-        self.next_observation = rows_of(getattr(env, "next_observation", None))
-        self.bootstrap_value: NDArray | None = getattr(agent, "bootstrap_value", None)
+    bootstrap_value: NDArray | None = None
 
     def begin(self, inputs: AgentInputs) -> list[tuple[NDArray, NDArray]]:
         """Write the previous action and reward of the first row; views give those of later rows.
@@ -82,12 +72,73 @@ class BatchRows:
         Returns:
             The arrays [T,B,...] of the observation, each with the array [B,...] to copy from.
         """
-        for rows, now in zip(leaves(self._first), leaves((inputs.prev_action, inputs.prev_reward))):
-            rows[0] = now
-        return list(zip(leaves(self._observation), leaves(inputs.observation)))
+        return []
 
-    def blank(self, t: int, waiting: list[int]) -> None:
-        """Make row ``t`` of waiting environments zeros, apart from reward and done."""
-        for rows in (self.action, self.agent_info, self.env_info, self.next_observation):
-            if rows is not None:
-                rows[t, waiting] = 0
+    def add_action(self, t: int, action: Nested, agent_info: Nested) -> None:
+        """Write what the agent returned at step ``t``."""
+
+    def add_step(self, t: int, b: Any, env_info: Nested, observation: Nested) -> None:
+        """Write what environment ``b``, or several of them, returned at step ``t``."""
+
+    def add_outcome(
+        self, t: int, reward: NDArray, done: BoolArray, waiting: Sequence[int] = ()
+    ) -> None:
+        """Write rewards [B] and ``done`` [B], and zeros elsewhere for ``waiting`` environments."""
+
+
+NO_BATCH = NoBatch()
+
+
+class BatchRows(NoBatch):
+    """The fields of a sampler batch [T,B,...], which a step loop writes row by row.
+
+    Args:
+        samples_np: numpy record of the batch.
+    """
+
+    def __init__(self, samples_np: Nested) -> None:
+        self.samples_np = samples_np
+        agent, env = plain(samples_np)
+        self._first, self._observation = (agent.prev_action, env.prev_reward), env.observation
+        self._inputs: AgentInputs | None = None
+        self._first_pairs: list[tuple[NDArray, NDArray]] = []
+        self._observation_pairs: list[tuple[NDArray, NDArray]] = []
+        self._action, self._agent_info = rows_of(agent.action), rows_of(agent.agent_info)
+        self._reward: NDArray = env.reward
+        self._done: NDArray = env.done
+        self._env_info = rows_of(env.env_info)
+        self._next_observation = rows_of(getattr(env, "next_observation", None))
+        self.bootstrap_value = getattr(agent, "bootstrap_value", None)
+
+    def begin(self, inputs: AgentInputs) -> list[tuple[NDArray, NDArray]]:
+        if inputs is not self._inputs:
+            self._inputs = inputs
+            present = leaves((inputs.prev_action, inputs.prev_reward))
+            self._first_pairs = list(zip(leaves(self._first), present))
+            self._observation_pairs = list(
+                zip(leaves(self._observation), leaves(inputs.observation))
+            )
+        for rows, now in self._first_pairs:
+            rows[0] = now
+        return self._observation_pairs
+
+    def add_action(self, t: int, action: Nested, agent_info: Nested) -> None:
+        self._action[t] = action
+        if self._agent_info is not None:
+            self._agent_info[t] = agent_info
+
+    def add_step(self, t: int, b: Any, env_info: Nested, observation: Nested) -> None:
+        if self._env_info is not None:
+            self._env_info[t, b] = env_info
+        if self._next_observation is not None:
+            self._next_observation[t, b] = observation
+
+    def add_outcome(
+        self, t: int, reward: NDArray, done: BoolArray, waiting: Sequence[int] = ()
+    ) -> None:
+        self._reward[t] = reward
+        self._done[t] = done
+        if waiting:
+            for rows in (self._action, self._agent_info, self._env_info, self._next_observation):
+                if rows is not None:
+                    rows[t, waiting] = 0

@@ -18,7 +18,7 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
-from rlpyt.samplers._batch_writer import BatchRows, rows_of
+from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.types import BoolArray, Nested
 
@@ -37,7 +37,7 @@ class StepLoop:
         env_ranks: indexes of the environments over all processes; 0 to B - 1 if None.
 
     Attributes:
-        completed: trajectory infos completed in the present or last :meth:`run`.
+        completed: trajectory infos that the present or last :meth:`run` completed.
         completed_at: their time steps and environments.
     """
 
@@ -62,13 +62,17 @@ class StepLoop:
         self._heartbeat = heartbeat
         self._env_ranks = list(range(len(envs)) if env_ranks is None else env_ranks)
         self._observation = rows_of(self.inputs.observation)
-        # TrajInfo.step ignores agent_info: it is converted only for subclasses that may not.
+        self._reward = np.asarray(self.inputs.prev_reward)
+        self._report: Callable[[tuple[int, int], Any], None] | None = None
+        self._active: list[int] = []
+        self._waiting: list[int] = []
+        # TrajInfo.step ignores agent_info, so it is converted only for subclasses.
         self._reads_info = type(traj_infos[0]).step is not TrajInfo.step
 
     def run(
         self,
         n_steps: int,
-        batch: BatchRows | None = None,
+        batch: NoBatch = NO_BATCH,
         stop: Callable[[], bool] | None = None,
         report: Callable[[tuple[int, int], Any], None] | None = None,
     ) -> list[Any]:
@@ -76,21 +80,19 @@ class StepLoop:
 
         Args:
             n_steps: number of steps.
-            batch: rows to record the steps in; None to record trajectories only.
-            stop: condition to end early, asked after every step.
+            batch: rows to record the steps in; by default only trajectories are recorded.
+            stop: condition to end early, checked after every step.
             report: function called with time step, environment rank and trajectory info as soon
                 as a trajectory is complete.
 
         Returns:
-            The trajectory infos that were completed.
+            The completed trajectory infos.
         """
-        actions, inputs, heartbeat = self.actions, self.inputs, self._heartbeat
-        done, reward = actions.done, np.asarray(inputs.prev_reward)
-        completed: list[Any] = []
-        self.completed, self.completed_at = completed, []
+        actions = self.actions
+        self.completed, self.completed_at, self._report = [], [], report
         self.on_done.begin_batch()
-        active, waiting = self._split()
-        observations = [] if batch is None else batch.begin(inputs)
+        self._split()
+        observations = batch.begin(self.inputs)
         for t in range(n_steps):
             for rows, present in observations:
                 rows[t] = present
@@ -98,38 +100,82 @@ class StepLoop:
             if chosen is None:
                 break
             action, agent_info = chosen
-            if batch is not None:  # Before stepping, since agent_info may view the inputs.
-                batch.action[t] = action
-                if batch.agent_info is not None:
-                    batch.agent_info[t] = agent_info
-            info = numpify_buffer(agent_info) if self._reads_info and agent_info else None
-            over, n_completed = waiting.copy(), len(completed)
-            for b in active:
-                heartbeat[Heartbeat.PLACE] = self._env_ranks[b]
-                traj_info = self._step_env(t, b, action[b], info, batch)
-                if traj_info is not None:
-                    completed.append(traj_info)
-                    self.completed_at.append((t, b))
-                    if report is not None:
-                        report((t, self._env_ranks[b]), traj_info)
-                if done[b]:
-                    over.append(b)
-            heartbeat[Heartbeat.PLACE] = -1
-            if waiting:
-                reward[waiting], done[waiting] = 0, True
-            if batch is not None:
-                batch.reward[t] = reward
-                batch.done[t] = done
-                if waiting:
-                    batch.blank(t, waiting)
+            # Before the environments step, since agent_info may be views of the inputs.
+            batch.add_action(t, action, agent_info)
+            over = self._step_envs(t, action, agent_info, batch)
             actions.advance(action, over)
-            if over or len(completed) > n_completed:
-                active, waiting = self._split()
-            heartbeat[Heartbeat.STEPS] = t + 1
             if stop is not None and stop():
                 break
-        actions.finish(None if batch is None else batch.bootstrap_value)
-        return completed
+        actions.finish(batch.bootstrap_value)
+        return self.completed
+
+    def _step_envs(self, t: int, action: Nested, agent_info: Nested, batch: NoBatch) -> list[int]:
+        """Step all environments but those that wait; return these and those that ended."""
+        heartbeat, waiting, n_completed = self._heartbeat, self._waiting, len(self.completed)
+        reward, done = self._reward, self.actions.done
+        info = numpify_buffer(agent_info) if self._reads_info and agent_info else None
+        over = waiting.copy()
+        for b in self._active:
+            heartbeat[Heartbeat.PLACE] = self._env_ranks[b]
+            if self._step_env(t, b, action[b], None if info is None else info[b], batch):
+                over.append(b)
+        heartbeat[Heartbeat.PLACE] = -1
+        if waiting:
+            reward[waiting], done[waiting] = 0, True
+        batch.add_outcome(t, reward, done, waiting)
+        if over or len(self.completed) > n_completed:
+            self._split()
+        heartbeat[Heartbeat.STEPS] = t + 1
+        return over
+
+    def _step_env(self, t: int, b: int, action: Nested, agent_info: Nested, batch: NoBatch) -> bool:
+        """Step one environment; return whether this ended an episode of the learner."""
+        inputs, env, traj_info = self.inputs, self.envs[b], self.traj_infos[b]
+        observation, reward, done, env_info = env.step(action)
+        if reward != reward:
+            raise NotFiniteError(
+                f"environment {b} ({type(env).__name__}) returned reward {reward} for action "
+                f"{action}: mend the environment, or clip the action"
+            )
+        traj_info.step(inputs.observation[b], action, reward, done, agent_info, env_info)
+        try:
+            batch.add_step(t, b, env_info, observation)
+        except Exception as error:
+            raise self._misfit(b, observation, env_info, error) from error
+        # ``done`` ends the episode of the learner; a trajectory may continue (lost lives in Atari).
+        traj_done = getattr(env_info, "traj_done", done)
+        if traj_done:
+            self._complete(t, b, observation)
+        if done or traj_done:
+            Heartbeat.beat(self._heartbeat, self._env_ranks[b])
+            observation = self.on_done.next_observation(b, observation, traj_done)
+        try:
+            self._observation[b] = observation
+        except Exception as error:
+            raise self._misfit(b, observation, env_info, error) from error
+        self._reward[b] = reward
+        self.actions.done[b] = done
+        return bool(done)
+
+    def _complete(self, t: int, b: int, observation: Nested) -> None:
+        """Keep a completed trajectory info, report it, and begin the next one."""
+        traj_info = self.traj_infos[b].terminate(observation)
+        self.traj_infos[b] = self.TrajInfoCls()
+        if traj_info is not None:
+            self.completed.append(traj_info)
+            self.completed_at.append((t, b))
+            if self._report is not None:
+                self._report((t, self._env_ranks[b]), traj_info)
+
+    def _misfit(
+        self, b: int, observation: Nested, env_info: Nested, error: Exception
+    ) -> ValueError:
+        return ValueError(
+            f"environment {b} ({type(self.envs[b]).__name__}) returned observation {observation!r} "
+            f"and env_info {env_info!r}, which do not fit their buffers ({error}): return the "
+            "fields, shapes and dtypes of the first step (a gym environment can declare env_info "
+            "with info_example)"
+        )
 
     def reset_waiting(self) -> None:
         """Reset environments between batches, where that was put off."""
@@ -140,57 +186,11 @@ class StepLoop:
         on_done.need_reset[:] = False
         self._heartbeat[Heartbeat.PLACE] = -1
 
-    def _split(self) -> tuple[list[int], list[int]]:
-        """Return the environments to step, and those that wait."""
+    def _split(self) -> None:
+        """List the environments to step, and those that wait."""
         waiting = self.on_done.waiting
-        return np.flatnonzero(~waiting).tolist(), np.flatnonzero(waiting).tolist()
-
-    def _step_env(
-        self, t: int, b: int, action: Nested, agent_info: Nested, batch: BatchRows | None
-    ) -> Any:
-        """Step one environment; return its trajectory info if the trajectory is complete."""
-        inputs = self.inputs
-        observation, reward, done, env_info = self.envs[b].step(action)
-        if reward != reward:
-            raise NotFiniteError(
-                f"environment {b} ({type(self.envs[b]).__name__}) returned reward {reward} for "
-                f"action {action}: mend the environment, or clip the action"
-            )
-        traj_info = self.traj_infos[b]
-        info = None if agent_info is None else agent_info[b]
-        traj_info.step(inputs.observation[b], action, reward, done, info, env_info)
-        # ``done`` ends the episode of the learner; a trajectory may continue (lost lives in Atari).
-        traj_done = getattr(env_info, "traj_done", done)
-        if batch is not None:
-            if batch.env_info is not None:
-                try:
-                    batch.env_info[t, b] = env_info
-                except Exception as error:
-                    raise ValueError(
-                        f"env_info of environment {b} does not fit its buffer ({error}): it was "
-                        f"{env_info!r}; every step must return the fields, shapes and dtypes of "
-                        "the first one (for a gym environment, declare them with info_example)"
-                    ) from error
-            if batch.next_observation is not None:
-                batch.next_observation[t, b] = observation
-        completed = None
-        if traj_done:
-            completed = traj_info.terminate(observation)
-            self.traj_infos[b] = self.TrajInfoCls()
-        if done or traj_done:
-            Heartbeat.beat(self._heartbeat, self._env_ranks[b])
-            observation = self.on_done.next_observation(b, observation, traj_done)
-        try:
-            self._observation[b] = observation
-        except Exception as error:
-            raise ValueError(
-                f"the observation of environment {b} ({type(self.envs[b]).__name__}) does not fit "
-                f"its buffer ({error}): every observation must have the shape and fields of the "
-                "first one"
-            ) from error
-        inputs.prev_reward[b] = reward
-        self.actions.done[b] = done
-        return completed
+        self._active = np.flatnonzero(~waiting).tolist()
+        self._waiting = np.flatnonzero(waiting).tolist()
 
 
 def heartbeat_of(sync: Any) -> Any:

@@ -381,9 +381,13 @@ OtherInfo = namedtuple("OtherInfo", ["traj_done", "number"])
     [
         (1, {"env_info": {"x": 1}}, "env_info of Changed with EchoAgent cannot be buffered"),
         (1, {"reward": np.ones(1)}, r"Changed returned a reward of shape \(1,\): return a number"),
-        (3, {"env_info": OtherInfo(False, [1, 2])}, "env_info of environment 0 does not fit"),
-        (3, {"env_info": None}, "env_info of environment 0 does not fit"),
-        (3, {"observation": np.zeros(3)}, r"observation of environment 0 \(Changed\) does not fit"),
+        (
+            3,
+            {"env_info": OtherInfo(False, [1, 2])},
+            r"environment 0 \(Changed\) returned .* env_info",
+        ),
+        (3, {"env_info": None}, r"environment 0 \(Changed\) returned .* env_info"),
+        (3, {"observation": np.zeros(3)}, r"environment 0 \(Changed\) returned observation"),
     ],
 )
 def test_what_does_not_fit_is_named(first_reset, change, message):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpyt.core.protocols import VectorEnvLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
-from rlpyt.samplers._batch_writer import BatchRows, rows_of
+from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import numpify_buffer
@@ -53,45 +53,38 @@ class VectorLoop:
     def run(
         self,
         n_steps: int,
-        batch: BatchRows | None = None,
+        batch: NoBatch = NO_BATCH,
         stop: Callable[[list[Any]], bool] | None = None,
     ) -> list[Any]:
         """Take ``n_steps`` steps in every environment, or fewer if ``stop(completed)``.
 
         Args:
             n_steps: number of steps.
-            batch: rows to record the steps in; None to record trajectories only.
-            stop: condition to end early, asked after every step.
+            batch: rows to record the steps in; by default only trajectories are recorded.
+            stop: condition to end early, checked after every step.
 
         Returns:
-            The trajectory infos that were completed.
+            The completed trajectory infos.
         """
         completed: list[Any] = []
         self.completed, self.completed_at = completed, []
         inputs, actions = self.inputs, self.actions
-        observations = [] if batch is None else batch.begin(inputs)
+        observations = batch.begin(inputs)
         for t in range(n_steps):
             for rows, present in observations:
                 rows[t] = present
             action, agent_info = actions.choose()
             step = self._step(t, action, agent_info)
-            if batch is not None:
-                batch.action[t] = action
-                if batch.agent_info is not None:
-                    batch.agent_info[t] = agent_info
-                if batch.env_info is not None:
-                    batch.env_info[t] = step.env_info
-                if batch.next_observation is not None:
-                    batch.next_observation[t] = step.observation
-                batch.reward[t] = step.reward
-                batch.done[t] = step.done
+            batch.add_action(t, action, agent_info)
+            batch.add_step(t, ..., step.env_info, step.observation)
+            batch.add_outcome(t, step.reward, step.done)
             self._observation[:] = step.next_inputs
             inputs.prev_reward[:] = step.reward
             actions.done[:] = step.done
             actions.advance(action, np.flatnonzero(step.done).tolist())
             if stop is not None and stop(completed):
                 break
-        actions.finish(None if batch is None else batch.bootstrap_value)
+        actions.finish(batch.bootstrap_value)
         return completed
 
     def _step(self, t: int, action: Nested, agent_info: Nested) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
-from rlpyt.samplers._batch_writer import BatchRows
+from rlpyt.samplers._batch_writer import NO_BATCH, BatchRows, NoBatch
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.samplers.vector._loop import Trajectories, VectorLoop, first_vector_inputs
@@ -35,7 +35,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
     agent: AgentLike
 
     _loop: VectorLoop | None = None
-    _batch: BatchRows | None = None
+    _batch: NoBatch = NO_BATCH
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, Any]:
         """Reset all environments, then take a random number of random steps in each.
