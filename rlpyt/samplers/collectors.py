@@ -147,6 +147,9 @@ class DecorrelatingStartCollector(BaseCollector):
             self.step_buffer_np.observation[:] = inputs.observation
             self.step_buffer_np.action[:] = inputs.prev_action
             self.step_buffer_np.reward[:] = inputs.prev_reward
+            # At the start of an episode the server resets the agent's state, which may be that of
+            # a worker before this one.
+            self.step_buffer_np.done[:] = not max_decorrelation_steps
         return inputs, traj_infos
 
     def state_dict(self) -> dict[str, Any]:

@@ -311,8 +311,10 @@ def test_fault_in_an_asynchronous_evaluation(SamplerCls, affinity, evaluation, t
 
 
 @pytest.mark.parametrize("where", ["state", "load"])
-def test_fault_while_states_are_exchanged(where, tmp_path):
-    sampler, _ = start(CpuSampler, 2, RecurrentRule(), **kwargs_of(tmp_path, "kill", where))
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_fault_while_states_are_exchanged(SamplerCls, where, tmp_path):
+    kwargs = kwargs_of(tmp_path, "kill", where)
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
     sampler.obtain_samples(0)
     state = sampler.state_dict()
     sampler.load_state_dict(state)
