@@ -8,6 +8,7 @@ from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.non_sequence.frame import NStepFrameBuffer
 from rlpyt.replays.non_sequence.n_step import (
     NStepTimeLimitBuffer as NStepTimeLimitBuffer,
+    SamplesFromReplay as SamplesFromReplay,
     SamplesFromReplayTL as SamplesFromReplayTL,
 )
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
