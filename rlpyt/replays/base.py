@@ -24,6 +24,9 @@ class BaseReplayBuffer:
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
+        stride: rows from one entry, which a batch may hold, to the next.
+        batch_T: steps of an entry that is a sequence; None if a batch has single transitions, or
+            sequences of any length.
         samples: stored records [T,B,...].
         rng: source of all random choices.
         stored_rows: name to array [T,...] of everything that is saved; a subclass that allocates
@@ -34,6 +37,8 @@ class BaseReplayBuffer:
     T: int
     B: int
     size: int
+    stride = 1
+    batch_T: int | None = None
     discount: float
     n_step_return: int
     samples: Any
@@ -83,6 +88,14 @@ class BaseReplayBuffer:
             T: number of steps, if the batch is one of sequences.
         """
         return self.extract_batch(T_idxs, B_idxs, *T)
+
+    def first_entry(self) -> int:
+        """Return the number of rows from the cursor to the next one where an entry begins."""
+        return 0
+
+    def entry_margins(self) -> tuple[int, int]:
+        """Return the numbers of entries behind the cursor, and from it on, that are incomplete."""
+        return self.off_backward, self.off_forward
 
     def use_generator(self, rng: np.random.Generator) -> None:
         """Make all random choices from now on with ``rng``."""

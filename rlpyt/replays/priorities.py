@@ -1,4 +1,4 @@
-"""Draws by priority: the formulas, and what draws of transitions and of sequences share."""
+"""Draws by priority, of transitions or of sequences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlpyt.core.records import extended
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.sum_tree import SumTree
 from rlpyt.utils.buffer import as_numpy
-from rlpyt.utils.types import NDArray
+from rlpyt.utils.types import IntArray, NDArray, Nested
 
 EPS = 1e-6  # The least priority of an entry, and what keeps weights finite.
 
@@ -31,25 +31,30 @@ def leaf_values(priorities: Any, alpha: float) -> NDArray:
     return powers
 
 
-class PriorityDraws(BaseReplayBuffer):
+class PrioritizedReplay(BaseReplayBuffer):
     """Draws of entries with a probability in proportion to priority^alpha.
 
         P(i) = p_i^alpha / sum_k p_k^alpha
         w_i  = (1 / (p_i^alpha + EPS))^beta / max_j w_j, over the batch
 
-    A priority below EPS counts as EPS.
+    A priority below EPS counts as EPS. An entry is what the storage makes of it: a transition, or a
+    sequence of ``batch_T`` steps, burn-in included, whose length cannot change then; there is one
+    for every row where a sequence can begin (see ``rnn_state_interval``).
 
     Args:
         alpha: exponent of priorities, 0 for uniform draws.
         beta: exponent of weights, 1 to undo the bias of the draws.
         default_priority: priority of a new entry.
         unique: draw no entry twice in a batch.
-        input_priorities: accept records (priorities, samples) in :meth:`append_samples`.
-        input_priority_shift: rows of the tree by which these belong to earlier entries than those
-            they come with.
+        input_priorities: accept records (priorities, samples) in :meth:`append_samples`; priorities
+            are a scalar, [B] or [T',B], of which those of rows where no entry begins are unused.
+        input_priority_shift: number of entries by which these priorities belong to earlier ones
+            than those they come with; for sequences usually the burn-in steps divided by the
+            interval.
 
     Raises:
-        ValueError: if alpha or the default priority is out of range.
+        ValueError: if alpha or the default priority is out of range, or, for sequences, if
+            ``batch_T`` is missing or the buffer can never hold so long a sequence.
 
     Source: Schaul et al. 2016, arXiv:1511.05952, eq. 1 and sections 3.3 and 3.4.
     """
@@ -77,24 +82,15 @@ class PriorityDraws(BaseReplayBuffer):
         self.init_priority_tree()
 
     def init_priority_tree(self) -> None:
-        """Make the tree of priorities, one for every row and environment."""
-        self.priority_tree = self.make_tree(self.T, self.off_backward, self.off_forward)
-
-    def make_tree(self, T: int, off_backward: int, off_forward: int) -> SumTree:
-        """Return a tree of new entries.
-
-        Args:
-            T: number of rows.
-            off_backward: rows behind the cursor that are not drawn.
-            off_forward: rows from the cursor on that are not drawn.
-        """
+        """Make the tree of priorities, one for every entry, of which it has T / stride rows."""
+        off_backward, off_forward = self.entry_margins()
         alpha, priority = self.alpha, self.default_priority
         if not 0 <= alpha <= 1:
             raise ValueError(f"alpha is {alpha}: choose from 0 (uniform draws) to 1")
         if priority is None or not 0 < priority < np.inf:
             raise ValueError(f"default_priority is {priority}: give a positive number")
-        return self.tree_class(
-            T=T,
+        self.priority_tree = self.tree_class(
+            T=self.T // self.stride,
             B=self.B,
             off_backward=off_backward,
             off_forward=off_forward,
@@ -106,6 +102,33 @@ class PriorityDraws(BaseReplayBuffer):
     def set_beta(self, beta: float) -> None:
         """Set the exponent of the weights."""
         self.beta = beta
+
+    def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
+        """Store ``samples``, or those of a record (priorities, samples), with their priorities."""
+        # Taken before rows are written, since no row may be without its priority.
+        samples, leaves = self.take_priorities(samples)
+        first, stride = self.first_entry(), self.stride
+        n_rows, rows = super().append_samples(samples)
+        if leaves is not None and leaves.ndim == 2:
+            leaves = leaves[first::stride]
+        self.advance_tree(len(range(first, n_rows, stride)), leaves)
+        return n_rows, rows
+
+    def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
+        """Draw ``batch_B`` entries, with ``is_weights`` [batch_B] float32.
+
+        Raises:
+            ValueError: if no entry is complete yet, with ``unique`` too few are, or ``batch_T`` is
+                not that of the constructor.
+        """
+        if batch_T not in (None, self.batch_T):
+            raise ValueError(
+                f"batch_T is {batch_T}, but priorities are for batch_T={self.batch_T} steps: give "
+                "this length to the constructor of a buffer of sequences, or draw uniformly"
+            )
+        (entries, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
+        n_steps = () if self.batch_T is None else (self.batch_T,)
+        return self.weighted(self.read_batch(entries * self.stride, B_idxs, *n_steps), leaves)
 
     def take_priorities(self, samples: Any) -> tuple[Any, NDArray | None]:
         """Take a record (priorities, samples) apart; of any other one, there are no priorities.
@@ -131,23 +154,19 @@ class PriorityDraws(BaseReplayBuffer):
             )
         return samples, leaves
 
-    def advance_tree(
-        self, n_rows: int, leaves: NDArray | None, n_steps: int = 1, stride: int = 1
-    ) -> None:
+    def advance_tree(self, n_rows: int, leaves: NDArray | None) -> None:
         """Let the tree follow the cursor, and keep what runs into a truncation from being drawn.
 
         Args:
             n_rows: number of rows by which the tree advances.
             leaves: values that came with the samples, or None.
-            n_steps: number of steps of an entry.
-            stride: rows of the buffer for each row of the tree.
         """
         tree = self.priority_tree
         tree.advance(n_rows, priorities=leaves)
         if self.truncated.is_any:
             first, n_on = tree.window.newest_valid(n_rows)
             rows, B_idxs = np.divmod(np.arange(first * tree.B, (first + n_on) * tree.B), tree.B)
-            hits = self.truncated.hits(rows * stride, B_idxs, n_steps)
+            hits = self.truncated.hits(rows * self.stride, B_idxs, self.batch_T or 1)
             tree.switch_off(rows[hits] % tree.T, B_idxs[hits])
 
     def weighted(self, batch: Any, leaves: NDArray) -> Any:
@@ -169,14 +188,21 @@ class PriorityDraws(BaseReplayBuffer):
         self.priority_tree.rng = rng
 
     def state_dict(self) -> dict[str, Any]:
-        tree = self.priority_tree.state_dict()
-        return {**super().state_dict(), "priority_tree": tree, "beta": self.beta}
+        state = {**super().state_dict(), "beta": self.beta}
+        if self.batch_T is not None:
+            state["batch_T"] = self.batch_T
+        return {**state, "priority_tree": self.priority_tree.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        state = dict(state)
         if "priority_tree" not in state:
             raise ValueError("the state is of a buffer without priorities: load it into such a one")
-        state = dict(state)
-        tree, beta = state.pop("priority_tree"), state.pop("beta")
+        tree, beta, batch_T = (state.pop(k, None) for k in ("priority_tree", "beta", "batch_T"))
+        if batch_T != self.batch_T:
+            raise ValueError(
+                f"the state has priorities of sequences of batch_T={batch_T} steps (None: of "
+                f"transitions), this buffer has batch_T={self.batch_T}: construct it alike"
+            )
         self.priority_tree.check_state(tree)
         super().load_state_dict(state)
         self.priority_tree.load_state_dict(tree)

@@ -117,6 +117,11 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         Raises:
             ValueError: if it is nowhere given, or the buffer can never hold so long a sequence.
         """
+        batch_T = self._given_steps(batch_T)
+        self._require_rows(self.n_step_return + batch_T + self.off_forward + self.stride, batch_T)
+        return batch_T
+
+    def _given_steps(self, batch_T: int | None) -> int:
         batch_T = self.batch_T if batch_T is None else batch_T
         if batch_T is None:
             raise ValueError(
@@ -125,7 +130,9 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             )
         if batch_T < 1:
             raise ValueError(f"batch_T is {batch_T}: choose 1 or more steps")
-        needed = self.rows_needed(int(batch_T))
+        return int(batch_T)
+
+    def _require_rows(self, needed: int, batch_T: int) -> None:
         if needed > self.T:
             raise ValueError(
                 f"sequences of batch_T={batch_T} steps do not fit: with n_step_return="
@@ -133,11 +140,16 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
                 f"{self.stride} rows they need {needed} rows, but size holds T={self.T} of "
                 f"B={self.B} environments: make size at least {needed * self.B} (and much larger)"
             )
-        return int(batch_T)
 
-    def rows_needed(self, batch_T: int) -> int:
-        """Return the rows with which there always is a valid sequence, once all are written."""
-        return self.n_step_return + batch_T + self.off_forward + self.stride
+    def first_entry(self) -> int:
+        return -self.window.t % self.stride
+
+    def entry_margins(self) -> tuple[int, int]:
+        batch_T = self._given_steps(None)
+        off_backward = math.ceil((1 + self.n_step_return + batch_T) / self.stride)
+        off_forward = math.ceil(self.off_forward / self.stride)
+        self._require_rows((off_backward + off_forward + 1) * self.stride, batch_T)
+        return off_backward, off_forward
 
     def valid_starts(self, batch_T: int) -> tuple[int, int]:
         """Return first and stop: sequences can begin at rows ``stride`` * k, first <= k < stop."""
@@ -152,7 +164,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         states = self._check_states(samples)
         t = self.window.t
         n_rows, rows = super().append_samples(samples)
-        first = -t % self.stride  # Rows to the first that is a multiple of the interval.
+        first = -t % self.stride
         for array, source in zip(self._states.values(), states):
             write_rows(array, (t + first) // self.stride, source[first :: self.stride], len(array))
         return n_rows, rows
