@@ -9,11 +9,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlpyt.agents.base import AgentInputs, AgentStep, BaseAgent, RecurrentAgentMixin
+from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
 from rlpyt.core.records import EnvStep, TrajInfo
 from rlpyt.envs import gym, gym_schema
 from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -21,13 +20,12 @@ from rlpyt.utils.buffer import (
     buffer_from_example,
     buffer_func,
     buffer_method,
-    numpify_buffer,
-    torchify_buffer,
 )
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 from tests.samplers.parts import CountEnv, EchoAgent
+from tests.samplers.test_parallel_samplers import OwnEvaluation as OwnWorkerEvaluation
 
 COLLECTORS = [CpuResetCollector, CpuWaitResetCollector]
 
@@ -47,83 +45,15 @@ def observed(samples):
 # --- Collectors with a loop of their own ----------------------------------------------------------
 
 
-class OwnCollector(DecorrelatingStartCollector):
-    mid_batch_reset = True
-
-    def collect_batch(self, agent_inputs, traj_infos, itr):
-        assert self.sync is None
-        assert self.step_buffer_np is None
-        agent_buf, env_buf = self.samples_np.agent, self.samples_np.env
-        completed = []
-        observation, action, reward = agent_inputs
-        obs_pyt, act_pyt, rew_pyt = torchify_buffer(agent_inputs)
-        agent_buf.prev_action[0] = action
-        env_buf.prev_reward[0] = reward
-        self.agent.sample_mode(itr)
-        for t in range(self.batch_T):
-            env_buf.observation[t] = observation
-            act_pyt, agent_info = self.agent.step(obs_pyt, act_pyt, rew_pyt)
-            action = numpify_buffer(act_pyt)
-            for b, env in enumerate(self.envs):
-                o, r, d, env_info = env.step(action[b])
-                traj_infos[b].step(observation[b], action[b], r, d, agent_info[b], env_info)
-                if getattr(env_info, "traj_done", d):
-                    completed.append(traj_infos[b].terminate(o))
-                    traj_infos[b] = self.TrajInfoCls()
-                    o = env.reset()
-                observation[b], reward[b], env_buf.done[t, b] = o, r, d
-                if env_info:
-                    env_buf.env_info[t, b] = env_info
-            agent_buf.action[t] = action
-            env_buf.reward[t] = reward
-            if agent_info:
-                agent_buf.agent_info[t] = agent_info
-        if "bootstrap_value" in agent_buf:
-            agent_buf.bootstrap_value[:] = self.agent.value(obs_pyt, act_pyt, rew_pyt)
-        return AgentInputs(observation, action, reward), traj_infos, completed
-
-
-def test_collector_with_its_own_loop():
-    sampler = start(CollectorCls=OwnCollector, bootstrap_value=True)
-    ours = start(bootstrap_value=True)
-    for itr in range(3):
-        samples, infos = sampler.obtain_samples(itr)
-        expected, expected_infos = ours.obtain_samples(itr)
-        assert observed(samples) == observed(expected)
-        assert torch.equal(samples.agent.action, expected.agent.action)
-        assert [info.Return for info in infos] == [info.Return for info in expected_infos]
-
-
 class OwnEvaluation(SerialEvalCollector):
+    evaluate = OwnWorkerEvaluation.evaluate
+
     def collect_evaluation(self, itr):
-        traj_infos = [self.TrajInfoCls() for _ in self.envs]
-        completed = []
-        observations = [env.reset() for env in self.envs]
-        observation = buffer_from_example(observations[0], len(self.envs))
-        for b, o in enumerate(observations):
-            observation[b] = o
-        action = buffer_from_example(self.envs[0].action_space.null_value(), len(self.envs))
-        reward = np.zeros(len(self.envs), dtype="float32")
-        obs_pyt, act_pyt, rew_pyt = torchify_buffer((observation, action, reward))
-        self.agent.reset()
-        self.agent.eval_mode(itr)
-        for _ in range(self.max_T):
-            act_pyt, agent_info = self.agent.step(obs_pyt, act_pyt, rew_pyt)
-            action = numpify_buffer(act_pyt)
-            for b, env in enumerate(self.envs):
-                o, r, d, env_info = env.step(action[b])
-                traj_infos[b].step(observation[b], action[b], r, d, agent_info[b], env_info)
-                if getattr(env_info, "traj_done", d):
-                    completed.append(traj_infos[b].terminate(o))
-                    traj_infos[b] = self.TrajInfoCls()
-                    o = env.reset()
-                observation[b], reward[b] = o, r
-        return completed
+        return list(self.evaluate(itr))
 
 
-@pytest.mark.parametrize("EvalCls", [OwnEvaluation, None])
-def test_evaluation_with_its_own_loop_or_by_default(EvalCls):
-    sampler = start(eval_CollectorCls=EvalCls, eval_n_envs=2, eval_max_steps=20)
+def test_evaluation_with_its_own_loop():
+    sampler = start(eval_CollectorCls=OwnEvaluation, eval_n_envs=2, eval_max_steps=20)
     assert [info.Return for info in sampler.evaluate_agent(0)] == [10] * 4
 
 

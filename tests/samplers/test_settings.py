@@ -7,6 +7,7 @@ from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector, DbGpuResetCollector
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.collectors import BaseEvalCollector
 from rlpyt.samplers.parallel.base import WorkerError
 from rlpyt.samplers.parallel.cpu.collectors import (
     CpuEvalCollector,
@@ -25,7 +26,7 @@ from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.samplers.vector.sampler import VectorSampler
-from tests.samplers.parallel_parts import PARALLEL, DiceEnv, start
+from tests.samplers.parallel_parts import PARALLEL, DiceEnv, RecurrentRule, start
 from tests.samplers.parts import CountEnv, EchoAgent
 
 ALL = [SerialSampler, VectorSampler, *PARALLEL]
@@ -40,6 +41,7 @@ BATCH_COLLECTORS = {
     AsyncCpuSampler: ACTING,
     AsyncGpuSampler: SERVED,
 }
+ALL_COLLECTORS = set.union(*BATCH_COLLECTORS.values())
 EVAL_COLLECTORS = {
     SerialSampler: SerialEvalCollector,
     CpuSampler: CpuEvalCollector,
@@ -51,44 +53,30 @@ EVAL_COLLECTORS = {
 }
 
 
-@pytest.mark.parametrize("SamplerCls", BATCH_COLLECTORS)
-def test_collectors_of_other_samplers_are_refused(SamplerCls):
-    for CollectorCls in set.union(*BATCH_COLLECTORS.values()):
-        if CollectorCls in BATCH_COLLECTORS[SamplerCls]:
-            SamplerCls(CountEnv, {}, 2, 2, CollectorCls=CollectorCls)
-            continue
-        with pytest.raises(ValueError, match=f"^CollectorCls is {CollectorCls.__name__}, which st"):
-            SamplerCls(CountEnv, {}, 2, 2, CollectorCls=CollectorCls)
-
-
 class OwnCollection(CpuResetCollector):
     def collect_batch(self, *args):
         return super().collect_batch(*args)
 
 
-@pytest.mark.parametrize("SamplerCls", [GpuSampler, AsyncGpuSampler])
-def test_who_acts_is_known_of_collectors_which_collect_in_their_own_way(SamplerCls):
-    # Whatever they do with the batch, the agent has to be where they act.
-    for Fitting in (SerialSampler, CpuSampler, AsyncCpuSampler):
-        Fitting(CountEnv, {}, 2, 2, CollectorCls=OwnCollection)
-    with pytest.raises(ValueError, match="OwnCollection, which steps where the agent acts, but"):
-        SamplerCls(CountEnv, {}, 2, 2, CollectorCls=OwnCollection)
+@pytest.mark.parametrize("SamplerCls", BATCH_COLLECTORS)
+def test_collectors_of_other_samplers_are_refused(SamplerCls):
+    def given(**kwargs):
+        return SamplerCls(CountEnv, {}, 2, 2, **kwargs)
 
-
-@pytest.mark.parametrize("SamplerCls", EVAL_COLLECTORS)
-def test_evaluation_collectors_of_other_samplers_are_refused(SamplerCls):
-    for CollectorCls in set(EVAL_COLLECTORS.values()):
-        if CollectorCls is EVAL_COLLECTORS[SamplerCls]:
-            SamplerCls(CountEnv, {}, 2, 2, eval_CollectorCls=CollectorCls)
-            continue
-        with pytest.raises(ValueError, match=f"eval_CollectorCls is {CollectorCls.__name__}, "):
-            SamplerCls(CountEnv, {}, 2, 2, eval_CollectorCls=CollectorCls)
-
-
-@pytest.mark.parametrize("SamplerCls", EVAL_COLLECTORS)
-def test_there_is_an_evaluation_collector_by_default(SamplerCls):
-    sampler = SamplerCls(CountEnv, {}, 2, 2, eval_CollectorCls=None)
-    assert sampler.eval_CollectorCls is EVAL_COLLECTORS[SamplerCls]
+    assert given(eval_CollectorCls=None).eval_CollectorCls is EVAL_COLLECTORS[SamplerCls]
+    # The agent has to be where a collector acts, whatever else that does.
+    own = {OwnCollection} if CpuResetCollector in BATCH_COLLECTORS[SamplerCls] else set()
+    kinds = {
+        "CollectorCls": ({OwnCollection, *ALL_COLLECTORS}, own | BATCH_COLLECTORS[SamplerCls]),
+        "eval_CollectorCls": (set(EVAL_COLLECTORS.values()), {EVAL_COLLECTORS[SamplerCls]}),
+    }
+    for name, (everything, fitting) in kinds.items():
+        for CollectorCls in everything:
+            if CollectorCls in fitting:
+                given(**{name: CollectorCls})
+                continue
+            with pytest.raises(ValueError, match=f"^{name} is {CollectorCls.__name__}"):
+                given(**{name: CollectorCls})
 
 
 @pytest.mark.parametrize("SamplerCls", ALL)
@@ -100,23 +88,99 @@ def test_not_initialized(SamplerCls, work) -> None:
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", ALL)
+EVALUATED = {"eval_n_envs": 20, "eval_max_steps": 400}
+OF_ALL_SAMPLERS = [
+    (TypeError, {"CollectorCls": "reset"}),
+    (TypeError, {"EnvCls": CountEnv()}),
+    (TypeError, {"env_kwargs": None}),
+    (TypeError, {"env_kwargs": ["CartPole-v1"] * 4}),
+    (TypeError, {"eval_env_kwargs": []}),
+    (ValueError, {"batch_T": 0}),
+    (ValueError, {"batch_B": 0}),
+    (ValueError, {"batch_T": 2.5}),
+    (ValueError, {"max_decorrelation_steps": -1}),
+    (ValueError, {"eval_n_envs": -2}),
+    (ValueError, {"eval_max_steps": None, "eval_n_envs": 20}),
+    (ValueError, {"eval_max_steps": 10, "eval_n_envs": 20}),
+    (ValueError, {"eval_max_trajectories": 0, **EVALUATED}),
+    (ValueError, {"eval_n_episodes": 0, **EVALUATED}),
+    (ValueError, {"eval_n_episodes": 0, "eval_max_trajectories": 3, **EVALUATED}),
+]
+OF_SOME_SAMPLERS = [
+    (SerialSampler, ValueError, {"env_kwargs": [{}] * 3}),
+    (CpuSampler, ValueError, {"on_worker_failure": "again"}),
+    (CpuSampler, ValueError, {"max_restarts_per_hour": -1}),
+    *((Cls, ValueError, {"batch_B": 3}) for Cls in PARALLEL if Cls.alternating),
+    *(
+        (Cls, ValueError, {"eval_n_envs": 1, "eval_max_steps": 10})
+        for Cls in PARALLEL
+        if Cls.alternating
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("kwargs", "error", "message"),
+    ("SamplerCls", "error", "kwargs"),
+    [*((Cls, *refused) for refused in OF_ALL_SAMPLERS for Cls in ALL), *OF_SOME_SAMPLERS],
+)
+def test_settings_without_a_meaning(SamplerCls, error, kwargs):
+    name, value = next(iter(kwargs.items()))
+    given = {"EnvCls": CountEnv, "env_kwargs": {}, "batch_T": 2, "batch_B": 4, **kwargs}
+    with pytest.raises(error, match=f"^{name} is ") as info:
+        SamplerCls(**given)
+    assert isinstance(value, (list, CountEnv)) or str(value) in str(info.value)
+
+
+class NeverMade(CountEnv):
+    def __init__(self):
+        raise AssertionError("made")
+
+
+@pytest.mark.parametrize(
+    ("affinity", "message"),
     [
-        ({"CollectorCls": "reset"}, TypeError, "CollectorCls is 'reset': give a collector class"),
-        ({"EnvCls": CountEnv()}, TypeError, "EnvCls is <.*: give the class"),
-        ({"env_kwargs": None}, TypeError, r"env_kwargs is None: give a dict .*\({} for none\)"),
-        ({"env_kwargs": ["CartPole-v1"] * 4}, TypeError, r"env_kwargs is \['CartPole-v1'"),
-        ({"eval_env_kwargs": []}, TypeError, r"eval_env_kwargs is \[\]"),
-        ({"eval_n_envs": -2}, ValueError, "eval_n_envs is -2"),
-        ({"max_decorrelation_steps": -1}, ValueError, "max_decorrelation_steps is -1"),
-        ({"batch_T": 2.5}, ValueError, "batch_T is 2.5: give a whole number"),
+        ([0, 1], "affinity is"),
+        ("0", "affinity is"),
+        ({"workers_cpus": [0, 4321]}, r"\[0, 4321\] .* affinity"),
+        ({"workers_cpus": [[0, 4321]]}, r"\[0, 4321\] .* affinity"),
+        ({"workers_cpus": []}, "workers_cpus"),
+        ({"workers_cpus": 0}, "workers_cpus"),
+        ({}, "workers_cpus None"),
     ],
 )
-def test_settings_without_a_meaning(SamplerCls, kwargs, error, message):
-    with pytest.raises(error, match="^" + message):
-        SamplerCls(**{"EnvCls": CountEnv, "env_kwargs": {}, "batch_T": 2, "batch_B": 4, **kwargs})
+def test_a_wrong_affinity_is_refused_before_anything_starts(affinity, message):
+    # A CPU that does not exist used to end the worker, and leave the sampler waiting.
+    with pytest.raises(ValueError, match=message):
+        CpuSampler(NeverMade, {}, 2, 2).initialize(EchoAgent(), affinity=affinity, seed=0)
+
+
+class OwnEvaluation(BaseEvalCollector): ...
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "error", "kwargs", "message"),
+    [
+        (AlternatingSampler, ValueError, {"n_workers": 3, "batch_B": 6}, "workers"),
+        (AlternatingSampler, TypeError, {"agent": RecurrentRule()}, "RecurrentRule"),
+        (
+            CpuSampler,
+            ValueError,
+            {"eval_n_envs": 1, "eval_n_episodes": 3, "eval_CollectorCls": OwnEvaluation},
+            "OwnEvaluation'> cannot count episodes",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_the_start(SamplerCls, error, kwargs, message):
+    with pytest.raises(error, match=message):
+        start(SamplerCls, **kwargs)
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, VectorSampler, GpuSampler])
+def test_evaluation_without_environments(SamplerCls):
+    sampler, _ = start(SamplerCls)
+    with pytest.raises(ValueError, match="eval_n_envs"):
+        sampler.evaluate_agent(0)
+    sampler.shutdown()
 
 
 def test_floats_of_scripts_are_whole_numbers():
@@ -131,12 +195,6 @@ def test_a_number_of_episodes_without_environments_to_evaluate_in():
     # It was divided by the number of environments.
     sampler, _ = start(CpuSampler, 1, eval_n_episodes=3)
     sampler.shutdown()
-
-
-@pytest.mark.parametrize("affinity", [[0, 1], "0", 2])
-def test_an_affinity_which_is_no_dict(affinity):
-    with pytest.raises(ValueError, match="^affinity is .*give a dict, as in dict"):
-        CpuSampler(CountEnv, {}, 2, 2).initialize(EchoAgent(), affinity=affinity, seed=0)
 
 
 # --- What fails at the start ----------------------------------------------------------------------

@@ -211,11 +211,6 @@ def test_evaluation_is_that_of_the_serial_sampler(mode, limits):
     np.testing.assert_array_equal(vector.agent_inputs.observation.steps, before)
 
 
-def test_no_evaluation_environments():
-    with pytest.raises(ValueError, match="eval_n_envs"):
-        start(VectorSampler, make_vector, {})[0].evaluate_agent(0)
-
-
 # --- Refusals -------------------------------------------------------------------------------------
 
 

@@ -378,11 +378,3 @@ def test_too_many_restarts_of_an_action_server(tmp_path):
     with pytest.raises(WorkerError, match=r"action server 0 (.|\n)*the error of the environment"):
         sampler.obtain_samples(0, 0)
     sampler.shutdown()
-
-
-@pytest.mark.parametrize(
-    "setting", [{"on_worker_failure": "again"}, {"max_restarts_per_hour": -1}], ids=str
-)
-def test_settings_out_of_range_are_refused(setting):
-    with pytest.raises(ValueError, match=next(iter(setting))):
-        start(CpuSampler, **setting)
