@@ -153,14 +153,6 @@ def test_a_reset_is_no_transition(mode):
     assert torch.equal(env.env_info.timeout[:, 0], done & (count == 4) & (env.reward[:, 0] > 3))
 
 
-def test_two_starts_of_one_seed_are_the_same():
-    runs = [
-        start(VectorSampler, make_vector_gym, CARTPOLE, max_decorrelation_steps=9)[0]
-        for _ in range(2)
-    ]
-    assert_same(*(sampler.obtain_samples(0)[0] for sampler in runs))
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_state_continues_identically(mode):
     env_kwargs = {**CARTPOLE, "autoreset_mode": mode}

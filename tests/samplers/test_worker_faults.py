@@ -21,13 +21,14 @@ from rlpyt.envs.toy import Counter
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
-from tests.selection import selected
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 10.0  # Seconds in which a run has to end, on a busy machine too.
+
 MESSAGES = {
     "raise": r"ended with code 1:\nTraceback(.|\n)*KeyError: 'the error of the environment'",
     "kill": "was ended by SIGKILL, as the system does when memory is short",
@@ -36,15 +37,21 @@ MESSAGES = {
     "stop": r"sent no heartbeat for 1 s(.|\n)* was here:\n$",
     "hang": r"sent no heartbeat for 1 s(.|\n)*worker_timeout_s(.|\n)*in hang_here",
 }
+# "stop" takes long, since the worker does not even show where it is.
+FAULTS = [
+    *((SamplerCls, "kill") for SamplerCls in PARALLEL),
+    *((CpuSampler, how) for how in ("raise", "crash", "exit")),
+    *((SamplerCls, "hang") for SamplerCls in (CpuSampler, AlternatingSampler)),
+    (GpuSampler, "raise"),
+    (GpuSampler, "stop"),
+]
 
-FAULTS = [how for how in MESSAGES if how != "stop"]  # It takes long to see that nothing helps.
 
-
-def start_faulty(SamplerCls, how, where, **kwargs):
+def start_faulty(SamplerCls, how, where="step", **kwargs):
     """The last of four environments, which is the second of the second worker, fails."""
     env_kwargs = [{}, {}, {}, {"how": how, "where": where}]
     kwargs = {"EnvCls": FaultyEnv, "env_kwargs": env_kwargs, "max_decorrelation_steps": 0, **kwargs}
-    if how == "hang":
+    if how in ("hang", "stop"):
         kwargs["worker_timeout_s"] = 1.0
     return start(SamplerCls, 2, **kwargs)[0]
 
@@ -69,8 +76,7 @@ def assert_fails(run, how):
     assert re.match(who + MESSAGES[how], str(info.value)), str(info.value)
 
 
-@pytest.mark.parametrize("how", FAULTS)
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize(("SamplerCls", "how"), FAULTS)
 def test_fault_in_a_step(SamplerCls, how):
     sampler = start_faulty(SamplerCls, how, "step")
     assert_fails(lambda: sampler.obtain_samples(0), how)
@@ -79,9 +85,17 @@ def test_fault_in_a_step(SamplerCls, how):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("where", ["init", "reset"])
-@pytest.mark.parametrize("how", FAULTS)
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+@pytest.mark.parametrize(
+    ("SamplerCls", "how", "where"),
+    [
+        (CpuSampler, "raise", "init"),
+        (CpuSampler, "hang", "init"),
+        (CpuSampler, "exit", "reset"),
+        (GpuSampler, "crash", "init"),
+        (GpuSampler, "kill", "reset"),
+        (GpuSampler, "hang", "reset"),
+    ],
+)
 def test_fault_at_the_start(SamplerCls, how, where):
     assert_fails(lambda: start_faulty(SamplerCls, how, where), how)
 
@@ -102,32 +116,21 @@ def test_an_example_step_which_hangs(monkeypatch):
         start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": "hang"})
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_fault_in_an_evaluation(SamplerCls):
-    evaluation = dict(eval_n_envs=4, eval_max_steps=80, eval_max_trajectories=50)
-    faults = [{}, {}, {}, {"how": "raise", "after": 5}]
-    sampler, _ = start(SamplerCls, 2, EnvCls=FaultyEnv, eval_env_kwargs=faults, **evaluation)
-    sampler.obtain_samples(0)
-    assert_fails(lambda: sampler.evaluate_agent(0), "raise")
-    sampler.shutdown()
-
-
-@pytest.mark.parametrize("how", ["kill", "hang"])
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_other_faults_in_an_evaluation(SamplerCls, how):
-    evaluation = dict(eval_n_envs=4, eval_max_steps=80)
-    limit = {"worker_timeout_s": 1.0} if how == "hang" else {}
-    faults = [{}, {}, {}, {"how": how, "after": 5}]
-    sampler, _ = start(
-        SamplerCls, 2, EnvCls=FaultyEnv, eval_env_kwargs=faults, **evaluation, **limit
+@pytest.mark.parametrize(("SamplerCls", "how"), [f for f in FAULTS if f[1] != "stop"])
+def test_fault_in_an_evaluation(SamplerCls, how):
+    limit = {"eval_max_trajectories": 50} if how == "raise" else {}
+    faults = [{}, {}, {}, {"how": how, "where": "step", "after": 5}]
+    sampler = start_faulty(
+        SamplerCls,
+        how,
+        env_kwargs={},
+        eval_env_kwargs=faults,
+        eval_n_envs=4,
+        eval_max_steps=80,
+        **limit,
     )
+    sampler.obtain_samples(0)
     assert_fails(lambda: sampler.evaluate_agent(0), how)
-    sampler.shutdown()
-
-
-def test_a_worker_which_does_not_react_at_all():
-    sampler = start_faulty(GpuSampler, "stop", "step", worker_timeout_s=1.0)
-    assert_fails(lambda: sampler.obtain_samples(0), "stop")
     sampler.shutdown()
 
 
@@ -169,18 +172,22 @@ def test_fault_while_a_trajectory_info_is_on_its_way(how):
 
 
 class SluggishEnv(DiceEnv):
-    """Takes nearly the time limit to make, to seed, to reset."""
+    """Takes nearly the time limit to make, to seed and to reset, in a worker."""
 
     def __init__(self):
-        time.sleep(0.7)
+        self._dawdle()
         super().__init__()
 
+    def _dawdle(self):
+        if parent_process() is not None:
+            time.sleep(0.7)
+
     def seed(self, seed):
-        time.sleep(0.7)
+        self._dawdle()
         super().seed(seed)
 
     def reset(self):
-        time.sleep(0.7)
+        self._dawdle()
         return super().reset()
 
     def step(self, action):
@@ -191,14 +198,12 @@ class SluggishEnv(DiceEnv):
 def test_what_is_slow_again_and_again_does_not_hang():
     # Only steps counted as a heartbeat, and starts of another environment.
     kwargs = {"worker_timeout_s": 1.0, "max_decorrelation_steps": 0, "batch_T": 40}
-    for n_envs in (1, 2):
-        sampler, _ = start(
-            CpuSampler, 1, EnvCls=SluggishEnv, CollectorCls="wait", batch_B=n_envs, **kwargs
-        )
-        for itr in range(2):
-            samples, _ = sampler.obtain_samples(itr)
-            assert samples.env.done[-1].all(), "reset before the next batch"
-        sampler.shutdown()
+    kwargs |= {"EnvCls": SluggishEnv, "CollectorCls": "wait", "example_subprocess": False}
+    sampler, _ = start(CpuSampler, 1, batch_B=1, **kwargs)
+    for itr in range(2):
+        samples, _ = sampler.obtain_samples(itr)
+        assert samples.env.done[-1].all(), "reset before the next batch"
+    sampler.shutdown()
 
 
 class Unclosable(FaultyEnv):
@@ -207,11 +212,10 @@ class Unclosable(FaultyEnv):
             hang_here()
 
 
-@pytest.mark.parametrize("where", ["step", "reset"])
-def test_an_environment_which_hangs_when_it_is_closed_after_its_fault(where):
-    # Its error used to be told only after it was closed, that is never.
+def test_an_environment_which_hangs_when_it_is_closed_after_its_fault():
+    # Its error was reported only after it was closed, that is, never.
     def run():
-        start_faulty(CpuSampler, "raise", where, EnvCls=Unclosable).obtain_samples(0)
+        start_faulty(CpuSampler, "raise", EnvCls=Unclosable).obtain_samples(0)
 
     begin = time.monotonic()
     with pytest.raises(WorkerError, match=r"busy with environment 3, failed and hangs") as info:
@@ -341,11 +345,14 @@ def assert_all_are_gone(process, workers, shared):
         time.sleep(0.05)
 
 
-STARTS = [(index, "fork") for index in range(len(PARALLEL))] + [(0, "spawn"), (1, "forkserver")]
-ENDS = [(*start, how) for start in STARTS for how in ("interrupt", "kill", "end")]
-
-
-@pytest.mark.parametrize(("index", "method", "how"), selected(ENDS))
+@pytest.mark.parametrize(
+    ("index", "method", "how"),
+    [
+        *((index, "fork", how) for index in (0, 2) for how in ("interrupt", "kill", "end")),
+        (0, "spawn", "interrupt"),
+        (1, "forkserver", "kill"),
+    ],
+)
 def test_the_workers_end_with_the_sampler(tmp_path, index, how, method):
     process, workers = run_script(tmp_path, index, method, how)
     try:

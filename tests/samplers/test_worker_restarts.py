@@ -122,8 +122,15 @@ def assert_restarted_in(itr_lost, obtain, take_restarted, AgentCls=RecurrentRule
         assert take_restarted() == []
 
 
-@pytest.mark.parametrize("how", ["kill", "raise", "hang"])
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize(
+    ("SamplerCls", "how"),
+    [
+        *((SamplerCls, "kill") for SamplerCls in PARALLEL),
+        (CpuSampler, "hang"),
+        (GpuSampler, "raise"),
+        (AlternatingSampler, "hang"),
+    ],
+)
 def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     kwargs = kwargs_of(tmp_path, how, after=10)  # The batches have 7 steps.
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -184,29 +191,24 @@ def test_an_agent_that_acts_by_chance(SamplerCls, tmp_path):
     sampler.shutdown()
 
 
-ASYNC = [
-    pytest.param(AsyncCpuSampler, TWO, id="workers"),
-    pytest.param(AsyncGpuSampler, TWO, id="one server"),
-    pytest.param(AsyncGpuSampler, [ONE, ONE], id="two servers"),
-    pytest.param(AsyncAlternatingSampler, TWO, id="alternating"),
-]
-
-
-def assert_restarted_async(itr_lost, sampler):
+@pytest.mark.parametrize(
+    ("SamplerCls", "affinity", "how"),
+    [
+        (AsyncCpuSampler, TWO, "kill"),
+        (AsyncGpuSampler, TWO, "raise"),
+        (AsyncGpuSampler, [ONE, ONE], "hang"),
+        (AsyncAlternatingSampler, TWO, "kill"),
+    ],
+)
+def test_fault_in_an_asynchronous_batch(SamplerCls, affinity, how, tmp_path):
+    sampler = start_async(SamplerCls, affinity, **kwargs_of(tmp_path, how, after=10))
     batches = torchify_buffer(sampler.double_buffer)
 
     def obtain(itr):
         infos = sampler.obtain_samples(itr, itr % 2)
         return batches[itr % 2], infos
 
-    assert_restarted_in(itr_lost, obtain, sampler.take_restarted, RuleAgent)
-
-
-@pytest.mark.parametrize("how", ["kill", "raise", "hang"])
-@pytest.mark.parametrize(("SamplerCls", "affinity"), ASYNC)
-def test_fault_in_an_asynchronous_batch(SamplerCls, affinity, how, tmp_path):
-    sampler = start_async(SamplerCls, affinity, **kwargs_of(tmp_path, how, after=10))
-    assert_restarted_async(1, sampler)
+    assert_restarted_in(1, obtain, sampler.take_restarted, RuleAgent)
     sampler.shutdown()
 
 
@@ -272,7 +274,7 @@ def test_fault_in_an_evaluation(SamplerCls, evaluation, tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
 def test_a_worker_killed_before_an_evaluation(SamplerCls, tmp_path):
     kwargs = kwargs_of(tmp_path, None, **EVALUATION)
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -295,8 +297,16 @@ def test_a_worker_of_a_server_killed_before_an_evaluation(tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("evaluation", [EVALUATION, LIMITED], ids=["episodes", "trajectories"])
-@pytest.mark.parametrize(("SamplerCls", "affinity"), ASYNC)
+@pytest.mark.parametrize(
+    ("SamplerCls", "affinity", "evaluation"),
+    [
+        (AsyncCpuSampler, TWO, EVALUATION),
+        (AsyncCpuSampler, TWO, LIMITED),
+        (AsyncGpuSampler, TWO, LIMITED),
+        (AsyncGpuSampler, [ONE, ONE], EVALUATION),
+        (AsyncAlternatingSampler, TWO, LIMITED),
+    ],
+)
 def test_fault_in_an_asynchronous_evaluation(SamplerCls, affinity, evaluation, tmp_path):
     kwargs = kwargs_of(tmp_path, "kill", after=3, **evaluation)
     kwargs["eval_env_kwargs"], kwargs["env_kwargs"] = kwargs["env_kwargs"], {}
