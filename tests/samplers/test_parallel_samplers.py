@@ -207,24 +207,6 @@ def test_parameters_and_epsilon_reach_the_workers(method):
     assert greedy[1:] == [1.0, 1.0]
 
 
-# --- Alternating ----------------------------------------------------------------------------------
-
-
-def test_alternating_halves():
-    sampler, agent = start(AlternatingSampler, 4, batch_B=6, eval_n_envs=2, eval_max_steps=10)
-    assert agent.alternating
-    assert sampler.half_B == 3
-    first, second = sampler.groups
-    assert [*first.obs_ready, *second.obs_ready] == sampler.sync.obs_ready
-    assert [*first.act_ready, *second.act_ready] == sampler.sync.act_ready
-    assert [len(group.act_ready) for group in sampler.eval_groups] == [1, 1]
-    for group, columns in ((first, slice(0, 3)), (second, slice(3, 6))):
-        assert group.columns == columns
-        reward = sampler.step_buffer_np.reward[columns]
-        assert np.shares_memory(group.agent_inputs.prev_reward.numpy(), reward)
-    sampler.shutdown()
-
-
 # --- Collectors with a loop of their own ----------------------------------------------------------
 
 
@@ -553,16 +535,6 @@ def test_evaluation_may_reach_both_limits_at_once(SamplerCls):
     for itr in range(3):
         assert [info.Return for info in sampler.evaluate_agent(itr)] == [10, 10]
         sampler.obtain_samples(itr)
-    sampler.shutdown()
-
-
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_evaluation_has_the_whole_last_step(SamplerCls):
-    # Without overlap, the second half lacked the step in which the first reached the limit.
-    evaluation = dict(eval_n_envs=4, eval_max_steps=400, eval_max_trajectories=1)
-    sampler, _ = start(SamplerCls, EnvCls=CountEnv, **evaluation)
-    for itr in range(3):
-        assert [info.Return for info in sampler.evaluate_agent(itr)] == [10] * 4
     sampler.shutdown()
 
 

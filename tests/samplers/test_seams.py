@@ -9,21 +9,16 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
+from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.core.records import EnvStep, TrajInfo
 from rlpyt.envs import gym, gym_schema
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.buffer import (
-    buffer_from_example,
-    buffer_func,
-    buffer_method,
-)
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
+from tests.samplers.parallel_parts import RecurrentRule, start as start_dice
 from tests.samplers.parts import CountEnv, EchoAgent
 from tests.samplers.test_parallel_samplers import OwnEvaluation as OwnWorkerEvaluation
 
@@ -42,7 +37,7 @@ def observed(samples):
     return samples.env.observation[:, 0, 0].tolist()
 
 
-# --- Collectors with a loop of their own ----------------------------------------------------------
+# --- Evaluation with a loop of its own ------------------------------------------------------------
 
 
 class OwnEvaluation(SerialEvalCollector):
@@ -57,44 +52,7 @@ def test_evaluation_with_its_own_loop():
     assert [info.Return for info in sampler.evaluate_agent(0)] == [10] * 4
 
 
-class TwoBuffers(CpuResetCollector):
-    """Selects its batch buffer anew every time."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        again = buffer_from_example(self.samples_np[0, 0], self.samples_np.env.done.shape)
-        self.double_buffer = [self.samples_np, again]
-
-    def collect_batch(self, *args, **kwargs):
-        self.samples_np = self.double_buffer[0]
-        self.double_buffer.reverse()
-        return super().collect_batch(*args, **kwargs)
-
-
-def test_batches_go_to_the_buffer_of_the_moment():
-    sampler = start(CollectorCls=TwoBuffers, batch_T=3, env_kwargs={"episode_steps": 99})
-    for itr in range(2):
-        sampler.obtain_samples(itr)
-    buffers = sampler.collector.double_buffer
-    assert [observed(buffer) for buffer in buffers] == [[0, 1, 2], [3, 4, 5]]
-
-
 # --- Samplers whose constructor differs -----------------------------------------------------------
-
-
-def test_base_constructor_with_twelve_positional_arguments():
-    class Own(SerialSampler):
-        def __init__(self, EnvCls, env_kwargs, batch_T, batch_B):
-            evaluation = (0, SerialEvalCollector, None, None, None)
-            BaseSampler.__init__(
-                self, EnvCls, env_kwargs, batch_T, batch_B, CpuResetCollector, 0, TrajInfo,
-                *evaluation,
-            )  # fmt: skip
-
-    sampler = Own(CountEnv, {}, 3, 2)
-    sampler.initialize(EchoAgent(), seed=1)
-    assert observed(sampler.obtain_samples(0)[0]) == [0, 1, 2]
-    sampler.shutdown()
 
 
 def test_arguments_saved_instead_of_calling_the_base_constructor():
@@ -150,63 +108,21 @@ def test_bootstrapping_without_value_is_an_error():
         start(Silent(), bootstrap_value=True)
 
 
-RnnState = namedarraytuple("RnnState", ["h", "c"])
-RnnInfo = namedarraytuple("RnnInfo", ["prev_rnn_state", "value"])
-
-
-class LstmAgent(RecurrentAgentMixin, BaseAgent):
-    def initialize(self, env_spaces, share_memory=False, global_B=1, env_ranks=None):
-        self.env_spaces = env_spaces
-        self.model = torch.nn.LSTM(4, 6)
-
-    @torch.no_grad()
-    def _run(self, observation):
-        n_lead, T, B, _ = infer_leading_dims(observation, 1)
-        state = None if self.prev_rnn_state is None else tuple(self.prev_rnn_state)
-        output, new_state = self.model(observation.reshape(T, B, -1), state)
-        value = restore_leading_dims(output.sum(-1).reshape(T * B), n_lead, T, B)
-        return value, RnnState(*new_state)
-
-    def step(self, observation, prev_action, prev_reward):
-        value, new_state = self._run(observation)
-        previous = self.prev_rnn_state
-        if previous is None:
-            previous = buffer_func(new_state, torch.zeros_like)
-        self.advance_rnn_state(new_state)
-        info = RnnInfo(buffer_method(previous, "transpose", 0, 1), value)
-        return AgentStep(torch.zeros_like(value, dtype=torch.int64), info)
-
-    def value(self, observation, prev_action, prev_reward):
-        return self._run(observation)[0]
-
-
-@pytest.mark.parametrize("CollectorCls", COLLECTORS)
-def test_recurrent_agent(CollectorCls):
-    agent = LstmAgent()
-    sampler = start(
-        agent,
-        EnvCls=gym.make,
-        env_kwargs={"id": "CartPole-v1"},
-        batch_T=15,
-        batch_B=2,
-        CollectorCls=CollectorCls,
-        max_decorrelation_steps=5,
-        bootstrap_value=True,
-        eval_n_envs=1,
-        eval_max_steps=30,
-    )
+@pytest.mark.parametrize("collector", ["reset", "wait"])
+def test_recurrent_agent(collector):
+    evaluation = {"eval_n_envs": 1, "eval_max_steps": 30}
+    kwargs = {"batch_T": 30, "CollectorCls": collector, **evaluation}
+    sampler, agent = start_dice(SerialSampler, 0, RecurrentRule(), **kwargs)
     samples, _ = sampler.obtain_samples(0)
-    h = samples.agent.agent_info.prev_rnn_state.h
-    assert h.shape == (15, 2, 1, 6)
-    done = samples.env.done[:-1]
+    state, done = samples.agent.agent_info.prev_rnn_state[:, :, 0], samples.env.done[:-1]
     assert done.any()
-    assert (h[1:][done] == 0).all(), "the state is reset where an episode ended"
-    assert (h[1:][~done] != 0).any(dim=-1).all()
+    assert (state[1:][done] == 0).all(), "the state is reset where an episode ended"
+    assert (state[1:][~done & ~samples.env.done[1:]] != 0).all()
     # Evaluation puts the state aside, and sampling takes it up again.
     before = copy.deepcopy(agent.prev_rnn_state)
     sampler.evaluate_agent(0)
     agent.sample_mode(1)
-    assert torch.equal(agent.prev_rnn_state.h, before.h)
+    assert torch.equal(agent.prev_rnn_state, before)
 
 
 # --- Environments ---------------------------------------------------------------------------------

@@ -7,24 +7,14 @@ import pytest
 import torch
 
 from rlpyt.agents.base import AgentStep
-from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpR2d1Agent
 from rlpyt.agents.pg.atari import AtariFfAgent
-from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
-from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.algos.pg.a2c import A2C
-from rlpyt.algos.pg.ppo import PPO
-from rlpyt.algos.qpg.sac import SAC
 from rlpyt.core.records import NotFiniteError, TrajInfo
 from rlpyt.envs.atari.atari_env import AtariTrajInfo
 from rlpyt.envs.atari.vector import AtariVector
 from rlpyt.envs.gym import make as make_one_gym
 from rlpyt.envs.vector import make as make_vector_gym
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
-from rlpyt.utils.logging.context import logger_context
 from tests.envs.vector_parts import MODES, make_one, make_vector
 from tests.samplers.parts import AgentInfo, EchoAgent
 
@@ -244,66 +234,7 @@ def test_shutdown_closes_the_environments():
     assert sampler.eval_env.closed
 
 
-# --- With every kind of algorithm -----------------------------------------------------------------
-
-
-def a2c():
-    return A2C(), GenericFfAgent()
-
-
-def recurrent_ppo():
-    return PPO(minibatches=2, epochs=2), GenericLstmAgent()
-
-
-def dqn():
-    return DQN(min_steps_learn=50, batch_size=16, replay_size=1000), MlpDqnAgent()
-
-
-def r2d1():
-    algo = R2D1(
-        batch_T=8,
-        batch_B=4,
-        warmup_T=4,
-        store_rnn_state_interval=8,
-        min_steps_learn=160,
-        replay_size=1000,
-        replay_ratio=2,
-    )
-    return algo, MlpR2d1Agent()
-
-
-def sac():
-    algo = SAC(min_steps_learn=50, batch_size=16, replay_size=1000, replay_ratio=2)
-    return algo, SacAgent()
-
-
-@pytest.mark.parametrize("parts", [a2c, recurrent_ppo, dqn, r2d1, sac])
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
-def test_every_kind_of_algorithm_runs(parts, RunnerCls, tmp_path):
-    algo, agent = parts()
-    env_kwargs = {"id": "Pendulum-v1" if parts is sac else "CartPole-v1", "max_episode_steps": 20}
-    sampler = VectorSampler(
-        make_vector_gym,
-        env_kwargs,
-        batch_T=8,
-        batch_B=4,
-        eval_n_envs=2,
-        eval_n_episodes=2,
-        max_decorrelation_steps=10,
-    )
-    runner = RunnerCls(
-        algo=algo,
-        agent=agent,
-        sampler=sampler,
-        n_steps=480,
-        log_interval_steps=160,
-        seed=1,
-        affinity={"master_torch_threads": 1},
-    )
-    with logger_context(str(tmp_path), 0, "vector", {}):
-        runner.train()
-    assert algo.update_counter > 0
-    assert all(torch.isfinite(p).all() for p in agent.parameters())
+# --- Atari ----------------------------------------------------------------------------------------
 
 
 def test_atari_games_are_sampled_with_their_scores():
