@@ -7,7 +7,7 @@ A buffer's class names its parts (``base`` says how they compose). Where to look
   ``frame`` (images stored once, and stacked again when they are read) and ``time_limit``.
 * How to store: ``n_step`` (rows, their returns and timeouts), with the cursor and the rows that may
   be drawn in ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share).
-* Priorities: ``priorities`` (draws, of transitions or of sequences), with the priorities that follow
-  the cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
+* Priorities: ``priorities`` (draws of transitions or sequences), with priorities that follow the
+  cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
 * ``_memory``: how large arrays are allocated, used again, and copied from at random places.
 """

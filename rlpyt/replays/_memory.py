@@ -81,7 +81,7 @@ class BatchMemory:
     them. An array is never used again while it, a view of it or a tensor made from it exists.
 
     Args:
-        n_kept: blocks of free memory to keep; a loop that holds one batch while it asks for the
+        n_kept: blocks of free memory to keep; a loop that holds one batch while it draws the
             next takes turns with two.
     """
 

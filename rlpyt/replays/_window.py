@@ -135,7 +135,7 @@ class Window:
 class SharedCursor:
     """Row that is written next, and whether all were, in memory that processes share.
 
-    A process works on a :class:`Window` of its own, which it sets from here before and writes back
+    Each process works on its own :class:`Window`, which it sets from here before and writes back
     after a change; both need a lock around them.
     """
 

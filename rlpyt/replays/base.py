@@ -24,13 +24,13 @@ class BaseReplayBuffer:
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
-        stride: rows from one entry, which a batch may hold, to the next.
+        stride: rows from the begin of one possible entry of a batch to that of the next.
         batch_T: steps of an entry that is a sequence; None if a batch has single transitions, or
             sequences of any length.
         samples: stored records [T,B,...].
         rng: source of all random choices.
         stored_rows: name to array [T,...] of everything that is saved; a subclass that allocates
-            arrays of its own registers them here.
+            arrays registers them here.
     """
 
     async_ = False
@@ -51,7 +51,7 @@ class BaseReplayBuffer:
 
     def __init__(self, **kwargs: Any) -> None:
         if kwargs:
-            raise TypeError(f"{type(self).__name__} does not know the arguments {sorted(kwargs)}")
+            raise TypeError(f"{type(self).__name__} takes no arguments {sorted(kwargs)}")
         self.rng = make_generator()
         self.stored_rows: dict[str, NDArray] = {}
 
@@ -102,7 +102,7 @@ class BaseReplayBuffer:
         self.rng = rng
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to continue."""
+        """Return everything that a resumed run needs."""
         raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
             array [C,...], usually [C,H,W], oldest frame first.
 
     Raises:
-        ValueError: if the observation is anything else, or (as soon as that shows) is no stack of
+        ValueError: if the observation is anything else, or (as soon as that shows) not a stack of
             successive frames.
 
     Attributes:

@@ -46,7 +46,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
         samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
-        timeouts: arrays [T,B] by name that ``extract_batch`` returns if batches know time limits.
+        timeouts: arrays [T,B] by name that ``extract_batch`` returns if batches have time limits.
         user_fields: stored fields by name that a user added, for :meth:`read_batch`.
         truncated: rows that :meth:`truncate` keeps from being drawn.
 

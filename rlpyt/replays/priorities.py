@@ -37,9 +37,9 @@ class PrioritizedReplay(BaseReplayBuffer):
         P(i) = p_i^alpha / sum_k p_k^alpha
         w_i  = (1 / (p_i^alpha + EPS))^beta / max_j w_j, over the batch
 
-    A priority below EPS counts as EPS. An entry is what the storage makes of it: a transition, or a
-    sequence of ``batch_T`` steps, burn-in included, whose length cannot change then; there is one
-    for every row where a sequence can begin (see ``rnn_state_interval``).
+    A priority below EPS counts as EPS. An entry is a transition or, in storage of sequences, one of
+    ``batch_T`` steps, burn-in included, from any row where a sequence can begin (see
+    ``rnn_state_interval``). ``batch_T`` cannot change.
 
     Args:
         alpha: exponent of priorities, 0 for uniform draws.
@@ -47,10 +47,10 @@ class PrioritizedReplay(BaseReplayBuffer):
         default_priority: priority of a new entry.
         unique: draw no entry twice in a batch.
         input_priorities: accept records (priorities, samples) in :meth:`append_samples`; priorities
-            are a scalar, [B] or [T',B], of which those of rows where no entry begins are unused.
-        input_priority_shift: number of entries by which these priorities belong to earlier ones
-            than those they come with; for sequences usually the burn-in steps divided by the
-            interval.
+            are a scalar, [B] or [T',B]; those of rows where no entry begins are unused.
+        input_priority_shift: number of entries between the one that these priorities belong to and
+            the later one that they come with; for sequences usually the burn-in steps divided by
+            the interval.
 
     Raises:
         ValueError: if alpha or the default priority is out of range, or, for sequences, if
@@ -82,7 +82,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         self.init_priority_tree()
 
     def init_priority_tree(self) -> None:
-        """Make the tree of priorities, one for every entry, of which it has T / stride rows."""
+        """Make the tree of priorities, one for every entry."""
         off_backward, off_forward = self.entry_margins()
         alpha, priority = self.alpha, self.default_priority
         if not 0 <= alpha <= 1:
@@ -126,12 +126,12 @@ class PrioritizedReplay(BaseReplayBuffer):
                 f"batch_T is {batch_T}, but priorities are for batch_T={self.batch_T} steps: give "
                 "this length to the constructor of a buffer of sequences, or draw uniformly"
             )
-        (entries, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
+        (entry_rows, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
         n_steps = () if self.batch_T is None else (self.batch_T,)
-        return self.weighted(self.read_batch(entries * self.stride, B_idxs, *n_steps), leaves)
+        return self.weighted(self.read_batch(entry_rows * self.stride, B_idxs, *n_steps), leaves)
 
     def take_priorities(self, samples: Any) -> tuple[Any, NDArray | None]:
-        """Take a record (priorities, samples) apart; of any other one, there are no priorities.
+        """Split a record (priorities, samples); any other record has no priorities.
 
         Returns:
             The samples, and a leaf value for every environment [B], step [T',B] or all, or None.
@@ -196,7 +196,9 @@ class PrioritizedReplay(BaseReplayBuffer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         state = dict(state)
         if "priority_tree" not in state:
-            raise ValueError("the state is of a buffer without priorities: load it into such a one")
+            raise ValueError(
+                "the state has no priorities: load it into a buffer without priorities"
+            )
         tree, beta, batch_T = (state.pop(k, None) for k in ("priority_tree", "beta", "batch_T"))
         if batch_T != self.batch_T:
             raise ValueError(

@@ -32,7 +32,7 @@ class SumTree:
             most ``off_backward``.
 
     Raises:
-        ValueError: if no row could ever be on, ``default_value`` is no positive number, or
+        ValueError: if no row could ever be on, ``default_value`` is not positive, or
             priorities would come after their row is switched on.
 
     Attributes:

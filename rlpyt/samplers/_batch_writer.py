@@ -48,7 +48,7 @@ class RecordRows:
 
 
 def rows_of(buffer: Nested) -> Any:
-    """Return what ``buffer`` is written through: itself if an array, None if it has no arrays."""
+    """Return ``buffer`` if it is an array, rows to write it by if a record, None if it is empty."""
     if isinstance(buffer, np.ndarray):
         return buffer
     return RecordRows(buffer) if leaves(buffer) else None

@@ -1,7 +1,7 @@
-"""States of environments, of which some may have none, and of what belongs to each of them.
+"""States of environments, some of which may have none, and of their trajectories and inputs.
 
-An environment without a state keeps the episode that it is in when a state is loaded: after the
-start of a resumed run a new one. Its running trajectory and the inputs of the agent stay with it.
+An environment without a state keeps its present episode when a state is loaded, together with its
+running trajectory and the agent's inputs; after the start of a resumed run that is a new episode.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def load_sampling_state(
     collector: BaseCollector,
     agent: AgentLike | None,
 ) -> None:
-    """Restore a state of :func:`sampling_state`; environments without a state begin anew.
+    """Restore a state of :func:`sampling_state`; environments without a state keep their episodes.
 
     Args:
         state: state of as many environments.

@@ -1,6 +1,6 @@
 """The loop that steps environments, for every collector, and the two choices collectors make.
 
-actions    source of actions: the agent in this process (here), or a server over shared memory (in
+actions    source of actions: the agent in this process (here) or a server over shared memory (in
            ``parallel.gpu.collectors``)
 on_done    response to the end of an episode: a reset at once, or a wait until the batch ends
 """
@@ -239,7 +239,7 @@ class Actions:
         """Make ``action`` the previous one; environments ``over`` begin an episode."""
 
     def finish(self, bootstrap_value: Nested = None) -> None:
-        """Write the agent's value [1,B] of the inputs after the last step, if it is asked for."""
+        """Write the agent's value [1,B] of the inputs after the last step, if it is recorded."""
 
 
 class LocalActions(Actions):
@@ -308,7 +308,7 @@ class EndRule:
     Attributes:
         waiting: [B], environments that are not stepped.
         need_reset: [B], environments to reset between batches.
-        held: [B,...], observations with which waiting environments will continue.
+        held: [B,...], observations from which waiting environments continue.
     """
 
     held: Nested = None
@@ -326,7 +326,7 @@ class EndRule:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is put off to the next batch."""
+        """Return the state of environments whose reset waits for the next batch."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -109,8 +109,8 @@ class BaseSampler:
         self.batch_spec = BatchSpec(batch_T, batch_B)
         if not hasattr(CollectorCls, "mid_batch_reset"):
             raise TypeError(
-                f"CollectorCls is {CollectorCls!r}: give a collector class, whose attribute "
-                "mid_batch_reset says whether finished environments are reset within a batch"
+                f"CollectorCls is {CollectorCls!r}: give a collector class, with "
+                "mid_batch_reset True if finished environments are reset within a batch"
             )
         self.mid_batch_reset: bool = CollectorCls.mid_batch_reset
         for name, size in (("batch_T", batch_T), ("batch_B", batch_B)):
@@ -154,7 +154,7 @@ class BaseSampler:
                 )
 
     def _check_evaluation(self) -> None:
-        """Refuse limits of which some evaluation environment would get no share."""
+        """Refuse limits that leave an evaluation environment without a share."""
         n_episodes = self.eval_n_episodes
         if n_episodes is not None and (n_episodes < 1 or self.eval_max_trajectories is not None):
             raise ValueError(
@@ -247,7 +247,7 @@ class BaseSampler:
             state: result of :meth:`state_dict`.
 
         Returns:
-            By its column in the batch, the reason that an environment has no state in ``state``.
+            The reason why an environment has no state in ``state``, by its column in the batch.
         """
         return {}
 

@@ -105,7 +105,7 @@ class LoopEvalCollector(BaseEvalCollector):
         return loop.run(n_steps, stop=lambda: self.is_enough(loop), report=self.report)
 
     def is_enough(self, loop: StepLoop) -> bool:
-        """Return whether to stop before ``max_T``; asked after every step."""
+        """Return whether to stop before ``max_T``; called after every step."""
         return bool(loop.on_done.waiting.all())
 
     def report(self, place: tuple[int, int], traj_info: Any) -> None:

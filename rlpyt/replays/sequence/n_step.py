@@ -52,10 +52,10 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         B: environments in every batch that is appended.
         rnn_state_interval: rows from one stored ``prev_rnn_state`` to the next, to which sequences
             begin; 0 to store none (a ``prev_rnn_state`` that comes is left out) and begin anywhere.
-        batch_T: steps of a sequence, burn-in included; None if every batch is asked for its own.
+        batch_T: steps of a sequence, burn-in included; None if each ``sample_batch`` names its own.
 
     Raises:
-        ValueError: if the interval is negative or no whole number, or the example has no
+        ValueError: if the interval is negative or not a whole number, or the example has no
             ``prev_rnn_state`` to store.
 
     Attributes:
@@ -115,7 +115,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         """Return ``batch_T``, or that of the buffer if None.
 
         Raises:
-            ValueError: if it is nowhere given, or the buffer can never hold so long a sequence.
+            ValueError: if neither is given, or the buffer can never hold so long a sequence.
         """
         batch_T = self._given_steps(batch_T)
         self._require_rows(self.n_step_return + batch_T + self.off_forward + self.stride, batch_T)
@@ -125,7 +125,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         batch_T = self.batch_T if batch_T is None else batch_T
         if batch_T is None:
             raise ValueError(
-                "batch_T is None, so the length of the sequences is not known: give it to the "
+                "batch_T is None, so sequences have no length: give it to the "
                 "constructor, to set_batch_T or to sample_batch"
             )
         if batch_T < 1:

@@ -1,4 +1,4 @@
-"""Sequences that know whether time limits ended their episodes."""
+"""Sequences, with the time limits that ended their episodes."""
 
 from __future__ import annotations
 

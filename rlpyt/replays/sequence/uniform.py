@@ -24,7 +24,7 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
             self.set_batch_T(self.batch_T)
 
     def set_batch_T(self, batch_T: int) -> None:
-        """Set the steps of a sequence, for batches that are not asked to have others.
+        """Set the number of steps of a sequence, for batches without another number.
 
         Raises:
             ValueError: if the buffer can never hold so long a sequence.

@@ -26,7 +26,7 @@ class DoubleBufferCollectorMixin:
         self.double_buffer = self.samples_np
 
     def collect_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """Fill the batch ``samples_np``, which is free."""
+        """Fill the free batch ``samples_np``."""
         return super().collect_batch(*args, **kwargs)  # type: ignore[misc]
 
 

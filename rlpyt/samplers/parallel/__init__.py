@@ -10,5 +10,5 @@
 * ``_channels``: control, trajectory infos and states between sampler and workers.
 
 Workers that die or hang are noticed by ``rlpyt.processes.supervisor``. A sampler that starts
-them again lets the new ones do the present task alone, after the others: ``workers`` says how.
+them again lets the new ones do the present task alone, after the others (see ``workers``).
 """

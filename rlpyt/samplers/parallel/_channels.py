@@ -68,7 +68,7 @@ class TrajInfoQueue(CountedQueue):
         return super().get(block, timeout)[1]
 
     def has_reached(self, limit: int) -> Callable[[], bool]:
-        """Return a function that tells whether ``limit`` more trajectory infos were put."""
+        """Return a function that returns whether ``limit`` more trajectory infos were put."""
         end = sum(self._n_infos) + limit
         return lambda: bool(sum(self._n_infos) >= end)
 
@@ -146,7 +146,7 @@ class StateExchange:
             )
 
     def renew(self, index: int) -> None:
-        """Make the pipe of worker ``index`` anew."""
+        """Replace the pipe of worker ``index``."""
         self._ends[index].close()
         self.worker_ends[index].close()
         self._ends[index], self.worker_ends[index] = self._supervisor.context.Pipe()

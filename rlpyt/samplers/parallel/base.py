@@ -350,7 +350,7 @@ class ParallelSamplerBase(BaseSampler):
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation in the workers, and return its trajectory infos.
 
-        It is taken again if a worker was started again meanwhile.
+        The evaluation is repeated if a worker is started again meanwhile.
 
         Raises:
             ValueError: if the sampler has no evaluation environments.
@@ -409,7 +409,7 @@ class ParallelSamplerBase(BaseSampler):
         return []
 
     def _limit_for_workers(self) -> int | None:
-        """Return the number of trajectories at which workers have to be told to stop, if any."""
+        """Return the number of trajectories at which the sampler stops its workers, if any."""
         return self.eval_max_trajectories
 
     # --- End --------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class SamplingWorker:
         self.heartbeat: Heartbeat = own.sync.heartbeat
 
     def start(self) -> None:
-        """Make and start all environments, and tell the sampler."""
+        """Make and start all environments, and wait for the sampler to begin."""
         c, w = self.common, self.own
         configure_traj_infos(c.TrajInfoCls, c.traj_info_kwargs)
         seeds = env_seeds(w.envs_seed, w.env_ranks)
@@ -175,8 +175,8 @@ class SamplingWorker:
         ranks = self.own.env_ranks
         for info in completed:
             # A collector of the user, or an info it adds, may have no place.
-            known = isinstance(self.collector, LoopCollector) and self.collector.place_of(info)
-            t, b = known or (0, 0)
+            place = isinstance(self.collector, LoopCollector) and self.collector.place_of(info)
+            t, b = place or (0, 0)
             self.common.traj_infos_queue.put(info, (t, ranks[b]))
 
     def _make_envs(

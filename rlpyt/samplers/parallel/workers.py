@@ -121,12 +121,12 @@ class Workers:
     # --- Tasks ------------------------------------------------------------------------------------
 
     def do_task(self, work: Callable[[], Any], work_again: Callable[[], Any] | None = None) -> None:
-        """Let the workers do the task that ``ctrl`` tells.
+        """Let the workers do the task that ``ctrl`` names.
 
         Args:
             work: part of the task in this process, while the workers do theirs.
             work_again: part of the task in this process, while workers that were started again do
-                theirs; None if they need not do it.
+                theirs; None if they skip the task.
         """
         self.ctrl.barrier_in.wait()
         work()
@@ -164,7 +164,7 @@ class Workers:
 
         Workers are not in step with each other, but the trajectories that count must not depend on
         that: the evaluation ends only after all workers have passed the time step that reached the
-        limit. One that is to be taken again ends at once.
+        limit. An evaluation that will be repeated ends at once.
 
         Args:
             queue: queue of trajectory infos.

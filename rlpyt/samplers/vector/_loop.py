@@ -129,8 +129,8 @@ def first_vector_inputs(env: VectorEnvLike) -> AgentInputs:
 class Trajectories:
     """Statistics of B running trajectories, updated by one call for all of them.
 
-    A class that counts more than :class:`~rlpyt.core.records.TrajInfo` does, that is, one with a
-    ``step`` of its own, is called for every environment in turn.
+    A class that counts more than :class:`~rlpyt.core.records.TrajInfo` does, that is, one that
+    overrides ``step``, is called for every environment in turn.
 
     Args:
         TrajInfoCls: class of the trajectory infos.

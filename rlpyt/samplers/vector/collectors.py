@@ -40,8 +40,8 @@ class VectorResetCollector(DecorrelatingStartCollector):
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, Any]:
         """Reset all environments, then take a random number of random steps in each.
 
-        All are stepped together, so each is reset again, with the same seed, when no more steps are
-        to come than it shall take.
+        All are stepped together, so each is reset again, with the same seed, once only its own
+        number of steps is left.
         """
         env: VectorEnvLike = self.envs
         B = env.num_envs
@@ -102,7 +102,7 @@ class VectorEvalCollector:
         TrajInfoCls: class of the trajectory infos.
         max_T: number of time steps in one evaluation; None for no limit.
         max_trajectories: number of completed trajectories after which an evaluation ends.
-        quota: number of trajectories each environment shall complete; None for no such number.
+        quota: number of trajectories that each environment completes; None for no such number.
     """
 
     kind = "vector evaluation"

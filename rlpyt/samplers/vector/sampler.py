@@ -32,7 +32,7 @@ class VectorSampler(SerialSampler):
     games. A finished episode is always followed by the next one; ``mid_batch_reset`` is True.
 
     Raises:
-        TypeError: if ``env_kwargs`` or ``eval_env_kwargs`` is no mapping.
+        TypeError: if ``env_kwargs`` or ``eval_env_kwargs`` is not a mapping.
     """
 
     env: Any = None

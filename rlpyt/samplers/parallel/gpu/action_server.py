@@ -137,8 +137,8 @@ def serve(
         n_steps: number of time steps.
         overlap: whether a group may step while actions for another one are chosen. True if there
             is one group only.
-        stop: function asked when all groups have taken the same number of steps, which costs their
-            overlap; None to take all steps.
+        stop: condition to end, checked when all groups have taken the same number of steps, which
+            costs their overlap; None to take all steps.
 
     Returns:
         Whether it stopped early. Either way the workers of all groups have stepped last, and none
@@ -271,7 +271,7 @@ def serve_batch(sampler: Served, overlap: bool) -> None:
 
 
 def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable[[], None]) -> None:
-    """Choose the actions of the present batch again, for environments that begin anew.
+    """Choose the actions of the present batch again, for environments of new workers.
 
     Args:
         sampler: sampler whose other workers are absent; all of theirs is kept as it is.

@@ -89,7 +89,7 @@ class GpuEvalCollector(LoopEvalCollector):
         self.traj_infos_queue.put(None)
 
     def is_enough(self, loop: StepLoop) -> bool:
-        return False  # The server says so, to all workers at the same step.
+        return False  # The server stops all workers at the same step.
 
     def report(self, place: tuple[int, int], traj_info: Any) -> None:
         self.traj_infos_queue.put(traj_info, place)
