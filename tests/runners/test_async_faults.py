@@ -29,6 +29,7 @@ from tests.runners.async_parts import (
     train,
     values,
 )
+from tests.selection import FULL
 
 LIMIT_S = 10.0
 
@@ -180,14 +181,7 @@ class LastIteration(AtIteration):
     [
         (DQN, StuckTMaze, 1, "sampler", "in step"),
         (StuckCopy, TMaze, 1, "memory copier [01]", "in samples_to_buffer"),
-        pytest.param(
-            StuckUpdate,
-            TMaze,
-            2,
-            "optimizer 1",
-            "in _apply_optimization",
-            marks=pytest.mark.slow,
-        ),
+        *[(StuckUpdate, TMaze, 2, "optimizer 1", "in _apply_optimization")] * FULL,
     ],
 )
 def test_hanging_process_ends_the_run(AlgoCls, EnvCls, n_optimizers, label, place, tmp_path):

@@ -28,6 +28,7 @@ from tests.runners.async_parts import (
     train,
     values,
 )
+from tests.selection import FULL
 
 KINDS = ["serial", "cpu", "served", "alternating", "no_overlap"]
 
@@ -72,7 +73,7 @@ def test_every_sampler_evaluates(kind, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "start_method"),
-    [("serial", "spawn"), ("served", "forkserver")],
+    [("served", "forkserver")] + [("serial", "spawn")] * FULL,
 )
 @pytest.mark.slow
 def test_other_start_methods(kind, start_method, tmp_path):
