@@ -122,20 +122,55 @@ def test_a_cpu_which_is_not_allowed(RunnerCls, tmp_path, monkeypatch):
         original(psutil.Process(), own)  # Since a check leaves what it takes for the present CPUs.
 
 
-# --- Numbers and callbacks ------------------------------------------------------------------------
+# --- Arguments of the constructor -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("RunnerCls", AFFINITIES)
-@pytest.mark.parametrize("name", ["n_steps", "log_interval_steps"])
-def test_numbers_of_steps(RunnerCls, name):
-    with pytest.raises(ValueError, match=name):
-        make(RunnerCls, **{name: 0})
+class Half:
+    def on_start(self, runner):
+        pass
 
 
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, SyncRl, AsyncRl])
-def test_windows_without_trajectories(RunnerCls):
-    with pytest.raises(ValueError, match="log_traj_window"):
-        make(RunnerCls, log_traj_window=0)
+GPU = {"cuda_idx": 0}
+NO_RANKS = [
+    *[(affinity, "list") for affinity in (None, GPU, HALVES, 2)],
+    ([], "empty"),
+    *[([GPU, other], "GPU") for other in ({}, GPU)],
+    (["0slt_1cpu_0gpu_1cpr"], r"affinity\[0\]"),
+    ([{}, HALVES], r"affinity\[1\]"),
+]
+NO_HALVES = [
+    *[(affinity, "'optimizer'") for affinity in (None, [{}], {"workers_cpus": [0]})],
+    ({"optimizer": [{}]}, "'sampler'"),
+    *[({"optimizer": value, "sampler": {}}, r"\['optimizer'\]") for value in ([], 2)],
+    ({"optimizer": [{}], "sampler": None}, r"\['sampler'\]"),
+    *[({"optimizer": [GPU, other], "sampler": {}}, "GPU") for other in ({}, GPU)],
+]
+EACH = (MinibatchRl, SyncRl, AsyncRl)
+
+
+@pytest.mark.parametrize(
+    ("RunnerCls", "name", "value", "named"),
+    [
+        *[(RunnerCls, "n_steps", 0, "n_steps") for RunnerCls in AFFINITIES],
+        *[(RunnerCls, "log_interval_steps", 0, "log_interval") for RunnerCls in AFFINITIES],
+        *[(RunnerCls, "log_traj_window", 0, "log_traj_window") for RunnerCls in EACH],
+        (SyncRl, "rank_timeout_s", 0, "rank_timeout_s"),
+        (AsyncRl, "process_timeout_s", 0, "process_timeout_s"),
+        *[(SyncRl, "affinity", *case) for case in NO_RANKS],
+        *[(AsyncRl, "affinity", *case) for case in NO_HALVES],
+    ],
+)
+def test_values_that_cannot_work(RunnerCls, name, value, named):
+    with pytest.raises(ValueError, match=named):
+        make(RunnerCls, **{name: value})
+
+
+@pytest.mark.parametrize("RunnerCls", EACH)
+@pytest.mark.parametrize("callbacks", [SaveBest(), [print], [SaveBest], [Callback(), Half()]])
+def test_callbacks_which_are_none(RunnerCls, callbacks):
+    """The run ended at the first event, maybe the first log row."""
+    with pytest.raises(TypeError, match="callbacks"):
+        make(RunnerCls, callbacks=callbacks)
 
 
 @pytest.mark.parametrize("RunnerCls", [MinibatchRl, AsyncRl])
@@ -148,103 +183,34 @@ def test_a_run_shorter_than_a_log_interval_says_how_long_it_is(RunnerCls, tmp_pa
     assert "WARNING" not in (tmp_path / "as long" / "run_0" / "debug.log").read_text()
 
 
-class Half:
-    def on_start(self, runner):
-        pass
-
-
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, SyncRl, AsyncRl])
-@pytest.mark.parametrize("callbacks", [SaveBest(), [print], [SaveBest], [Callback(), Half()]])
-def test_callbacks_which_are_none(RunnerCls, callbacks):
-    """The run ended at the first event, maybe the first log row."""
-    with pytest.raises(TypeError, match="callbacks"):
-        make(RunnerCls, callbacks=callbacks)
-
-
-@pytest.mark.parametrize(
-    ("RunnerCls", "name"), [(SyncRl, "rank_timeout_s"), (AsyncRl, "process_timeout_s")]
-)
-def test_time_limits(RunnerCls, name):
-    with pytest.raises(ValueError, match=name):
-        make(RunnerCls, **{name: 0})
-
-
-# --- The form of the affinity ---------------------------------------------------------------------
+# --- Parts that do not go together ----------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("nothing_starts")
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
-@pytest.mark.parametrize("affinity", [[{}, {}], HALVES, "0slt_1cpu_0gpu_1cpr"])
-def test_affinities_of_other_runners(RunnerCls, affinity, tmp_path):
-    """That of an asynchronous run was accepted, and its GPU left unused."""
-    with pytest.raises(ValueError, match="give the mapping of one process"):
-        train(make(RunnerCls, affinity=affinity), tmp_path)
-
-
 @pytest.mark.parametrize(
-    ("affinity", "message"),
+    ("RunnerCls", "settings", "named"),
     [
-        (None, "give a list"),
-        ({"cuda_idx": 0}, "give a list"),
-        (HALVES, "give a list"),
-        (2, "give a list"),
-        ([], "empty"),
-        ([{"cuda_idx": 0}, {}], "a GPU of its own"),
-        ([{"cuda_idx": 0}, {"cuda_idx": 0}], "a GPU of its own"),
-        (["0slt_1cpu_0gpu_1cpr"], r"affinity\[0\] is .*give the mapping"),
-        ([{}, HALVES], r"affinity\[1\] is .*give the mapping"),
+        *[  # The affinity of an asynchronous run was accepted, and its GPU left unused.
+            (RunnerCls, {"affinity": affinity}, "affinity")
+            for RunnerCls in (MinibatchRl, MinibatchRlEval)
+            for affinity in ([{}, {}], HALVES, "0slt_1cpu_0gpu_1cpr")
+        ],
+        *[  # It was an unexpected keyword argument, in SyncRl after all processes were started.
+            (RunnerCls, {"SamplerCls": SamplerCls}, SamplerCls.__name__)
+            for RunnerCls in (MinibatchRl, SyncRl)
+            for SamplerCls in SAMPLERS.values()
+        ],
+        *[
+            (RunnerCls, {"SamplerCls": SamplerCls}, SamplerCls.__name__)
+            for RunnerCls in ASYNC
+            for SamplerCls in (SerialSampler, CpuSampler)
+        ],
+        *[(RunnerCls, {"algo": A2C()}, "A2C") for RunnerCls in ASYNC],
     ],
 )
-def test_affinities_that_are_not_of_ranks(affinity, message):
-    with pytest.raises(ValueError, match=message):
-        make(SyncRl, affinity=affinity)
-
-
-@pytest.mark.parametrize(
-    ("affinity", "message"),
-    [
-        (None, "has no 'optimizer'"),
-        ([{}], "has no 'optimizer'"),
-        ({"workers_cpus": [0]}, "has no 'optimizer'"),
-        ({"optimizer": [{}]}, "has no 'sampler'"),
-        ({"optimizer": [], "sampler": {}}, r"affinity\['optimizer'\] is empty"),
-        ({"optimizer": 2, "sampler": {}}, r"affinity\['optimizer'\] is 2: give a list"),
-        ({"optimizer": [{}], "sampler": None}, r"affinity\['sampler'\] is None: give a list"),
-        ({"optimizer": [{"cuda_idx": 0}, {}], "sampler": {}}, "a GPU of its own"),
-        ({"optimizer": [{"cuda_idx": 0}] * 2, "sampler": {}}, "a GPU of its own"),
-    ],
-)
-def test_affinities_that_are_not_asynchronous(affinity, message):
-    with pytest.raises(ValueError, match=message):
-        make(AsyncRl, affinity=affinity)
-
-
-# --- Roles which do not go together ---------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("nothing_starts")
-@pytest.mark.parametrize("kind", SAMPLERS)
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, SyncRl])
-def test_asynchronous_samplers_of_synchronous_runners(RunnerCls, kind, tmp_path):
-    """It was an unexpected keyword argument, in SyncRl after all processes were started."""
-    name = SAMPLERS[kind].__name__
-    with pytest.raises(ValueError, match=name):
-        train(make(RunnerCls, SAMPLERS[kind]), tmp_path)
-
-
-@pytest.mark.usefixtures("nothing_starts")
-@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
-@pytest.mark.parametrize("RunnerCls", ASYNC)
-def test_synchronous_samplers_of_asynchronous_runners(RunnerCls, SamplerCls, tmp_path):
-    with pytest.raises(ValueError, match=SamplerCls.__name__):
-        train(make(RunnerCls, SamplerCls), tmp_path)
-
-
-@pytest.mark.usefixtures("nothing_starts")
-@pytest.mark.parametrize("RunnerCls", ASYNC)
-def test_algorithms_without_replay_of_asynchronous_runners(RunnerCls, tmp_path):
-    with pytest.raises(ValueError, match="A2C"):
-        train(make(RunnerCls, algo=A2C()), tmp_path)
+def test_parts_of_other_runners(RunnerCls, settings, named, tmp_path):
+    with pytest.raises(ValueError, match=named):
+        train(make(RunnerCls, **settings), tmp_path)
 
 
 @pytest.mark.parametrize(
