@@ -6,7 +6,7 @@ import torch
 
 from rlpyt.core.records import AgentInputs, SamplesFromReplay, SamplesToBuffer
 from rlpyt.replays.non_sequence.frame import PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer
-from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer, SamplesFromReplayPri
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import (
     TlUniformReplayBuffer,
 )
@@ -70,23 +70,20 @@ def test_append_returns_what_it_wrote():
     assert (buffer.t, buffer._buffer_full, buffer.size) == (2, True, 10)
 
 
-def test_integer_rewards_have_float_returns():
-    example = scalar_example()._replace(reward=np.int64(0))
-    buffer = UniformReplayBuffer(example, 10, 1, 0.5, 2)
+@pytest.mark.parametrize("reward", [np.int64(0), np.float16(0), np.float32(0), np.float64(0)])
+def test_rewards_keep_their_dtype_and_returns_are_floats(reward):
+    buffer = UniformReplayBuffer(scalar_example()._replace(reward=reward), 10, 1, 0.5, 2)
     buffer.append_samples(scalar_samples(6))
+    assert buffer.samples.reward.dtype == reward.dtype
+    assert buffer.samples_return_.dtype == (np.float32 if reward.dtype == int else reward.dtype)
     assert buffer.extract_batch([2], [0]).return_.item() == 3.5
 
 
-@pytest.mark.parametrize("reward", [np.float32(0), np.float64(0), np.float16(0)])
-def test_arrays_keep_the_dtype_of_the_example(reward):
-    buffer = uniform()
-    buffer = UniformReplayBuffer(scalar_example()._replace(reward=reward), 10, 1, n_step_return=2)
-    assert buffer.samples.reward.dtype == buffer.samples_return_.dtype == reward.dtype
-
-
-def test_float_sizes_are_rounded_up_to_rows():
-    buffer = UniformReplayBuffer(example=scalar_example(), size=1e2 + 1, B=4)
+def test_floats_are_accepted_and_sizes_are_rounded_up_to_rows():
+    buffer = uniform(n_step_return=2.0, B=4.0, size=1e2 + 1)
+    buffer.append_samples(scalar_samples(4, B=4))
     assert (buffer.T, buffer.size) == (26, 104)
+    assert buffer.extract_batch([1], [0]).return_.item() == 1 + 2
 
 
 def test_batches_are_not_views_of_the_storage_or_of_each_other():
@@ -99,23 +96,6 @@ def test_batches_are_not_views_of_the_storage_or_of_each_other():
     second.action.zero_()
     assert torch.equal(first.agent_inputs.observation, before)
     assert buffer.samples.action[:6, 0].tolist() == [0, 1, 2, 3, 4, 5]
-
-
-def test_weights_by_hand():
-    buffer = uniform(cls=PrioritizedReplayBuffer, alpha=0.5, beta=0.4, default_priority=4)
-    buffer.append_samples(scalar_samples(6))
-    buffer.sample_batch(50)
-    assert set(buffer.priority_tree.priorities[:, 0]) == {0.0, 2.0}
-    buffer.priority_tree.prev_tree_idxs = buffer.priority_tree.low_idx + np.array([1, 2])
-    buffer.update_batch_priorities(torch.tensor([9.0, 16.0]))
-    assert buffer.priority_tree.priorities[:6, 0].tolist() == [0, 3, 4, 2, 2, 0]
-    buffer.set_beta(1.0)
-    batch = buffer.sample_batch(100)
-    assert type(batch) is SamplesFromReplayPri
-    assert batch.is_weights.dtype == torch.float32
-    rows = batch.action.numpy()
-    expected = np.array([0, 2 / 3, 2 / 4, 1, 1])[rows]
-    np.testing.assert_allclose(batch.is_weights.numpy(), expected, rtol=1e-5)
 
 
 def test_unique_batches():
@@ -182,27 +162,6 @@ def test_draws_are_reproducible_by_set_seed(cls):
     assert actions[0] == actions[1] != actions[2]
 
 
-@pytest.mark.parametrize("fault", ["no stack", "history not blank after done"])
-def test_images_which_are_no_stacks_of_frames_are_refused(fault):
-    # Colour images, or histories padded with the first frame, used to be stored wrongly in silence.
-    rng = np.random.default_rng(0)
-    frames = rng.integers(1, 256, (7, 2, 2, 3), dtype=np.uint8)
-    observation = np.stack([frames[t : t + 3] for t in range(4)]).transpose(0, 2, 1, 3, 4)
-    done = np.zeros((4, 2), dtype=bool)
-    if fault == "no stack":
-        observation = rng.integers(1, 256, observation.shape, dtype=np.uint8)
-    else:
-        done[1, 0] = True
-    example = SamplesToBuffer(observation[0, 0], np.int64(0), np.float32(0), False)
-    buffer = UniformReplayFrameBuffer(example=example, size=40, B=2)
-    samples = SamplesToBuffer(
-        observation, np.zeros((4, 2), np.int64), np.zeros((4, 2), np.float32), done
-    )
-    with pytest.raises(ValueError, match=r"\(3, 2, 3\) are not stacks of C successive frames"):
-        buffer.append_samples(samples)
-    assert buffer.t == 0
-
-
 def filled(cls, n=8, B=2, **kwargs):
     buffer = uniform(size=20 * B, B=B, cls=cls, **kwargs)
     buffer.append_samples(scalar_samples(n, B=B))
@@ -223,13 +182,6 @@ def test_entries_which_come_with_a_priority_of_zero_are_drawn():
     buffer = uniform(cls=PrioritizedReplayBuffer, input_priorities=True)
     buffer.append_samples(WithPriorities(0.0, scalar_samples(6)))
     assert set(buffer.sample_batch(200).action.tolist()) == {1, 2, 3, 4}
-
-
-def test_float_sizes_and_steps():
-    buffer = uniform(n_step_return=2.0, B=2.0, size=1e1)
-    buffer.append_samples(scalar_samples(4, B=2))
-    assert buffer.samples.done.shape == (5, 2)
-    assert buffer.extract_batch([1], [0]).return_.item() == 1 + 2
 
 
 def test_environments_are_counted_from_the_end_or_refused():
@@ -336,25 +288,33 @@ def test_a_scalar_is_stored_in_all_rows():
     assert buffer.samples.done.all()
 
 
-def test_images_which_are_no_stacks_are_refused_one_row_at_a_time():
-    # They used to pass in batches of one row, and for ever after one batch of black images.
+@pytest.mark.parametrize("fault", ["no stack", "history not blank after done", "single rows"])
+def test_images_which_are_no_stacks_of_frames_are_refused(fault):
+    # Colour images, and histories padded with the first frame, used to be stored wrongly in
+    # silence; single rows even after a batch of black images.
     rng = np.random.default_rng(0)
-    example = SamplesToBuffer(np.zeros((3, 2, 3), np.uint8), np.int64(0), np.float32(0), False)
-    buffer = UniformReplayFrameBuffer(example=example, size=40, B=2)
+    frames = rng.integers(1, 256, (7, 2, 2, 3), dtype=np.uint8)
+    observation = np.stack([frames[t : t + 3].swapaxes(0, 1) for t in range(4)])
+    done = np.zeros((4, 2), dtype=bool)
+    if fault == "history not blank after done":
+        done[1, 0] = True
+    else:
+        observation = rng.integers(1, 256, observation.shape, dtype=np.uint8)
+    fields = {**scalar_fields(4, 2), "done": done}
+    samples = frame_example(observation)._replace(**fields)
+    buffer = UniformReplayFrameBuffer(example=samples[0, 0], size=40, B=2)
+    batches = [samples]
+    if fault == "single rows":
+        buffer.append_samples(samples._replace(observation=np.zeros_like(observation)))
+        batches = [samples[t : t + 1] for t in range(4)]
 
-    def append(observation):
-        T = len(observation)
-        rest = np.zeros((T, 2), np.int64), np.zeros((T, 2), np.float32), np.zeros((T, 2), bool)
-        buffer.append_samples(SamplesToBuffer(observation, *rest))
+    def append_all():
+        for batch in batches:
+            buffer.append_samples(batch)
 
-    append(np.zeros((4, 2, 3, 2, 3), np.uint8))
-
-    def append_random_rows():
-        for _ in range(5):
-            append(rng.integers(1, 256, (1, 2, 3, 2, 3), dtype=np.uint8))
-
-    with pytest.raises(ValueError, match="not stacks"):
-        append_random_rows()
+    with pytest.raises(ValueError, match=r"\(3, 2, 3\) are not stacks"):
+        append_all()
+    assert buffer.t == (4 if fault == "single rows" else 0)
 
 
 # --- What is refused ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlpyt.algos.dqn.cat_dqn import EPS, CategoricalDQN
-from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
+from tests.agents.parts import VectorCatDqnAgent, made
 from tests.algos.parts import SETTINGS, initialized, run
 from tests.reference.q_learning import cross_entropy, divergence, project
 
@@ -47,17 +47,6 @@ def test_keywords_of_the_caller_are_not_changed() -> None:
     algo = make_algo(optim_kwargs=optim_kwargs)
     assert optim_kwargs == {}
     assert algo.optimizer.defaults["eps"] == 0.01 / 8
-
-
-def test_range_must_not_be_empty() -> None:
-    with pytest.raises(ValueError, match="V_min is 2 and V_max is 2"):
-        make_algo(V_min=2, V_max=2)
-
-
-def test_agent_without_distributions_is_refused() -> None:
-    # This was an AttributeError without a remedy.
-    with pytest.raises(ValueError, match=r"VectorDqnAgent outputs values.*CatDqnAgent"):
-        make_algo(agent=made(VectorDqnAgent()))
 
 
 @pytest.mark.parametrize("double_dqn", [False, True])

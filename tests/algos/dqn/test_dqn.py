@@ -130,32 +130,6 @@ def test_priority_of_new_samples(
     run(algo, 0, 3)
 
 
-BAD_SETTINGS = [
-    ({"batch_size": 0}, "batch_size is 0"),
-    ({"n_step_return": 0}, "n_step_return is 0"),
-    ({"target_update_interval": 0}, "target_update_interval is 0"),
-    ({"replay_ratio": 0}, "replay_ratio is 0.*no updates"),
-    ({"replay_size": 4}, r"replay_size is 4, less than one training batch \(8\)"),
-    ({"replay_size": 4, "batch_size": 2}, r"less than one sampler batch \(4, 2\) \(8\)"),
-    ({"delta_clip": 0}, "delta_clip is 0"),
-    ({"discount": 1.5}, r"discount is 1.5: choose a number in \[0, 1\]"),
-    ({"discount": -0.1}, "discount is -0.1"),
-    ({"target_update_tau": 1.5}, "target_update_tau is 1.5: choose"),
-    ({"clip_grad_norm": 0}, "clip_grad_norm is 0: make it positive, or None"),
-    ({"prioritized_replay": True, "pri_beta_init": -0.4}, "pri_beta_init is -0.4"),
-    ({"prioritized_replay": True, "pri_beta_final": 4}, "pri_beta_final is 4"),
-    ({"prioritized_replay": True, "pri_alpha": 1.1}, "pri_alpha is 1.1"),
-    ({"prioritized_replay": True, "pri_alpha": -1}, "pri_alpha is -1"),
-    ({"prioritized_replay": True, "default_priority": 0}, "default_priority is 0.*None"),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
-def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_algo(**settings)
-
-
 def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Lines of the log from now on."""
     lines: list[str] = []
@@ -209,12 +183,6 @@ def test_replay_class_of_one_process_in_asynchronous_mode() -> None:
         algo.async_initialize(made(VectorDqnAgent()), 50, SPEC, True, examples())
 
 
-def test_agent_of_distributions_is_refused() -> None:
-    # This was an error of shapes at the first update.
-    with pytest.raises(ValueError, match="VectorCatDqnAgent outputs distr.*DQN.*CategoricalDQN"):
-        make_algo(agent=made(VectorCatDqnAgent()))
-
-
 def test_agent_of_distributions_may_have_a_loss_of_its_own() -> None:
     class Mine(DQN):
         def loss(self, samples: Any) -> Any:
@@ -222,12 +190,6 @@ def test_agent_of_distributions_may_have_a_loss_of_its_own() -> None:
             return p.square().mean(), p.detach().sum(-1)
 
     run(make_algo(Mine, agent=made(VectorCatDqnAgent())), 0, 3)
-
-
-def test_wait_reset_collectors_are_refused_before_work_is_lost() -> None:
-    # This was an error of the first update, after min_steps_learn steps.
-    with pytest.raises(ValueError, match="mid_batch_reset is False.*DQN"):
-        initialized(DQN(**SETTINGS), mid_batch_reset=False)
 
 
 def test_asynchronous_set_up() -> None:

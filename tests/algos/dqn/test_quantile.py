@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
-from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
-from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.utils.buffer import torchify_buffer
-from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
+from tests.agents.parts import made
 from tests.algos.parts import SETTINGS, batch, initialized, run
 from tests.reference.quantiles import quantile_huber
 
@@ -212,28 +210,6 @@ class TestBoth:
         assert len(info.loss) == algo.updates_per_optimize
         assert 0 < max(info.tdAbsErr) <= 1
 
-    @pytest.mark.parametrize("delta_clip", [None, 0.0])
-    def test_kappa_is_needed(
-        self, AlgoCls: Any, make_agent: Any, settings: Any, delta_clip: float | None
-    ) -> None:
-        with pytest.raises(ValueError, match=f"delta_clip is {delta_clip}.*make it positive"):
-            make_algo(AlgoCls, make_agent(), delta_clip=delta_clip, **settings)
-
-    def test_agent_of_values_is_refused(self, AlgoCls: Any, make_agent: Any, settings: Any) -> None:
-        for agent in (VectorDqnAgent(), VectorCatDqnAgent()):
-            with pytest.raises(ValueError, match=rf"loss of {AlgoCls.__name__} takes quantiles"):
-                make_algo(AlgoCls, made(agent), **settings)
-
-    def test_other_algorithms_refuse_the_agent(
-        self, AlgoCls: Any, make_agent: Any, settings: Any
-    ) -> None:
-        with pytest.raises(
-            ValueError, match=rf"DQN takes values: use the algorithm {AlgoCls.__name__}, or"
-        ):
-            make_algo(DQN, make_agent())
-        with pytest.raises(ValueError, match=r"CategoricalDQN takes distributions"):
-            make_algo(CategoricalDQN, make_agent())
-
     @pytest.mark.parametrize(
         "variant",
         [
@@ -298,9 +274,3 @@ class TestBoth:
         low, high = quantiles[:, tau < 0.6], quantiles[:, tau > 0.9]
         assert low.abs().max() < 0.2
         assert (high - 1).abs().max() < 0.2
-
-
-@pytest.mark.parametrize("name", ["n_tau", "n_target_tau"])
-def test_iqn_needs_fractions(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} is 0: make it at least 1"):
-        make_algo(IQN, iqn(), **{name: 0})

@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
-from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpR2d1Agent
-from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
-from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent
 from rlpyt.algos.dqn.r2d1 import (
     R2D1,
     OptInfo,
@@ -142,33 +140,6 @@ def test_replay_class_of_the_user_gets_the_same_keywords() -> None:
     }
 
 
-BAD_SETTINGS = [
-    ({"batch_T": 0}, "batch_T is 0: make it at least 1"),
-    ({"batch_B": 0}, "batch_B is 0"),
-    ({"warmup_T": -1}, "warmup_T is -1: make it 0 or more"),
-    ({"store_rnn_state_interval": -4}, "store_rnn_state_interval is -4"),
-    ({"pri_eta": 1.2}, "pri_eta is 1.2"),
-    ({"value_scale_eps": -1e-3}, "value_scale_eps is -0.001: make it 0 or more"),
-    ({"input_priority_shift": -1}, "input_priority_shift is -1: .*0 or more"),
-    ({"delta_clip": 0}, "delta_clip is 0"),
-    (
-        {"batch_T": 90, "batch_B": 1, "warmup_T": 9},
-        r"300 is 100 steps of each of B=3.*n_step_return \+ 1 = 102: make replay_size several",
-    ),
-    (
-        {"min_steps_learn": 20},
-        "min_steps_learn is 20, but the first sequence of warmup_T=3 and batch_T=5 steps is "
-        "complete after 51 steps of all environments: make min_steps_learn at least 51",
-    ),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
-def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        initialized(algo=settings)
-
-
 @pytest.mark.parametrize("prioritized_replay", [True, False])
 @pytest.mark.parametrize("interval", [0, 1, 4, 7])
 @pytest.mark.parametrize("batch_T", [1, 4, 6])
@@ -206,21 +177,6 @@ def test_steps_which_are_never_trained_on_are_logged(
     lines = logged(monkeypatch)
     initialized(algo={"store_rnn_state_interval": interval})
     assert any("never trained on. Make the interval" in line for line in lines) == warns
-
-
-@pytest.mark.parametrize("mid_batch_reset", [True, False])
-def test_agent_which_is_not_recurrent_is_refused(mid_batch_reset: bool) -> None:
-    with pytest.raises(ValueError, match="R2D1 trains recurrent agents.*MlpDqnAgent.*R2d1Agent"):
-        initialized(agent=made(MlpDqnAgent()), mid_batch_reset=mid_batch_reset)
-
-
-@pytest.mark.parametrize("mid_batch_reset", [True, False])
-def test_recurrent_agent_is_refused_by_algorithms_of_single_steps(mid_batch_reset: bool) -> None:
-    # This was an error at the first update: init_rnn_state missing.
-    with pytest.raises(ValueError, match="MlpR2d1Agent is recurrent, but DQN.*use R2D1"):
-        DQN().initialize(made(MlpR2d1Agent()), 10, SPEC, mid_batch_reset, EXAMPLES)
-    with pytest.raises(ValueError, match="MlpR2d1Agent is recurrent, but CategoricalDQN"):
-        CategoricalDQN().initialize(made(MlpR2d1Agent()), 10, SPEC, True, EXAMPLES)
 
 
 def test_agent_info_must_have_what_is_stored() -> None:

@@ -527,30 +527,6 @@ def test_losses_which_are_not_finite_change_nothing(AlgoCls: Any) -> None:
     assert setup.parameters() == before
 
 
-@pytest.mark.parametrize(
-    ("settings", "agent", "message"),
-    [
-        (
-            {"minibatches": 4},
-            lstm_agent,
-            r"minibatches is 4.*batch_B is 3: choose minibatches <= 3",
-        ),
-        ({"minibatches": 16}, None, "minibatches is 16, more than the 15 samples"),
-        ({"minibatches": 0}, None, "minibatches is 0"),
-        ({"epochs": 0}, None, "epochs is 0"),
-        ({"ratio_clip": 0}, None, "ratio_clip is 0"),
-        ({"value_clip": -1.0}, None, "value_clip is -1"),
-        ({"discount": 1.5}, None, "discount is 1.5"),
-        ({"clip_grad_norm": 0}, None, "clip_grad_norm is 0: make it positive, or None"),
-        ({"clip_grad_norm": -1.0}, None, "clip_grad_norm is -1"),
-        ({"gae_lambda": 95}, None, "gae_lambda is 95"),
-    ],
-)
-def test_settings_which_cannot_work(settings: Any, agent: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Setup(PPO(**settings), agent and agent())
-
-
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
 def test_agents_which_record_too_little(AlgoCls: Any) -> None:
     setup = Setup(AlgoCls())

@@ -117,17 +117,3 @@ def test_class_of_buffer(has_timeout: bool, prioritized_replay: bool, BufferCls:
     for itr in range(4):
         info = algo.optimize_agent(itr, batch(np.random.default_rng(itr), has_timeout))
     assert len(info.qLoss) == 4
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"V_min": 2, "V_max": 2}, "V_min is 2 and V_max is 2"),
-        ({"pri_alpha": 2}, "pri_alpha is 2"),
-        ({"pri_beta": -1}, "pri_beta is -1"),
-        ({"q_target_clip": 5}, "q_target_clip has no effect"),
-    ],
-)
-def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_algo(D4PG, **settings)

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
-from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
-from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.d4pg import D4PG
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer, TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from tests.agents.qpg.ddpg_parts import HIGH, LOW, made
+from tests.agents.qpg.ddpg_parts import HIGH, LOW
 from tests.algos.qpg.ddpg_parts import (
     SETTINGS,
     batch,
@@ -255,43 +252,6 @@ class TestSeams:
         torch.testing.assert_close(algo.q_target(samples), y)
 
 
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("AlgoCls", "AgentCls", "remedy"),
-        [
-            (DDPG, Td3Agent, "two critics.*DDPG trains a critic of values.*such as DdpgAgent"),
-            (DDPG, D4pgAgent, "a critic of distributions.*such as DdpgAgent"),
-            (TD3, DdpgAgent, "TD3 trains two critics.*such as Td3Agent"),
-            (TD3, D4pgAgent, "such as Td3Agent"),
-            (D4PG, DdpgAgent, "D4PG trains a critic of distributions.*such as D4pgAgent"),
-        ],
-    )
-    def test_agent_of_another_algorithm(self, AlgoCls: Any, AgentCls: Any, remedy: str) -> None:
-        with pytest.raises(ValueError, match=remedy):
-            make_algo(AlgoCls, made(AgentCls))
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("policy_update_interval", 0),
-            ("target_update_interval", 0),
-            ("target_update_tau", 1.5),
-            ("q_target_clip", 0),
-            ("clip_grad_norm", -1),
-            ("discount", 1.1),
-            ("replay_ratio", 0),
-            ("n_step_return", 0),
-        ],
-    )
-    @BOTH
-    def test_settings(self, AlgoCls: Any, name: str, value: float) -> None:
-        with pytest.raises(ValueError, match=f"{name} is {value}"):
-            make_algo(AlgoCls, **{name: value})
-
-    def test_collector_which_waits(self) -> None:
-        with pytest.raises(ValueError, match="mid_batch_reset is False, but DDPG"):
-            initialized(DDPG(**SETTINGS), mid_batch_reset=False)
-
-    def test_missing_timeout_is_said(self, capsys: Any) -> None:
-        initialized(DDPG(**SETTINGS), examples=examples(has_timeout=False))
-        assert "the environment gives no env_info.timeout" in capsys.readouterr().out
+def test_missing_timeout_is_said(capsys: Any) -> None:
+    initialized(DDPG(**SETTINGS), examples=examples(has_timeout=False))
+    assert "the environment gives no env_info.timeout" in capsys.readouterr().out

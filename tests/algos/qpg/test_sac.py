@@ -389,34 +389,6 @@ def test_a_fraction_of_an_update_is_left_out(AlgoCls: Any, AgentCls: Any) -> Non
     assert make_algo(AlgoCls, AgentCls, replay_ratio=3).updates_per_optimize == 3
 
 
-class Recurrent(sac_agent.SacAgent):
-    recurrent = True
-
-
-@both
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"action_prior": "normal"}, "action_prior.*gaussian"),
-        ({"clip_grad_norm": 0}, "clip_grad_norm"),
-        ({"target_update_tau": 1.5}, "target_update_tau"),
-        ({"discount": 1.5}, "discount"),
-        ({"AgentCls": Recurrent}, "recurrent"),
-    ],
-)
-def test_bad_settings(AlgoCls: Any, AgentCls: Any, kwargs: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_algo(**{"AlgoCls": AlgoCls, "AgentCls": AgentCls, **kwargs})
-
-
-@both
-def test_resets_at_once_are_needed(AlgoCls: Any, AgentCls: Any) -> None:
-    with pytest.raises(ValueError, match="mid_batch_reset"):
-        AlgoCls(**SETTINGS).initialize(
-            make_agent(AgentCls), 100, SPEC, mid_batch_reset=False, examples=examples()
-        )
-
-
 def test_subclasses_are_warned_where_the_library_would_refuse(capsys: Any) -> None:
     # Losses and buffers of one's own may be for other agents and collectors.
     class OwnLoss(SAC):
@@ -459,8 +431,6 @@ def test_initialize_of_ones_own() -> None:
 def test_sac_needs_reparameterization() -> None:
     with pytest.raises(NotImplementedError, match="SAC_V"):
         make_algo(reparameterize=False)
-    with pytest.raises(ValueError, match="fixed_alpha is 0"):
-        make_algo(fixed_alpha=0)
 
 
 def test_loss_which_is_not_finite() -> None:

@@ -1,0 +1,159 @@
+"""Settings, agents and collectors that algorithms refuse, by the name in the error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpIqnAgent, MlpQrDqnAgent, MlpR2d1Agent
+from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.qpg.d4pg import D4PG
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
+from tests.agents.qpg.ddpg_parts import made as made_continuous
+from tests.agents.qpg.sac_parts import make_agent
+from tests.algos import parts
+from tests.algos.dqn import r2d1_parts, test_r2d1
+from tests.algos.pg.parts import Setup, lstm_agent
+from tests.algos.qpg import ddpg_parts, sac_parts
+
+AGENTS: dict[Any, Any] = {
+    DQN: VectorDqnAgent,
+    CategoricalDQN: VectorCatDqnAgent,
+    QRDQN: MlpQrDqnAgent,
+    IQN: MlpIqnAgent,
+    R2D1: MlpR2d1Agent,
+    **ddpg_parts.AGENTS,
+    SAC: sac_agent.SacAgent,
+    SAC_V: sac_v_agent.SacAgent,
+}
+
+
+class RecurrentSacAgent(sac_agent.SacAgent):
+    recurrent = True
+
+
+def set_up(
+    AlgoCls: Any, AgentCls: Any = None, mid_batch_reset: bool = True, **settings: Any
+) -> None:
+    """Initialize an algorithm as a runner does."""
+    if AlgoCls is PPO:
+        Setup(PPO(**settings), AgentCls and AgentCls())
+        return
+    AgentCls = AgentCls or AGENTS[AlgoCls]
+    if AlgoCls in ddpg_parts.AGENTS:
+        there, agent = ddpg_parts, made_continuous(AgentCls)
+    elif AlgoCls in (SAC, SAC_V):
+        there, agent = sac_parts, make_agent(AgentCls)
+    else:
+        there, agent = r2d1_parts if AlgoCls is R2D1 else parts, made(AgentCls())
+    examples = test_r2d1.EXAMPLES if AlgoCls is R2D1 else there.examples()
+    ranges = ddpg_parts.RANGE if AlgoCls is D4PG else {}
+    algo = AlgoCls(**{**there.SETTINGS, **ranges, **settings})
+    algo.initialize(agent, 100, there.SPEC, mid_batch_reset, examples)
+
+
+PRIORITIZED = {"prioritized_replay": True}
+OF_VALUES = (DQN, DDPG, TD3)
+OF_ALL = (DQN, DDPG, TD3, SAC, SAC_V, PPO)
+SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
+    *[(cls, {"discount": value}, "discount") for cls in OF_ALL for value in (1.5, -0.1)],
+    *[(cls, {"clip_grad_norm": value}, "clip_grad_norm") for cls in OF_ALL for value in (0, -1)],
+    *[(cls, {"target_update_tau": 1.5}, "target_update_tau") for cls in OF_ALL[:-1]],
+    *[(cls, {"target_update_interval": 0}, "target_update_interval") for cls in OF_VALUES],
+    *[(cls, {"replay_ratio": 0}, "replay_ratio") for cls in OF_VALUES],
+    *[(cls, {"n_step_return": 0}, "n_step_return") for cls in OF_VALUES],
+    *[(cls, {"policy_update_interval": 0}, "policy_update_interval") for cls in (DDPG, TD3)],
+    *[(cls, {"q_target_clip": 0}, "q_target_clip") for cls in (DDPG, TD3)],
+    (DQN, {"batch_size": 0}, "batch_size"),
+    (DQN, {"replay_size": 4}, "replay_size is 4.*training batch"),
+    (DQN, {"replay_size": 4, "batch_size": 2}, "replay_size is 4.*sampler batch"),
+    (DQN, {"delta_clip": 0}, "delta_clip"),
+    *[(DQN, {**PRIORITIZED, "pri_alpha": value}, "pri_alpha") for value in (1.1, -1)],
+    (DQN, {**PRIORITIZED, "pri_beta_init": -0.4}, "pri_beta_init"),
+    (DQN, {**PRIORITIZED, "pri_beta_final": 4}, "pri_beta_final"),
+    (DQN, {**PRIORITIZED, "default_priority": 0}, "default_priority"),
+    *[(cls, {"V_min": 2, "V_max": 2}, "V_min is 2 and V_max") for cls in (CategoricalDQN, D4PG)],
+    (D4PG, {"pri_alpha": 2}, "pri_alpha"),
+    (D4PG, {"pri_beta": -1}, "pri_beta"),
+    (D4PG, {"q_target_clip": 5}, "q_target_clip"),
+    *[(cls, {"delta_clip": value}, "delta_clip") for cls in (QRDQN, IQN) for value in (None, 0.0)],
+    *[(IQN, {name: 0}, name) for name in ("n_tau", "n_target_tau")],
+    *[(R2D1, {name: 0}, name) for name in ("batch_T", "batch_B", "delta_clip")],
+    *[(R2D1, {name: -1}, name) for name in ("warmup_T", "store_rnn_state_interval")],
+    *[(R2D1, {name: -1}, name) for name in ("value_scale_eps", "input_priority_shift")],
+    (R2D1, {"pri_eta": 1.2}, "pri_eta"),
+    (R2D1, {"batch_T": 90, "batch_B": 1, "warmup_T": 9}, "replay_size"),
+    (R2D1, {"min_steps_learn": 20}, "min_steps_learn at least 51"),
+    *[(cls, {"action_prior": "normal"}, "action_prior") for cls in (SAC, SAC_V)],
+    (SAC, {"fixed_alpha": 0}, "fixed_alpha"),
+    (PPO, {"minibatches": 4, "AgentCls": lstm_agent}, "minibatches is 4.*batch_B"),
+    *[(PPO, {"minibatches": value}, "minibatches") for value in (0, 16)],
+    *[(PPO, {name: 0}, name) for name in ("epochs", "ratio_clip")],
+    (PPO, {"value_clip": -1.0}, "value_clip"),
+    (PPO, {"gae_lambda": 95}, "gae_lambda"),
+]
+
+
+@pytest.mark.parametrize(("AlgoCls", "settings", "named"), SETTINGS)
+def test_settings(AlgoCls: Any, settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        set_up(AlgoCls, **settings)
+
+
+# Most of them were errors of shapes, or lacking attributes, at the first update.
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "remedy"),
+    [
+        (DQN, VectorCatDqnAgent, "CategoricalDQN"),
+        (DQN, MlpQrDqnAgent, "QRDQN"),
+        (DQN, MlpIqnAgent, "IQN"),
+        (DQN, MlpR2d1Agent, "R2D1"),
+        (CategoricalDQN, VectorDqnAgent, "CatDqnAgent"),
+        (CategoricalDQN, MlpQrDqnAgent, "distributions"),
+        (CategoricalDQN, MlpIqnAgent, "distributions"),
+        (CategoricalDQN, MlpR2d1Agent, "R2D1"),
+        *[
+            (cls, other, "quantiles")
+            for cls in (QRDQN, IQN)
+            for other in (AGENTS[DQN], VectorCatDqnAgent)
+        ],
+        (R2D1, MlpDqnAgent, "R2d1Agent"),
+        (DDPG, Td3Agent, "DdpgAgent"),
+        (DDPG, D4pgAgent, "DdpgAgent"),
+        (TD3, DdpgAgent, "Td3Agent"),
+        (TD3, D4pgAgent, "Td3Agent"),
+        (D4PG, DdpgAgent, "D4pgAgent"),
+        (SAC, RecurrentSacAgent, "recurrent"),
+        (SAC_V, RecurrentSacAgent, "recurrent"),
+    ],
+)
+def test_agents_of_other_algorithms(AlgoCls: Any, AgentCls: Any, remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        set_up(AlgoCls, AgentCls)
+
+
+@pytest.mark.parametrize("AlgoCls", [DQN, DDPG, SAC, SAC_V])
+def test_collectors_that_wait(AlgoCls: Any) -> None:
+    # This was an error of the first update, after min_steps_learn steps.
+    with pytest.raises(ValueError, match=f"mid_batch_reset is False.*{AlgoCls.__name__}"):
+        set_up(AlgoCls, mid_batch_reset=False)
+
+
+@pytest.mark.parametrize(("AlgoCls", "AgentCls"), [(R2D1, MlpDqnAgent), (DQN, MlpR2d1Agent)])
+def test_the_agent_is_named_before_the_collector(AlgoCls: Any, AgentCls: Any) -> None:
+    with pytest.raises(ValueError, match=AgentCls.__name__):
+        set_up(AlgoCls, AgentCls, mid_batch_reset=False)
