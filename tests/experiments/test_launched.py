@@ -5,9 +5,7 @@ import json
 
 import pytest
 
-from rlpyt.experiments import launched
 from rlpyt.experiments.sweeps.affinity import encode_affinity
-from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.variant import save_variant
 from rlpyt.experiments.train import build_and_train, roles_for
 
@@ -91,27 +89,3 @@ def test_an_asynchronous_entry_with_the_affinity_of_one_process_is_refused(tmp_p
     save_variant({}, tmp_path / "x")
     with pytest.raises(ValueError, match="async_sample=True"):
         build_and_train("0slt_" + CODE, str(tmp_path / "x"), 0, "mujoco_td3", "async_cpu")
-
-
-def test_the_launcher_starts_it(tmp_path):
-    def launch():
-        with pytest.raises(SweepError, match="1 of 2 runs failed") as error:
-            run_experiments(
-                launched.__file__,
-                CODE,
-                str(tmp_path / "sweep"),
-                1,
-                [TINY, {"env": {"id": "NoSuchTask-v0"}}],
-                ["good", "bad"],
-                ("mujoco_ppo", "ppo_1M_serial"),
-            )
-        return error
-
-    error = launch()
-    assert error.value.failed[0].log_dir.endswith("bad")
-    assert "NoSuchTask-v0" in (tmp_path / "sweep" / "bad" / "launch_0.log").read_text()
-    assert (tmp_path / "sweep" / "good" / "run_0" / "progress.csv").exists()
-    # The library may move, with another environment.
-    content = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
-    assert content["script"] == "rlpyt/experiments/launched.py"
-    launch()

@@ -224,6 +224,9 @@ def test_a_sweep_goes_on_and_reports_what_failed(tmp_path):
     words = ["sweep", "ppo", "CartPole-v1", "learning_rate=1e-3,1e300", *QUICK, "--slots", 1]
     words += ["--steps", 128, "log_interval_steps=64", "--log-dir", directory]
     assert "1 of 2 runs failed" in refused(*words)
+    # The library may move, with another environment.
+    content = json.loads((directory / "sweep.json").read_text())
+    assert content["script"] == "rlpyt/experiments/launched.py"
     good = directory / "CartPole-v1" / "learning_rate_0.001"
     params = json.loads((good / "run_0" / "params.json").read_text())
     assert params["algo"]["learning_rate"] == 1e-3
