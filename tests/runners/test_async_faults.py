@@ -102,14 +102,14 @@ def kill_a_worker(runner):
     kill(member(runner, "sampler").children(recursive=True)[-1])
 
 
-@pytest.mark.parametrize("kind", ["cpu", "served", "alternating"])
+@pytest.mark.parametrize("kind", ["cpu", "served", *["alternating"] * FULL])
 def test_killed_worker_ends_the_run_and_is_named(kind, tmp_path):
     callback = AtIterationSix(kill_a_worker)
     runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])
     fails(runner, callback, tmp_path, WorkerError, r"worker \d \(environments")
 
 
-@pytest.mark.parametrize("kind", ["served", "no_overlap"])
+@pytest.mark.parametrize("kind", ["served", *["no_overlap"] * FULL])
 def test_killed_action_server_ends_the_run(kind, tmp_path):
     callback = AtIterationSix(lambda runner: kill(member(runner, "sampler").children()[0]))
     runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])

@@ -44,8 +44,21 @@ def _discount_of_one_afterwards():
 # --- Whole runs; every algorithm with every sampler is run in tests/contracts ---------------------
 
 
-def test_updates_and_snapshot(tmp_path):
-    runner = make_runner()
+RUN_KEYS = [
+    "Iteration",
+    "SamplerIteration",
+    "CumTime (s)",
+    "CumSteps",
+    "CumUpdates",
+    "ReplayRatio",
+    "CumReplayRatio",
+    "StepsPerSecond",
+]
+
+
+@pytest.mark.parametrize("kind", ["serial", "cpu"])
+def test_updates_log_and_snapshot(kind, tmp_path):
+    runner = make_runner(kind)
     rows = train(runner, tmp_path)
     assert values(rows, "CumSteps")[-1] == 320
     # 320 steps, of which the first 64 are not trained on, each 2 times.
@@ -53,6 +66,13 @@ def test_updates_and_snapshot(tmp_path):
     state = torch.load(tmp_path / "run_0" / "params.pkl")
     assert (state["sampler_itr"], state["cum_steps"]) == (20, 320)
     assert state["cum_updates"] == runner.algo.update_counter
+    first = ["CumCompletedTrajs", "NewCompletedTrajs", "StepsInTrajWindow", *RUN_KEYS]
+    keys = [*first, "UpdatesPerSecond", "OptThrottle"]
+    assert list(rows[0])[: len(keys)] == ["Diagnostics/" + key for key in keys]
+    assert {"ReturnAverage", "lossAverage"} <= set(rows[0])
+    n_done = int(runner.algo.replay_buffer.samples.done[:80].sum())
+    assert values(rows, "CumCompletedTrajs")[-1] == n_done
+    assert sum(values(rows, "NewCompletedTrajs")) == n_done
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,6 +89,9 @@ def test_every_sampler_evaluates(kind, tmp_path):
     assert min(values(rows, "TrajsInEval")) >= 6
     assert all(np.diff(values(rows, "CumEvalTime")) >= 0)
     assert math.isnan(values(rows, "StepsPerSecond")[0])
+    first = ["StepsInEval", "TrajsInEval", "CumEvalTime", *RUN_KEYS]
+    keys = [*first, "NonEvalSamplesPerSecond", "UpdatesPerSecond", "OptThrottle"]
+    assert list(rows[0])[: len(keys)] == ["Diagnostics/" + key for key in keys]
 
 
 @pytest.mark.parametrize(
@@ -221,43 +244,7 @@ def test_optimizer_waits_for_a_slow_sampler(ratio, updates, tmp_path):
     assert 0 < values(rows, "OptThrottle")[-1] < 1
 
 
-# --- The log --------------------------------------------------------------------------------------
-
-RUN_KEYS = [
-    "Iteration",
-    "SamplerIteration",
-    "CumTime (s)",
-    "CumSteps",
-    "CumUpdates",
-    "ReplayRatio",
-    "CumReplayRatio",
-    "StepsPerSecond",
-]
-
-
-def test_columns_of_the_online_runner_in_order(tmp_path):
-    rows = train(make_runner(), tmp_path)
-    first = ["CumCompletedTrajs", "NewCompletedTrajs", "StepsInTrajWindow", *RUN_KEYS]
-    keys = [*first, "UpdatesPerSecond", "OptThrottle"]
-    assert list(rows[0])[: len(keys)] == ["Diagnostics/" + key for key in keys]
-    assert {"ReturnAverage", "lossAverage"} <= set(rows[0])
-
-
-def test_columns_of_the_evaluating_runner_in_order(tmp_path):
-    evaluation = {"eval_n_envs": 1, "eval_max_steps": 50}
-    rows = train(make_runner(RunnerCls=AsyncRlEval, sampler_kwargs=evaluation), tmp_path)
-    first = ["StepsInEval", "TrajsInEval", "CumEvalTime", *RUN_KEYS]
-    keys = [*first, "NonEvalSamplesPerSecond", "UpdatesPerSecond", "OptThrottle"]
-    assert list(rows[0])[: len(keys)] == ["Diagnostics/" + key for key in keys]
-
-
-@pytest.mark.parametrize("kind", ["serial", "cpu"])
-def test_every_trajectory_is_counted_once(kind, tmp_path):
-    runner = make_runner(kind)
-    rows = train(runner, tmp_path)
-    n_done = int(runner.algo.replay_buffer.samples.done[:80].sum())
-    assert values(rows, "CumCompletedTrajs")[-1] == n_done
-    assert sum(values(rows, "NewCompletedTrajs")) == n_done
+# --- The end --------------------------------------------------------------------------------------
 
 
 def test_callbacks_stop_the_run_and_save(tmp_path):
