@@ -1,10 +1,10 @@
-"""Networks: parts to build them from, and the models of the library's agents.
+"""Networks: their parts, and the models of the library's agents.
 
 A model is any torch module that takes inputs with the leading dimensions [], [B] or [T,B] (see
 :func:`rlpyt.utils.tensor.fold_leading_dims`). Modules:
 
-* Parts: ``mlp`` (perceptron, and the fast way through layers), ``conv2d`` (convolutions, with the
-  layers of the Atari models), ``rnn`` (recurrent networks with resets), ``noisy`` (exploring linear
+* Parts: ``mlp`` (perceptron, fast pass through layers), ``conv2d`` (convolutions, with the layers
+  of the Atari models), ``rnn`` (recurrent networks with resets), ``noisy`` (exploring linear
   layers), ``running_mean_std`` (normalized observations), ``autocast`` (lower precision in
   training).
 * Models made from spaces: ``space_kinds`` reads a space, ``encoders`` and ``policy_heads`` make the

@@ -46,8 +46,8 @@ class Conv2dModel(torch.nn.Module):
         strides: stride of each convolution.
         paddings: zero padding of each convolution, by default 0.
         nonlinearity: class of the modules after the convolutions.
-        use_maxpool: whether to stride by max-pooling: convolutions have stride 1, and where the
-            stride is more than 1 a max-pooling of that size follows the nonlinearity.
+        use_maxpool: whether to stride by max-pooling: convolutions have stride 1, and a stride
+            above 1 becomes a max-pooling of that size after the nonlinearity.
         head_sizes: not used; :class:`Conv2dHeadModel` adds a perceptron.
 
     Raises:
@@ -101,7 +101,7 @@ class Conv2dModel(torch.nn.Module):
         if not layers:
             return input
         input = run_layers(layers[:-1], input, is_own=is_bytes)
-        # The maps are flattened next. Laid out for that before the last nonlinearity, they have the
+        # The maps are flattened next. Contiguous before the last nonlinearity, they match the
         # layout of their gradients, which saves 3% of a training step (batch 32, CPU).
         output: torch.Tensor = layers[-1](input.contiguous())
         return output
@@ -147,8 +147,8 @@ class Conv2dHeadModel(torch.nn.Module):
         channels: number of output channels of each convolution; for ``kernel_sizes``,
             ``strides``, ``paddings`` and ``use_maxpool`` see :class:`Conv2dModel`.
         hidden_sizes: widths of the hidden layers after the convolutions, or None.
-        output_size: width of the last linear layer, or None. With neither, the output is that of
-            the convolutions, flattened.
+        output_size: width of the last linear layer, or None. With neither, the output is the
+            flattened feature map.
         nonlinearity: class of the modules after convolutions and hidden layers.
 
     Raises:
@@ -206,7 +206,7 @@ def _with_channels_last(images: torch.Tensor) -> torch.Tensor:
     """Lay out images [B,C,H,W] with the channels adjacent: a faster backward pass on the CPU."""
     if images.dtype != torch.uint8 or images.shape[1] > 12:
         return images.contiguous(memory_format=torch.channels_last)
-    # Bytes in few channels: more than twice as fast as torch's own copy, which moves one at a time.
+    # Bytes in few channels: more than twice as fast as torch's copy, which moves single bytes.
     return torch.stack(images.unbind(1), dim=-1).permute(0, 3, 1, 2)
 
 

@@ -1,8 +1,8 @@
 """Encoders of observations, built for the space of an environment.
 
 An encoder turns an observation into features: images by convolutions, choices by one-hot vectors,
-other arrays as they are or normalised, and records by one branch for each field, with
-the features joined.
+other arrays unchanged or normalised, and records by one branch for each field, whose features are
+joined.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlpyt.models.space_kinds import Box, Choices, Fields, Kind, observation_kin
 from rlpyt.utils.tensor import LeadingDims, fold_leading_dims, to_onehot
 from rlpyt.utils.types import NDArray, Nested
 
-# Images smaller than this (pixels, the shorter side) keep more of their resolution.
+# Images whose shorter side has fewer pixels keep more of their resolution.
 SMALL_IMAGE = 36
 SMALL_CONV = ConvLayers([16, 32], [3, 3], [1, 2], [1, 1])
 
@@ -144,7 +144,7 @@ class RecordEncoder(torch.nn.Module):
 
 
 class EncodedModel(torch.nn.Module):
-    """A model of vectors behind an encoder, which makes them from observations of any kind.
+    """A model of vectors, with an encoder that makes vectors from observations of any kind.
 
     Args:
         ModelCls: class of the model; takes ``observation_shape``.
@@ -173,7 +173,8 @@ class EncodedModel(torch.nn.Module):
         Args:
             observation: observations, [...] in every field.
             *args: further inputs of the model.
-            reset: mask of a recurrent model; None for other models.
+            reset: mask [T,B] for recurrent models, True where an episode begins; None for other
+                models.
         """
         features, lead = self.encoder(observation)
         kwargs = {} if reset is None else {"reset": reset}
@@ -196,8 +197,8 @@ def make_encoder(
 ) -> Encoder:
     """Make the encoder of an observation space.
 
-    Arrays of integers with three dimensions are images. So are those of real numbers if one of the
-    outer dimensions has the 1, 3 or 4 channels of an image.
+    Integer arrays with three dimensions are images. So are float arrays whose first or last
+    dimension has the 1, 3 or 4 channels of an image.
 
     Args:
         space: observation space.

@@ -19,8 +19,8 @@ def as_list(sizes: int | Sequence[Any] | None) -> list[Any]:
     return [int(sizes)] if isinstance(sizes, (int, np.integer)) else list(sizes)
 
 
-# On a CPU, the product of many weights with few inputs is 1.5 to 2 times as fast if the weights are
-# the left factor and need no transposing.
+# On a CPU, the product of many weights and few inputs is 1.5 to 2 times as fast with the weights on
+# the left, not transposed.
 WIDE, FEW = 2**20, range(8, 129)
 
 # Their gradients follow from their outputs, so the inputs may be overwritten.
@@ -39,7 +39,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> 
 
 
 def has_hooks(module: torch.nn.Module) -> bool:
-    """Return whether hooks of ``module`` itself make a call do more than its ``forward``."""
+    """Return whether ``module`` has hooks, so that a call does more than ``forward``."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -51,14 +51,14 @@ def has_hooks(module: torch.nn.Module) -> bool:
 def run_layers(layers: Iterable[Any], x: torch.Tensor, is_own: bool = False) -> torch.Tensor:
     """Return the output of ``torch.nn.Sequential(*layers)`` for ``x``, at less cost.
 
-    For small batches, calling modules costs as much as their computation. The plain linear layers
-    and nonlinearities among them are computed here; the nonlinearities overwrite the output of
-    a linear layer or a convolution, which neither of them needs for its gradient.
+    For small batches, calling modules costs as much as their computation. Plain linear layers and
+    nonlinearities are computed here. Nonlinearities overwrite the output of a linear layer or
+    convolution, which needs no output for its gradient.
 
     Args:
         layers: modules, in order.
         x: input of the first layer.
-        is_own: whether ``x`` itself may be overwritten.
+        is_own: whether ``x`` may be overwritten.
     """
     for layer in layers:
         kind = type(layer)
@@ -80,7 +80,7 @@ class MlpModel(torch.nn.Module):
     """Linear layers, each hidden one followed by a nonlinearity.
 
     Without ``output_size`` the output is the last hidden layer, after its nonlinearity; without
-    hidden layers as well, the input itself.
+    hidden layers either, it is the input.
 
     Args:
         input_size: number of input features.

@@ -20,12 +20,12 @@ class NoisyLinear(torch.nn.Linear):
         y = (W + W_sigma * f(e_out) f(e_in)^T) x + b + b_sigma * f(e_out),    e ~ N(0, 1)
         f(e) = sign(e) sqrt(|e|)
 
-    In training mode (``train()``) every call draws its own noise, one for the whole batch. In
-    evaluation mode (``eval()``) the noise is the last of :meth:`draw_noise`; before it, and after
-    :meth:`remove_noise`, there is none: the layer is then the linear layer of its means.
+    In training mode (``train()``) every call draws new noise for the whole batch. In evaluation
+    mode (``eval()``) the layer uses the noise that :meth:`draw_noise` drew last. Before that call,
+    and after :meth:`remove_noise`, the layer computes with its mean weights.
 
-    The noise is neither a parameter nor a buffer: it is not in snapshots, and processes that
-    share the parameters draw it by themselves. ``weight`` and ``bias`` are W and b, as in
+    The noise is neither a parameter nor a buffer: snapshots leave it out, and processes that share
+    the parameters draw it separately. ``weight`` and ``bias`` are W and b, as in
     ``torch.nn.Linear``.
 
     Args:
@@ -64,13 +64,13 @@ class NoisyLinear(torch.nn.Linear):
             return linear(input, weight, self._noisy_bias(noise_out))
         if self._noise is None:
             return super().forward(input)
-        # Without forming the noisy weights, which costs more than the product with a few inputs.
+        # The noisy weights are never formed: that costs more than their product with a few inputs.
         noise_out, noise_in = self._noise
         noisy = linear(input * noise_in, self.weight_sigma, self.bias_sigma)
         return torch.addcmul(super().forward(input), noisy, noise_out)
 
     def draw_noise(self, rng: np.random.Generator | None = None) -> None:
-        """Draw the noise of all calls in evaluation mode from now on.
+        """Draw the noise for all further calls in evaluation mode.
 
         Args:
             rng: generator to draw from; None for torch's global one.
@@ -78,7 +78,7 @@ class NoisyLinear(torch.nn.Linear):
         self._noise = self._new_noise(rng)
 
     def remove_noise(self) -> None:
-        """Compute with the means in evaluation mode from now on."""
+        """Compute with the mean weights in all further calls in evaluation mode."""
         self._noise = None
 
     def _new_noise(

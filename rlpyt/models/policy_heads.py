@@ -48,7 +48,7 @@ class ChoiceHead(torch.nn.Module):
 class GaussianHead(torch.nn.Module):
     """Mean and log standard deviation, ``[N,A]`` each, in units of half the action's range.
 
-    The mean is within (-1, 1) where there are bounds. The deviation depends on no observation.
+    The mean is within (-1, 1) where there are bounds. The deviation is independent of observations.
 
     Args:
         input_size: number of features.
@@ -70,7 +70,7 @@ class GaussianHead(torch.nn.Module):
         """Map features [N,input_size] to the mean and the log standard deviation."""
         mean = self.linear(features)
         mean = torch.where(self.bounded, torch.tanh(mean), mean)
-        # Not a view: one made without gradients would still count as requiring them.
+        # A copy: a view made without gradients would still count as requiring them.
         return mean, self.log_std.repeat(len(mean), 1)
 
 

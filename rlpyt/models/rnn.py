@@ -58,17 +58,17 @@ def unroll(
 ) -> tuple[torch.Tensor, Nested]:
     """Run a recurrent network whose state is zero before some of the steps.
 
-    A network that does not take ``reset`` runs in pieces, from one step with a zeroed state to the
-    next.
+    A network that does not take ``reset`` runs piece by piece; each piece starts where the state is
+    zero.
 
     Args:
-        network: function of ``inputs``, the state, and ``reset=`` if it takes that; it returns
-            outputs [T,B,...] and the state [N,B,H] after the last step.
+        network: function that takes ``inputs``, the state and, as an option, ``reset=``, and
+            returns outputs [T,B,...] and the state [N,B,H] after the last step.
         inputs: arrays [T,B,...].
         init_rnn_state: state [N,B,H] before the first step, or None for zeros.
         reset: mask [T,B] of steps before which the state is zeroed, or None.
         instance: object that ``network`` calls.
-        method: name of its method that may take ``reset``.
+        method: name of the method of ``instance`` that may take ``reset``.
 
     Returns:
         Outputs [T,B,...], and the state [N,B,H] after the last step.
@@ -142,7 +142,7 @@ def run_lstm(
         return output.flatten(0, 1), RnnState(h=h, c=c)
     if init_rnn_state is not None:
         h, c = init_rnn_state
-        init_rnn_state = (h.contiguous(), c.contiguous())  # cuDNN demands it.
+        init_rnn_state = (h.contiguous(), c.contiguous())  # Required by cuDNN.
     output, (h, c) = lstm(lstm_input, init_rnn_state)
     return output.reshape(lead.T * lead.B, -1), RnnState(h=h, c=c)
 
@@ -151,7 +151,7 @@ class _Pieces(NamedTuple):
     """[T,B] sequences cut before every reset into K pieces, the longest first."""
 
     rows: torch.Tensor  # [T*B] index t * B + b of every step, in the order of a PackedSequence
-    batch_sizes: torch.Tensor  # [length of the longest] number of pieces that have such a step
+    batch_sizes: torch.Tensor  # [length of the longest] number of pieces with this step
     b: torch.Tensor  # [K] the sequence of every piece
     is_first: torch.Tensor  # [K] whether a piece continues from the initial state
     last: torch.Tensor  # [B] the last piece of every sequence

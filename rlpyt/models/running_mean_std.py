@@ -15,8 +15,8 @@ class RunningMeanStdModel(torch.nn.Module):
     """Mean and variance of all data seen so far, merged exactly over batches and processes.
 
     Buffers (keys of the state dict): ``mean`` and ``var`` of shape ``shape``, the biased variance
-    over all data, and ``count`` [], the number of data: an integer, which float32 stops counting
-    at 2^24. Before the first batch they are 0, 1 and 0.
+    over all data, and ``count`` [], the number of data: an integer, because float32 counts only to
+    2^24. Before the first batch they are 0, 1 and 0.
 
     Args:
         shape: shape of one datum.
@@ -39,13 +39,13 @@ class RunningMeanStdModel(torch.nn.Module):
     def update(self, x: torch.Tensor) -> None:
         """Update the statistics with a batch; with torch.distributed, the batches of all processes.
 
-        With mean m, variance v of c data before, and m', v' of the c' new ones::
+        With mean m and variance v of the c data before, and m' and v' of the c' new data::
 
             w = c' / (c + c'),      m <- m + w (m' - m)
             v <- (1 - w) v + w v' + w (1 - w) (m' - m)^2
 
-        Processes are merged by the same rule, so that the result is that of one process that
-        saw all data (merging only their variances would lose the differences of their means).
+        Processes are merged by the same rule, so the result equals that of a single process with
+        all data. (An average of the variances would ignore that the means differ.)
 
         Args:
             x: data [...,*shape] with any leading dimensions.

@@ -1,4 +1,4 @@
-"""Kinds of spaces for which networks are built.
+"""Kinds of spaces that networks are built for.
 
 Spaces of this library and wrapped spaces of gym are read by their attributes, not by their class,
 into arrays of choices, arrays of numbers, and records of them.
@@ -12,7 +12,7 @@ import numpy as np
 
 from rlpyt.utils.types import NDArray
 
-# Bounds beyond it, such as the largest float32, mean that there is none.
+# A bound beyond this, such as the largest float32, stands for no bound.
 NO_BOUND = 1e6
 
 
@@ -122,7 +122,7 @@ def check_one_choice(agent_name: str, space: Any) -> None:
 
     Args:
         agent_name: class of the agent, for the error message.
-        space: action space; if it lacks ``shape`` or ``low``, these are taken to be right.
+        space: action space; a missing ``shape`` or ``low`` is taken to be right.
 
     Raises:
         ValueError: if the space is any other.

@@ -50,7 +50,7 @@ class ScaleGrad(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Multiply the gradient; the scale itself has none."""
+        """Multiply the gradient; ``scale`` gets no gradient."""
         return grad_output * ctx.scale, None
 
 
@@ -61,7 +61,7 @@ scale_grad: Callable[[torch.Tensor, float], torch.Tensor] = ScaleGrad.apply
 def precise_softmax(logits: torch.Tensor) -> torch.Tensor:
     """Return the softmax over the last dimension, computed in float32 at least.
 
-    Under autocast logits may be half precision, where small probabilities vanish.
+    Under autocast, logits may have half precision, in which small probabilities vanish.
     """
     dtype = torch.promote_types(logits.dtype, torch.float32)
     return torch.softmax(logits, dim=-1, dtype=dtype)
@@ -118,11 +118,11 @@ def _require_same_names(own: StateDict, new: StateDict) -> None:
 
 
 class TargetNetwork:
-    """A network that follows another one of the same layout, in many steps.
+    """Update of a target network towards its original, for repeated use.
 
-    It moves as by :func:`update_state_dict`, but looks up its parameters and buffers only once.
-    They may be replaced afterwards, as when a network changes its device, but not the modules that
-    hold them.
+    It computes the same as :func:`update_state_dict`, but looks up the modules only once.
+    Parameters and buffers may be replaced later, as when a network changes its device; modules may
+    not.
 
     Args:
         target: network to change.
@@ -171,9 +171,9 @@ def _tensors_at(places: Iterable[tuple[torch.nn.Module, str]]) -> list[torch.Ten
 
 
 def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDict:
-    """Return ``state_dict``, without the prefix of wrapped networks unless its names fit ``model``.
+    """Return ``state_dict`` with names that fit ``model``: without the prefix "module." if need be.
 
-    A network may have a part called "module"; its names begin with that prefix, too.
+    Names that fit already are kept, since a network may have a part called "module".
     """
     if state_dict.keys() == model.state_dict().keys():
         return state_dict

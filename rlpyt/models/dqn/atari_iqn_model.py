@@ -64,7 +64,7 @@ class AtariIqnModel(AtariConvTrunk):
             observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
             prev_action: not used.
             prev_reward: not used.
-            tau: fractions [N], [B,N] or [T,B,N] in [0, 1], for each observation its own.
+            tau: fractions [N], [B,N] or [T,B,N] in [0, 1], separate for each observation.
 
         Returns:
             Quantiles [A,N], [B,A,N] or [T,B,A,N].

@@ -18,7 +18,7 @@ from rlpyt.utils.types import Nested
 class MlpTrunk(torch.nn.Module):
     """Base class of Q-networks for vectors: all hidden layers but the last.
 
-    The last layer (or ``n_in_head`` of them) belongs to the head: dueling streams have their own.
+    The last layer (or ``n_in_head`` layers) belongs to the head: each dueling stream has a copy.
     """
 
     def __init__(

@@ -69,8 +69,8 @@ class MlpIqnModel(MlpTrunk):
     Args:
         observation_shape: shape of one observation, which is flattened.
         output_size: number of actions A.
-        hidden_sizes: widths of the hidden layers, at least one; fractions join before the last of
-            them, or after the only one.
+        hidden_sizes: widths of the hidden layers, at least one; fractions join before the last
+            layer, or after a single one.
         dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
         n_cosines: number of cosines in which fractions are embedded.
@@ -115,7 +115,7 @@ class MlpIqnModel(MlpTrunk):
             observation: observations [...,*observation_shape] with zero to two leading dimensions.
             prev_action: not used.
             prev_reward: not used.
-            tau: fractions [...,N] in [0, 1], for each observation its own.
+            tau: fractions [...,N] in [0, 1], separate for each observation.
 
         Returns:
             Quantiles [...,A,N].

@@ -22,8 +22,8 @@ class MujocoFfModel(NormalizedObservationModel):
         hidden_sizes: widths of the hidden layers of each perceptron, by default [64, 64].
         hidden_nonlinearity: class of the modules between the layers.
         mu_nonlinearity: class of the module after the mean; None to leave it out.
-        init_log_std: initial value of the log standard deviation, a parameter that depends on no
-            observation.
+        init_log_std: initial value of the log standard deviation, a parameter that does not depend
+            on observations.
         normalize_observation: whether to normalise observations by their running statistics.
         norm_obs_clip: bound of normalised observations.
         norm_obs_var_clip: lower limit of the variance of observations.

@@ -54,7 +54,7 @@ class MuMlpModel(_ObservationMlp):
         output_max: Any = 1,
     ) -> None:
         super().__init__(observation_shape, hidden_sizes, action_size)
-        # Not persistent: they follow from the environment.
+        # Not persistent: the bounds follow from the environment.
         self.register_buffer("_output_mid", None, persistent=False)
         self.register_buffer("_output_half_range", None, persistent=False)
         if np.ndim(output_max) or output_max != 1:
