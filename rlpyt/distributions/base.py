@@ -11,7 +11,7 @@ DistInfo = None
 
 
 class Distribution:
-    """Base class of families of probability distributions over actions.
+    """Base class of probability distributions over actions.
 
     The parameters, one set per datum, are passed as ``dist_info``, a record of tensors
     ``[..., dim]`` from a policy network. Methods keep the leading dimensions and reduce the

@@ -1,4 +1,4 @@
-"""The Gaussian distribution over the elements of a box: scaled to its bounds, and clipped there."""
+"""The Gaussian distribution over a box: scaled to the bounds, and clipped there."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class BoxGaussian(Gaussian):
     than with the density of x. Entropy and KL divergence ignore clipping.
 
     Args:
-        low: lower bounds, an array of the shape of an action; -inf for none.
-        high: upper bounds, an array of that shape; inf for none.
+        low: lower bounds, in the shape of an action; -inf for none.
+        high: upper bounds, in the same shape; inf for none.
         scale_to_box: whether :meth:`scaled` and :meth:`unscaled` follow the bounds; False makes
             both the identity.
         clip_to_box: whether actions are clipped to the bounds.
@@ -113,7 +113,7 @@ class BoxGaussian(Gaussian):
         low, high = low.reshape(-1), high.reshape(-1)
         self.low, self.high = (torch.as_tensor(bound).float() for bound in (low, high))
         self._is_clipped = clip_to_box and bool(np.isfinite(low).any() or np.isfinite(high).any())
-        # A bound on one side gives no unit of length, nor does a single point.
+        # Neither a bound on one side only nor a single point gives a unit of length.
         has_length = np.isfinite(low) & np.isfinite(high) & (low < high)
         with np.errstate(invalid="ignore"):
             center = np.where(has_length, (low + high) / 2, np.clip(0, low, high))
@@ -166,7 +166,7 @@ class BoxGaussian(Gaussian):
         return action, self.log_likelihood(action, dist_info)
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
-        """Return the logarithm of the density, or at a bound of the probability, of each datum.
+        """Return the log density of each datum, or its log probability at a bound.
 
         Args:
             x: actions [...,*shape].

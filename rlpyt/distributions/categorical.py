@@ -1,4 +1,4 @@
-"""The distribution over discrete actions that is given by their probabilities."""
+"""The distribution over discrete actions with given probabilities."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class DistInfo(NamedTuple):
 class Categorical(DiscreteMixin, Distribution):
     """Discrete actions with the probabilities ``p``.
 
-    Probabilities are taken as they are: sampling normalises them, the formulas do not, and zeros
-    are allowed.
+    Sampling normalises the probabilities; the formulas use them unchanged. Zeros are allowed.
     """
 
     def sample(self, dist_info: DistInfo) -> torch.Tensor:

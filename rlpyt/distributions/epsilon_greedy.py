@@ -1,4 +1,4 @@
-"""Actions that maximise a value, except for a random fraction epsilon of them."""
+"""Actions of highest value, mixed with a fraction epsilon of random actions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
 
     @property
     def epsilon(self) -> Epsilon:
-        """The probability of a random action, as it was set."""
+        """The probability of a random action."""
         return self._epsilon
 
     def set_epsilon(self, epsilon: Epsilon) -> None:
