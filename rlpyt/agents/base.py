@@ -30,7 +30,7 @@ from rlpyt.utils.types import Nested
 
 
 def without_ddp(model: Any) -> Any:
-    """Return the module inside a ``DistributedDataParallel`` wrapper, or ``model`` itself."""
+    """Return ``model`` without a ``DistributedDataParallel`` wrapper."""
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
@@ -58,7 +58,7 @@ class BaseAgent:
     recurrent = False
     alternating = False
     q_kind: str | None = None
-    # Models that take one vector; other observations are encoded for them.
+    # Models that take one vector; an encoder turns other observations into one.
     vector_models: tuple[type[torch.nn.Module], ...] = ()
 
     model_kwargs: dict[str, Any]
@@ -135,10 +135,9 @@ class BaseAgent:
 
         Args:
             env_spaces: spaces of one environment.
-            share_memory: put the model in shared memory, for workers that act by themselves.
+            share_memory: whether to put the model in shared memory, for workers that act.
             **kwargs: ``global_B`` and ``env_ranks`` of :meth:`collector_initialize`, for agents
-                that keep something of each environment; ``env_ranks`` is None if the workers act
-                by themselves.
+                that keep something for each environment; ``env_ranks`` is None if the workers act.
 
         Raises:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice.
@@ -195,7 +194,7 @@ class BaseAgent:
         """
 
     def to_device(self, cuda_idx: int | None = None) -> None:
-        """Move the model to a CUDA device; a shared model stays on the CPU, and a copy moves.
+        """Move the model, or a copy of a shared model, to a CUDA device.
 
         Args:
             cuda_idx: index of the device; None to stay on the CPU.
@@ -233,12 +232,12 @@ class BaseAgent:
         return device_id
 
     def async_cpu(self, share_memory: bool = True) -> None:
-        """Act from a separate copy of the shared model, which the optimizer's process changes.
+        """Act from a separate copy of the shared model, which the optimizer's process updates.
 
-        Does nothing if the agent acts on a CUDA device, where it has its own copy anyway.
+        Does nothing if the agent acts on a CUDA device, where it has a copy anyway.
 
         Args:
-            share_memory: put the copy in shared memory, for the sampler's workers.
+            share_memory: whether to put the copy in shared memory, for the sampler's workers.
 
         Raises:
             ValueError: if the agent was not initialized with ``share_memory=True``.
@@ -314,7 +313,7 @@ class BaseAgent:
     # --- Sharing parameters between processes ------------------------------------------------
 
     def sync_shared_memory(self) -> None:
-        """Copy the trained parameters to the shared model, if that is a separate one."""
+        """Copy the trained parameters to the shared model, if there is a separate one."""
         if self.shared_model is not None and self.shared_model is not self.model:
             self.shared_model.load_state_dict(without_ddp(self.model).state_dict())
 
@@ -326,7 +325,7 @@ class BaseAgent:
             self._send_count.value += 1
 
     def recv_shared_memory(self) -> None:
-        """Load the parameters published last, if they are new to this process."""
+        """Load the latest published parameters, unless this process has them."""
         if self.shared_model is None or self.shared_model is self.model:
             return
         with self._rw_lock:
@@ -340,10 +339,10 @@ class BaseAgent:
         """Run a network on the agent's device; outputs stay there.
 
         Args:
-            model: network of this agent; a ``DistributedDataParallel`` wrapper is left out where
-                nothing will be trained, since it would wait for gradients of other processes.
+            model: network of this agent; without gradients, a ``DistributedDataParallel`` wrapper
+                is left out, since it would wait for the gradients of other processes.
             *inputs: inputs of the network, on any device.
-            **kwargs: keywords of the network, passed on as they are.
+            **kwargs: keywords of the network, passed on unchanged.
         """
         if isinstance(model, DistributedDataParallel) and not _will_be_trained(model):
             model = model.module
@@ -361,14 +360,14 @@ class BaseAgent:
         return without_ddp(self.model)
 
     def to_model_device(self, *inputs: Nested) -> tuple[Nested, ...]:
-        """Move the inputs of a network to its device; costs nothing on the CPU."""
+        """Move the inputs of a network to its device; free of cost on the CPU."""
         if self.device.type == "cpu":
             return inputs
         moved: tuple[Nested, ...] = buffer_to(inputs, device=self.device)
         return moved
 
     def to_cpu(self, outputs: Nested) -> Nested:
-        """Move outputs of a network to the CPU; costs nothing if they are there."""
+        """Move outputs of a network to the CPU, unless they are there."""
         return outputs if self.device.type == "cpu" else buffer_to(outputs, device="cpu")
 
 

@@ -12,15 +12,15 @@ from rlpyt.utils.types import Nested
 if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
 else:
-    BaseAgent = object  # The module of the base imports this one.
+    BaseAgent = object  # ``base`` imports this module.
 
 
 class RecurrentAgentMixin(BaseAgent):
     """Keeps the recurrent state of the last step; stands before the agent class among the bases.
 
     The agent's ``step`` passes ``prev_rnn_state`` to the model, and the model's new state to
-    :meth:`advance_rnn_state`. None stands for zeros. The state of sampling is set aside while the
-    agent trains or is evaluated.
+    :meth:`advance_rnn_state`. None stands for zeros. While the agent trains or is evaluated, the
+    state from sampling is set aside.
     """
 
     recurrent = True
@@ -78,7 +78,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
     """Keeps one recurrent state for each half of the environments, which take turns.
 
     All methods act on the exposed half: :meth:`advance_rnn_state` stores its new state and exposes
-    the other half. Otherwise as :class:`RecurrentAgentMixin`.
+    the other half. In all else it equals :class:`RecurrentAgentMixin`.
     """
 
     recurrent = True
@@ -148,7 +148,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
 
 
 def _set_zero(rnn_state: Nested, idx: int) -> None:
-    """Set the state [N,B,H] of environment ``idx`` to zero, in place; None is zero already."""
+    """Set the state [N,B,H] of environment ``idx`` to zero, in place, unless it is None."""
     if rnn_state is not None:
         rnn_state[:, idx] = 0
 

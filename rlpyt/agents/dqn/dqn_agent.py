@@ -1,4 +1,4 @@
-"""Deep Q-network agents: a value of every discrete action, and a target copy of the network."""
+"""Deep Q-network agents: a value for every discrete action, and a target network."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     The model is called with observation, one-hot previous action and previous reward, and returns
     q [...,A]. Parameters are those of the two base classes, by keyword.
 
-    A network with noisy layers (``model_kwargs={"noisy": True}``) explores by itself: its noise is
-    drawn in :meth:`sample_mode`, once per batch of the sampler, the same in every process, and
-    removed in :meth:`eval_mode`, and epsilon is 0 unless its settings differ from their defaults.
+    A network with noisy layers (``model_kwargs={"noisy": True}``) explores without random actions:
+    epsilon is 0 unless its settings differ from their defaults. The noise is drawn in
+    :meth:`sample_mode`, once per batch of the sampler and equal in every process, and removed in
+    :meth:`eval_mode`.
 
     Attributes:
         q_kind: kind of the model's outputs, "value", "categorical", "quantile" or "implicit

@@ -24,12 +24,12 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         p       = clip((itr - eps_itr_min) / (eps_itr_max - eps_itr_min), 0, 1)
         epsilon = p * eps_final + (1 - p) * eps_init
 
-    The algorithm sets the two iterations by :meth:`set_epsilon_itr_min_max`, also after the workers
-    of the sampler were started: they are in shared memory.
+    The algorithm sets the two iterations by :meth:`set_epsilon_itr_min_max`. They are in shared
+    memory, so workers that run already see the change.
 
     Args:
-        eps_init: probability before ``eps_itr_min``. Its default, and those of ``eps_final`` and
-            ``eps_eval``, become 0 for a network with noisy layers.
+        eps_init: probability before ``eps_itr_min``. For a network with noisy layers, the defaults
+            of ``eps_init``, ``eps_final`` and ``eps_eval`` become 0.
         eps_final: probability after ``eps_itr_max``.
         eps_final_min: if given, the final probabilities of the environments are spaced evenly in
             their logarithm, from ``eps_final_min`` to ``eps_final``.
@@ -40,7 +40,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         **kwargs: keywords of the agent class.
 
     Raises:
-        ValueError: if a probability is outside [0, 1], or has no logarithm where it needs one.
+        ValueError: if a probability is outside [0, 1], or 0 with ``eps_final_min``.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; one epsilon per environment as in Horgan et
     al. 2018, arXiv:1803.00933.
@@ -142,8 +142,8 @@ class EpsilonGreedyAgentMixin(BaseAgent):
 
         Args:
             eps_itr_min: first iteration.
-            eps_itr_max: last iteration; from then on epsilon is final, even if not greater than
-                ``eps_itr_min``.
+            eps_itr_max: last iteration; from then on epsilon is final, even if ``eps_itr_max`` is
+                not greater than ``eps_itr_min``.
         """
         logger.log(f"Agent setting min/max epsilon itrs: {eps_itr_min}, {eps_itr_max}")
         self._eps_itr_min_max[:] = [int(eps_itr_min), int(eps_itr_max)]
@@ -179,7 +179,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         return max(0, itr - itr_min) / max(1, itr_max - itr_min)
 
     def _log_eps_sample(self, itr: int) -> None:
-        """Log ten times in all, from the process that acts for the first environment."""
+        """Log epsilon ten times in a run, from the process that acts for the first environment."""
         itr_max = self._eps_itr_min_max[1]
         is_due = itr == itr_max or (itr < itr_max and itr % max(1, itr_max // 10) == 0)
         # Runner and collector both call this in every iteration.

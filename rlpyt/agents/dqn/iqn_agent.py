@@ -49,7 +49,7 @@ class IqnAgent(DqnAgent):
             observation: observations [B,...].
             prev_action: indexes [B] of previous actions.
             prev_reward: previous rewards [B].
-            n_tau: number of fractions N; None for the agent's own ``n_tau``.
+            n_tau: number of fractions N; None for ``n_tau`` of the agent.
 
         Returns:
             Quantiles [B,A,N] and fractions tau [B,N], on the CPU.

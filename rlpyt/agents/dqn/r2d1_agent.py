@@ -26,9 +26,9 @@ class R2d1AgentBase(DqnAgent):
     """Agent that acts epsilon-greedily by the values of a recurrent Q-network.
 
     The model is called with observation, one-hot previous action, previous reward and recurrent
-    state [N,B,H] (or None for zeros), and returns q [...,A] and the state after the last step. If
-    it also takes ``reset`` [T,B], True where the state before a step is zero, it is called once for
-    sequences in which episodes end, instead of once for every piece without an end.
+    state [N,B,H] (or None for zeros), and returns q [...,A] and the state after the last step. A
+    model that also takes ``reset`` [T,B], True where the state before a step is zero, is called
+    once for sequences that span several episodes, not once for every piece.
 
     A mixin keeps the states while sampling: use :class:`R2d1Agent`, or
     :class:`R2d1AlternatingAgent` in alternating sampling. ``agent_info`` has q [B,A] and the state
@@ -65,7 +65,7 @@ class R2d1AgentBase(DqnAgent):
             prev_reward: previous rewards [T,B], 0 at the start of an episode.
             init_rnn_state: state [N,B,H] before the first step; None is zeros.
             reset: mask [T,B] on the CPU, True where an episode begins: the state before that step
-                is zero; None is nowhere.
+                is zero; None for no such step.
 
         Returns:
             q [T,B,A] on the CPU, and the state [N,B,H] after the last step, on the device of the

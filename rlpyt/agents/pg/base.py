@@ -69,7 +69,7 @@ class GaussianPolicy(Policy):
     """Policy for real numbers, by mean and log standard deviation.
 
     The model works in units in which the range of every action is [-1, 1], unless the distribution
-    leaves its outputs as they are.
+    leaves its outputs unscaled.
     """
 
     def __init__(self, distribution: BoxGaussian) -> None:
@@ -135,8 +135,8 @@ class PolicyAgent(BaseAgent):
 
     Bounds of continuous actions may differ from -1 and 1, from each other, and between dimensions.
     The model works in units in which every range is [-1, 1]: its mean 0 is the middle, its
-    deviation 1 is half the range, and it sees previous actions in the same units. For an action
-    space of [-1, 1] the options for bounds change nothing; for discrete actions they do nothing.
+    deviation 1 is half the range, and it receives previous actions in the same units. The options
+    for bounds change nothing for actions in [-1, 1] and for discrete actions.
 
     Args:
         *args: positional arguments of :class:`~rlpyt.agents.base.BaseAgent`.
@@ -203,8 +203,8 @@ class PolicyAgent(BaseAgent):
     def update_obs_rms(self: BaseAgent, observation: Nested) -> None:
         """Add a batch of observations to the running statistics of the model, if it has any.
 
-        Algorithms call it once with each batch, after the updates on it: the model trains on
-        observations normalized as they were for acting.
+        Algorithms call it with each batch after training on it, so that observations are normalized
+        in the same way for acting and training.
 
         Args:
             observation: observations [T,B,...], torch on any device.
@@ -268,8 +268,8 @@ class RecurrentPgAgent(PolicyAgent):
 
     The model is called with observation, encoded previous action, previous reward and recurrent
     state, and returns the new state last. If it also takes ``reset`` [T,B], True where the state
-    before a step is zero, the agent can be trained on sequences in which episodes end. One of the
-    two recurrent mixins, before this class among the bases, keeps the state.
+    before a step is zero, the agent can be trained on sequences that span several episodes. The
+    state is kept by one of the two recurrent mixins, placed before this class among the bases.
     """
 
     prev_rnn_state: Nested
@@ -291,7 +291,7 @@ class RecurrentPgAgent(PolicyAgent):
             prev_reward: previous rewards [T,B].
             init_rnn_state: state [N,B,H] before the first step; None is zeros.
             reset: mask [T,B] on the CPU, True where an episode begins: the state before that step
-                is zero; None is nowhere. Only for models that take it.
+                is zero; None for no such step. Only for models that take ``reset``.
 
         Returns:
             Parameters of the distribution, [T,B,dim] each, and values [T,B], on the CPU; and the

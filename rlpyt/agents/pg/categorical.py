@@ -32,8 +32,8 @@ from rlpyt.utils.buffer import (
 class CategoricalPgAgent(FeedForwardPgAgent):
     """Agent that acts by the probabilities of discrete actions.
 
-    The model returns pi [...,A], the probabilities, and v [...]. It sees the previous action as a
-    one-hot vector.
+    The model receives the previous action as a one-hot vector, and returns the probabilities pi
+    [...,A] and v [...].
     """
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:

@@ -35,8 +35,8 @@ class GaussianPgAgent(FeedForwardPgAgent):
     """Agent that acts by mean and deviation of a Gaussian.
 
     The model returns mu [...,A], log_std [...,A] and v [...]. Actions are scaled to their bounds
-    (see :class:`~rlpyt.agents.pg.base.PolicyAgent`), except in subclasses with their own
-    ``__call__``, ``step`` or ``value``: the model of those works in the units of the environment.
+    (see :class:`~rlpyt.agents.pg.base.PolicyAgent`), except in subclasses that override
+    ``__call__``, ``step`` or ``value``: their model works in the units of the environment.
     """
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:
@@ -67,8 +67,8 @@ def _gaussian_policy(
             "takes any"
         )
     scale = agent.scale_actions
-    # A method that reads the model itself may take its outputs for actions, as in rlpyt 0.1.2; if
-    # others scaled them, acting and training would mean different policies.
+    # A method that calls the model directly may take its outputs for actions, as in rlpyt 0.1.2; if
+    # others scaled them, acting and training would use different policies.
     methods = (cls.__call__, cls.step, cls.value)
     if scale and methods != (AgentCls.__call__, AgentCls.step, AgentCls.value):
         scale = False

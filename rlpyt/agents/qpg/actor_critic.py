@@ -1,4 +1,4 @@
-"""Base of the agents of the Q-value policy gradient family: several networks and target copies."""
+"""Base class of Q-value policy gradient agents: several networks and target copies."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from rlpyt.utils.types import NDArray
 class ActionBounds(NamedTuple):
     """Lowest and highest action, [A] each.
 
-    Networks and noise use actions u in [-1, 1]; those of the environment are
-    ``mid + half_range * u``.
+    Networks and noise use actions u in [-1, 1]; the environment gets ``mid + half_range * u``.
     """
 
     low: NDArray  # [A] float32
@@ -55,7 +54,7 @@ class ActionBounds(NamedTuple):
 
 
 def check_noise(agent: BaseAgent, *names: str, may_be_none: bool = False) -> None:
-    """Raise an error unless the settings ``names`` of an agent are numbers or arrays from 0 on.
+    """Raise an error unless the settings ``names`` of an agent are numbers or arrays of at least 0.
 
     Raises:
         ValueError: if a setting is something else.
@@ -115,14 +114,15 @@ def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
 class ActorCriticAgent(BaseAgent):
     """Base class of agents with a policy, ``model``, and critics; some have target copies.
 
-    A subclass names its networks and builds each in :meth:`build_network`. The attribute of that
-    name holds the network, and "target_" before it the target copy; these are also the keys of
-    :meth:`state_dict`. Only the policy is shared with other processes.
+    A subclass lists the names of its networks, and builds each in :meth:`build_network`. The
+    attribute ``<name>`` holds the network and ``target_<name>`` its target copy; :meth:`state_dict`
+    has the same keys. Only the policy is shared with other processes.
 
     Attributes:
         network_names: names of the networks to train, the policy first.
         target_names: names of the networks that have a target copy.
-        action_bounds: bounds of the policy's actions; those of the environment by default.
+        action_bounds: bounds of the policy's actions; by default, of the environment's action
+            space.
     """
 
     network_names: tuple[str, ...] = ("model",)
@@ -174,7 +174,7 @@ class ActorCriticAgent(BaseAgent):
         raise NotImplementedError(f"build_network() of {type(self).__name__} builds no {name}")
 
     def _make_distributions(self) -> None:
-        """Make ``distribution``, and others that the agent needs, from ``action_bounds``."""
+        """Make ``distribution``, and any others that the agent needs, from ``action_bounds``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _make_distributions()")
 
     def _build_models(self) -> None:
@@ -249,7 +249,7 @@ class ActorCriticAgent(BaseAgent):
             self._target_network(name).move(tau)
 
     def _target_network(self, name: str) -> TargetNetwork:
-        """Return the updater of the target copy of ``name``, renewed if a network was replaced."""
+        """Return the updater of the target copy of ``name``; new if a network was replaced."""
         target, model = getattr(self, "target_" + name), self._network(name)
         known = self._target_networks.get(name)
         if known is None or known.target is not target or known.model is not model:
@@ -257,7 +257,7 @@ class ActorCriticAgent(BaseAgent):
         return known
 
     def state_dict(self) -> dict[str, Any]:
-        """Return parameters and buffers of every network, by the names of their attributes."""
+        """Return parameters and buffers of every network, by attribute name."""
         return {name: self._network(name).state_dict() for name in self._state_names()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

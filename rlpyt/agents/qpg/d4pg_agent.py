@@ -1,4 +1,4 @@
-"""Agent of distributional DDPG: the critic gives a distribution over returns."""
+"""Agent of distributional DDPG, whose critic estimates a distribution over returns."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class D4pgAgent(DdpgAgent):
     def p(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> torch.Tensor:
-        """Compute the probabilities [B,P] of returns of actions [B,A], with gradients."""
+        """Compute the probabilities [B,P] of the atoms for actions [B,A], with gradients."""
         inputs = (observation, prev_action, prev_reward, action)
         p: torch.Tensor = self.run_model_to_cpu(self.q_model, *inputs)
         return p
@@ -77,7 +77,7 @@ class D4pgAgent(DdpgAgent):
     def target_p_at_mu(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Compute the probabilities [B,P] of returns of the target policy's actions."""
+        """Compute the probabilities [B,P] of the atoms for the target policy's actions."""
         inputs = self.to_model_device(observation, prev_action, prev_reward)
         target_mu = self.run_model(self.target_model, *inputs)
         target_p: torch.Tensor = self.run_model_to_cpu(self.target_q_model, *inputs, target_mu)

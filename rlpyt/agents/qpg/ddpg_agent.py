@@ -38,8 +38,8 @@ class DdpgAgent(ActorCriticAgent):
         q_model_kwargs: keywords of ``QModelCls``; None for hidden layers of 400 and 300.
         initial_model_state_dict: initial state of the policy, or of all networks in the form of
             :meth:`state_dict`.
-        initial_q_model_state_dict: initial state of the critic. Target copies start equal to their
-            originals, whether or not these are given.
+        initial_q_model_state_dict: initial state of the critic. Target copies always start equal to
+            their originals.
         action_std: standard deviation of the noise, a scalar or [A].
         action_noise_clip: bound of the noise, a scalar or [A]; None for no bound.
 

@@ -33,7 +33,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
 
         u ~ N(mean(s), std(s)),      action = mid + half_range * tanh(u)
 
-    While it samples before training starts, std is ``pretrain_std``; in evaluation it is 0.
+    Until training starts, actions are sampled with ``pretrain_std``; in evaluation std is 0.
     """
 
     network_names: tuple[str, ...] = ("model", "q1_model", "q2_model")
@@ -114,7 +114,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
         prev_reward: Nested,
         reparameterize: bool = True,
     ) -> tuple[torch.Tensor, torch.Tensor, Nested]:
-        """Draw actions with the standard deviation of the policy itself, in every mode.
+        """Draw actions with the policy's standard deviation, in every mode.
 
         Args:
             observation: observations [B,...].
@@ -191,7 +191,7 @@ class SacAgent(SoftActorCriticAgent):
         v_model_kwargs: not used: this agent has no network of state values.
         initial_model_state_dict: initial state of all networks, in the form of :meth:`state_dict`.
         action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
-            replaces them by ``-action_squash`` and ``action_squash``.
+            makes ``-action_squash`` and ``action_squash`` the bounds.
         pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
 
     Raises:

@@ -22,14 +22,15 @@ class Td3Agent(DdpgAgent):
     Args:
         pretrain_std: standard deviation of the noise until training starts, a scalar or [A], for
             actions in [-1, 1].
-        target_noise_std: standard deviation of the noise on the target policy, likewise.
+        target_noise_std: standard deviation of the noise on the target policy, in the same units.
         target_noise_clip: bound of the noise on the target policy; None for no bound.
         initial_q2_model_state_dict: initial state of the second critic.
-        **kwargs: keywords of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`; those of the critic
-            are for both.
+        **kwargs: keywords of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`; keywords of the
+            critic apply to both critics.
 
     Raises:
-        ValueError: if one of the first three is negative or not a number.
+        ValueError: if ``pretrain_std``, ``target_noise_std`` or ``target_noise_clip`` is negative
+            or not a number.
 
     Source: Fujimoto et al. 2018, arXiv:1802.09477.
     """
