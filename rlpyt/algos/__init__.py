@@ -1,10 +1,10 @@
-"""Algorithms: batches of experience become gradients.
+"""Algorithms, which turn batches of experience into gradients.
 
-- ``base``: the base class, with the one gradient update and its log. ``replay``: the loop of
-  updates of all algorithms with a replay buffer, and what they store.
-- ``losses``: every loss as a pure function of tensors. ``checks``: checks of settings at set-up.
-  ``_optim``: construction of optimizers and transfer of their state.
+- ``base``: the base class, with the one gradient update and its log. ``replay``: the update loop
+  and the stored data of all algorithms with a replay buffer.
+- ``losses``: every loss as a pure function of tensors. ``checks``: validation of settings.
+  ``_optim``: optimizers and the transfer of their state.
 - ``dqn``: Q-learning of discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``) and of
   recurrent agents (``r2d1``). ``pg``: policy gradient. ``qpg``: the same through Q-functions.
-- ``utils``: former place of the formulas in :mod:`rlpyt.returns`.
+- ``utils``: old import path of the formulas in :mod:`rlpyt.returns`.
 """

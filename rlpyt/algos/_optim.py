@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-# Options of how, not what, an optimizer computes: they belong to the machine, not to a snapshot.
+# Options that choose a kernel, not a result: they depend on the machine, so snapshots skip them.
 KERNEL_CHOICES = ("fused", "foreach", "capturable", "differentiable")
 
 
@@ -19,7 +19,7 @@ IMPLEMENTATIONS = {"fused", "foreach", "differentiable"}
 def with_defaults(
     OptimCls: Any, optim_kwargs: Mapping[str, Any] | None, **defaults: Any
 ) -> dict[str, Any]:
-    """Return ``optim_kwargs`` completed by those ``defaults`` that ``OptimCls`` takes."""
+    """Return ``optim_kwargs`` with the ``defaults`` that ``OptimCls`` takes."""
     taken = inspect.signature(OptimCls).parameters
     return {**{k: v for k, v in defaults.items() if k in taken}, **(optim_kwargs or {})}
 

@@ -17,8 +17,8 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
 
-# Settings that an algorithm may do without. As attributes of the class they would keep
-# save__init__args from storing the argument of a constructor.
+# Optional settings. As class attributes they would keep save__init__args from storing the arguments
+# of constructors.
 OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "discount": 1.0,
     "batch_size": 0,
@@ -50,7 +50,7 @@ def opt_info_class(fields: tuple[str, ...]) -> Any:
 
 
 def optimized_parameters(optimizer: Any) -> list[torch.nn.Parameter]:
-    """Return all parameters that ``optimizer`` adapts."""
+    """Return all parameters of ``optimizer``."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
@@ -58,16 +58,16 @@ class RlAlgorithm:
     """Base class of algorithms, which turn batches of experience into gradients.
 
     Constructors only store their arguments; :meth:`initialize` does the set-up, once the agent is
-    on its device. A setting that a subclass's own constructor did not store has the default of the
-    library's constructor.
+    on its device. A setting that the constructor of a subclass did not store has the library's
+    default.
 
-    An update waits for no number: losses and norms stay tensors until :meth:`fetch_opt_info`, once
-    in an iteration. A step whose loss or gradient is not finite is skipped, and the iteration then
-    ends with an error.
+    Updates never wait for the device: losses and norms stay tensors until :meth:`fetch_opt_info`
+    reads them once per iteration. A step whose loss or gradient is not finite is skipped, and the
+    iteration then ends with an error.
 
     Attributes:
         opt_info_fields: names of the values that :meth:`optimize_agent` returns to be logged.
-        opt_info_stride: stride by which values that are logged per sample are thinned out.
+        opt_info_stride: stride between the samples whose values are logged.
         bootstrap_value: whether the sampler records values after the last step of a batch.
         update_counter: number of gradient updates so far.
     """
@@ -93,13 +93,13 @@ class RlAlgorithm:
     initial_optim_state_dict: Any
 
     _itr = 0
-    # Number of updates whose step was skipped since the last fetch: a tensor, for it is not read.
+    # Number of skipped steps since the last fetch: a tensor, so that nothing waits for it.
     _n_skipped: Any = 0
 
     if not TYPE_CHECKING:  # So that mypy finds misspelt names.
 
         def __getattr__(self, name: str) -> Any:
-            """Return the default of a setting that a subclass's own constructor did not store."""
+            """Return the default of a setting that the constructor of a subclass did not store."""
             cls: Any = type(self)
             defaults = default_settings(cls)
             if name not in defaults:
@@ -140,7 +140,7 @@ class RlAlgorithm:
         examples: Nested,
         world_size: int = 1,
     ) -> Any:
-        """Set up all that the processes of an asynchronous run share, before they start.
+        """Set up what the processes of an asynchronous run share, before they start.
 
         Args:
             agent: agent that was initialized and is on the CPU.
@@ -195,17 +195,18 @@ class RlAlgorithm:
         raise NotImplementedError(f"{type(self).__name__} does not define samples_to_buffer()")
 
     def replay_entries(self, samples: Nested) -> Nested:
-        """Return what a replay buffer appends: :meth:`samples_to_buffer`, completed if need be.
+        """Return the samples to append to a replay buffer: :meth:`samples_to_buffer` by default.
 
         In asynchronous mode other processes call it.
         """
         return self.samples_to_buffer(samples)
 
     def truncate_trajectories(self, B_idxs: Any) -> None:
-        """Note that environments were restarted: what they give next does not follow their last.
+        """Note that environments were restarted: their next step does not follow their last one.
 
-        Called between iterations, by a run that resumes without the state of an environment, or
-        after a worker was started again. By default nothing: nothing is kept between iterations.
+        Called between iterations, when a run resumes without the state of an environment or a
+        worker was restarted. Does nothing by default, for algorithms without data from earlier
+        iterations.
 
         Args:
             B_idxs: indexes of the environments in the columns B of the sampler's batch.
@@ -218,8 +219,7 @@ class RlAlgorithm:
 
         Args:
             itr: iteration of the process that trains.
-            samples: batch [T,B] of the sampler, whose memory the sampler uses again; None in
-                asynchronous mode.
+            samples: batch [T,B] of the sampler, which reuses the memory; None in asynchronous mode.
             sampler_itr: iteration of the sampler, in asynchronous mode.
 
         Returns:
@@ -235,7 +235,7 @@ class RlAlgorithm:
         optimizer: Any,
         parameters: Iterable[torch.nn.Parameter] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Take one step of ``optimizer`` down the gradient of ``loss``, if that is finite.
+        """Take one step of ``optimizer`` down the gradient of ``loss``, if both are finite.
 
         Args:
             loss: scalar to minimize.
@@ -258,7 +258,7 @@ class RlAlgorithm:
     def step_if_finite(self, optimizer: Any, number: torch.Tensor) -> None:
         """Step ``optimizer``, unless the scalar ``number`` is not finite."""
         is_fused = all(group.get("fused") for group in optimizer.param_groups)
-        if number.is_cuda and is_fused:  # The kernel skips the step: nobody waits for the number.
+        if number.is_cuda and is_fused:  # The kernel skips the step: no wait for the number.
             optimizer.found_inf = (~torch.isfinite(number)).float()
             self._n_skipped = self._n_skipped + optimizer.found_inf
             optimizer.step()
@@ -268,13 +268,13 @@ class RlAlgorithm:
             self._n_skipped = self._n_skipped + 1
 
     def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
-        """Scale gradients down to the norm ``clip_grad_norm``; None leaves them as they are.
+        """Scale gradients down to the norm ``clip_grad_norm``; None leaves them unchanged.
 
         Args:
             parameters: parameters whose gradients are clipped together.
 
         Returns:
-            The norm of the gradients before.
+            The norm of the gradients before clipping.
         """
         gradients = [p.grad for p in parameters if p.grad is not None]
         if not gradients:
@@ -297,12 +297,12 @@ class RlAlgorithm:
         return opt_info_class(fields)(*([] for _ in fields))
 
     def record_opt_info(self, opt_info: Any, values: Mapping[str, Any]) -> None:
-        """Append the values of one update to the lists of ``opt_info``, tensors as they are.
+        """Append the values of one update to the lists of ``opt_info``, without reading tensors.
 
         Args:
             opt_info: record of lists.
-            values: values by the names of ``opt_info_fields``: numbers, scalar tensors, or tensors
-                of which every ``opt_info_stride``-th element is kept.
+            values: values by the names in ``opt_info_fields``: numbers, scalars, or larger tensors,
+                which are thinned to every ``opt_info_stride``-th element.
         """
         for name in self.opt_info_fields:
             value = values.get(name)
@@ -313,10 +313,10 @@ class RlAlgorithm:
                 getattr(opt_info, name).append(value)
 
     def fetch_opt_info(self, opt_info: Any) -> Any:
-        """Return ``opt_info`` with numbers in the place of tensors: the one wait of an iteration.
+        """Return ``opt_info`` with numbers instead of tensors: the only wait in an iteration.
 
         Args:
-            opt_info: record of lists of numbers and tensors, of :meth:`record_opt_info`.
+            opt_info: record of lists of numbers and tensors, from :meth:`record_opt_info`.
 
         Raises:
             FloatingPointError: if a loss or gradient was not finite; its step was not taken.
@@ -353,11 +353,11 @@ class RlAlgorithm:
         return self.optimizer.state_dict()
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
-        """Load the state that :meth:`optim_state_dict` returned, of a run on any device."""
+        """Load a state from :meth:`optim_state_dict`, on whichever device it was made."""
         load_optimizer_state(self.optimizer, state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue training; arrays may be the live ones."""
+        """Return the state to continue training from; its arrays may be shared, not copied."""
         return {"update_counter": self.update_counter, "optimizer": self.optim_state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

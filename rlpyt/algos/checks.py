@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
 
-# A subclass that overrides one of these may need other outputs of the agent than the loss of ours.
+# A subclass that overrides one of these may need other outputs of the agent than our loss does.
 METHODS_OF_THE_LOSS = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
-# Number of updates in a row, none of whose samples counts, after which training ends.
+# Training ends after this number of successive updates without a valid sample.
 MAX_MASKED_UPDATES = 100
-# By the ``q_kind`` of agents: a description, the algorithm and an agent of this kind.
+# Description, algorithm and agent for every ``q_kind``.
 Q_KINDS = {
     "value": ("values", "DQN", "DqnAgent"),
     "categorical": ("distributions of returns", "CategoricalDQN", "CatDqnAgent"),
@@ -65,11 +65,11 @@ def check_range_of_returns(algo: CategoricalDQN | D4PG) -> None:
 
 
 def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
-    """Log a warning, once, if more than a tenth of the targets is on the outermost atoms.
+    """Warn once if more than a tenth of the target probability is on the outermost atoms.
 
     Args:
-        algo: algorithm with ``V_min`` and ``V_max``; its ``warned_of_range`` is set.
-        opt_info: record of one iteration, whose ``edgeMass``, if any, is the probability of the
+        algo: algorithm with ``V_min`` and ``V_max``; the function sets its ``warned_of_range``.
+        opt_info: record of one iteration; ``edgeMass``, if present, is the probability of the
             outermost atoms in each update.
     """
     edge_mass = opt_info._asdict().get("edgeMass", ())
@@ -93,12 +93,12 @@ def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
 
 
 def check_agent(algo: DQN, AlgoCls: Any, recurrent: bool = False) -> None:
-    """Raise ``ValueError`` for an agent known not to fit the loss of ``AlgoCls``.
+    """Raise ``ValueError`` if the agent cannot fit the loss of ``AlgoCls``.
 
     Args:
-        algo: algorithm with ``q_kind``, the kind of outputs that its loss takes.
-        AlgoCls: class that defines the loss; nothing is checked if ``algo`` brings its own.
-        recurrent: whether the loss is of sequences.
+        algo: algorithm with ``q_kind``, the kind of network output that its loss takes.
+        AlgoCls: class that defines the loss; an ``algo`` that overrides it is not checked.
+        recurrent: whether the loss takes sequences.
     """
     if any(getattr(type(algo), m) is not getattr(AlgoCls, m) for m in METHODS_OF_THE_LOSS):
         return
@@ -113,7 +113,7 @@ def check_agent(algo: DQN, AlgoCls: Any, recurrent: bool = False) -> None:
             f"the agent {agent} is recurrent, but {name} trains on single steps: use R2D1, or an "
             "agent such as DqnAgent"
         )
-    # Agents that do not derive from BaseAgent need not say it.
+    # Agents that do not derive from BaseAgent may lack it.
     kind = getattr(algo.agent, "q_kind", None) or algo.q_kind
     if kind != algo.q_kind and kind in Q_KINDS:
         (given, AlgoOfKind, _), (expected, _, AgentOfKind) = Q_KINDS[kind], Q_KINDS[algo.q_kind]
@@ -134,11 +134,11 @@ def check_resets_at_once(algo: RlAlgorithm) -> None:
 
 
 def warn_without_timeout(algo: PolicyGradientAlgo | ReplayAlgorithm, record: Nested) -> None:
-    """Warn that time limits are taken for ends if ``bootstrap_timelimit`` has no effect.
+    """Warn if ``bootstrap_timelimit`` has no effect, so that time limits count as real ends.
 
     Args:
         algo: algorithm with this setting.
-        record: example of what tells of time limits, by its field ``timeout``.
+        record: example of the record that may have the field ``timeout``.
     """
     if algo.bootstrap_timelimit and "timeout" not in fields_of(record):
         logger.log(
@@ -153,7 +153,7 @@ def warn_without_timeout(algo: PolicyGradientAlgo | ReplayAlgorithm, record: Nes
 
 
 def check_replay_size(algo: ReplayAlgorithm, n_samplers: int) -> None:
-    """Raise ``ValueError`` if a batch of the sampler, or one to train on, exceeds the storage.
+    """Raise ``ValueError`` if a sampler batch or a training batch exceeds the storage.
 
     Args:
         algo: algorithm with a replay buffer.
@@ -172,20 +172,20 @@ def check_replay_size(algo: ReplayAlgorithm, n_samplers: int) -> None:
     if algo.replay_size < first_steps:
         logger.log(
             f"WARNING: replay_size is {algo.replay_size:g}, less than min_steps_learn of this "
-            f"process ({first_steps:g}): the first steps are gone before training starts"
+            f"process ({first_steps:g}): the first steps are overwritten before training starts"
         )
 
 
 def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
-    """Warn if most samples of an iteration do not count.
+    """Warn if most samples in an iteration are masked.
 
     Args:
-        algo: algorithm with a replay buffer; what it was warned of and the number of its latest
-            updates without a sample are kept there.
-        fractions: fraction of such samples in each update.
+        algo: algorithm with a replay buffer, which keeps the warnings given and the number of
+            successive updates without a valid sample.
+        fractions: fraction of masked samples in each update.
 
     Raises:
-        ValueError: if none counted in ``MAX_MASKED_UPDATES`` updates in a row.
+        ValueError: if ``MAX_MASKED_UPDATES`` updates in a row had no valid sample.
     """
     remedy = (
         f"lower n_step_return={algo.n_step_return} below the length of episodes, or pass "
@@ -197,14 +197,14 @@ def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
         if algo.n_masked_updates == MAX_MASKED_UPDATES:
             raise ValueError(
                 f"bootstrap_timelimit is True, and none of the samples of {MAX_MASKED_UPDATES} "
-                "updates was trained on, for a time limit truncated the return of each: "
+                "updates was trained on, because time limits truncated all returns: "
                 f"{remedy}"
             )
     if not algo.warned_of_mask and sum(fractions) > 0.5 * len(fractions):
         algo.warned_of_mask = True
         logger.log(
             f"WARNING: {sum(fractions) / len(fractions):.0%} of the samples in an iteration are "
-            f"not trained on, for a time limit truncated their returns: {remedy}."
+            f"not trained on, because time limits truncated their returns: {remedy}."
         )
 
 
@@ -214,7 +214,7 @@ def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
 def check_sequences(algo: R2D1) -> None:
     """Raise ``ValueError`` if sequences have an impossible length or exceed the storage.
 
-    Warns of steps that no sequence trains on.
+    Warns if some steps are never trained on.
     """
     check_at_least_one(algo, "batch_T", "batch_B")
     for name in ("warmup_T", "store_rnn_state_interval"):

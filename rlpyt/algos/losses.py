@@ -1,7 +1,7 @@
-"""The losses of all families, as pure functions of tensors: formula, shapes, source.
+"""The losses of all algorithms, as pure functions of tensors, with formulas and sources.
 
-Shapes are checked as a loss is called: values [B] against targets [B,1] would broadcast to [B,B]
-without a word, so they raise.
+Every loss checks the shapes of its arguments: values [B] and targets [B,1] would silently broadcast
+to [B,B], so they raise an error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-EPS = 1e-6  # Smallest priority that is a divergence, and one over the largest.
+EPS = 1e-6  # Lower limit of divergences as priorities; 1 / EPS is the upper limit.
 
 
 def check_shapes(**tensors: torch.Tensor) -> None:
@@ -35,7 +35,7 @@ def check_leading(n_dim: int, **tensors: torch.Tensor) -> None:
 
 
 def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean of ``values`` where ``mask`` of the same shape is true; 0 of nothing."""
+    """Return the mean of ``values`` where ``mask`` of the same shape is true; 0 if nowhere."""
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
@@ -74,7 +74,7 @@ def n_step_target(
 def huber_td_loss(
     value: torch.Tensor, target: torch.Tensor, delta_clip: float | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the squared TD error, linear where it is large.
+    """Return the Huber loss of TD errors: quadratic for small errors, linear for large ones.
 
         delta = target - value
         loss  = delta^2 / 2                            where |delta| <= delta_clip
@@ -83,7 +83,7 @@ def huber_td_loss(
     Args:
         value: values [...], with gradient.
         target: targets [...].
-        delta_clip: bound of the quadratic part, positive; None for the square everywhere.
+        delta_clip: bound of the quadratic part, positive; None for a quadratic loss everywhere.
 
     Returns:
         The loss [...], and |delta| [...] without gradient, at most ``delta_clip``.
@@ -136,11 +136,11 @@ def categorical_projection(
 def categorical_td_loss(
     p: torch.Tensor, target_p: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the cross-entropy to the target, and the divergence that serves as priority.
+    """Return the cross-entropy to the target, and the KL divergence, used as priority.
 
         loss = - sum_i target_i * log p_i,      KL = sum_i target_i * log(target_i / p_i)
 
-    with 0 * log 0 = 0. By the logits of a softmax, the gradient of the loss is p - target.
+    with 0 * log 0 = 0. The gradient of the loss in the logits of a softmax is p - target.
 
     Args:
         p: probabilities [B,P], with gradient.
@@ -152,8 +152,8 @@ def categorical_td_loss(
     Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
     """
     check_shapes(p=p, target_p=target_p)
-    # The smallest normal number: a greater bound takes away the gradient of an atom that needs it
-    # most, and below it 1 / p is infinite. Models return probabilities, so logits are not known.
+    # The smallest normal number: below it 1 / p is infinite, and a greater bound would remove the
+    # gradient of improbable atoms. Logits are not available, since models return probabilities.
     log_p = p.clamp(min=torch.finfo(p.dtype).tiny).log()
     log_target_p = target_p.clamp(min=torch.finfo(target_p.dtype).tiny).log()
     loss = -(target_p * log_p).sum(-1)
@@ -178,7 +178,7 @@ def quantile_midpoints(n_quantiles: int, device: torch.device | None = None) -> 
 def quantile_huber_loss(
     quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor, kappa: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the Huber loss of quantiles to targets, weighted by the fraction on that side.
+    """Return the quantile Huber loss: the Huber loss to targets, weighted by their side.
 
         u_ij = target_j - quantiles_i
         loss = sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
@@ -232,7 +232,7 @@ def value_scale(x: torch.Tensor, eps: float) -> torch.Tensor:
 
 
 def inv_value_scale(z: torch.Tensor, eps: float) -> torch.Tensor:
-    """Undo :func:`value_scale`.
+    """Return the inverse of :func:`value_scale`.
 
         h^-1(z) = sign(z) * (((sqrt(1 + 4 eps (|z| + 1 + eps)) - 1) / (2 eps))^2 - 1)
 
@@ -243,8 +243,8 @@ def inv_value_scale(z: torch.Tensor, eps: float) -> torch.Tensor:
     Returns:
         [...] h^-1(z).
 
-    Source: Pohlen et al. 2018, arXiv:1805.11593, proposition A.2; computed by the equal fraction
-    u = 2 (|z| + 1 + eps) / (sqrt(...) + 1), losing no digits where eps is small or 0.
+    Source: Pohlen et al. 2018, arXiv:1805.11593, proposition A.2; computed by the equal fraction u
+    = 2 (|z| + 1 + eps) / (sqrt(...) + 1), which is exact where eps is small or 0.
     """
     a = z.abs() + 1 + eps
     u = 2 * a / ((1 + 4 * eps * a).sqrt() + 1)
@@ -254,7 +254,7 @@ def inv_value_scale(z: torch.Tensor, eps: float) -> torch.Tensor:
 def sequence_priorities(
     td_abs_errors: torch.Tensor, valid: torch.Tensor, eta: float
 ) -> torch.Tensor:
-    """Return priorities of sequences: their largest and their mean TD error, mixed.
+    """Return priorities of sequences: a mix of the largest and the mean TD error.
 
         p = eta * max_t |delta_t| + (1 - eta) * mean_t |delta_t|
 
@@ -298,7 +298,7 @@ def policy_gradient_loss(logli: torch.Tensor, advantage: torch.Tensor) -> torch.
 def clipped_surrogate_loss(
     ratio: torch.Tensor, advantage: torch.Tensor, ratio_clip: float
 ) -> torch.Tensor:
-    """Return the surrogate loss of PPO, which gains nothing from ratios outside an interval.
+    """Return the clipped surrogate loss of PPO: no gain from ratios outside an interval.
 
         loss = -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A)
 
@@ -336,7 +336,7 @@ def squared_value_loss(value: torch.Tensor, return_: torch.Tensor) -> torch.Tens
 def clipped_value_loss(
     value: torch.Tensor, return_: torch.Tensor, old_value: torch.Tensor, value_clip: float
 ) -> torch.Tensor:
-    """Return half the squared error of values, without gain from leaving an interval.
+    """Return the clipped value loss of PPO: no gain from values outside an interval.
 
         loss = max((V - R)^2, (V_old + clip(V - V_old, -c, c) - R)^2) / 2
 

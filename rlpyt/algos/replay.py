@@ -1,4 +1,4 @@
-"""Base class of algorithms with a replay buffer: what is stored, the loop of updates, the state."""
+"""Base class of algorithms with a replay buffer: storage, the update loop, the state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def replay_buffer_class(
     frames: bool = False,
     prioritized: bool = False,
 ) -> Any:
-    """Return the library's replay buffer class with these abilities, by its regular name.
+    """Return the library's replay buffer class with these abilities.
 
     Args:
         async_: whether several processes share the buffer.
@@ -56,7 +56,7 @@ def not_timed_out(samples: Nested) -> torch.Tensor:
     """Return a mask of the samples to train on: False where a time limit truncated the return.
 
     Args:
-        samples: batch from a replay buffer. Without ``timeout`` all of it counts.
+        samples: batch from a replay buffer. Without ``timeout`` all samples count.
 
     Returns:
         Booleans of the shape of ``samples.done``: [B], or [T,B] of sequences.
@@ -77,13 +77,12 @@ def not_timed_out(samples: Nested) -> torch.Tensor:
 
 
 class ReplayAlgorithm(RlAlgorithm):
-    """Base class of algorithms that store what is sampled and train on batches from the store.
+    """Base class of algorithms that store samples and train on batches from a replay buffer.
 
-    Set-up and :meth:`optimize_agent` consist of small methods that a subclass may replace: what is
-    stored (:meth:`examples_to_buffer`, :meth:`samples_to_buffer`) and where
-    (:meth:`initialize_replay_buffer`), what is minimized and logged (:meth:`_get_loss_values`), how
-    gradients are clipped (:meth:`clip_gradients`), and what one update is
-    (:meth:`_apply_optimization`).
+    Set-up and :meth:`optimize_agent` consist of small methods that a subclass may replace: the
+    stored fields (:meth:`examples_to_buffer`, :meth:`samples_to_buffer`), the buffer
+    (:meth:`initialize_replay_buffer`), the loss and the logged values (:meth:`_get_loss_values`),
+    gradient clipping (:meth:`clip_gradients`), and one whole update (:meth:`_apply_optimization`).
 
     **Time limits.** With ``bootstrap_timelimit``, ``env_info.timeout`` is stored. A return that a
     time limit truncates after k rewards is bootstrapped from the last observation of the episode,
@@ -92,10 +91,10 @@ class ReplayAlgorithm(RlAlgorithm):
         y = r_1 + ... + discount^(k-1) r_k + discount^k V(last observation)
 
     if the sampler records that observation (``record_next_observation=True``) and the replay buffer
-    keeps it: those of single transitions do, unless they store frames once. Otherwise such samples
-    are not trained on, because the next row begins another episode, and 0 would be a wrong
-    bootstrap value; their fraction is logged as ``maskedFraction``. Without ``timeout`` from the
-    environment every end counts as a real one, with a warning.
+    keeps it, as buffers of single transitions do unless they store frames once. Otherwise such
+    samples are not trained on: the next row begins another episode, and 0 would be a wrong
+    bootstrap value. Their fraction is logged as ``maskedFraction``. Without ``timeout`` from the
+    environment every end counts as a real end, with a warning.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 4 (partial-episode bootstrapping).
 
@@ -108,7 +107,7 @@ class ReplayAlgorithm(RlAlgorithm):
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
     _warned_of_truncation = False
     warned_of_mask = False
-    n_masked_updates = 0  # Latest updates in a row, none of whose samples counted.
+    n_masked_updates = 0  # Number of successive updates without a valid sample.
     # How the number of updates in one iteration is rounded.
     _whole_updates: Callable[[float], int] = staticmethod(round)
 
@@ -188,15 +187,15 @@ class ReplayAlgorithm(RlAlgorithm):
         return self.sampler_bs * self._n_samplers
 
     def _check_settings(self) -> None:
-        """Raise ``ValueError`` for settings with which training fails later, or never starts."""
+        """Raise ``ValueError`` for settings that would fail later or never start training."""
         check_at_least_one(self, "batch_size", "n_step_return", "target_update_interval")
-        check_positive(self, "replay_ratio", "that allows no updates, make it positive")
+        check_positive(self, "replay_ratio", "make it positive, since 0 allows no updates")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_fraction(self, "discount", "target_update_tau")
         check_replay_size(self, self._n_samplers)
 
     def _configure_agent(self) -> None:
-        """Give the agent the numbers of its schedules."""
+        """Pass the settings of its schedules to the agent."""
 
     def _compute_updates_per_optimize(self) -> int:
         """Return the number of updates in one iteration for ``replay_ratio``."""
@@ -209,7 +208,7 @@ class ReplayAlgorithm(RlAlgorithm):
         if self._whole_updates(exact) < 1:
             logger.log(
                 f"WARNING: the replay ratio {self.replay_ratio} would need {exact:.3g} updates per "
-                "iteration, one is the least: use larger sampler batches, or smaller ones to train."
+                "iteration, but makes one: use larger sampler batches, or smaller ones to train."
             )
         return updates
 
@@ -225,7 +224,7 @@ class ReplayAlgorithm(RlAlgorithm):
 
         Raises:
             TypeError: if ``ReplayBufferCls`` does not take the keywords.
-            ValueError: if it makes a buffer of one process where several use it.
+            ValueError: if it makes a buffer for a single process in asynchronous mode.
         """
         example = self.examples_to_buffer(examples)
         warn_without_timeout(self, example)
@@ -244,15 +243,15 @@ class ReplayAlgorithm(RlAlgorithm):
             if self.ReplayBufferCls is None:
                 raise
             raise TypeError(
-                f"ReplayBufferCls={ReplayCls} was not made of the arguments {sorted(kwargs)} "
+                f"ReplayBufferCls={ReplayCls} cannot be made from the arguments {sorted(kwargs)} "
                 f"({error}): pass a class that takes them, for prioritized_replay=True one such "
                 "as PrioritizedReplayBuffer"
             ) from error
         if async_ and not getattr(self.replay_buffer, "async_", True):
             raise ValueError(
-                f"ReplayBufferCls={ReplayCls} makes a buffer of one process, into which no other "
-                "can write: in asynchronous mode pass one such as AsyncUniformReplayBuffer, which "
-                "has AsyncReplayBufferMixin first among its bases"
+                f"ReplayBufferCls={ReplayCls} makes a buffer for one process, and no other process "
+                "can write to it: in asynchronous mode pass one such as AsyncUniformReplayBuffer, "
+                "which has AsyncReplayBufferMixin first among its bases"
             )
         logger.log(self._describe_replay(example))
 
@@ -267,7 +266,7 @@ class ReplayAlgorithm(RlAlgorithm):
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         """Return the class of replay buffer for entries like ``example``."""
         raise ValueError(
-            f"{type(self).__name__} has no replay buffer of its own"
+            f"{type(self).__name__} does not define a replay buffer"
             f"{' for asynchronous mode' if async_ else ''}: pass ReplayBufferCls"
         )
 
@@ -284,7 +283,7 @@ class ReplayAlgorithm(RlAlgorithm):
     # --- What is stored ----------------------------------------------------------------------
 
     def examples_to_buffer(self, examples: Nested) -> Nested:
-        """Return one entry of the replay buffer, from one example of everything that is sampled."""
+        """Return one entry of the replay buffer, made from examples of all sampled data."""
         entry = SamplesToBuffer(
             observation=examples["observation"],
             action=examples["action"],
@@ -310,9 +309,9 @@ class ReplayAlgorithm(RlAlgorithm):
         return self._with_timeout(entry, env.env_info, next_observation)
 
     def _with_timeout(self, entry: Any, env_info: Nested, next_observation: Nested) -> Nested:
-        """Return ``entry`` with what is known of time limits, if it is needed, as its last fields.
+        """Return ``entry`` with fields for time limits at its end, if they are needed.
 
-        These are ``env_info.timeout``, and ``next_observation`` as ``last_observation``.
+        The fields are ``env_info.timeout``, and ``next_observation`` as ``last_observation``.
         """
         if not self.bootstrap_timelimit or "timeout" not in fields_of(env_info):
             return entry
@@ -326,7 +325,7 @@ class ReplayAlgorithm(RlAlgorithm):
         self.replay_buffer.append_samples(self.replay_entries(samples))
 
     def truncate_trajectories(self, B_idxs: Any) -> None:
-        """Keep transitions that end where an environment was restarted from being trained on."""
+        """Exclude transitions that end at the restart of an environment from training."""
         if hasattr(self.replay_buffer, "truncate"):
             self.replay_buffer.truncate(B_idxs)
         elif not self._warned_of_truncation:
@@ -334,7 +333,7 @@ class ReplayAlgorithm(RlAlgorithm):
             logger.log(
                 f"WARNING: environments were restarted, but {type(self.replay_buffer).__name__} "
                 "has no truncate(B_idxs): its n-step returns and stacked frames may reach from one "
-                "episode into another, where no done stands between them."
+                "episode into another without done between them."
             )
 
     # --- One iteration -----------------------------------------------------------------------
@@ -381,19 +380,19 @@ class ReplayAlgorithm(RlAlgorithm):
         self.update_target()
 
     def pre_optimize_process(self) -> None:
-        """Do what is needed once before the updates of an iteration; by default nothing."""
+        """Prepare the updates of an iteration; does nothing by default."""
 
     def sample_from_replay(self) -> Nested:
         """Draw the batch for one update."""
         return self.replay_buffer.sample_batch(self.batch_size)
 
     def bootstrap_steps(self, samples: Nested) -> int | torch.Tensor:
-        """Return the number of rewards before the bootstrap value, [B] where it differs."""
+        """Return the number of rewards before the bootstrap value; [B] if samples differ."""
         steps: int | torch.Tensor = getattr(samples, "bootstrap_steps", self.n_step_return)
         return steps
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
-        """Compute what is minimized and what is logged, of one batch from the replay buffer.
+        """Compute the loss to minimize, and the values to log, for one batch from replay.
 
         Returns:
             Values by the names of ``opt_info_fields``; other names are not logged. The entry "loss"
@@ -402,7 +401,7 @@ class ReplayAlgorithm(RlAlgorithm):
         raise NotImplementedError(f"{type(self).__name__} does not define _get_loss_values()")
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
-        """Give the samples of the last batch their new priorities; by default there are none.
+        """Update the priorities of the samples in the last batch; does nothing by default.
 
         Args:
             values: result of :meth:`_get_loss_values`, with the gradient norm.
@@ -414,7 +413,7 @@ class ReplayAlgorithm(RlAlgorithm):
             self.agent.update_target(self.target_update_tau)
 
     def update_itr_hyperparams(self, itr: int) -> None:
-        """Advance schedules, at the end of iteration ``itr``; by default there are none."""
+        """Advance schedules at the end of iteration ``itr``; does nothing by default."""
 
     # Elements [B,...] of ``tensor`` [B,A,...] at ``indexes`` [B]; subclasses may replace it.
     select_at_indexes = staticmethod(select_at_indexes)
@@ -425,7 +424,7 @@ class ReplayAlgorithm(RlAlgorithm):
         return {**super().state_dict(), "replay_buffer": self._stateful_replay().state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        # First what may be refused, so that nothing is changed then.
+        # The parts that may be refused come first, so that an error leaves everything unchanged.
         if "replay_buffer" in state:  # Else another process has loaded it, into shared memory.
             self._stateful_replay().load_state_dict(state["replay_buffer"])
         super().load_state_dict(state)
@@ -439,7 +438,8 @@ class ReplayAlgorithm(RlAlgorithm):
         for name in ("state_dict", "load_state_dict"):
             if not hasattr(self.replay_buffer, name):
                 raise TypeError(
-                    f"a run is resumed with its replay buffer, but {type(self.replay_buffer)} has "
-                    f"no {name}(): define it in the class that is passed as ReplayBufferCls"
+                    "resuming a run needs the state of its replay buffer, but "
+                    f"{type(self.replay_buffer)} has no {name}(): define it in the class "
+                    "that is passed as ReplayBufferCls"
                 )
         return self.replay_buffer

@@ -1,4 +1,4 @@
-"""Formulas of returns and advantages; they live in :mod:`rlpyt.returns`."""
+"""Old import path of the formulas in :mod:`rlpyt.returns`."""
 
 from __future__ import annotations
 

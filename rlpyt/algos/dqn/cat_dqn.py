@@ -17,8 +17,8 @@ class CategoricalDQN(DQN):
     """Minimizes the cross-entropy of the predicted and the projected target distribution.
 
     Returns have P (``agent.n_atoms``) possible values z, evenly spaced from V_min to V_max. The
-    priority of a sample is its Kullback-Leibler divergence. Logged is also ``edgeMass``, the
-    probability of z_1 and z_P in the targets: if the range is too small, it is large.
+    priority of a sample is its Kullback-Leibler divergence. The log also has ``edgeMass``, the
+    probability of z_1 and z_P in the targets, which is large if the range is too small.
 
     Args:
         V_min: smallest return.
@@ -32,7 +32,7 @@ class CategoricalDQN(DQN):
     opt_info_fields = (*DQN.opt_info_fields, "edgeMass")
     q_kind = "categorical"
 
-    _edge_mass: torch.Tensor | None = None  # Of the last batch; a subclass's loss may keep none.
+    _edge_mass: torch.Tensor | None = None  # In the last batch; other losses may not set it.
     warned_of_range = False
 
     V_min: float

@@ -28,7 +28,7 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 def is_image(observation: Nested) -> bool:
     """Return whether an example is one uint8 array [C,H,W], as frame buffers store it.
 
-    An array [H,W,C] is not, whose last dimension is the smallest.
+    Arrays [H,W,C], whose last dimension is the smallest, do not count.
     """
     if not is_stack(observation) or np.asarray(observation).dtype != np.uint8:
         return False
@@ -47,11 +47,11 @@ class DQN(ReplayAlgorithm):
         y    = R_n + (1 - done_n) * discount^n * max_a Q_target(s', a)
         loss = mean of weight * huber(y - Q(s, a))
 
-    With ``double_dqn`` the action at s' is the one that Q, not Q_target, prefers. Images (uint8
-    [C,H,W]) are taken as stacks of C successive frames and each frame is stored once; pass
-    ``ReplayBufferCls=UniformReplayBuffer`` for images of another kind.
+    With ``double_dqn`` the action at s' is the best one by Q, not by Q_target. Images (uint8
+    [C,H,W]) are taken for stacks of C successive frames, and each frame is stored once; pass
+    ``ReplayBufferCls=UniformReplayBuffer`` for other images.
 
-    Logged are the loss, the norm of the gradient, TD errors, and the mean Q of the actions taken.
+    The log has the loss, the gradient norm, TD errors, and the mean Q-value of the actions taken.
 
     The loop of updates is :meth:`~rlpyt.algos.replay.ReplayAlgorithm.optimize_agent`: store, then
     draw, :meth:`loss`, step and new priorities for each update.
@@ -60,21 +60,22 @@ class DQN(ReplayAlgorithm):
         discount: discount factor per step, in [0, 1].
         batch_size: number B of samples in one update.
         min_steps_learn: number of environment steps, over all processes, before training starts.
-        delta_clip: TD error where the loss turns linear; None for the square everywhere.
+        delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of samples trained on for each one sampled.
-        target_update_tau: fraction of the way that the target network moves; 1 copies.
-        target_update_interval: number of updates between two of the target network.
+        replay_ratio: number of trained samples for each sampled one.
+        target_update_tau: weight of the new parameters in an update of the target network; 1
+            copies.
+        target_update_interval: number of gradient updates between updates of the target network.
         n_step_return: number n of rewards in a return.
         learning_rate: learning rate of the optimizer.
         OptimCls: class of the optimizer.
         optim_kwargs: arguments of ``OptimCls``; if it takes ``eps``, the default is
             0.01 / batch_size.
-        initial_optim_state_dict: state to start from, as :meth:`optim_state_dict` returns it.
+        initial_optim_state_dict: state of the optimizer to start from, from
+            :meth:`optim_state_dict`.
         clip_grad_norm: largest norm of the gradient; None does not clip.
-        eps_steps: number of environment steps, over all processes, until the agent's epsilon is
-            final.
+        eps_steps: number of environment steps, over all processes, until epsilon is final.
         double_dqn: whether the online network chooses the action at s'.
         prioritized_replay: whether samples are drawn by their last TD error.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
@@ -82,20 +83,21 @@ class DQN(ReplayAlgorithm):
         pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
         pri_beta_steps: number of environment steps, over all processes, between the two.
         default_priority: priority of new samples; None for ``delta_clip``, or 1 without it.
-        ReplayBufferCls: class to replace that of the replay buffer, called with the same keywords.
-        updates_per_sync: number of updates between two publications of parameters, in asynchronous
+        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
+            keywords.
+        updates_per_sync: number of updates between publications of parameters, in asynchronous
             mode.
         bootstrap_timelimit: whether returns that a time limit truncates (``env_info.timeout``) are
             bootstrapped from the last observation, if it is recorded, or else left out, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. By default a time limit is an end like any
-            other.
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. By default a time limit counts as a real
+            end.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
     Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
     """
 
     opt_info_fields: tuple[str, ...] = (*OptInfo._fields, "qMean")
-    q_kind = "value"  # Kind of outputs that the loss takes, to compare with the agent's.
+    q_kind = "value"  # Kind of network output that the loss takes.
     trains_on_sequences = False
 
     _q_taken: torch.Tensor | None = None  # [...] Q(s, a) of the last batch, without gradient.
@@ -181,7 +183,7 @@ class DQN(ReplayAlgorithm):
         if self.prioritized_replay:
             kwargs["alpha"] = self.pri_alpha
             kwargs["beta"] = self.pri_beta_init
-            if self.default_priority is not None:  # A subclass's constructor may lack it.
+            if self.default_priority is not None:  # The constructor of a subclass may lack it.
                 kwargs["default_priority"] = self.default_priority
         return kwargs
 
@@ -200,7 +202,7 @@ class DQN(ReplayAlgorithm):
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors = self.loss(samples)
-        if self.bootstrap_timelimit:  # Samples that are left out are hardly drawn again.
+        if self.bootstrap_timelimit:  # Priority 0 keeps masked samples from being drawn again.
             td_abs_errors = td_abs_errors * not_timed_out(samples)
         return {"loss": loss, "tdAbsErr": td_abs_errors, **self.q_diagnostics()}
 
@@ -236,9 +238,9 @@ class DQN(ReplayAlgorithm):
         return self.select_at_indexes(next_action, self.agent.target(*inputs))
 
     def weighted_mean(self, losses: torch.Tensor, samples: Nested) -> torch.Tensor:
-        """Return the mean of the losses [B], by importance if samples were drawn by priority.
+        """Return the mean of the losses [B], with importance weights if samples are prioritized.
 
-        With ``bootstrap_timelimit``, samples whose return a time limit truncated do not count.
+        With ``bootstrap_timelimit``, samples with truncated returns do not count.
         """
         if self.prioritized_replay:
             losses = losses * samples.is_weights
@@ -247,7 +249,7 @@ class DQN(ReplayAlgorithm):
         return losses.mean()
 
     def q_diagnostics(self) -> dict[str, torch.Tensor]:
-        """Return values to log of the Q-values in the last batch; nothing if a loss keeps none."""
+        """Return statistics of the last batch's Q-values to log; empty if the loss kept none."""
         return {} if self._q_taken is None else {"qMean": self._q_taken.mean()}
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:

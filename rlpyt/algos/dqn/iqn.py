@@ -20,7 +20,7 @@ class IQN(QRDQN):
         u_ij = R_n + (1 - done_n) * discount^n * Z_target_{tau'_j}(s', a') - Z_{tau_i}(s, a)
         tau_i, tau'_j ~ U(0, 1),      i = 1, ..., N,      j = 1, ..., N'
 
-    where a' has the greatest mean over further fractions, as many as the agent acts by.
+    where a' has the greatest mean over ``agent.n_tau`` further fractions.
 
     Args:
         n_tau: number N of fractions of the predicted return.
@@ -49,7 +49,7 @@ class IQN(QRDQN):
         return quantiles, tau
 
     def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return quantiles to choose actions by [B,A,K], and those for the target [B,A,N']."""
+        """Return the quantiles [B,A,K] that choose actions, and the target quantiles [B,A,N']."""
         if self.double_dqn:
             inputs = self.agent.to_model_device(*inputs)  # Once for both networks.
             choosing, _ = self.agent(*inputs)

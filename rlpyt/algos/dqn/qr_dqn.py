@@ -11,7 +11,7 @@ from rlpyt.utils.types import Nested
 
 
 class QRDQN(DQN):
-    """Minimizes the quantile Huber loss of predicted quantiles to those of the target.
+    """Minimizes the quantile Huber loss between predicted and target quantiles.
 
         y_j  = R_n + (1 - done_n) * discount^n * theta_target_j(s', a'),      j = 1, ..., N
         loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa

@@ -48,34 +48,33 @@ class R2D1(DQN):
         loss = mean over t and sequences of weight * huber(y_t - Q(s_t, a_t))
 
     where h squashes values (:meth:`value_scale`); with ``double_dqn`` the action at s_{t+n} is the
-    one that Q prefers. Both networks run over ``warmup_T`` steps of burn-in from the state that was
-    stored when acting, without gradients, then over the ``batch_T`` steps of the loss and the n
-    steps behind them.
+    best one by Q. Both networks start from the recurrent state stored when acting. They run over
+    ``warmup_T`` steps of burn-in without gradients, then over the ``batch_T`` steps of the loss and
+    the n steps after them.
 
-    Sequences may hold several episodes. Where one ended, the next step starts from zeros, as when
-    acting: the recurrent state, the previous action and the previous reward. All steps are trained
-    on, except those at which an environment waited for the end of a sampler batch
-    (``mid_batch_reset`` False).
+    Sequences may span several episodes. At the start of an episode the recurrent state, the
+    previous action and the previous reward are zero, as when acting. All steps are trained on,
+    except while an environment waits for the end of a sampler batch (``mid_batch_reset`` False).
 
     The priority of a sequence mixes its largest and its mean TD error
-    (:func:`~rlpyt.algos.losses.sequence_priorities`): those of its last update or, before the
-    first one with ``input_priorities``, those by the values recorded when acting.
+    (:func:`~rlpyt.algos.losses.sequence_priorities`): errors of its last update or, for new
+    sequences with ``input_priorities``, errors by the values recorded when acting.
 
-    Logged are the loss, the norm of the gradient, TD errors, priorities, and the mean of the
-    (squashed) Q-values of the actions taken.
+    The log has the loss, the gradient norm, TD errors, priorities, and the mean (squashed) Q-value
+    of the actions taken.
 
     Args:
         discount: discount factor per step, in [0, 1].
-        batch_T: number of steps of a sequence that are trained on.
+        batch_T: number of trained steps in a sequence.
         batch_B: number of sequences in one update.
-        warmup_T: number of steps of burn-in before those, may be 0.
-        store_rnn_state_interval: number of steps between stored recurrent states, at which
-            sequences begin; 1 stores all, 0 none: sequences then begin anywhere, from zeros.
+        warmup_T: number of burn-in steps before them; may be 0.
+        store_rnn_state_interval: number of steps between stored recurrent states, where sequences
+            begin; 1 stores all states. 0 stores none: sequences begin anywhere, with a zero state.
         min_steps_learn: number of environment steps, over all processes, before training starts.
         delta_clip: TD error where the loss turns linear; None for the square everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of samples trained on, burn-in included, for each one sampled.
+        replay_ratio: number of trained samples, burn-in included, for each sampled one.
         target_update_interval: number of updates between two of the target network.
         n_step_return: number n of rewards in a return.
         learning_rate: learning rate of the optimizer.
@@ -91,20 +90,20 @@ class R2D1(DQN):
         pri_beta_init: exponent of importance weights when training starts.
         pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
         pri_beta_steps: number of environment steps, over all processes, between the two.
-        pri_eta: weight of the largest TD error in a priority; the mean has the rest.
-        default_priority: priority of sequences without one; None for ``delta_clip``, or 1 without
-            it.
+        pri_eta: weight of the largest TD error in a priority; the mean has weight ``1 - pri_eta``.
+        default_priority: priority of new sequences without input priorities; None for
+            ``delta_clip``, or 1 without it.
         input_priorities: whether new sequences get the priorities of
             :meth:`compute_input_priorities`.
         input_priority_shift: number of stored states between the beginning of a sequence and the
-            samples that give its priority; None for the burn-in:
+            samples that its priority is computed from; None for the burn-in:
             ``warmup_T // store_rnn_state_interval``.
         value_scale_eps: epsilon of h, at least 0.
         ReplayBufferCls: class to replace that of the replay buffer, called with the same keywords.
         updates_per_sync: number of updates between two publications of parameters, in asynchronous
             mode.
         target_update_tau: fraction of the way that the target network moves; 1 copies.
-        bootstrap_timelimit: whether steps whose return was truncated by a time limit
+        bootstrap_timelimit: whether steps whose return a time limit truncated
             (``env_info.timeout``) are left out, see :class:`~rlpyt.algos.dqn.dqn.DQN`.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
@@ -121,7 +120,7 @@ class R2D1(DQN):
     input_priorities: bool
     input_priority_shift: int | None
     value_scale_eps: float
-    _stores_valid = False  # Whether blank steps are stored, and marked by ``valid``.
+    _stores_valid = False  # Whether the field ``valid`` is stored, to mark blank steps.
 
     def __init__(
         self,
@@ -189,7 +188,7 @@ class R2D1(DQN):
             raise ValueError(f"value_scale_eps is {self.value_scale_eps}: make it 0 or more")
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
-        if not self.mid_batch_reset and all(  # A subclass's own loop appends what it wants to.
+        if not self.mid_batch_reset and all(  # A subclass with another loop decides what to append.
             getattr(type(self), m) is getattr(R2D1, m)
             for m in ("optimize_agent", "add_samples_to_buffer")
         ):
@@ -238,7 +237,7 @@ class R2D1(DQN):
     def replay_entries(self, samples: Nested) -> Nested:
         """Return :meth:`samples_to_buffer`, with ``valid`` [T,B] where environments wait.
 
-        It is False at the steps between the end of an episode and that of the batch.
+        ``valid`` is False from the end of an episode to the end of the batch.
         """
         entry = self.samples_to_buffer(samples)
         if not self._stores_valid:
@@ -253,7 +252,7 @@ class R2D1(DQN):
 
     @torch.no_grad()
     def compute_input_priorities(self, samples: Nested) -> NDArray:
-        """Return priorities of a new batch, by the values that were recorded when acting.
+        """Return priorities of a new batch, from the values recorded when acting.
 
             y_t = h(R_t + (1 - done_n_t) * discount^n * h^-1(max_a q_{t+n}(a))),    t < T - n
 
@@ -334,14 +333,14 @@ class R2D1(DQN):
         return valid & not_timed_out(samples) if self.bootstrap_timelimit else valid
 
     def sequence_values(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the values along the steps of the loss, and the bootstrap values of their targets.
+        """Return the values at the steps of the loss, and the bootstrap values of their targets.
 
-        The online network runs once over every step: for ``double_dqn`` its outputs of the loss
-        also choose actions, and only the n steps behind them are added.
+        The online network runs once over every step: with ``double_dqn`` its outputs at the steps
+        of the loss also choose actions, and only the n steps after them are added.
 
         Returns:
-            [batch_T,B,A] values of all actions, with gradients, and [batch_T,B] values n steps on
-            by the target network, without.
+            Values [batch_T,B,A] of all actions, with gradients, and values [batch_T,B] n steps
+            later by the target network, without gradients.
         """
         inputs, rnn_state, reset = self.sequence_inputs(samples)
         first, last, n = self.warmup_T, self.sequence_T, self.n_step_return
@@ -367,9 +366,9 @@ class R2D1(DQN):
         Returns:
             Observation, previous action and previous reward [T,B,...] with
             T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and a
-            mask [T,B] of the steps that begin an episode behind the first step; None if there are
-            none. Ends of episodes behind the steps of the loss are not known and do not matter: no
-            bootstrap value crosses them.
+            mask [T,B] of the steps that begin an episode, other than the first step; None if there
+            are none. Episodes that end after the steps of the loss are not marked, and need not be:
+            no bootstrap value crosses such an end.
         """
         prev_action, prev_reward, reset = samples.all_action, samples.all_reward, None
         if samples.done.any():
@@ -393,7 +392,7 @@ class R2D1(DQN):
         reset: torch.Tensor | None,
         steps: slice,
     ) -> tuple[torch.Tensor, Nested]:
-        """Run a network of the agent over some steps; one that takes no ``reset`` in pieces."""
+        """Run a network of the agent over some steps, in pieces if it does not take ``reset``."""
         rows = tuple(part[steps] for part in inputs)
         network = getattr(self.agent, method)
         if reset is None:

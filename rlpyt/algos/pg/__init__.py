@@ -1,4 +1,4 @@
-"""Policy gradient algorithms: trained on each batch of the sampler, which is then forgotten.
+"""Policy gradient algorithms, which train on each batch of the sampler once.
 
 * ``base``: returns and advantages, the parts of the loss, the schedule of the learning rate.
 * ``a2c``, ``ppo``: the loss and the update of each.

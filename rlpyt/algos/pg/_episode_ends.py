@@ -1,6 +1,6 @@
 """Ends of episodes within a batch: where new episodes begin, and bootstrap values at truncation.
 
-A batch of a sampler lies in CPU memory, where numpy looks at masks without waiting for a device.
+Sampler batches are in CPU memory, where numpy can read masks without waiting for a device.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def indexes_of(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def episode_starts(samples: Nested) -> torch.Tensor:
-    """Return [T,B] bool: where an episode ended at the step before, in the same batch."""
+    """Return a mask [T,B], True where an episode of this batch ended at the previous step."""
     starts = torch.zeros_like(samples.env.done, dtype=torch.bool)
     starts[1:] = samples.env.done[:-1]
     return starts
 
 
 def inputs_when_acting(agent: AgentLike, samples: Nested) -> Nested:
-    """Return ``AgentInputs`` [T,B,...] as the agent saw them, on its device.
+    """Return the ``AgentInputs`` [T,B,...] of acting, on the agent's device.
 
-    In a batch the previous action and reward are always those of the step before; where an episode
-    began, the agent saw the null action and a reward of 0 instead.
+    A batch has the action and reward of the previous step everywhere. Where an episode began, the
+    agent received the null action and a reward of 0 instead.
     """
     prev_action, prev_reward = samples.agent.prev_action, samples.env.prev_reward
     if samples.env.done[:-1].cpu().numpy().any():
@@ -57,8 +57,8 @@ def _replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
 def with_resets(agent: AgentLike, samples: Nested) -> Nested:
     """Return ``samples`` with ``env.reset`` [T,B], where the recurrent state is zeroed.
 
-    Unchanged if the agent or its model does not take ``reset``: such agents are trained on the
-    steps of each environment up to the first end of an episode.
+    Samples are unchanged if the agent or its model does not take ``reset``: such agents are trained
+    on the steps of each environment up to the first end of an episode.
     """
     called = (agent, "__call__"), (agent.acting_model, "forward")
     if not all(takes(instance, method, "reset") for instance, method in called):
@@ -79,10 +79,10 @@ def resets(samples: Nested) -> torch.Tensor | None:
 def values_at_truncation(
     agent: AgentLike, samples: Nested, timeout: torch.Tensor, all_processes: bool
 ) -> torch.Tensor:
-    """Return the values of the true last observations, recorded as ``next_observation``.
+    """Return the values of the last observations of truncated episodes.
 
-    A recurrent agent is run for two steps, before and after the truncation, from the recorded
-    state.
+    They are recorded as ``next_observation``. A recurrent agent runs for two steps, before and
+    after the truncation, from the recorded state.
 
     Args:
         agent: agent, called as for training.
@@ -117,7 +117,7 @@ def values_at_truncation(
 
 
 def to_model_state(rnn_state: Nested) -> Nested:
-    """Return a recorded state [B,N,H] as models take it: [N,B,H], contiguous."""
+    """Return a recorded state [B,N,H] in the layout of models: [N,B,H], contiguous."""
     return map_buffer(lambda x: x.transpose(0, 1).contiguous(), rnn_state)
 
 

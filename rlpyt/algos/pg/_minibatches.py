@@ -1,6 +1,6 @@
-"""Statistics of whole batches, over all processes that train, and their division into minibatches.
+"""Division of batches into minibatches, and statistics of batches over all processes.
 
-Statistics are tensors of no dimension, in double precision, so that none is waited for.
+Statistics are scalar tensors in double precision, so that nothing waits for the device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def shuffled_parts(
     """Shuffle ``rows`` and divide them into parts whose sizes differ by one at most.
 
     Args:
-        rows: indexes [n]; if fewer than the parts, some come several times.
+        rows: indexes [n]; if there are fewer than parts, some are repeated.
         n_parts: number of parts, at least 1.
         rng: generator of the order.
 
@@ -46,14 +46,14 @@ def shuffled_parts(
 def iterate_parts(
     batch: Nested, order: torch.Tensor, sizes: list[int], n_dims: int = 1, dim: int = 0
 ) -> Iterator[Nested]:
-    """Copy ``batch`` in a new order, once, and yield views of one part after the other.
+    """Copy ``batch`` once in a new order, and yield views of its parts.
 
     Args:
         batch: record of tensors.
         order: indexes of all parts along ``dim``, one part after the other.
         sizes: sizes of the parts.
-        n_dims: number of leading dimensions that are flattened first: 2 for [T,B,...].
-        dim: dimension that is divided, of every tensor.
+        n_dims: number of leading dimensions to flatten first: 2 for [T,B,...].
+        dim: dimension to divide, in every tensor.
     """
     orders = {order.device: order}
 
@@ -76,12 +76,12 @@ def iterate_parts(
 def moments(
     x: torch.Tensor, valid: torch.Tensor | None = None, device: torch.device | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return count, mean and sum of squared deviations, of the batches of all processes together.
+    """Return count, mean and sum of squared deviations over the batches of all processes.
 
     Args:
         x: numbers [...].
         valid: mask [...], nonzero where the entry counts; None to count all.
-        device: device on which processes exchange, where the backend does not reach the CPU.
+        device: device for the exchange between processes, since NCCL needs a GPU.
 
     Returns:
         Count, mean and sum of squared deviations; zeros without entries.
@@ -108,7 +108,7 @@ def normalize(
         device: device of the exchange, see :func:`moments`.
 
     Returns:
-        [...], all entries transformed.
+        The transformed numbers [...], including invalid entries.
     """
     count, mean, squares = moments(x, valid, device)
     std = (squares / (count - 1).clamp(min=1)).sqrt()
@@ -122,10 +122,12 @@ def value_statistics(
 
         explainedVariance = 1 - Var(R - V) / Var(R)
 
-    At most 1; 0 for constant values, not finite for constant returns; of this process alone.
+    It is at most 1, 0 for constant values, and not finite for constant returns. Only the batch of
+    this process counts.
 
     Args:
-        agent_info: record [...]; without a field ``value`` of the returns' shape nothing is known.
+        agent_info: record [...]; without a field ``value`` in the shape of the returns, the result
+            is empty.
         return_: returns R [...].
         valid: mask [...], nonzero where the entry counts; None to count all.
     """
@@ -144,13 +146,14 @@ def value_statistics(
 def ratio_statistics(
     ratios: list[tuple[torch.Tensor, torch.Tensor | None]], ratio_clip: float
 ) -> dict[str, torch.Tensor]:
-    """Return how far the policy moved from the one that acted, on average over all updates.
+    """Return the mean distance, over all updates, between the new policy and the one that acted.
 
         approxKL     = mean of (ratio - 1) - log ratio
         clipFraction = mean of 1 if |ratio - 1| > c else 0
 
     Args:
-        ratios: ratios [...] of each update, and the masks [...] of those that count, or None.
+        ratios: for each update, the ratios [...] and a mask [...] of the entries that count, or
+            None.
         ratio_clip: c.
 
     Source: Schulman 2020, Approximating KL divergence (joschu.net/blog), estimator k3.
@@ -179,7 +182,7 @@ class RunningStd:
 
     @property
     def std(self) -> torch.Tensor:
-        """Standard deviation, a scalar; 1 as long as there is none."""
+        """Standard deviation, a scalar; 1 before the first batch."""
         std = (self.squares / self.count.clamp(min=1)).sqrt()
         return torch.where(std > MIN_STD, std, 1.0)
 
@@ -202,7 +205,7 @@ class RunningStd:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Ignore batches within this context: earlier ones come again."""
+        """Ignore batches within this context, where earlier ones are repeated."""
         self._is_held = True
         try:
             yield

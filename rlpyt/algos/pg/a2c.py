@@ -16,7 +16,7 @@ from rlpyt.utils.types import Nested
 
 
 class A2C(PolicyGradientAlgo):
-    """Synchronous advantage actor-critic: makes actions that did better than expected more likely.
+    """Synchronous advantage actor-critic: raises the probability of better-than-expected actions.
 
         loss = mean of -log pi(a|s) * A + value_loss_coeff * (V(s) - R)^2 / 2
                - entropy_loss_coeff * H(pi(s))
@@ -29,13 +29,14 @@ class A2C(PolicyGradientAlgo):
         OptimCls: class of the optimizer.
         optim_kwargs: keyword arguments of ``OptimCls``.
         clip_grad_norm: largest norm of the gradient; None does not clip.
-        initial_optim_state_dict: state to start from, of :meth:`optim_state_dict`.
+        initial_optim_state_dict: state of the optimizer to start from, from
+            :meth:`optim_state_dict`.
         gae_lambda: lambda of generalized advantages, in [0, 1]; 1 for discounted returns minus
             values.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
-        bootstrap_timelimit: whether an episode that a time limit truncated is valued as if it
-            continued; False takes it for ended, as rlpyt 0.1.2 did.
+        bootstrap_timelimit: whether the return of an episode that a time limit truncated is
+            bootstrapped; False counts it as ended, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
         linear_lr_schedule: whether ``learning_rate`` falls to zero over the run, as in the paper.
@@ -66,7 +67,7 @@ class A2C(PolicyGradientAlgo):
         save__init__args(locals())
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Set up as :meth:`PolicyGradientAlgo.initialize`; the whole batch is one update."""
+        """Set up as :meth:`PolicyGradientAlgo.initialize`, with one update for the whole batch."""
         super().initialize(*args, **kwargs)
         self._batch_size = self.batch_spec.size
 

@@ -43,7 +43,7 @@ READERS = {
 
 
 class PolicyGradientAlgo(RlAlgorithm):
-    """Base class of algorithms that train a policy and values on each batch of the sampler, once.
+    """Base class of algorithms that train a policy and values once on each sampler batch.
 
     Subclasses define :meth:`optimize_agent` and ``loss`` by small methods, each of which may be
     replaced: the targets (:meth:`process_returns`, :meth:`compute_returns`), the weights of the
@@ -54,14 +54,13 @@ class PolicyGradientAlgo(RlAlgorithm):
     state is zero, as when acting, and all steps are trained on, if the agent and its model take
     ``reset``. Otherwise only the steps up to the first end in each environment count.
 
-    **Time limits.** Where ``env_info.timeout`` says that a time limit truncated an episode, the
-    return is bootstrapped instead of ending (``bootstrap_timelimit``). If the sampler records the
-    true last observations (``record_next_observation=True``), their values are used; otherwise the
-    value of the last state in the batch, V(s_t), stands in for its whole return, so that nothing is
-    learned from that step.
+    **Time limits.** Where a time limit truncated an episode (``env_info.timeout``), the return is
+    bootstrapped instead of ending (``bootstrap_timelimit``). If the sampler records the true last
+    observations (``record_next_observation=True``), their values are used; otherwise V(s_t) of the
+    last recorded state replaces its return, so that nothing is learned from that step.
 
-    **Observation normalization.** The agent's running statistics include a batch after the agent
-    was trained on it, so that it is trained with those it acted with.
+    **Observation normalization.** The agent's running statistics are updated with a batch after
+    training on it, so that acting and training use the same statistics.
 
     Attributes:
         diagnostics: values of the next update to log, by name. A loss may add its own; they are
@@ -116,7 +115,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         if self.linear_lr_schedule:
             self._decay_linearly(0)
 
-    # Subclasses may have a constructor and a set-up of their own.
+    # Subclasses may replace the constructor and the set-up.
     @cached_property
     def _return_std(self) -> RunningStd:
         return RunningStd()
@@ -126,13 +125,13 @@ class PolicyGradientAlgo(RlAlgorithm):
         return {}
 
     def _check_settings(self, examples: Nested) -> None:
-        """Raise ``ValueError`` for a setting, or a field lacking in ``agent_info``, that fails."""
+        """Raise ``ValueError`` for bad settings, or fields that ``agent_info`` lacks."""
         check_fraction(self, "discount")
         check_fraction(self, "gae_lambda")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
 
     def _check_agent_info(self, examples: Nested, OwnCls: Any) -> None:
-        """Raise ``ValueError`` if methods of ``OwnCls`` read what the agent does not record.
+        """Raise ``ValueError`` if methods of ``OwnCls`` read fields that the agent does not record.
 
         A subclass that replaces one of these methods may need other fields.
         """
@@ -153,16 +152,16 @@ class PolicyGradientAlgo(RlAlgorithm):
         if lacking:
             raise ValueError(
                 f"agent_info of {type(self.agent).__name__} has the fields {tuple(names)}, but "
-                f"{type(self).__name__} is trained on {lacking} as well: use a policy gradient "
+                f"{type(self).__name__} also trains on {lacking}: use a policy gradient "
                 "agent, or add them to what the agent's step() returns"
             )
 
     # --- Returns and advantages --------------------------------------------------------------
 
     def with_resets(self, samples: Nested) -> Nested:
-        """Return ``samples``, with ``env.reset`` [T,B] if a recurrent agent is trained past ends.
+        """Return ``samples``, with ``env.reset`` [T,B] if a recurrent agent trains past ends.
 
-        A caller has to hand ``env.reset`` to :meth:`agent_outputs`.
+        The caller must pass ``env.reset`` to :meth:`agent_outputs`.
         """
         if not (self.mid_batch_reset and self.agent.recurrent):
             return samples
@@ -177,9 +176,9 @@ class PolicyGradientAlgo(RlAlgorithm):
             samples: batch [T,B] of the sampler, with ``agent_info.value`` and ``bootstrap_value``.
 
         Returns:
-            return_ [T,B], advantage [T,B], and valid [T,B] or None. Where a batch continues after
-            the end of an episode that the agent is not trained on, because it waits for a reset or
-            is recurrent without ``env.reset``, valid is 0, otherwise 1; None if that cannot be.
+            return_ [T,B], advantage [T,B], and valid [T,B] or None. valid is 0 for steps after the
+            end of an episode that are not trained on, because the environment waits for a reset or
+            a recurrent agent lacks ``env.reset``, and 1 elsewhere; None if there are no such steps.
         """
         done = samples.env.done.to(samples.env.reward.dtype)
         stops_at_ends = self.agent.recurrent and resets(samples) is None
@@ -219,7 +218,7 @@ class PolicyGradientAlgo(RlAlgorithm):
                 self._tell_of_stand_in()
         else:
             timeout = None
-        if self.gae_lambda == 1:  # Without the rounding of sums of differences.
+        if self.gae_lambda == 1:  # Avoids the rounding of summed differences.
             targets = (reward, done, bootstrap_value, self.discount)
             if timeout is None:
                 return_ = discount_return(*targets)
@@ -236,10 +235,10 @@ class PolicyGradientAlgo(RlAlgorithm):
     def _tell_of_stand_in(self) -> None:
         self._told_of_stand_in = True
         logger.log(
-            "A time limit truncates episodes: the value of the state before stands in for the rest "
-            "of their return. Give the sampler record_next_observation=True to use that of the "
-            "true last observation, or the algorithm bootstrap_timelimit=False to take time limits "
-            "for ends."
+            "A time limit truncates episodes: the value of the state before replaces the rest "
+            "of their return. Give the sampler record_next_observation=True to use the value of "
+            "the true last observation, or the algorithm bootstrap_timelimit=False to count time "
+            "limits as ends."
         )
 
     # --- One update --------------------------------------------------------------------------
@@ -255,7 +254,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         Args:
             agent_inputs: inputs of the agent, [T,B,...] or [B,...].
             init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
-            reset: mask [T,B] of steps before which the recurrent state is zero; None for none.
+            reset: mask [T,B], True where the recurrent state before the step is zero; None for no
+                such step.
         """
         if init_rnn_state is None:
             return self.agent(*agent_inputs)[:2]
@@ -263,7 +263,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return self.agent(*agent_inputs, to_model_state(init_rnn_state), **kwargs)[:2]
 
     def _get_loss_values(self, *inputs: Nested, **options: Nested) -> dict[str, Any]:
-        """Compute the loss to minimize, and all values of one update to log.
+        """Compute the loss to minimize, and all values to log for one update.
 
         Args:
             *inputs: arguments of ``loss``; for PPO ``LossInputs`` and the recurrent state.
@@ -316,9 +316,9 @@ class PolicyGradientAlgo(RlAlgorithm):
     def _finish_iteration(self, itr: int, samples: Nested, opt_info: Any) -> Any:
         """Update the agent's statistics and the schedule; return ``opt_info`` as numbers."""
         opt_info = self.fetch_opt_info(opt_info)
-        if hasattr(self.agent, "update_obs_rms"):  # An agent need not derive from BaseAgent.
+        if hasattr(self.agent, "update_obs_rms"):  # Not every agent is a BaseAgent.
             observation = samples.env.observation
-            if not self.mid_batch_reset:  # Blank after the end of an episode.
+            if not self.mid_batch_reset:  # Rows after the end of an episode are blank.
                 observation = observation[indexes_of(valid_from_done(samples.env.done))]
             self.agent.update_obs_rms(observation)
         self.update_itr_hyperparams(itr)
@@ -327,7 +327,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     # --- Schedule and state ------------------------------------------------------------------
 
     def _decay_linearly(self, itr: int) -> None:
-        """Let the learning rate fall to zero in equal steps, from iteration ``itr`` on."""
+        """Set up a learning rate that falls to zero linearly, from iteration ``itr`` on."""
         for group in self.optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         self.lr_scheduler = self._linear_decay = torch.optim.lr_scheduler.LambdaLR(
@@ -349,7 +349,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return {**state, "schedule": self.lr_scheduler.state_dict()}
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
-        """Load what :meth:`optim_state_dict` returned, or the state of an optimizer alone."""
+        """Load a state from :meth:`optim_state_dict`, or only the state of an optimizer."""
         super().load_optim_state_dict(state_dict)
         if self.lr_scheduler is None:
             return

@@ -43,13 +43,13 @@ LossInputs = namedarraytuple(
 def as_arguments(
     loss_inputs: Nested, init_rnn_state: Nested = None
 ) -> tuple[list[Nested], dict[str, Nested]]:
-    """Return a record as the arguments of :meth:`PPO.loss`: positional ones, and keywords."""
+    """Return a record as positional and keyword arguments of :meth:`PPO.loss`."""
     further = dict(zip(loss_inputs._fields, loss_inputs))
     return [*(further.pop(name) for name in LossInputs._fields), init_rnn_state], further
 
 
 def takes_record(loss: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate :meth:`PPO.loss`, to be called as ``loss(loss_inputs, init_rnn_state)`` as well."""
+    """Decorate :meth:`PPO.loss` to accept the call ``loss(loss_inputs, init_rnn_state)`` too."""
 
     @functools.wraps(loss)
     def adapted(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,15 +62,15 @@ def takes_record(loss: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class PPO(PolicyGradientAlgo):
-    """Proximal policy optimization: improves the policy while keeping it near the one that acted.
+    """Proximal policy optimization: improves the policy, but keeps it near the one that acted.
 
         ratio = pi(a|s) / pi_old(a|s)
         loss  = mean of -min(ratio * A, clip(ratio, 1 - c, 1 + c) * A)
                 + value_loss_coeff * (V(s) - R)^2 / 2 - entropy_loss_coeff * H(pi(s))
 
-    In each epoch the samples of a batch are divided again into random minibatches, of sizes that
-    differ by one at most, so that none is left out. For recurrent agents, whole environments (T
-    steps from the recorded state) are divided.
+    In each epoch all samples of a batch are divided into new random minibatches, whose sizes differ
+    by one at most. For recurrent agents, whole environments (T steps from the recorded state) are
+    divided.
 
     Args:
         discount: discount per step, in [0, 1].
@@ -80,8 +80,8 @@ class PPO(PolicyGradientAlgo):
         OptimCls: class of the optimizer.
         optim_kwargs: keyword arguments of ``OptimCls``.
         clip_grad_norm: largest norm of the gradient; None does not clip.
-        initial_optim_state_dict: state to start from, of :meth:`optim_state_dict`; schedules start
-            from the beginning.
+        initial_optim_state_dict: state of the optimizer to start from, from
+            :meth:`optim_state_dict`; schedules start from the beginning.
         gae_lambda: lambda of generalized advantages, in [0, 1]; 1 for discounted returns minus
             values.
         minibatches: number of minibatches in one epoch; for recurrent agents at most the number of
@@ -95,11 +95,10 @@ class PPO(PolicyGradientAlgo):
             continued; False takes it for ended, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
-        value_clip: change of a value beyond which the loss gains nothing, in units of the return;
-            None for no limit.
-        recompute_returns: whether to compute returns and advantages again before each epoch but the
-            first, with the present values; that of the observation after the batch stays as
-            recorded.
+        value_clip: largest useful change of a value, in units of the return; the loss gains nothing
+            beyond it. None for no limit.
+        recompute_returns: whether to recompute returns and advantages with current values before
+            each epoch but the first; the bootstrap value after the batch stays as recorded.
 
     Source: Schulman et al. 2017, arXiv:1707.06347; recomputation and the other options:
     Andrychowicz et al. 2021, arXiv:2006.05990.
@@ -248,8 +247,8 @@ class PPO(PolicyGradientAlgo):
     def loss_input_from_samples(self, samples: Nested) -> Nested:
         """Return the inputs of the loss, before they are divided into minibatches.
 
-        Further fields, which a subclass may add to the record, are divided as well and passed to
-        :meth:`loss` by keyword.
+        A subclass may add fields to the record; they are divided too, and passed to :meth:`loss` by
+        keyword.
 
         Args:
             samples: batch [T,B].
@@ -269,7 +268,7 @@ class PPO(PolicyGradientAlgo):
 
     @torch.no_grad()
     def with_new_returns(self, loss_inputs: Nested, samples: Nested, unit: Any) -> Nested:
-        """Return ``loss_inputs`` with returns and advantages that follow from the present values.
+        """Return ``loss_inputs`` with returns and advantages from the current values.
 
         Args:
             loss_inputs: record [T,B,...].
@@ -294,15 +293,15 @@ class PPO(PolicyGradientAlgo):
         parts: Iterable[tuple[Nested, Nested]],
         rows: Iterable[torch.Tensor],
     ) -> Nested:
-        """Return ``loss_inputs`` with the policy that acted, in the precision of training.
+        """Return ``loss_inputs`` with ``old_dist_info`` computed in the precision of training.
 
-        Models of :class:`~rlpyt.models.autocast.Autocast` act in full precision: beside what was
-        recorded then, the first ratios would not be 1.
+        Models of :class:`~rlpyt.models.autocast.Autocast` act in full precision: with the recorded
+        parameters, the first ratios would not be 1.
 
         Args:
             loss_inputs: record [T,B,...].
-            parts: minibatches of the first epoch and recurrent states, computed one by one since
-                the rounding depends on the shape.
+            parts: minibatches of the first epoch and recurrent states, computed one by one because
+                rounding depends on the shape.
             rows: places of each minibatch in [T * B]; for recurrent agents in [B].
         """
         old_dist_info = buffer_method(loss_inputs.old_dist_info, "clone")
@@ -337,11 +336,11 @@ class PPO(PolicyGradientAlgo):
 
         May be called as ``loss(loss_inputs, init_rnn_state)``; a subclass whose ``loss`` names its
         first parameter ``loss_inputs`` is called in that form. Recurrent agents are trained past
-        ends of episodes only if ``loss`` takes ``reset``, or ``**kwargs`` that it hands on.
+        the end of an episode only if ``loss`` takes ``reset``, or passes on ``**kwargs``.
 
         Args:
-            agent_inputs: inputs [B,...] on the device of the agent; for recurrent agents these and
-                all others [T,B,...].
+            agent_inputs: inputs [B,...] on the device of the agent; for recurrent agents, all
+                arguments are [T,B,...].
             action: actions [B,...].
             return_: returns [B].
             advantage: advantages [B].

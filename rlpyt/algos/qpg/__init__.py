@@ -1,1 +1,1 @@
-"""Q-value policy gradient algorithms, all based on ``actor_critic``."""
+"""Q-value policy gradient algorithms; the base classes are in ``actor_critic``."""

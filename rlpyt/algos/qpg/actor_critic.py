@@ -28,12 +28,11 @@ ACTION_PRIORS = ("uniform", "gaussian")
 def frozen(
     parameters: Iterable[torch.nn.Parameter], but: Iterable[torch.nn.Parameter] = ()
 ) -> Iterator[None]:
-    """Let gradients flow through networks without computing those of ``parameters``.
+    """Freeze ``parameters``, while gradients flow through their networks.
 
     Args:
         parameters: parameters to freeze.
-        but: parameters whose gradients are computed all the same, such as those of an encoder that
-            policy and critics share.
+        but: parameters to leave out, such as an encoder that policy and critics share.
     """
     kept = {id(p) for p in but}
     trained = [p for p in parameters if p.requires_grad and id(p) not in kept]
@@ -50,10 +49,10 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     """Base class of algorithms that train a policy and critics on transitions from replay.
 
     A subclass makes its optimizers (:meth:`make_optimizers`), names them (:meth:`optimizers`), and
-    says what one update is (:meth:`_apply_optimization`).
+    defines one update (:meth:`_apply_optimization`).
 
     Attributes:
-        q_kind: kind of critics that the loss is written for, see ``q_kind`` of the agents.
+        q_kind: kind of critics that the loss takes; must match ``q_kind`` of the agent.
         agent_example: agent that fits, named in errors.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
@@ -77,7 +76,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
                 f"{name} trains on single transitions, but the agent {agent} is recurrent: use an "
                 f"agent without state, such as {self.agent_example}"
             )
-        kind = vars(type(self.agent)).get("q_kind", self.q_kind)  # Subclasses may have more.
+        kind = vars(type(self.agent)).get("q_kind", self.q_kind)  # A subclass may offer more.
         if kind != self.q_kind:
             self._object(
                 f"the agent {agent} has {kind}, but {name} trains {self.q_kind}: use an agent such "
@@ -85,7 +84,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
             )
 
     def _object(self, objection: str) -> None:
-        """Raise ``ValueError``, or only warn a subclass: its own parts may fit."""
+        """Raise ``ValueError``; for a subclass, only warn, since its changes may fit."""
         if "q_kind" in vars(type(self)):
             raise ValueError(objection)
         logger.log(f"WARNING: {objection}")
@@ -129,7 +128,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         return {name: optimizer.state_dict() for name, optimizer in self.optimizers().items()}
 
     def load_optim_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the state that :meth:`optim_state_dict` returned, of a run on any device.
+        """Load a state from :meth:`optim_state_dict`, on whichever device it was made.
 
         Raises:
             ValueError: if an entry is missing.
@@ -148,7 +147,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
 class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     """Base class of soft actor-critics: two critics, and a policy with a prior.
 
-    All losses are of the networks before the update; then each optimizer steps.
+    All losses use the networks before the update; then each optimizer steps.
     """
 
     opt_info_stride = 10
@@ -205,7 +204,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         )
 
     def min_q(self, inputs: Nested, action: torch.Tensor) -> torch.Tensor:
-        """Return the lesser value [B] of both critics; gradients go through but not to them.
+        """Return the lesser value [B] of both critics, with gradients in the action only.
 
         Args:
             inputs: model inputs [B,...] of the agent.
@@ -225,7 +224,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             action: actions [B,A] from the policy.
 
         Returns:
-            0 for the uniform prior. [B] for the Gaussian one, whose standard deviation is half the
+            0 for the uniform prior, [B] for the Gaussian prior. Its standard deviation is half the
             range of an action: N(0, 1) for actions in [-1, 1].
         """
         if self.action_prior == "uniform":
@@ -236,7 +235,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
 
 
 def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:
-    """Return middle and half range [A] of the actions; of [-1, 1] if the agent does not say."""
+    """Return middle and half range [A] of the actions; without ``action_bounds``, of [-1, 1]."""
     bounds = getattr(agent, "action_bounds", None)
     if bounds is not None:
         return bounds.mid, bounds.half_range
@@ -245,9 +244,9 @@ def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:
 
 
 def mean_weights(valid: torch.Tensor) -> torch.Tensor:
-    """Return weights [B] of a mean over the samples whose ``valid`` [B] is 1; 0 if there is none.
+    """Return weights [B] that average over samples with ``valid`` [B] 1; zeros if there are none.
 
-    The losses of one batch share them: ``torch.dot(losses, weights)``.
+    All losses of a batch share the weights: ``torch.dot(losses, weights)``.
     """
     return valid / valid.sum().clamp(min=1)
 

@@ -28,11 +28,11 @@ class D4PG(DDPG):
                   probabilities p_target(s', mu_target(s')), to z; p(s, a))
         loss_mu = mean of -sum_i z_i p_i(s, mu(s))
 
-    Logged is also ``edgeMass``, the probability of the two outermost z in the targets: if the range
-    is too small, it is large.
+    The log also has ``edgeMass``, the probability of the two outermost z in the targets, which is
+    large if the range is too small.
 
-    The defaults are those of the paper, but for target networks, which follow slowly here and are
-    copied every 100 updates there.
+    Defaults are from the paper, except that target networks follow slowly; the paper copies them
+    every 100 updates.
 
     Args:
         V_min: smallest return.
@@ -43,7 +43,7 @@ class D4PG(DDPG):
         n_step_return: number n of steps in a return.
         prioritized_replay: whether to draw samples by their last Kullback-Leibler divergence.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
-        pri_beta: exponent of importance weights, in [0, 1]; 1 undoes the bias of drawing.
+        pri_beta: exponent of importance weights, in [0, 1]; 1 corrects the sampling bias fully.
         **kwargs: further arguments of :class:`~rlpyt.algos.qpg.ddpg.DDPG`, but not
             ``q_target_clip``.
 
@@ -77,7 +77,7 @@ class D4PG(DDPG):
         **kwargs: Any,
     ) -> None:
         if kwargs.get("q_target_clip") is not None:
-            raise ValueError("q_target_clip has no effect here: V_min and V_max bound the targets")
+            raise ValueError("q_target_clip has no effect: V_min and V_max bound the targets")
         super().__init__(
             batch_size=batch_size,
             replay_ratio=replay_ratio,
@@ -118,7 +118,7 @@ class D4PG(DDPG):
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
                 Kullback-Leibler divergence is the priority.
-            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
+            valid: mask [B], 1 for samples to train on; None for all.
         """
         p = self.agent.p(*samples.agent_inputs, samples.action)
         target_p = self.target_p(samples)

@@ -26,11 +26,11 @@ class DDPG(ActorCriticAlgorithm):
         loss_Q  = mean of (y - Q(s, a))^2 / 2
         loss_mu = mean of -Q(s, mu(s))
 
-    One update is a step of the critic; then, every ``policy_update_interval`` updates, a step of
-    the policy on the same batch, by the new critic; then the target networks follow.
+    One update is a step of the critic, then, every ``policy_update_interval`` updates, a step of
+    the policy on the same batch and the new critic. The target networks follow.
 
-    If the replay buffer draws by priority (``ReplayBufferCls``), the losses of the critic are
-    weighted, and the absolute TD error ``|y - Q(s, a)|`` is the new priority.
+    With a prioritized ``ReplayBufferCls`` the critic's losses have importance weights, and the
+    absolute TD error ``|y - Q(s, a)|`` is the new priority.
 
     Args:
         discount: discount factor per step, in [0, 1].
@@ -39,22 +39,22 @@ class DDPG(ActorCriticAlgorithm):
         replay_size: number of environment steps stored in each process, in equal shares of the
             environments.
         replay_ratio: ratio of trained to sampled steps.
-        target_update_tau: fraction of the way that target networks move; 1 copies.
-        target_update_interval: number of updates between those of the target networks.
+        target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
+        target_update_interval: number of updates between updates of the target networks.
         policy_update_interval: number of critic updates for one policy update.
         learning_rate: learning rate of the policy.
         q_learning_rate: learning rate of the critic.
         OptimCls: class of both optimizers.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
+        initial_optim_state_dict: optimizer state to start from, from :meth:`optim_state_dict`.
         clip_grad_norm: largest gradient norm of each network; None does not clip.
         q_target_clip: largest absolute target; None does not clip.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
         bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
             last observation, if it is recorded, or else left out of training, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False takes the limit for an end.
-        ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
+        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1; without weight decay and batch
@@ -146,7 +146,7 @@ class DDPG(ActorCriticAlgorithm):
     def weighted_mean(
         self, losses: torch.Tensor, samples: Nested, valid: torch.Tensor | None
     ) -> torch.Tensor:
-        """Return the mean of valid losses [B], by importance if samples have priorities."""
+        """Return the mean of valid losses [B], with importance weights if samples have them."""
         if hasattr(samples, "is_weights"):
             losses = losses * samples.is_weights
         return losses.mean() if valid is None else masked_mean(losses, valid)
@@ -156,15 +156,15 @@ class DDPG(ActorCriticAlgorithm):
     ) -> None:
         """Keep new priorities for :meth:`update_priorities`, if samples are prioritized.
 
-        They are the mean of the absolute ``td_errors`` [B] of each critic, and 0 for samples that
-        are of no use, so that they are hardly drawn again.
+        A priority is the mean over critics of the absolute ``td_errors`` [B]. Masked samples get 0,
+        so that they are hardly drawn again.
         """
         if hasattr(samples, "is_weights"):
             priorities = torch.stack(td_errors).detach().abs().mean(0)
             self._priorities = priorities if valid is None else priorities * valid
 
     def mu_loss(self, samples: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Compute the policy's loss, whose gradients go through the critic but not to it.
+        """Compute the policy's loss, without gradients of the critic's parameters.
 
         Args:
             samples: ``SamplesFromReplay`` [B,...].

@@ -60,8 +60,8 @@ class SAC(SoftActorCriticAlgorithm):
         loss_pi  = mean of alpha log pi(u|s) - min_i Q_i(s, u) - log prior(u)
         loss_a   = mean of -log alpha (log pi(u|s) + target_entropy)
 
-    with a' and u drawn from the policy. All four losses are of the networks before the update; the
-    steps are then taken in the order alpha, pi, Q_1, Q_2.
+    with a' and u drawn from the policy. All four losses use the networks before the update; then
+    the optimizers step in the order alpha, pi, Q_1, Q_2.
 
     Args:
         discount: discount factor per step, in [0, 1].
@@ -79,9 +79,9 @@ class SAC(SoftActorCriticAlgorithm):
         initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
         action_prior: name of the prior, "uniform" or "gaussian".
         reward_scale: factor of rewards.
-        target_entropy: entropy that the learned temperature aims at, in nats; "auto" for -A with
-            actions in [-1, 1], plus the log of half the range for others. None does not train the
-            temperature.
+        target_entropy: target entropy for learning the temperature, in nats; "auto" for -A with
+            actions in [-1, 1], plus the logs of half the ranges for other bounds. None does not
+            train the temperature.
         reparameterize: must be True; ``SAC_V`` works without.
         clip_grad_norm: largest gradient norm of each network; None does not clip.
         n_step_return: number n of steps in a return.
@@ -141,12 +141,12 @@ class SAC(SoftActorCriticAlgorithm):
             raise NotImplementedError("SAC needs reparameterize=True: use SAC_V without it")
         if isinstance(self.fixed_alpha, str):
             raise ValueError(
-                f"fixed_alpha is {self.fixed_alpha!r}: give a number, None to learn it"
+                f"fixed_alpha is {self.fixed_alpha!r}: give a number, or None to learn it"
             )
         if isinstance(self.target_entropy, str) and self.target_entropy != "auto":
             raise ValueError(
                 f"target_entropy is {self.target_entropy!r}: give a number, 'auto', or None to "
-                "leave the temperature as it is"
+                "leave the temperature unchanged"
             )
         check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
 
@@ -168,11 +168,12 @@ class SAC(SoftActorCriticAlgorithm):
         """Compute all losses of one batch.
 
         Args:
-            samples: ``SamplesFromReplay`` [B,...], with ``timeout_n`` [B] if known.
+            samples: ``SamplesFromReplay`` [B,...], with ``timeout_n`` [B] if time limits are
+                stored.
 
         Returns:
-            :class:`Losses`, and the values of both critics [B], mean and log standard deviation of
-            the policy [B,A], without gradient.
+            :class:`Losses`; and, without gradient, the values [B] of both critics and the policy's
+            means and log standard deviations [B,A].
         """
         weights = mean_weights(self.valid(samples))
         inputs = self.agent.to_model_device(*samples.agent_inputs)
@@ -196,7 +197,7 @@ class SAC(SoftActorCriticAlgorithm):
         return self.q_target_of(samples, next_value)
 
     def q_loss(self, q: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the loss of one critic, for values, targets and weights of the mean [B]."""
+        """Compute the loss of one critic, from values, targets and weights [B] of the mean."""
         return half_squared_error(q, y, weights)
 
     def pi_loss(
@@ -206,7 +207,7 @@ class SAC(SoftActorCriticAlgorithm):
         log_pi: torch.Tensor,
         weights: torch.Tensor,
     ) -> torch.Tensor:
-        """Compute the policy's loss, whose gradients go through the critics but not to them.
+        """Compute the policy's loss, without gradients of the critics' parameters.
 
         Args:
             inputs: model inputs [B,...] of the agent.
@@ -281,7 +282,7 @@ class SAC(SoftActorCriticAlgorithm):
     def load_optim_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         super().load_optim_state_dict(state_dict)
         if self.fixed_alpha is not None:
-            return  # It prevails over what another run had learned.
+            return  # The fixed temperature overrides a loaded one.
         if state_dict["alpha_optimizer"] is not None:
             load_optimizer_state(self.alpha_optimizer, state_dict["alpha_optimizer"])
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The first soft actor-critic: a network of state values has the target copy."""
+"""The first soft actor-critic, with a network of state values and its target copy."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
                    + policy_output_regularization * (mean_s^2 + log_std_s^2) / 2
 
     with u drawn from the policy, and the last term averaged over the dimensions of the action.
-    Without ``reparameterize`` the first line of loss_pi is log pi(u|s) * (V(s) - y_V), where only
-    the likelihood of the constant u has a gradient. All four losses are of the networks before the
-    update; the steps are then taken in the order V, pi, Q_1, Q_2.
+    Without ``reparameterize`` the first line of loss_pi is log pi(u|s) * (V(s) - y_V), where u is
+    constant and only its likelihood has a gradient. All four losses use the networks before the
+    update; then the optimizers step in the order V, pi, Q_1, Q_2.
 
     Args:
         discount: discount factor per step, in [0, 1].
@@ -78,7 +78,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         optim_kwargs: keyword arguments of ``OptimCls``.
         initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
         action_prior: name of the prior, "uniform" or "gaussian".
-        reward_scale: factor of rewards; the greater, the less the entropy counts.
+        reward_scale: factor of rewards; the greater it is, the less the entropy counts.
         reparameterize: whether the gradient of Q flows through the action to the policy.
         clip_grad_norm: largest gradient norm of each network; None does not clip.
         policy_output_regularization: weight of the squared outputs of the policy.
@@ -145,15 +145,15 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
             samples: ``SamplesFromReplay`` [B,...], with ``timeout_n`` [B] if known.
 
         Returns:
-            :class:`Losses`, and the values of both critics and of the state [B], mean and log
-            standard deviation of the policy [B,A], without gradient.
+            :class:`Losses`; and, without gradient, the values [B] of both critics and of the state,
+            and the policy's means and log standard deviations [B,A].
         """
         weights = mean_weights(self.valid(samples))
         inputs = self.agent.to_model_device(*samples.agent_inputs)
         q1, q2 = self.agent.q(*inputs, samples.action)
         v = self.agent.v(*inputs)
         y = self.q_target_of(samples, self.agent.target_v(*samples.target_inputs))
-        # The keyword only where it is needed: agents may be without it.
+        # The keyword is passed only if needed, since agents may lack it.
         draw = {} if self.reparameterize else {"reparameterize": False}
         action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs, **draw)
         q_and_prior = self.min_q(inputs, action) + self.get_action_prior(action)

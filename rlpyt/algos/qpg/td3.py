@@ -1,4 +1,4 @@
-"""Twin delayed DDPG: the lesser of two critics, a smoothed target and fewer policy updates."""
+"""Twin delayed DDPG: two critics, a smoothed target and fewer policy updates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlpyt.utils.types import Nested
 
 
 class TD3(DDPG):
-    """Train two critics on the lesser of their target values, at a noisy target action.
+    """Train two critics on the lesser of both target values, at a noisy target action.
 
         a'      = clamp(mu_target(s') + clamp(noise, +-c)),  the agent's
         y       = clip(R_n + (1 - done_n) discount^n min_i Q_target_i(s', a'), +-q_target_clip)
@@ -25,7 +25,7 @@ class TD3(DDPG):
         target_update_tau: fraction of the way that target networks move; 1 copies.
         target_update_interval: number of updates between those of the target networks.
         policy_update_interval: number of critic updates for one policy update.
-        mu_learning_rate: learning rate of the policy; ``learning_rate`` is another name of it.
+        mu_learning_rate: learning rate of the policy; ``learning_rate`` is another name for it.
         q_learning_rate: learning rate of the critics.
         **kwargs: further arguments of :class:`~rlpyt.algos.qpg.ddpg.DDPG`.
 
@@ -54,8 +54,8 @@ class TD3(DDPG):
         learning_rate = kwargs.pop("learning_rate", mu_learning_rate)
         if mu_learning_rate not in (1e-3, learning_rate):
             raise ValueError(
-                f"mu_learning_rate is {mu_learning_rate} and learning_rate {learning_rate}: both "
-                "are of the policy, give one of them"
+                f"mu_learning_rate is {mu_learning_rate} and learning_rate is {learning_rate}: "
+                "both set the policy's learning rate, give only one"
             )
         mu_learning_rate = learning_rate
         super().__init__(
