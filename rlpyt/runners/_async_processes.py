@@ -36,17 +36,17 @@ def make_control(
 
     Returns:
         ``quit``: whether everything is sampled and copied; ``stop``: whether to end the sampler
-        early; ``begin``: semaphore that lets the sampler begin; ``end``: semaphore that lets each
-        process end, released once for each.
+            early; ``begin``: semaphore that lets the sampler begin; ``end``: semaphore that lets
+            processes end, released once per process.
         ``sample_ready``, ``sample_copied``: semaphores of each batch, released when it is filled
         and when it may be filled again. ``copy_turn``: semaphores of the copiers, released in the
-        sampler's order. ``restarted``: [2,B], columns of each batch that do not continue those of
-        the batch before. ``batch_copied``: semaphore released for every batch that reached the
-        replay buffer, and at the end. ``sampler_itr``: index of the batch sampled last.
-        ``may_sample``: semaphore released for every batch that the sampler may fill; None if it
-        never waits. ``eval_time``: seconds spent in evaluation. For the optimizers of other ranks,
-        ``quit_opt``: whether to end; ``opt_itr``: iteration of the sampler at the next update;
-        ``opt_throttle``: barrier before each update.
+        sampler's order. ``restarted``: [2,B], columns of each batch that do not continue the batch
+        before. ``batch_copied``: semaphore released for every batch that reached the replay buffer,
+        and at the end. ``sampler_itr``: index of the last batch sampled. ``may_sample``: semaphore
+        released for every batch that the sampler may fill; None if it never waits. ``eval_time``:
+        seconds spent in evaluation. For the optimizers of other ranks, ``quit_opt``: whether to
+        end; ``opt_itr``: iteration of the sampler at the next update; ``opt_throttle``: barrier
+        before each update.
     """
     context = supervisor.context
     ctrl = AttrDict(
@@ -87,13 +87,14 @@ def run_async_sampler(
     """Fill both batches in turn, until there are ``n_itr`` in all.
 
     Args:
-        sampler: sampler after ``async_initialize``, which was called in the process of the runner.
+        sampler: sampler after ``async_initialize`` in the runner's process.
         affinity: argument of ``sampler.initialize``.
         ctrl: result of :func:`make_control`.
         traj_infos_queue: queue for trajectory infos.
         n_itr: number of batches.
-        eval_itrs: number of batches from one evaluation to the next; None for no evaluation. With
-            evaluations only their trajectory infos are sent, those of each followed by None.
+        eval_itrs: number of batches from one evaluation to the next; None for no evaluation. If
+            there are evaluations, only their trajectory infos are sent, with None after each
+            evaluation.
         start_itr: number of batches before, in a run that is resumed.
         n_evals: number of evaluations before.
     """
@@ -150,7 +151,8 @@ def run_async_sampler_eval(
         sampler: see :func:`run_async_sampler`.
         affinity: see :func:`run_async_sampler`.
         ctrl: see :func:`run_async_sampler`.
-        traj_infos_queue: queue for the trajectory infos of evaluations; None follows those of each.
+        traj_infos_queue: queue for the trajectory infos of evaluations, with None after each
+            evaluation.
         n_itr: number of batches.
         eval_itrs: number of batches from one evaluation to the next.
     """
@@ -184,8 +186,8 @@ def memory_copier(
         replay_buffer: replay buffer in shared memory.
         ctrl: result of :func:`make_control`.
         db_idx: index of the batch, 0 or 1.
-        truncate: method of the algorithm that notes which environments were restarted; None if it
-            has none.
+        truncate: method of the algorithm that notes restarted environments; None if there is no
+            such method.
     """
     torch.set_num_threads(1)
     samples = torchify_buffer(sample_buffer)
@@ -217,7 +219,7 @@ def placeholder(x: Any) -> None:
 
 
 class AsyncOptWorker:
-    """Trains along with the runner and averages gradients with it; logs nothing.
+    """Optimizer that trains along with the runner and averages gradients with it; logs nothing.
 
     Args:
         rank: rank among the optimizers, 1 or more.
@@ -231,7 +233,7 @@ class AsyncOptWorker:
         port: port at which all optimizers connect.
 
     Attributes:
-        resume_state: state of agent and algorithm to resume from; None to start from nothing.
+        resume_state: state of agent and algorithm to resume from; None for a new run.
     """
 
     def __init__(
@@ -309,7 +311,7 @@ def prepare_optimizer(
     world_size: int,
     port: int | None,
 ) -> None:
-    """Prepare the process of an optimizer, give its agent its own model, and initialize ``algo``.
+    """Prepare the process of an optimizer, give its agent a separate model, initialize ``algo``.
 
     Args:
         algo: algorithm after ``async_initialize``.
@@ -333,10 +335,10 @@ def prepare_optimizer(
             init_method=f"tcp://127.0.0.1:{port}",
             rank=rank,
             world_size=world_size,
-            timeout=NO_LIMIT,  # The runner watches for processes that take too long.
+            timeout=NO_LIMIT,  # The runner watches for slow processes.
         )
     agent.to_device(affinity.get("cuda_idx"))
-    # On the CPU too, the trained model is separate from the one that samplers read.
+    # The trained model is separate from the one that samplers read, on the CPU too.
     agent.async_cpu(share_memory=False)
     if world_size > 1:
         agent.data_parallel()

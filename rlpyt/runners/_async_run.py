@@ -35,7 +35,7 @@ from rlpyt.utils.quick_args import save__init__args, whole_number
 from rlpyt.utils.seed import Purpose, derived_seed
 from rlpyt.utils.shared_array import shared_memory_for
 
-# Columns of every log row, in their order; those of evaluation only with evaluation.
+# Columns of every log row, in order; columns with "Eval" only in runs with evaluation.
 COLUMNS = (
     "Iteration",
     "SamplerIteration",
@@ -75,10 +75,10 @@ class AsyncRun(BaseRunner):
     _optimizer_affinities: list[Mapping[str, Any]]
     _port: int | None = None
     _has_group = False
-    # Set by the loop; a loop of a subclass does not let the sampler continue.
+    # Set by the library's loop; the loop of a subclass does not let the sampler continue.
     _limits_sampler = False
     _throttle_time = 0.0
-    _itr = -1  # The last one of the optimizer.
+    _itr = -1  # The optimizer's last iteration.
     _n_sampled_before = 0  # Batches of the run before it was resumed.
 
     def __init__(
@@ -114,10 +114,12 @@ class AsyncRun(BaseRunner):
         """Make shared objects, start the other processes, and prepare this one.
 
         Returns:
-            The number of sampler batches before training starts, and that for each iteration after.
+            The number of sampler batches before training starts, and the number for each iteration
+            after.
 
         Raises:
-            ValueError: if sampler or algorithm is for another runner, or a CPU may not be used.
+            ValueError: if the sampler or the algorithm needs another runner, or a CPU is not
+                available.
         """
         self.ctrl = None
         self._itr, self._n_sampled_before = -1, 0
@@ -175,7 +177,7 @@ class AsyncRun(BaseRunner):
         self._has_group = self.world_size > 1
         trained = self.algo.batch_size * self.world_size * self.algo.updates_per_optimize
         delta = trained / (self.sampler_batch_size * self.algo.replay_ratio)
-        # One batch more than is needed before training; several iterations may share it.
+        # One batch more than training needs to start; several iterations may share it.
         return self.algo.min_itr_learn + min(1.0, delta), delta
 
     def get_n_itr(self) -> int:
@@ -299,12 +301,12 @@ class AsyncRun(BaseRunner):
             return
         try:
             supervisor.stop_watching()
-            # The sampler has come to its end, and all processes wait for theirs.
+            # The sampler has finished, and all processes wait for the signal to end.
             if self.ctrl is not None and self.ctrl.quit.value and not supervisor.is_over:
                 if self.ctrl.opt_throttle is not None:
                     self.ctrl.quit_opt.value = True
                     self.ctrl.opt_throttle.open_for_all()
-                self.traj_infos_queue.get_all()  # Else the sampler would wait to send the rest.
+                self.traj_infos_queue.get_all()  # The sampler waits until all are sent.
                 for _ in supervisor.children:
                     self.ctrl.end.release()
                 supervisor.join()
@@ -319,7 +321,7 @@ class AsyncRun(BaseRunner):
     # --- The log -----------------------------------------------------------------------------
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start."""
+        """Reset all counters and clocks."""
         super().initialize_logging()
         self._throttle_time = 0.0
         self._n_logs = 0
@@ -327,7 +329,7 @@ class AsyncRun(BaseRunner):
     def store_diagnostics(
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
-        """Keep what one iteration reports until the next log row."""
+        """Keep the opt info and trajectories of one iteration until the next log row."""
         self.run_log.add_opt_info(opt_info)
         if self.pbar is not None:
             self.pbar.update(sampler_itr % self.log_interval_itrs)
@@ -362,11 +364,12 @@ class AsyncRun(BaseRunner):
         self._throttle_time = 0.0
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int | None = None) -> dict[str, Any]:
-        """Return what is saved at each log row, to use the agent: tensors and numbers only.
+        """Return the snapshot for a log row, to use the agent later: tensors and numbers only.
 
         Args:
             itr: iteration of the optimizer.
-            sampler_itr: number of batches in the replay buffer; None for that of the last log row.
+            sampler_itr: number of batches in the replay buffer; None for the number at the last log
+                row.
         """
         last_itr = self.run_log.last_steps // self.sampler_batch_size
         n_batches = last_itr if sampler_itr is None else sampler_itr

@@ -1,4 +1,4 @@
-"""Checks of settings, roles and affinities of runners, made before anything is started."""
+"""Checks of settings, roles and affinities of runners, before anything starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, .
     if callbacks is None:
         return ()
     if not isinstance(callbacks, Iterable):
-        raise TypeError(f"callbacks is {callbacks!r}: give a list, even of a single one")
+        raise TypeError(f"callbacks is {callbacks!r}: give a list, even for one callback")
     callbacks = tuple(callbacks)
     for i, callback in enumerate(callbacks):
         if isinstance(callback, type) or not all(hasattr(callback, event) for event in _EVENTS):
@@ -51,7 +51,7 @@ def check_sync_roles(runner: RunnerLike) -> None:
     """Raise ``ValueError`` if the sampler of ``runner`` works in another process."""
     if _is_asynchronous(runner.sampler):
         raise ValueError(
-            f"the sampler is {type(runner.sampler).__name__}, which works in a process of its own: "
+            f"the sampler is {type(runner.sampler).__name__}, which works in a separate process: "
             f"use AsyncRl, or give {type(runner).__name__} one such as SerialSampler or CpuSampler"
         )
 
@@ -82,7 +82,7 @@ _HALVES = ("optimizer", "sampler")
 
 
 def check_one_affinity(affinity: Any, name: str = "affinity") -> None:
-    """Raise ``ValueError`` unless ``affinity`` is the mapping of one process and its workers."""
+    """Raise ``ValueError`` unless ``affinity`` is a mapping for one process and its workers."""
     if isinstance(affinity, Mapping) and not any(half in affinity for half in _HALVES):
         return
     raise ValueError(
@@ -148,7 +148,7 @@ def _check_entries(affinities: Any, name: str, train_together: bool) -> None:
     use_gpus = any(device is not None for device in devices)
     if train_together and use_gpus and (None in devices or len(set(devices)) < len(devices)):
         raise ValueError(
-            f"{name} has the cuda_idx {devices}: give each process a GPU of its own, or none a "
+            f"{name} has the cuda_idx {devices}: give each process a different GPU, or none a "
             "GPU at all"
         )
 
@@ -157,7 +157,7 @@ def _check_entries(affinities: Any, name: str, train_together: bool) -> None:
 
 
 def check_cpus_in(affinity: Any) -> None:
-    """Refuse an affinity with CPUs that cannot be used; all of them are named, with their place.
+    """Raise ``ValueError`` for unavailable CPUs in an affinity, with the path to each of them.
 
     Args:
         affinity: affinity of any runner: one mapping, a list of mappings, or a mapping with the

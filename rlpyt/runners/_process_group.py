@@ -19,7 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 from rlpyt.core.protocols import AgentLike
 from rlpyt.utils.buffer import buffer_to
 
-_stores: Any = distributed  # Its store classes are public, but not declared to be.
+_stores: Any = distributed  # The store classes are public, but not in the stubs.
 
 # Commands of rank 0 to the others after a log row.
 CONTINUE, STOP, SEND_STATE = 0, 1, 2
@@ -30,7 +30,7 @@ _n_runs = 0
 
 
 def host_store(world_size: int) -> Any:
-    """Host the store by which the processes of this machine find each other, at a free port."""
+    """Host the store through which the processes of this machine connect, at a free port."""
     return _tcp_store(0, world_size, is_master=True)
 
 
@@ -40,7 +40,7 @@ def connect_store(port: int, world_size: int) -> Any:
 
 
 def launcher_store() -> Any:
-    """Connect to the store of ``torchrun``; every run has its own part of it."""
+    """Connect to the store of ``torchrun``, with a separate prefix for every run."""
     global _n_runs
     _n_runs += 1
     return _stores.PrefixStore(f"rlpyt run {_n_runs}", next(rendezvous("env://"))[0])
@@ -51,18 +51,18 @@ def _tcp_store(port: int, world_size: int, is_master: bool) -> Any:
 
 
 def backend_for(affinity: Mapping[str, Any]) -> str:
-    """Return the library by which processes with such an affinity average their gradients."""
+    """Return the torch backend that averages gradients for this affinity."""
     return "gloo" if affinity.get("cuda_idx") is None else "nccl"
 
 
 class ProcessGroup:
-    """The processes that train together, as one of them sees them.
+    """The processes that train together, from the view of one of them.
 
     Args:
         rank: rank of this process.
         world_size: number of processes.
         backend: "gloo" for gradients on the CPU, "nccl" on GPUs.
-        store: key-value store by which the processes find each other.
+        store: key-value store through which the processes connect.
         time_limit_s: longest wait for the others in an exchange; None for no limit.
     """
 
@@ -87,7 +87,7 @@ class ProcessGroup:
         if self._store.add("ready", 1) == self.world_size:
             self._store.set("all ready", b"1")
         self._store.wait(["all ready"], NO_LIMIT)
-        excepthook = sys.excepthook  # Torch would mark every line of a traceback with the rank.
+        excepthook = sys.excepthook  # Torch's own hook marks every line with the rank.
         distributed.init_process_group(
             self.backend,
             store=self._store,
@@ -113,11 +113,12 @@ class ProcessGroup:
 
         Args:
             traj_infos: trajectories that this process completed.
-            requests: requests of this process, such as to end the run; as many in each process.
+            requests: requests of this process, such as to end the run; the same number in each
+                process.
 
         Returns:
-            In rank 0 the trajectory infos of all processes, by rank, elsewhere ``traj_infos``; and
-            of each request, whether any process has it.
+            In rank 0 the trajectory infos of all processes, by rank; elsewhere ``traj_infos``.
+            Then, for each request, whether any process made it.
         """
         is_sent = self.rank > 0 and len(traj_infos) > 0
         message = pickle.dumps(list(traj_infos)) if is_sent else b""
@@ -150,16 +151,17 @@ class ProcessGroup:
         return int(received)
 
     def gather(self, state: Any) -> list[Any]:
-        """Hand an object of each process to rank 0, which returns all of them; others none."""
+        """Send an object of each process to rank 0; return all of them there, elsewhere none."""
         states: list[Any] = [None] * self.world_size
         into = states if self.rank == 0 else None
         distributed.gather_object(state, into, dst=0, group=self._patient_group)
         return states if self.rank == 0 else []
 
     def share_state(self, agent: AgentLike) -> None:
-        """Give every process all networks of rank 0.
+        """Copy all networks of rank 0 to every process.
 
-        ``DistributedDataParallel`` copies only those it trains; target networks would differ.
+        ``DistributedDataParallel`` copies only the networks that it trains; target networks would
+        differ.
         """
         state: list[Any] = [_to_cpu(agent.state_dict()) if self.rank == 0 else None]
         distributed.broadcast_object_list(state, src=0, group=self._patient_group)

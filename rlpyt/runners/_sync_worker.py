@@ -1,4 +1,4 @@
-"""The runners of a synchronous run's other processes, and what they share with rank 0."""
+"""The runners of ranks above 0 in a synchronous run, and the mixin that they share with rank 0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rlpyt.utils.logging import logger
 
 
 class DistributedRunner(MinibatchRlBase):
-    """A runner that iterates and logs in step with those of other processes; rank 0 logs for all.
+    """A runner that iterates and logs in step with other processes; rank 0 logs for all.
 
     Attributes:
         par: objects that the processes of this machine share, see ``SyncRlMixin.build_par_objs``.
@@ -52,7 +52,7 @@ class DistributedRunner(MinibatchRlBase):
         return n_itr
 
     def _make_data_parallel(self) -> None:
-        # Not before: what the sampler has forked must not hold connections of this process.
+        # Last, so that processes forked by the sampler hold no connections of this process.
         assert self.group is not None
         if self.par.barrier is not None:
             with heartbeat_paused():
@@ -64,7 +64,7 @@ class DistributedRunner(MinibatchRlBase):
         self.group.share_state(self.agent)
 
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
-        """Keep what one iteration reports; rank 0 gets the trajectories of all processes."""
+        """Keep the opt info of one iteration; rank 0 gets the trajectories of all processes."""
         if self.group is not None:
             received = self._signals.received
             requests = [
@@ -102,7 +102,7 @@ class DistributedRunner(MinibatchRlBase):
 
 
 class SyncWorkerMixin(DistributedRunner):
-    """Makes a runner one of the other processes: the same loop, which reports to rank 0.
+    """Mixin for runners of ranks above 0: the same loop, which reports to rank 0.
 
     Args:
         algo: algorithm of rank 0, not initialized.
@@ -152,17 +152,17 @@ class SyncWorkerMixin(DistributedRunner):
             super().train()
 
     def use_checkpoints(self, plan: CheckpointPlan | None) -> None:
-        """Save checkpoints whenever rank 0 does, and resume from the one that it resumes from."""
+        """Save checkpoints at the same steps as rank 0, and resume from the same checkpoint."""
         if plan is not None:
             self.checkpoints = RunCheckpoints(plan, self.rank)
             self._resume_state = self.checkpoints.load()
 
     def _catch_signals(self) -> StopSignals:
-        # A process that rank 0 has started is ended by it, with SIGTERM.
+        # Rank 0 ends the processes that it started by SIGTERM.
         return super()._catch_signals() if self.port is None else StopSignals(())
 
     def startup(self) -> int:
-        """Connect to rank 0, unless a launcher has done so, and start as it does."""
+        """Connect to rank 0, unless a launcher has done so, and start in the same way."""
         if self.group is None:
             store = connect_store(self.port or 0, self.world_size)
             self.group = ProcessGroup(
@@ -171,7 +171,7 @@ class SyncWorkerMixin(DistributedRunner):
         return super().startup()
 
     def initialize_logging(self) -> None:
-        """Set all counters to their start; there is no progress bar."""
+        """Reset all counters; there is no progress bar."""
         super().initialize_logging()
         self.pbar = None
 

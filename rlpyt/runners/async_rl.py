@@ -1,8 +1,8 @@
 """The asynchronous loop: one process samples and one or more train, over a shared replay buffer.
 
-The sampler fills two batches in turn, which two copiers append to the replay buffer in this order.
-The runner's own process trains, publishes parameters, and logs. The number of trained samples for
-every sampled one is ``algo.replay_ratio``: the optimizer waits for the sampler, and vice versa.
+The sampler fills two batches in turn, and two copiers append them to the replay buffer in order.
+The runner's own process trains, publishes parameters, and logs. Optimizer and sampler wait for each
+other, to keep ``algo.replay_ratio`` trained samples for every sampled one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import whole_number
 
-THROTTLE_WAIT = 0.05  # Seconds from one check whether the sampler has ended to the next.
+THROTTLE_WAIT = 0.05  # Seconds between checks whether the sampler has ended.
 
 
 class AsyncRlBase(AsyncRun):
-    """Base class of the asynchronous runners: the loop of the process that trains.
+    """Base class of the asynchronous runners, with the training loop.
 
     An iteration (itr) is one call of ``algo.optimize_agent``; an iteration of the sampler is one of
     its batches. Steps are environment steps.
@@ -42,14 +42,14 @@ class AsyncRlBase(AsyncRun):
         agent: agent that acts and is trained.
         sampler: asynchronous sampler.
         n_steps: steps of the whole run, rounded up to whole log intervals.
-        affinity: mapping with ``optimizer``, a list with ``cpus``, ``cuda_idx``, ``torch_threads``
-            and ``set_affinity`` of each process that trains, and ``sampler``, in the form that the
-            sampler takes.
+        affinity: mapping with two entries. ``optimizer`` is a list of mappings with ``cpus``,
+            ``cuda_idx``, ``torch_threads`` and ``set_affinity``, one for each training process;
+            ``sampler`` has the form that the sampler takes.
         seed: seed of everything random; drawn if None.
         log_interval_steps: steps from one log row to the next.
         callbacks: hooks into the run, see :class:`~rlpyt.runners.callbacks.Callback`.
-        throttle_sampler: whether the sampler waits for the optimizer where that is too slow for
-            ``algo.replay_ratio``. If not, the ratio is an upper limit.
+        throttle_sampler: whether the sampler waits for an optimizer that is too slow for
+            ``algo.replay_ratio``. If False, the ratio is only an upper limit.
         process_timeout_s: longest time that a process may be busy with one batch or one update,
             other than in evaluation; None for no limit.
 
@@ -57,7 +57,7 @@ class AsyncRlBase(AsyncRun):
         ValueError: if ``affinity`` lacks a part, or a number is too small.
 
     Attributes:
-        rate_limiter: keeps optimizer and sampler in step.
+        rate_limiter: limiter that keeps optimizer and sampler in step.
     """
 
     rate_limiter: RateLimiter
@@ -137,7 +137,7 @@ class AsyncRlBase(AsyncRun):
             return True
         if not self.ctrl.quit.value:
             return False
-        # Without a limit for the sampler, updates that are still due at its end are given up.
+        # Without a limit for the sampler, updates that are due when it ends are dropped.
         has_all = self.rate_limiter.n_copied > self.ctrl.sampler_itr.value
         return has_all and not (self.throttle_sampler and self.rate_limiter.is_due())
 
@@ -167,15 +167,15 @@ class AsyncRlBase(AsyncRun):
     def _save_checkpoint(self) -> None:
         if self.checkpoints is None:
             return
-        self.checkpoints.wait()  # Before others are kept from the buffer.
-        # Then its state need not be copied, but for what is written.
+        self.checkpoints.wait()  # Before the buffer is locked for the other processes.
+        # Under the lock, only the parts that are written need a copy.
         replay_buffer = getattr(self.algo, "replay_buffer", None)
         with getattr(replay_buffer, "frozen", nullcontext)():
             super()._save_checkpoint()
 
     def _describe_inexact_resume(self) -> str:
         return (
-            "an asynchronous run is not resumed exactly: its environments begin new episodes, and "
+            "an asynchronous run does not resume exactly: its environments begin new episodes, and "
             "their trajectories before are truncated; batches that have not reached the replay "
             "buffer are sampled again."
         )
@@ -192,7 +192,7 @@ class AsyncRlBase(AsyncRun):
                 return items
 
     def _evaluate_before_training(self) -> None:
-        """Log the untrained agent, if that takes no training samples."""
+        """Log the untrained agent, if that needs no training samples."""
 
     def _new_traj_infos(self) -> Sequence[Any]:
         """Trajectory infos of training since the last iteration, if they are sent."""
@@ -202,11 +202,11 @@ class AsyncRlBase(AsyncRun):
         raise NotImplementedError
 
     def _log_while_waiting(self, itr: int) -> None:
-        """Log rows that do not depend on the optimizer's next iteration."""
+        """Log the rows that are complete before the optimizer's next iteration."""
 
 
 class AsyncRl(AsyncRlBase):
-    """Measures performance online, on the last trajectories completed in training.
+    """Asynchronous runner that measures performance online, on the last training trajectories.
 
     Args:
         *args: arguments of :class:`AsyncRlBase`.
@@ -221,7 +221,7 @@ class AsyncRl(AsyncRlBase):
         self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start, and empty the window of trajectories."""
+        """Reset all counters and clocks, and empty the window of trajectories."""
         self.run_log.keep_window(self.log_traj_window)
         super().initialize_logging()
 
@@ -255,7 +255,7 @@ class AsyncRl(AsyncRlBase):
 
 
 class AsyncRlEval(AsyncRlBase):
-    """Measures performance offline: the sampler evaluates at the start and every log interval."""
+    """Asynchronous runner with evaluations at the start and after every log interval."""
 
     _columns = ("StepsInEval", "TrajsInEval", "CumEvalTime")
     _eval = True
@@ -268,14 +268,14 @@ class AsyncRlEval(AsyncRlBase):
     def log_diagnostics(
         self, itr: int, sampler_itr: int, throttle_time: float, prefix: str = "Diagnostics/"
     ) -> None:
-        """Write one row, its performance measured on the trajectories of an evaluation."""
+        """Write one row with the performance in an evaluation."""
         if not self._traj_infos:
             logger.log("WARNING: no complete trajectories in the evaluation: raise eval_max_steps.")
         super().log_diagnostics(itr, sampler_itr, throttle_time, prefix)
         self._traj_infos = []
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to resume from, with evaluations that were not logged yet."""
+        """Return the state to resume from, with evaluations that are not logged yet."""
         self._pending += self._received()
         pending = [None if info is None else dict(info) for info in self._pending]
         n_evals = self._n_logs + pending.count(None)
@@ -284,7 +284,7 @@ class AsyncRlEval(AsyncRlBase):
     def _resume(self, state: dict[str, Any]) -> None:
         super()._resume(state)
         pending = state["pending"]
-        # The trajectories of an evaluation that was interrupted come once more.
+        # An interrupted evaluation is repeated, so its trajectories will come again.
         n_complete = len(pending) - pending[::-1].index(None) if None in pending else 0
         self._pending = [info and AttrDict(info) for info in pending[:n_complete]]
 

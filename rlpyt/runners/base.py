@@ -1,4 +1,4 @@
-"""Base class of all runners, and the preparation of their processes."""
+"""Base class of all runners, and the set-up of their processes."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ from rlpyt.utils.seed import (
 class BaseRunner:
     """Base class of all runners: one training run, with its callbacks and statistics.
 
-    Subclasses may replace ``__init__`` or ``initialize_logging``, so attributes that could be read
-    before they are written have a default here.
+    Subclasses may replace ``__init__`` or ``initialize_logging``, so attributes have class defaults
+    where they may be read before they are set.
 
     Attributes:
         log_interval_itrs: iterations from one log row to the next.
         n_itr: iterations of the whole run.
-        checkpoints: checkpoints of this process during :meth:`train`, if it saves or resumes any.
+        checkpoints: checkpoints of this process during :meth:`train`; None if it neither saves nor
+            resumes.
         group: processes that train together, each with a runner; None in a run of one process.
         supervisor: supervisor of the other processes, between their start and their end.
     """
@@ -105,14 +106,15 @@ class BaseRunner:
     def stop(self) -> None:
         """End the run after the present iteration, with a last log row.
 
-        Several processes that train together make one more iteration, unless a row is being logged.
+        A run of several training processes makes one more iteration, unless it is writing a log
+        row.
         """
         self._stop_requested = True
         self._stopping = self._stopping or self.group is None
 
     @property
     def can_go_back(self) -> bool:
-        """Whether :meth:`go_back` is possible, as in runs that one process trains synchronously."""
+        """Whether :meth:`go_back` is possible: in synchronous runs of one process."""
         return False
 
     def go_back(self, checkpoint: Path) -> None:
@@ -124,7 +126,7 @@ class BaseRunner:
         return {"discount": self.algo.discount}
 
     def _set_n_itr(self, n_intervals: int, batch_size: int) -> None:
-        """Fix the length of the run, where an iteration takes ``batch_size`` steps."""
+        """Set the length of the run, for iterations of ``batch_size`` steps."""
         self.n_itr = n_intervals * self.log_interval_itrs
         interval_steps = self.log_interval_itrs * batch_size
         if interval_steps > self.n_steps:
@@ -142,12 +144,12 @@ class BaseRunner:
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
-        # Environments without a state must not repeat the episodes that they began the run with.
+        # Environments without a state must not repeat the first episodes of the run.
         resumed = () if state is None else (state["itr"] + 1,)
         return derived_seed(self.seed, Purpose.SAMPLER, *resumed)
 
     def _seed_training(self) -> None:
-        """Seed this process again, since it depends on the sampler what has been drawn so far."""
+        """Seed this process again, since the numbers drawn so far depend on the sampler."""
         assert self.seed is not None, "set by _prepare_seeds"
         seed_streams(derived_seed(self.seed, Purpose.TRAINING))
 
@@ -189,9 +191,9 @@ class BaseRunner:
     # --- State -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after the present iteration, to resume from, with the replay buffer.
+        """Return the state after this iteration to resume from, including the replay buffer.
 
-        Arrays in it are the live ones: save it before the next iteration.
+        Its arrays are not copied: save it before the next iteration.
         """
         return {
             "seed": self.seed,
@@ -203,11 +205,11 @@ class BaseRunner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let :meth:`train` resume from ``state`` rather than begin at the start.
+        """Load the ``state`` that :meth:`train` will resume from.
 
         Call it before ``train``, on a runner made from the same settings; ``n_steps`` may be
-        larger. A subclass that replaces ``train`` begins its loop at ``self.start_itr``, which
-        ``startup`` has set by then.
+        larger. A subclass that replaces ``train`` must begin its loop at ``self.start_itr``, which
+        ``startup`` sets.
         """
         self._resume_state = state
 
@@ -216,11 +218,11 @@ class BaseRunner:
         state, self._resume_state = self._resume_state, None
         if state is not None:
             self._resume(state)
-            # Last, since the start and loading have drawn from the streams.
+            # Last, since start and loading draw random numbers.
             set_rng_state(state["rng"])
 
     def _resume(self, state: dict[str, Any]) -> None:
-        """Give this runner, which has started, the state of an earlier run."""
+        """Load the state of an earlier run, after the start of this runner."""
         self.agent.load_state_dict(state["agent"])
         self.algo.load_state_dict(state["algo"])
         self.run_log.load_state_dict(state)
@@ -236,7 +238,7 @@ class BaseRunner:
         interval_minutes: float | None,
         resume: str | os.PathLike[str] | None,
     ) -> Iterator[None]:
-        """Surround a run: save and load checkpoints, obey signals, shut down whatever happens.
+        """Surround a run with checkpoints, signal handling and a shutdown in every case.
 
         The arguments are those of ``train``.
         """
@@ -249,7 +251,7 @@ class BaseRunner:
         opened = open_checkpoints(
             self, interval_steps, interval_minutes, resume, self._n_synchronous()
         )
-        if opened is not None:  # Else another process may have given this one its checkpoints.
+        if opened is not None:  # Otherwise another process may have set the checkpoints.
             self.checkpoints = opened
             self._resume_state = opened.load() or self._resume_state
             if resume == AUTO and self._resume_state is None:
@@ -281,7 +283,7 @@ class BaseRunner:
         return 1
 
     def _catch_signals(self) -> StopSignals:
-        """Return the handler of signals; a run without checkpoints leaves Ctrl-C as it is."""
+        """Return the signal handler, which leaves Ctrl-C unchanged in runs without checkpoints."""
         saves = self.checkpoints is not None and self.checkpoints.plan.directory is not None
         numbers = STOP_SIGNALS if saves else STOP_SIGNALS[:1]
         return StopSignals(numbers, self._is_interrupted_by_failure)
@@ -297,11 +299,11 @@ class BaseRunner:
 
     @property
     def _cum_steps(self) -> int:
-        """Environment steps of the iterations that are over, by which checkpoints are named."""
+        """Environment steps of the finished iterations, the number in checkpoint names."""
         raise NotImplementedError
 
     def _begin_checkpoints(self) -> None:
-        """Save the state at the start of a new run, and log what will not be resumed exactly."""
+        """Save the state at the start of a new run; warn of parts that cannot resume exactly."""
         if self.checkpoints is None:
             return
         if self._cum_steps:
@@ -312,11 +314,11 @@ class BaseRunner:
         self._save_checkpoint()
 
     def _describe_inexact_resume(self) -> str:
-        """Return what of this run is not resumed exactly; empty if everything is."""
+        """Return a description of the parts that cannot resume exactly; empty if all can."""
         raise NotImplementedError
 
     def _save_checkpoint(self) -> None:
-        """Save a checkpoint, unless there is one of these steps."""
+        """Save a checkpoint, unless there is one at this step count."""
         if self.checkpoints is not None:
             self.checkpoints.save(self.state_dict, self._cum_steps, self.group)
 
@@ -332,7 +334,7 @@ class BaseRunner:
         return error if cause is None else cause
 
     def _shutdown_after_failure(self, error: BaseException) -> None:
-        """Shut down what was started; the error that is shown stays the first one."""
+        """Shut down everything that was started, without hiding the first error."""
         try:
             self.shutdown()
         except Exception:
@@ -344,8 +346,8 @@ def prepare_process(affinity: Mapping[str, Any]) -> None:
 
     Args:
         affinity: ``master_cpus`` (used unless ``set_affinity`` is False) and
-            ``master_torch_threads``, each optional. Without the latter torch gets no more threads
-            than there are ``master_cpus``.
+            ``master_torch_threads``, each optional. Without ``master_torch_threads`` torch gets at
+            most one thread per CPU in ``master_cpus``.
 
     Raises:
         ValueError: if a CPU does not exist or may not be used.

@@ -37,13 +37,13 @@ class Callback:
         """Called after each evaluation, with the trajectories that it completed."""
 
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
-        """Called after each log row, with the trajectories that performance was measured on."""
+        """Called after each log row, with the trajectories behind its performance statistics."""
 
     def on_error(self, runner: RunnerLike, itr: int, error: Exception) -> bool:
-        """Called when an iteration of a synchronous run has failed, before the run ends with that.
+        """Called when an iteration of a synchronous run fails, before the run ends with the error.
 
         Returns:
-            Whether the callback let the runner go back to a checkpoint, to continue from there.
+            Whether the callback made the runner go back to a checkpoint, to continue from there.
         """
         return False
 
@@ -64,12 +64,12 @@ def mean_return(traj_infos: Sequence[Any], field: str = "Return") -> float:
 
 
 class StopAtReturn(Callback):
-    """Stops the run once the logged trajectories reach a mean return.
+    """Callback that stops the run once the logged trajectories reach a mean return.
 
     Args:
         threshold: mean that ends the run.
         field: field of the trajectory info, such as ``Return`` or ``GameScore``.
-        min_trajectories: smallest number of trajectories for a mean that is trusted.
+        min_trajectories: smallest number of trajectories for a reliable mean.
     """
 
     def __init__(self, threshold: float, field: str = "Return", min_trajectories: int = 1) -> None:
@@ -86,7 +86,7 @@ class StopAtReturn(Callback):
 
 
 class SaveBest(Callback):
-    """Saves the snapshot with the best mean return so far into the snapshot directory.
+    """Callback that saves the snapshot with the best mean return so far.
 
     Args:
         file_name: name of the file in the snapshot directory.
@@ -116,11 +116,12 @@ class SaveBest(Callback):
 
 
 class SaveState(Callback):
-    """Saves the whole state of a run into one file, to resume it with another script.
+    """Callback that saves the whole state of a run into one file, to resume in another script.
 
-    ``runner.train(checkpoint_interval_steps=...)`` does this in the background, and writes what has
-    changed. Load the file with :func:`load_run_state` and give it to ``runner.load_state_dict``
-    before ``runner.train()``. It holds the replay buffer, so it is as large as that.
+    ``runner.train(checkpoint_interval_steps=...)`` saves in the background, and writes only the
+    changed parts. Load the file with :func:`load_run_state` and give it to
+    ``runner.load_state_dict`` before ``runner.train()``. The file contains the replay buffer, and
+    is as large.
 
     Args:
         file_name: name of the file in the snapshot directory, replaced atomically each time.
@@ -133,7 +134,7 @@ class SaveState(Callback):
         self._n_logs = 0
 
     def on_start(self, runner: RunnerLike) -> None:
-        """Refuse runners that cannot be resumed, before anything is lost."""
+        """Refuse runners that cannot resume, before training starts."""
         if not isinstance(runner, Stateful):
             raise ValueError(
                 f"SaveState cannot be a callback of {type(runner).__name__}, which cannot be "
@@ -146,7 +147,7 @@ class SaveState(Callback):
         directory = logger.get_snapshot_dir()
         if directory is not None and self._n_logs % self.interval_logs == 0:
             assert isinstance(runner, Stateful)
-            # In a protocol for arrays above 4 GiB.
+            # With a pickle protocol that supports arrays above 4 GiB.
             _save_whole(runner.state_dict(), Path(directory) / self.file_name, pickle_protocol=4)
 
     def state_dict(self) -> dict[str, Any]:
@@ -161,13 +162,13 @@ class SaveState(Callback):
 def load_run_state(file: str | Path) -> dict[str, Any]:
     """Load a file of :class:`SaveState`.
 
-    Like all unpickling this can run code: open only files that you trust.
+    Unpickling can run code: open only files that you trust.
     """
     state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False)
     return state
 
 
 def _save_whole(obj: Any, file: Path, pickle_protocol: int = 2) -> None:
-    """Save ``obj``; a failure leaves an earlier file as it was."""
+    """Save ``obj``; after a failure, an earlier file is unchanged."""
     with replacing(file, "wb") as opened:
         torch.save(obj, opened, pickle_protocol=pickle_protocol)

@@ -1,8 +1,8 @@
 """Checkpoints of a run, and the signals that end it early.
 
 A run of one process has its checkpoints in the directory ``checkpoints`` beside its snapshots. A
-run of several processes has a directory in there for each, and resumes from the latest checkpoint
-that all of them have.
+run of several processes has a subdirectory for each process, and resumes from the latest checkpoint
+that all processes have.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class CheckpointPlan(NamedTuple):
-    """Directory and start of the checkpoints of a run, the same for all of its processes.
+    """Plan of a run's checkpoints, shared by all its processes.
 
     Args:
         directory: directory of the checkpoints; None to save none.
-        resume_from: path of the checkpoint to resume from, of rank 0; None to start from nothing.
-        configuration: settings that must be those of the checkpoint.
+        resume_from: path of rank 0's checkpoint to resume from; None for a new run.
+        configuration: settings that must equal the settings in the checkpoint.
         world_size: number of processes that train together.
     """
 
@@ -58,7 +58,7 @@ def open_checkpoints(
         runner: runner before its start.
         interval_steps: number of environment steps from one checkpoint to the next, or None.
         interval_minutes: number of minutes from one checkpoint to the next, or None.
-        resume: "auto", or the path of a checkpoint; None to start from nothing.
+        resume: "auto", or the path of a checkpoint; None for a new run.
         world_size: number of processes that train together.
 
     Raises:
@@ -75,7 +75,7 @@ def open_checkpoints(
         if log_dir is None:
             raise ValueError(
                 "checkpoints are saved beside the snapshots of the log, which has no directory: "
-                "train inside of a logger_context, or call logger.set_snapshot_dir before"
+                "train inside a logger_context, or call logger.set_snapshot_dir before"
             )
         directory = Path(log_dir) / "checkpoints"
     if resume == AUTO:
@@ -88,7 +88,7 @@ def open_checkpoints(
 
 
 def _configuration(runner: BaseRunner, world_size: int) -> dict[str, Any]:
-    """Return the settings without which a state does not fit."""
+    """Return the settings that a run must share with a state that it loads."""
     roles = {"runner": runner, "algo": runner.algo, "agent": runner.agent}
     roles["sampler"] = runner.sampler
     batch_T, batch_B = runner.sampler.batch_spec
@@ -105,7 +105,7 @@ def _rank_directory(directory: Path, rank: int, world_size: int) -> Path:
 
 
 def _latest_of_all(directory: Path, world_size: int) -> Path | None:
-    """Return the checkpoint of rank 0 that is the latest for which every process has its own."""
+    """Return rank 0's path of the latest checkpoint that every process has."""
     complete = [
         Checkpoints(_rank_directory(directory, rank, world_size)).complete()
         for rank in range(world_size)
@@ -150,15 +150,15 @@ class RunCheckpoints:
         self._last_time = time.monotonic()
 
     def load(self, path: Path | None = None) -> Any:
-        """Return the state to resume from; None to start from nothing.
+        """Return the state to resume from; None for a new run.
 
         Later checkpoints of this run are removed, since their iterations are repeated.
 
         Args:
-            path: path of the checkpoint; by default that of the plan.
+            path: path of the checkpoint; by default from the plan.
 
         Raises:
-            CheckpointError: if it cannot be loaded, or is of another configuration.
+            CheckpointError: if the checkpoint cannot be loaded, or has another configuration.
         """
         if path is None and (path := self.plan.resume_from) is None:
             return None
@@ -174,7 +174,7 @@ class RunCheckpoints:
         """Return the path of the last checkpoint that was saved, or None.
 
         Args:
-            max_steps: number of steps to look for a checkpoint before; if there is none, the first
+            max_steps: largest step count of the checkpoint; without such a checkpoint, the first
                 one is returned. None for no limit.
         """
         if self._store is None:
@@ -205,12 +205,12 @@ class RunCheckpoints:
         cum_steps: int,
         group: ProcessGroup | None = None,
     ) -> None:
-        """Save a checkpoint in the background, unless there is one of these steps.
+        """Save a checkpoint in the background, unless there is one at this step count.
 
         Args:
             collect_state: function that returns the state to save.
             cum_steps: number of environment steps so far.
-            group: processes that save theirs at the same time.
+            group: processes that save checkpoints at the same time.
         """
         if self._store is None or cum_steps == self._last_steps:
             return
@@ -219,7 +219,7 @@ class RunCheckpoints:
             _, (is_lacking,) = group.end_iteration([], [not is_written])
             latest = self._store.latest()
             if is_lacking and is_written and latest is not None:
-                self._store.remove(latest)  # Another process could not write its own.
+                self._store.remove(latest)  # Another process failed to write its checkpoint.
         self._store.save(collect_state(), cum_steps)
         self.begin(cum_steps)
 
@@ -229,14 +229,16 @@ class RunCheckpoints:
 
 
 class StopSignals:
-    """Turns the first SIGTERM or Ctrl-C into a request to end after the present iteration.
+    """Signal handler that turns the first SIGTERM or Ctrl-C into a request to end the run.
 
-    From then on signals act as they did before, so that a second Ctrl-C interrupts at once. Other
-    threads than the main one cannot receive signals; there, nothing changes.
+    The run ends after its present iteration. After the first signal the earlier handlers are back,
+    so a second Ctrl-C interrupts at once. Only the main thread receives signals; in other threads
+    nothing changes.
 
     Args:
         numbers: signals to receive; those that this process ignores stay ignored.
-        is_failure: returns whether a signal reports the failure of another process, and interrupts.
+        is_failure: function that returns whether a signal reports the failure of another process;
+            such a signal interrupts the run.
 
     Attributes:
         received: number of the signal that was received, or None.
@@ -263,7 +265,7 @@ class StopSignals:
             signal.signal(*self._before.popitem())
 
     def _receive(self, number: int, frame: Any) -> None:
-        if os.getpid() != self._pid:  # A process that was forked from this one.
+        if os.getpid() != self._pid:  # A fork of this process.
             if number == signal.SIGTERM:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
@@ -272,5 +274,5 @@ class StopSignals:
             raise KeyboardInterrupt
         self.received = number
         self.__exit__()
-        # Not by the logger, which the signal may have interrupted.
+        # Without the logger, since the signal may have interrupted it.
         os.write(2, b"Ending the run after the present iteration.\n")

@@ -1,4 +1,4 @@
-"""A guard against runs that diverge: it keeps what reproduces the failure, and stops or goes back.
+"""A guard against divergence: it saves what reproduces the failure, and stops or goes back.
 
 A bundle is a directory with the checkpoint before the failure, the batch, and ``bundle.json``: the
 error, seed, versions, and the program that was run. ``python -m rlpyt.reproduce BUNDLE`` runs it
@@ -45,19 +45,19 @@ class ReturnCollapse(DivergenceError):
 
 
 class DivergenceGuard(Callback):
-    """Notices that a run diverges, writes a bundle that reproduces it, and stops or goes back.
+    """Callback that detects divergence, writes a bundle to reproduce it, and stops or goes back.
 
-    It looks for losses, gradients, observations and rewards that are not finite, and for a mean
-    return that falls far below the best one. The bundle is written into the snapshot directory.
+    A run diverges if a loss, gradient, observation or reward is not finite, or if the mean return
+    falls far below its best value. The bundle is written into the snapshot directory.
 
     Args:
         goes_back: whether the run continues from its last good checkpoint, with lower learning
             rates; False ends it with the error.
         learning_rate_factor: factor of all learning rates each time the run goes back.
         max_times: number of times a run goes back before it ends with the error.
-        collapse: fraction of the improvement of the logged mean return, from the first to the
-            best, whose loss counts as a collapse; None not to look at returns.
-        min_trajectories: smallest number of trajectories for a mean that is looked at.
+        collapse: fraction that counts as a collapse when it is lost from the improvement of the
+            logged mean return (best minus first value); None to ignore returns.
+        min_trajectories: smallest number of trajectories for a mean that counts.
         field: field of the trajectory info that is the return.
 
     Raises:
@@ -91,7 +91,7 @@ class DivergenceGuard(Callback):
         self._good_steps: int | None = None
 
     def on_start(self, runner: RunnerLike) -> None:
-        """Refuse to go back in a run that cannot, before anything is lost."""
+        """Refuse ``goes_back`` in runs that cannot go back, before training starts."""
         if not self.goes_back or reproduced_bundle() is not None:
             return
         if not runner.can_go_back:
@@ -145,19 +145,19 @@ class DivergenceGuard(Callback):
             return False
         n_times, best = self._n_times + 1, (self._first, self._best, self._good_steps)
         runner.go_back(checkpoint)
-        # A checkpoint after the last return has lower learning rates already.
+        # A checkpoint saved after the run last went back has lower learning rates already.
         factor = self.learning_rate_factor ** (n_times - self._n_times)
         self._n_times = n_times
         self._first, self._best, self._good_steps = best
         rates = scale_learning_rates(runner.algo, factor)
         logger.log(
-            f"WARNING: going back to {checkpoint.name}, for the time {n_times} of at most "
+            f"WARNING: going back to {checkpoint.name}, for time {n_times} of at most "
             f"{self.max_times}, with learning rates {rates}."
         )
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the returns seen so far, and how often the run went back."""
+        """Return the first and best return, and how often the run went back."""
         return {
             "n_times": self._n_times,
             "first": self._first,
@@ -197,10 +197,10 @@ def write_bundle(
     """Write a bundle, and return its directory.
 
     Args:
-        directory: directory that the bundle is made in.
+        directory: parent directory of the bundle.
         runner: runner that failed.
-        itr: iteration that failed.
-        error: error that it failed with.
+        itr: failed iteration.
+        error: error in this iteration.
         checkpoint: checkpoint before the failure; None to reproduce from the start of the run, as
             in runs of several processes.
     """
@@ -249,13 +249,13 @@ def read_bundle(bundle: Path) -> dict[str, Any]:
 
 
 def start_of(bundle: Path) -> tuple[Path | None, int]:
-    """Return the checkpoint and the seed that the run of ``bundle`` is reproduced from."""
+    """Return the checkpoint and the seed from which to reproduce the run of ``bundle``."""
     checkpoints = sorted((bundle / CHECKPOINTS).glob("checkpoint_*"))
     return (checkpoints[0] if checkpoints else None), read_bundle(bundle)["seed"]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, this library and the packages that numbers depend on."""
+    """Return the versions of Python, this library and the packages that affect numbers."""
     found = {"python": platform.python_version(), "rlpyt": rlpyt.__version__}
     for package in _PACKAGES:
         try:
@@ -289,6 +289,6 @@ def _is_divergence(error: Exception, batch: Nested) -> bool:
     """Return whether ``error`` comes from numbers that are not finite, or from a collapse."""
     if isinstance(error, (FloatingPointError, DivergenceError)):
         return True
-    # A worker's error shows the traceback of the one that was raised there.
+    # The error contains the traceback of the worker.
     in_worker = isinstance(error, WorkerError) and NotFiniteError.__name__ in str(error)
     return in_worker or _not_finite(batch) is not None  # Agents cannot act on such observations.

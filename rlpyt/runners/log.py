@@ -1,4 +1,4 @@
-"""The log of a run: what is counted from one row to the next, and the values of a row."""
+"""The log of a run: its counters, and the values of a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
 NAN = float("nan")
-# Fields of the log that are saved as they are.
+# Fields of the log that are saved without conversion.
 COUNTERS = (
     "cum_completed_trajs",
     "new_completed_trajs",
@@ -25,10 +25,10 @@ class RunLog:
     """Counters, clocks, opt infos and trajectories of a run.
 
     Attributes:
-        opt_infos: values since the last row, by the field of the opt info.
+        opt_infos: values since the last row, by field of the opt info.
         traj_infos: trajectories that performance is measured on.
         cum_completed_trajs: number of trajectories of training.
-        new_completed_trajs: number of those since the last row.
+        new_completed_trajs: number of trajectories of training since the last row.
         start_time: time at the start of the run.
         last_time: time at the last row.
         cum_time: seconds from the start to the last row.
@@ -79,9 +79,9 @@ class RunLog:
         eval_time: float = 0.0,
         wait_time: float | None = None,
     ) -> dict[str, Any]:
-        """Return the values of a row, by column, and begin to count for the next one.
+        """Return the values of a row, by column, and reset the counts for the next row.
 
-        Rates are those since the last row, NaN while there were no steps.
+        Rates cover the time since the last row, and are NaN if there were no steps.
 
         Args:
             cum_steps: number of environment steps so far.
@@ -90,7 +90,7 @@ class RunLog:
             traj_infos: trajectories that performance is measured on; None for those kept here.
             eval_time: seconds spent in evaluation since the last row.
             wait_time: seconds spent waiting for an asynchronous sampler since the last row; None if
-                sampling, training and evaluation take turns, so that rates leave out the latter.
+                sampling, training and evaluation take turns; rates then exclude evaluation.
         """
         now = time.time()
         elapsed = max(now - self.last_time, 1e-9)
@@ -144,7 +144,7 @@ class RunLog:
     # --- State -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to resume from; of the clocks, the time that has passed."""
+        """Return the state to resume from, with elapsed times in place of clock times."""
         now = time.time()
         return {
             "opt_infos": self.opt_infos,
@@ -167,7 +167,7 @@ class RunLog:
 
 
 class InLog:
-    """Attribute of a runner that is kept in its log, by the same name without the underscore."""
+    """Attribute of a runner that is stored in its log, without the leading underscore."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name.lstrip("_")
@@ -180,6 +180,6 @@ class InLog:
 
 
 def drop_rows_after(itr: int, cum_steps: int) -> None:
-    """Drop from the log what was written after an iteration: it is repeated."""
+    """Drop the rows after an iteration from the log, since they will be repeated."""
     logger.drop_tabular_after("Diagnostics/CumSteps", cum_steps)
     logger.drop_values_after(itr)

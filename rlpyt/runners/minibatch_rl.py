@@ -1,4 +1,4 @@
-"""The synchronous loop: sample a batch, learn from it, again; log now and then.
+"""The synchronous loop, which samples a batch and trains on it in turn.
 
 The two runners differ in where performance is measured: online, over a window of the trajectories
 completed in training batches, or offline, in evaluation environments before each log row.
@@ -25,7 +25,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args, whole_number
 from rlpyt.utils.seed import rng_state, set_rng_state
 
-# Columns of every log row, in their order.
+# Columns of every log row, in order.
 COLUMNS = (
     "Iteration",
     "CumTime (s)",
@@ -66,7 +66,7 @@ class MinibatchRlBase(BaseRunner):
     start_itr = 0
 
     _columns: tuple[str, ...] = ()
-    _itr = -1  # The last one that was stored.
+    _itr = -1  # The last stored iteration.
     _saves_now = False  # Whether the processes that train together have agreed to save.
 
     def __init__(
@@ -84,8 +84,8 @@ class MinibatchRlBase(BaseRunner):
         log_interval_steps = whole_number("log_interval_steps", log_interval_steps)
         affinity = {} if affinity is None else affinity
         save__init__args(locals())
-        # Before ``algo.initialize`` this is 0 for the library's algorithms, so that every run is
-        # evaluated and logged from its start; an algorithm that sets it earlier is respected.
+        # The library's algorithms have 0 before ``algo.initialize``, so that every run is evaluated
+        # and logged from its start; other algorithms may set it earlier.
         self.min_itr_learn = algo.min_itr_learn
         self.callbacks = checked_callbacks(callbacks)
 
@@ -105,13 +105,13 @@ class MinibatchRlBase(BaseRunner):
 
         Args:
             checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
-            checkpoint_interval_minutes: number of minutes from one checkpoint to the next; 10 if
-                there is neither interval but ``resume="auto"``.
-            resume: "auto" for the latest checkpoint of this log directory, or a new run if there
-                is none; or the path of a checkpoint.
+            checkpoint_interval_minutes: number of minutes from one checkpoint to the next; 10 by
+                default if ``resume="auto"`` comes without intervals.
+            resume: "auto" for the latest checkpoint in this log directory, or a new run if there is
+                none; or the path of a checkpoint.
 
         Raises:
-            CheckpointError: if the checkpoint to resume from is damaged, or of another
+            CheckpointError: if the checkpoint to resume from is damaged, or has another
                 configuration.
             SystemExit: with code 128 + signal, if a signal ended the run.
         """
@@ -202,7 +202,7 @@ class MinibatchRlBase(BaseRunner):
         return n_itr
 
     def _make_data_parallel(self) -> None:
-        """Let the agent train together with those of other processes."""
+        """Connect the agent with the agents of other processes."""
         self.agent.data_parallel()
 
     def get_n_itr(self) -> int:
@@ -255,7 +255,7 @@ class MinibatchRlBase(BaseRunner):
 
         Args:
             itr: present iteration.
-            traj_infos: trajectories for the statistics; None for those of the window.
+            traj_infos: trajectories for the statistics; None for the window of recent ones.
             eval_time: time spent in evaluation since the last row, in seconds.
             prefix: prefix of the keys about the run itself.
         """
@@ -275,7 +275,7 @@ class MinibatchRlBase(BaseRunner):
         self._write_row(itr, (*self._columns, *of_training), values, prefix, traj_infos)
 
     def _n_itrs_done(self, itr: int) -> int:
-        """Iterations that are over when ``itr`` is logged: none, in an evaluation at the start."""
+        """Number of iterations before the log row of ``itr``; 0 for the evaluation at the start."""
         return 0 if itr == 0 and self._itr < 0 else itr + 1
 
     def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
@@ -324,8 +324,8 @@ class MinibatchRlBase(BaseRunner):
         column, reason = next(iter(without_state.items()))
         return (
             f"{len(without_state)} of {self.sampler.batch_spec.B} environments have no state, such "
-            f"as environment {column}: {reason}. When this run is resumed, they begin new "
-            "episodes; their last transitions before are not trained on."
+            f"as environment {column}: {reason}. When this run resumes, they begin new "
+            "episodes, and their last transitions before are not trained on."
         )
 
     def _is_checkpoint_due(self, itr: int) -> bool:
@@ -356,7 +356,7 @@ class MinibatchRl(MinibatchRlBase):
     def log_diagnostics(  # type: ignore[override]
         self, itr: int, prefix: str = "Diagnostics/"
     ) -> None:
-        """Write one row, its performance measured on the window of trajectories."""
+        """Write one row with the performance in the window of trajectories."""
         super().log_diagnostics(itr, prefix=prefix)
 
     def _measure_and_log(self, itr: int) -> None:
@@ -364,7 +364,7 @@ class MinibatchRl(MinibatchRlBase):
 
 
 class MinibatchRlEval(MinibatchRlBase):
-    """Measures performance offline: evaluates the agent at the start and before each log row."""
+    """Synchronous runner with evaluations at the start and before each log row."""
 
     _columns = ("StepsInEval", "TrajsInEval", "CumEvalTime")
     _eval = True
@@ -380,7 +380,7 @@ class MinibatchRlEval(MinibatchRlBase):
         logger.log("Evaluating agent...")
         self.agent.eval_mode(itr)
         start = time.time()
-        before = rng_state()  # Training is the same without evaluation.
+        before = rng_state()  # Evaluation must not change training.
         traj_infos = self.sampler.evaluate_agent(itr)
         set_rng_state(before)
         eval_time = time.time() - start

@@ -1,16 +1,16 @@
-"""The ratio of trained to sampled data in asynchronous runs: optimizer and sampler wait for it."""
+"""The limiter of the ratio between trained and sampled data in asynchronous runs."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-# Batches by which the sampler may be ahead of the optimizer's next need: those of its two buffers.
+# Batches by which the sampler may be ahead of the optimizer: one for each of its two buffers.
 LEAD_ITRS = 2
 
 
 class RateLimiter:
-    """Keeps the ratio of trained to sampled data: optimizer and sampler wait for each other.
+    """Limiter that makes optimizer and sampler wait for each other, to keep the replay ratio.
 
     Counts in batches of the sampler. The optimizer's n-th iteration (from 0) begins when
     ``first + n * delta`` batches are in the replay buffer. The sampler may be ``LEAD_ITRS`` ahead.
@@ -19,10 +19,10 @@ class RateLimiter:
         ctrl: semaphores and values that all processes share.
         first: number of batches before training starts.
         delta: number of batches for each iteration of the optimizer.
-        n_copied: number of batches of the run before it was resumed.
+        n_copied: number of batches in the run before it resumed.
 
     Attributes:
-        itr: number of batches for the next iteration, maybe a fraction.
+        itr: number of batches that the next iteration needs; may be fractional.
         n_copied: number of batches in the replay buffer.
     """
 
@@ -44,20 +44,20 @@ class RateLimiter:
         return self.n_copied >= self.itr
 
     def wait_for_batch(self, block: bool, timeout: float | None) -> bool:
-        """Count one more batch, waiting for it at most ``timeout`` seconds; False if none came."""
+        """Wait at most ``timeout`` seconds for a batch and count it; return whether it came."""
         if not self._ctrl.batch_copied.acquire(block, timeout):
             return False
-        # At the end the semaphore is released without a batch, to wake the optimizer.
+        # At the end of the run the semaphore is released without a batch, to wake the optimizer.
         self.n_copied = min(self.n_copied + 1, self._ctrl.sampler_itr.value + 1)
         return True
 
     def count_batches(self) -> None:
-        """Count all batches that have come by now."""
+        """Count all batches that have arrived."""
         while self.wait_for_batch(False, None):
             pass
 
     def _allow(self) -> None:
-        """Let the sampler fill the batches needed next, and its lead."""
+        """Allow the sampler to fill the batches for the next iteration, and ``LEAD_ITRS`` more."""
         if self._ctrl.may_sample is None:
             return
         n_allowed = math.ceil(self.itr) + LEAD_ITRS

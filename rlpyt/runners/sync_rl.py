@@ -42,14 +42,14 @@ from rlpyt.utils.torchrun import TorchrunRanks, torchrun_ranks
 
 
 class SyncRlMixin(DistributedRunner):
-    """Makes a runner the rank 0 of several processes; first base, before a runner.
+    """Mixin for the runner of rank 0; stands before the runner class among the bases.
 
     Args:
-        *args: arguments of the runner. ``affinity`` is a list, with the affinity of each process;
-            under ``torchrun`` of each process on this machine, or one mapping for all. With a
-            ``cuda_idx`` in it, gradients are averaged by NCCL, else by gloo.
+        *args: arguments of the runner. ``affinity`` is a list with one mapping for each process;
+            under ``torchrun``, for each process on this machine, or a single mapping for all. NCCL
+            averages gradients if mappings have a ``cuda_idx``, otherwise gloo.
         start_method: start method of the other processes: "fork", "forkserver" or "spawn"; None for
-            the usual one of the system.
+            the default of the system.
         rank_timeout_s: longest time that a process may keep the others waiting, other than in
             evaluation; None for no limit.
         **kwargs: further arguments of the runner.
@@ -79,12 +79,12 @@ class SyncRlMixin(DistributedRunner):
         raise NotImplementedError(f"{type(self).__name__} does not define WorkerCls")
 
     def train(self, **kwargs: Any) -> None:
-        """Run until ``n_steps``; under ``torchrun`` with the rank of this process.
+        """Run until ``n_steps``; under ``torchrun``, as the rank of this process.
 
         Args:
             **kwargs: arguments of :meth:`~rlpyt.runners.minibatch_rl.MinibatchRlBase.train`.
-                Checkpoints are in directories ``rank_0``, ``rank_1``, ...; ``resume`` is the path
-                of one of rank 0.
+                Checkpoints are in directories ``rank_0``, ``rank_1``, ...; a path in ``resume``
+                must be a checkpoint of rank 0.
 
         Raises:
             WorkerError: if another process failed; shows its own traceback.
@@ -102,7 +102,7 @@ class SyncRlMixin(DistributedRunner):
         return super().startup()
 
     def launch_workers(self) -> None:
-        """Start the other processes, or find those that ``torchrun`` has started."""
+        """Start the other processes, or connect to processes that ``torchrun`` has started."""
         place = torchrun_ranks()
         check_sync_roles(self)
         check_cpus_in(self.affinities)
@@ -137,7 +137,7 @@ class SyncRlMixin(DistributedRunner):
             self.supervisor.start(run_worker, kwargs, f"rank {rank}")
 
     def build_par_objs(self, world_size: int) -> AttrDict:
-        """Make what the processes of one machine share: a ``barrier`` for their start."""
+        """Make the objects that the processes of one machine share: a ``barrier`` for the start."""
         assert self.supervisor is not None
         return AttrDict(barrier=Barrier(self.supervisor, world_size))
 
@@ -182,7 +182,7 @@ class SyncRlMixin(DistributedRunner):
             self.supervisor.watch()
 
     def shutdown(self) -> None:
-        """Shut down as in one process, and wait for the end of the others."""
+        """Shut down as in one process, and wait until the other processes end."""
         if self.supervisor is None:
             super().shutdown()
             return
@@ -222,11 +222,11 @@ class SyncRlMixin(DistributedRunner):
             self.checkpoints.save(super().state_dict, self._cum_steps, self.group)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let :meth:`train` resume from ``state``, saved by as many processes."""
+        """Load the ``state`` that :meth:`train` resumes from, of the same number of processes."""
         n_saved, world_size = len(state.get("ranks", [None])), self._n_synchronous()
         if n_saved != world_size:
             raise ValueError(
-                f"the state is of a run of {n_saved} processes, and this one has {world_size}: "
+                f"the state is from a run of {n_saved} processes, and this one has {world_size}: "
                 f"resume with {n_saved}"
             )
         self._saved_ranks = state.get("ranks", [state])
@@ -234,7 +234,7 @@ class SyncRlMixin(DistributedRunner):
 
 
 class SyncRl(SyncRlMixin, MinibatchRl):
-    """Trains in several processes, and measures performance online, over the trajectories of all.
+    """Runner of several training processes, which measures performance online in all of them.
 
     Args:
         *args: arguments of :class:`SyncRlMixin` and of
@@ -248,7 +248,7 @@ class SyncRl(SyncRlMixin, MinibatchRl):
 
 
 class SyncRlEval(SyncRlMixin, MinibatchRlEval):
-    """Trains in several processes; rank 0 evaluates before each log row, and the others wait.
+    """Runner of several training processes; rank 0 evaluates before each log row.
 
     Args:
         *args: arguments of :class:`SyncRlMixin` and of

@@ -20,10 +20,11 @@ from rlpyt.utils.types import NDArray
 
 
 class RecordVideo(Callback):
-    """Plays an episode at some of the log rows, and writes it to ``videos`` in the run's directory.
+    """Callback that plays an episode at some log rows, and writes a video of it.
 
-    The agent is in evaluation mode, in another environment and with other random numbers than those
-    of the run, which is the same without it. Sinks that take videos get them.
+    Videos are in the directory ``videos`` of the run, and sent to sinks that take videos. The agent
+    is in evaluation mode, in a separate environment with separate random numbers, so the run is the
+    same without videos.
 
     ::
 
@@ -64,9 +65,9 @@ class RecordVideo(Callback):
         self._camera: Camera | None = None
 
     def on_start(self, runner: RunnerLike) -> None:
-        """Make the environment, and try to draw it before anything is lost."""
+        """Make the environment, and try to draw it before training starts."""
         check_video_packages(self.extension)
-        before = rng_state()  # The generator of the environment is seeded from these.
+        before = rng_state()  # They seed the generator of the environment.
         self._camera = Camera(self.EnvCls(**self.env_kwargs), self._draw, [])
         self._camera.reset()
         set_rng_state(before)
@@ -110,7 +111,7 @@ class RecordVideo(Callback):
         )
         inputs.prev_action[0] = null_action
         inputs_pyt = torchify_buffer(inputs)
-        # Leaving sample mode, a recurrent agent puts its state aside.
+        # A recurrent agent sets its state aside when it leaves sample mode.
         agent.eval_mode(itr)
         agent.reset()
         noise = ActingNoise(0, [0], stream=1 + itr)
@@ -141,8 +142,8 @@ class Camera:
     Args:
         env: environment.
         draw: function of ``env`` that returns a picture [H,W,3] uint8; or None, to keep nothing.
-        frames: list for the pictures of the last episode, from its reset to its last step; other
-            cameras may have the same list.
+        frames: list for the pictures of the last episode, from reset to last step; cameras may
+            share it.
     """
 
     def __init__(
