@@ -27,7 +27,7 @@ class DistInfo(NamedTuple):
 
 @record
 class DistInfoStd(NamedTuple):
-    """Parameters of a :class:`Gaussian` whose standard deviation the policy gives."""
+    """Parameters of a :class:`Gaussian` whose standard deviation is an output of the policy."""
 
     mean: torch.Tensor  # [...,dim]
     log_std: torch.Tensor  # [...,dim] natural logarithm of the standard deviation
@@ -51,8 +51,8 @@ class Gaussian(Distribution):
         clip: bound of the action, a scalar or [dim], or [2,dim] for low and high; excludes
             ``squash``.
         noise_clip: bound of the noise, a scalar or [dim].
-        min_std: lower limit of the standard deviation that the policy gives.
-        max_std: upper limit of that standard deviation.
+        min_std: lower limit of the policy's standard deviation.
+        max_std: upper limit of the policy's standard deviation.
         squash: bound of the action by tanh, in the forms of ``clip``; excludes ``clip``. Then
             :meth:`log_likelihood` takes x, the action *before* squashing, and
             :meth:`entropy` and :meth:`kl` are not implemented.
@@ -84,7 +84,7 @@ class Gaussian(Distribution):
         self.set_noise_clip(noise_clip)
         self.min_std = min_std
         self.max_std = max_std
-        # A limit of 0 is no limit of the logarithm.
+        # A lower limit of 0 does not limit the logarithm.
         self.min_log_std = math.log(min_std) if min_std else None
         self.max_log_std = math.log(max_std) if max_std else None
 
@@ -109,7 +109,7 @@ class Gaussian(Distribution):
         self.noise_clip = self._bound("noise_clip", noise_clip)
 
     def set_std(self, std: Any) -> None:
-        """Fix the standard deviation, a scalar or [dim]; None leaves it to the policy again."""
+        """Fix the standard deviation, a scalar or [dim]; None returns to the policy's."""
         self.std = None if std is None else self._tensor("std", std)
 
     def sample(self, dist_info: Nested) -> torch.Tensor:
@@ -124,7 +124,7 @@ class Gaussian(Distribution):
         Args:
             dist_info: parameters [...,dim].
             reparameterize: whether gradients flow through the action, and through it to the
-                likelihood. False takes the action as a constant, as in the score function
+                likelihood. False makes the action a constant, as in the score function
                 ``grad log pi(a)``.
 
         Returns:
@@ -230,7 +230,7 @@ class Gaussian(Distribution):
         return y if _is_one(self.squash) else _like(self.squash, x) * y
 
     def _log_half_ranges(self) -> float:
-        """Return the sum over dimensions of ``log((high - low) / 2)`` of ``squash``; 0 without."""
+        """Return ``sum_i log((high_i - low_i) / 2)`` for the bounds of ``squash``; 0 without."""
         if self.squash is None:
             return 0.0
         bound = torch.as_tensor(self.squash, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The distribution over arrays of discrete actions, each with its own number of choices."""
+"""The distribution over arrays of discrete actions with different numbers of choices."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class MultiCategorical(Distribution):
     """Independent :class:`~rlpyt.distributions.categorical.Categorical` parts, in an array.
 
     An action ``a`` has the shape of ``nvec``, and ``0 <= a_k < nvec_k`` for each entry k. With N
-    the largest of ``nvec``, probabilities are ``[...,*shape,N]``, zero where there is no such
-    choice, so that one operation serves all entries at once. ``log pi``, entropy and KL divergence
-    are sums over the entries.
+    the largest of ``nvec``, probabilities are ``[...,*shape,N]``, zero for missing choices, so that
+    one operation handles all entries at once. ``log pi``, entropy and KL divergence are sums over
+    the entries.
 
     Args:
         nvec: numbers of choices, an array of any shape.
 
     Raises:
-        ValueError: if an entry has no choice at all.
+        ValueError: if an entry has no choices.
     """
 
     def __init__(self, nvec: npt.ArrayLike) -> None:

@@ -1,8 +1,8 @@
 """Random numbers for acting: a function of seed, environment and step, the same in every sampler.
 
 Distributions draw by :func:`normal_like` and the other functions here. While a sampler lets the
-agent act, these take their numbers from an :class:`ActingNoise`: what an environment gets depends
-neither on the process that acts for it nor on the other environments. Everywhere else (training,
+agent act, these take their numbers from an :class:`ActingNoise`: the numbers of an environment
+depend neither on the process that acts for it nor on other environments. Everywhere else (training,
 users' loops) they are torch's functions, with its global generator.
 """
 
@@ -24,7 +24,7 @@ Fill = Callable[..., NDArray]
 
 
 class ActingNoise:
-    """Random numbers of the environments that a process acts for; a context for each step.
+    """Random numbers for the environments of one process; used as a context in each step.
 
     ::
 
@@ -36,7 +36,7 @@ class ActingNoise:
     (0, block, n, environment).
 
     Args:
-        seed: seed of the sampler; None to draw one by numpy's global generator.
+        seed: seed of the sampler; None to draw one from numpy's global generator.
         env_ranks: indexes of the B environments over all processes.
         stream: 0 for training, and 1 + itr for the evaluation in iteration itr.
 
