@@ -1,11 +1,12 @@
 """Environments: numpy in, numpy out.
 
-* ``base``: the interface, :class:`~rlpyt.envs.base.Env`; ``check`` tests whether a class keeps it.
+* ``base``: the interface, :class:`~rlpyt.envs.base.Env`; ``check`` tests whether a class follows
+  it.
 * ``gym``: environments of gymnasium and gym; ``gym_schema`` is its variant with the layouts of info
   in a dictionary. ``_info`` turns info dictionaries into records, ``_gym_state`` saves and restores
   the state of an environment and its wrappers.
-* ``vector``: vector environments of gymnasium, for the vector sampler; ``envpool``: those of
-  EnvPool.
+* ``vector``: vector environments of gymnasium, for the vector sampler; ``envpool``: vector
+  environments of EnvPool.
 * ``atari``: Atari games, one at a time and vectorized.
 * ``toy``: small deterministic environments for tests and examples.
 """

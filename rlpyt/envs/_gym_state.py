@@ -1,10 +1,10 @@
-"""State of gym environments; gym itself cannot save it.
+"""State of gym environments, which gym cannot save.
 
-A layer is an environment or a wrapper. One with ``state_dict`` and ``load_state_dict`` saves
-itself. The state of others consists of their attributes; simple objects among these, such as
-running statistics, are saved attribute by attribute.
+A layer is an environment or a wrapper. A layer with ``state_dict`` and ``load_state_dict`` saves
+itself. The state of other layers consists of their attributes; simple objects, such as running
+statistics, are saved attribute by attribute.
 
-Attributes may share memory: an array and a view of it, or one list under two names. Therefore a
+Attributes may share memory, such as an array and a view of it, or one list under two names. So a
 state is written into the existing arrays and containers.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.utils.seed import generator_state, set_generator_state
 
-# Settings, caches and windows do not belong to an episode.
+# Settings, caches and windows, which are not part of an episode.
 _SETTINGS: tuple[str, ...] = ("env", "spec", "metadata", "_metadata", "model", "info_example")
 _SETTINGS += (
     "_saved_kwargs",
@@ -61,7 +61,7 @@ def layers_of(env: Any) -> Iterator[Any]:
 
 
 def known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
-    """Return those of ``layers`` whose state can be saved, with their states."""
+    """Return the ``layers`` whose state can be saved, with their states."""
     known = []
     for layer in layers:
         with contextlib.suppress(NotImplementedError):
@@ -87,8 +87,8 @@ def layer_state(layer: Any) -> dict[str, Any]:
 def set_layer_states(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
     """Restore every layer of ``pairs`` to its state, in its existing memory.
 
-    Attributes may share memory now although they differed when the state was saved; the second
-    pass gives separate memory to those that the first pass overwrote.
+    Attributes may share memory now that was separate when the state was saved. The second pass
+    gives new memory to attributes that the first pass overwrote.
     """
     pairs = list(pairs)
     for is_second_pass in (False, True):
@@ -151,7 +151,7 @@ def _is_simple_object(value: Any) -> bool:
 
 
 def _written(current: Any, value: Any) -> Any:
-    """Return ``value``, in the memory of ``current`` if that is of the same kind."""
+    """Return ``value``, in the memory of ``current`` if both are of the same kind."""
     if isinstance(current, Enum):
         return type(current)(value)
     if not isinstance(current, type(value)):

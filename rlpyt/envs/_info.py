@@ -23,7 +23,7 @@ _declared: dict[str, InfoLayout] = {}
 
 
 class InfoLayout:
-    """Fields of info records, as one example of an info dictionary declares them.
+    """Fields of info records, declared by an example of an info dictionary.
 
     Keys that are not valid field names are rewritten (``ale.lives`` to ``ale_lives``). Entries that
     are not numeric are left out, with one notice in the log.
@@ -73,7 +73,7 @@ class InfoLayout:
 
 
 class _LeafError(Exception):
-    """Change of a leaf; the arguments describe the former and the present one."""
+    """Error for a changed leaf; its arguments describe the leaf before and now."""
 
 
 class _Leaf:
@@ -126,7 +126,7 @@ def _notice(text: str) -> None:
 def build_info_tuples(info: Mapping[Any, Any], name: str = "info") -> InfoLayout:
     """Return the layout that the example ``info`` declares.
 
-    It is the default of :func:`info_to_nt` for that name until the next declaration.
+    The layout is the default of :func:`info_to_nt` for ``name`` until the next declaration.
     """
     layout = _declared[name] = InfoLayout(info, name)
     return layout

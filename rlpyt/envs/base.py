@@ -19,7 +19,7 @@ class Env:
 
     An environment with a random generator also defines ``seed(seed)``, after which everything
     random from the next reset on depends on that number alone. The base class has no such method,
-    so that ``seed`` can also be an attribute; samplers seed the spaces in any case.
+    so that ``seed`` can also be an attribute. Samplers always seed the spaces.
 
     :func:`rlpyt.envs.check.check_env` tests whether an environment follows these rules.
     """

@@ -1,4 +1,4 @@
-"""Test of an environment against the rules that samplers and replay buffers rely on."""
+"""Test of an environment against the rules of samplers and replay buffers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _actions(make_env: Callable[[], Any], seed: int, n_steps: int) -> list[Any]:
 
 
 def _check_spaces(env: EnvLike) -> None:
-    """Check that samples and null values have one signature, and that null values draw nothing."""
+    """Check that samples and null values have one signature, and null values draw no numbers."""
     for space in env.spaces:
         if space is env.observation_space and _is_unbounded(space):
             continue  # Observations are never sampled.

@@ -15,7 +15,7 @@ import numpy as np
 from rlpyt.envs.vector import VectorEnvWrapper
 from rlpyt.utils.types import NDArray
 
-# Entries of the info that say nothing new, or are large.
+# Entries of the info that are redundant or large.
 _LEFT_OUT = ("env_id", "players", "ram")
 
 
@@ -40,7 +40,7 @@ def make(
 
 
 class ReseededPool(gym.vector.VectorEnv[Any, Any, Any]):
-    """Pool of environments that is made anew with every seed, since EnvPool takes seeds only then.
+    """Pool of environments, recreated for every seed, since EnvPool takes seeds only at creation.
 
     Args:
         id: id of EnvPool.
@@ -63,7 +63,7 @@ class ReseededPool(gym.vector.VectorEnv[Any, Any, Any]):
         except ImportError as error:
             raise ImportError("EnvPool is not installed: pip install 'rlpyt[envpool]'") from error
         with warnings.catch_warnings():
-            # Its limits are float64, which no user can change.
+            # The bounds of EnvPool's spaces are float64, and cannot be changed.
             warnings.filterwarnings("ignore", ".*precision lowered")
             pool = envpool.make_gymnasium(**self._arguments, seed=seed)
             pool.observation_space, pool.action_space  # noqa: B018  They are made by the first use.

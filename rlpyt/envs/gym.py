@@ -26,7 +26,7 @@ from rlpyt.utils.types import Nested
 
 
 class GymLike(Protocol):
-    """An environment of gymnasium or gym: the methods that both have, in their own forms."""
+    """An environment of gymnasium or gym, with the methods that both share."""
 
     @property
     def action_space(self) -> Any: ...
@@ -75,8 +75,8 @@ class GymEnvWrapper(Wrapper):
     fields. Missing entries are filled with zeros; entries that first appear later are dropped,
     unless the ``info_example`` of ``make`` has them; entries that are not numeric are left out. The
     field ``timeout`` always exists: it is True if the episode was truncated and not terminated, or
-    if it ended and the environment's own info has a true ``timeout``, even where the environment
-    calls that terminated.
+    if it ended and the environment's own info has a true ``timeout``, even if it was marked as
+    terminated.
 
     Args:
         env: environment of gymnasium, or of gym since 0.21.
@@ -136,7 +136,7 @@ class GymEnvWrapper(Wrapper):
 
         Raises:
             RuntimeError: if there was no reset yet.
-            ValueError: if an entry of the info changed its shape or type.
+            ValueError: if an entry of the info changed in shape or type.
         """
         if self._needs_reset:
             raise RuntimeError("step before reset: call reset() to start an episode")
@@ -177,7 +177,7 @@ class GymEnvWrapper(Wrapper):
 
     @property
     def horizon(self) -> int:
-        """Maximum number of steps in an episode, of the time limit or of a layer that has one."""
+        """Maximum number of steps in an episode, from the time limit or another layer."""
         for layer in layers_of(self.env):
             if type(layer).__name__ == "TimeLimit":
                 return int(layer._max_episode_steps)
@@ -187,7 +187,7 @@ class GymEnvWrapper(Wrapper):
         raise AttributeError(f"{self.env} has no time limit, so it has no horizon")
 
     def seed(self, seed: int) -> None:
-        """Make everything random from the next reset on depend on ``seed`` alone."""
+        """Seed everything random from the next reset on."""
         self._seed = int(seed)
         seed_spaces(self, seed)
 
@@ -250,7 +250,7 @@ class EnvInfoWrapper(Wrapper):
 def register_ids(namespace: str) -> None:
     """Register the ids ``ALE/...`` or ``MinAtar/...``, if their package is installed.
 
-    Their packages do not do it on import; every process that makes an environment needs it.
+    Importing their packages does not register them, and every process needs them registered.
     """
     package = {"ALE": "ale_py", "MinAtar": "minatar"}.get(namespace)
     is_registered = any(env_id.startswith(f"{namespace}/") for env_id in gym.registry)
@@ -303,7 +303,7 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
 
 def _takes_seed(env: GymLike) -> bool:
     """Return whether ``reset`` takes a seed; in gym 0.21 ``seed`` is a method."""
-    # The class need not be one of gym's.
+    # The class may come from outside of gym.
     innermost: Any = getattr(env, "unwrapped", env)
     parameters = inspect.signature(innermost.reset).parameters.values()
     return any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)

@@ -189,7 +189,7 @@ class Catch(ToyEnv):
 
 
 class TMaze(ToyEnv):
-    """Corridor with a junction at its end, where a cue seen in the first step gives the right turn.
+    """Corridor with a junction at its end, where a cue in the first step shows the right turn.
 
     An agent without memory earns 0 on average at the junction. The observation is [4] float32: the
     cue for up, the cue for down (first step only), 1 in the corridor, 1 at the junction. Actions: 0

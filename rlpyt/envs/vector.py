@@ -1,16 +1,16 @@
 """Vector environments of gymnasium: B environments in one, stepped by one call.
 
-Row b of everything belongs to environment b. A step returns the observations that the actions led
-to, and those from which every environment continues: after the end of an episode, the first one of
-the next episode. So every action gives a transition and no reset does, in each of gymnasium's
-autoreset modes:
+Row b of everything belongs to environment b. A step returns two observations of every environment:
+the result of the action, and the one to continue from, which differs after the end of an episode:
+it is the first of the next episode. So every action gives a transition, and resets give none, in
+each of gymnasium's autoreset modes:
 
 * ``SAME_STEP``: the environment has reset itself; the last observation of the episode is in its
   info. Gymnasium does not copy it, so an environment that returns the same array at every step
   needs another mode.
 * ``NEXT_STEP``: the environment would reset itself instead of taking the next step. The wrapper
   resets finished environments at once (``options["reset_mask"]``), before that happens.
-* ``DISABLED``: the environment waits for a reset, which the wrapper makes in the same way.
+* ``DISABLED``: the environment waits for a reset, and the wrapper resets it in the same way.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class VectorStep(NamedTuple):
 class VectorEnvWrapper(Wrapper):
     """Vector environment with converted spaces, whose info becomes a record.
 
-    Construction resets the environment and takes one step, to see the entries of the info. That
-    step and the rules for the info are those of :class:`~rlpyt.envs.gym.GymEnvWrapper`.
+    Construction resets the environment and takes one step, to see the entries of the info. This
+    step and the rules for the info are as in :class:`~rlpyt.envs.gym.GymEnvWrapper`.
 
     Args:
         env: vector environment of gymnasium.
@@ -221,11 +221,12 @@ class VectorEnvWrapper(Wrapper):
         return self._seeds
 
     def seed(self, seed: int | Sequence[int]) -> None:
-        """Make everything random in each environment from its next reset on depend on its seed.
+        """Seed everything random in each environment from its next reset on.
 
         Args:
-            seed: seed of each environment; an integer is that of the first, and the next ones are
-                those of the others. Vector environments that take one seed get the first.
+            seed: seed of each environment; an integer seeds the first environment, and the
+                following integers seed the others. Vector environments that take one seed get the
+                first.
         """
         seeds = seed if isinstance(seed, Sequence) else range(seed, seed + self.num_envs)
         self._seeds, self._is_seed_due = [int(seed) for seed in seeds], True
@@ -282,7 +283,7 @@ class VectorEnvWrapper(Wrapper):
                 f"the saved vector environment had {len(state['envs'])} environments, this one has "
                 f"{len(parts)}: resume with the same number"
             )
-        innermost.reset()  # Episodes that are over are not resumed; then the state is overwritten.
+        innermost.reset()  # Starts an episode; the state then overwrites it.
         layers = [layer for part in parts for layer in layers_of(part)]
         set_layer_states(zip(wrappers, state["wrappers"]))
         set_layer_states(zip(layers, [s for states in state["envs"] for s in states]))

@@ -1,9 +1,9 @@
 """The emulator: ROMs of games, sticky actions, and small gray images of its screen.
 
-The emulator gives color indexes in 1 us, but needs 13 us to turn them into gray levels. A screen is
-mostly runs of one color, so looking up eight pixels at a time, and only where they differ from
-those to the left and above, is several times faster. The gray of a color is learned from the
-emulator when it first appears.
+The emulator returns color indexes in 1 us, but needs 13 us to turn them into gray levels. A screen
+is mostly runs of one color. So it is several times faster to look up eight pixels at a time, and
+only where they differ from the pixels to the left and above. The gray level of a color is read from
+the emulator when the color first appears.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rlpyt.utils.types import NDArray
 
 
 class UnknownGameError(OSError, ValueError):
-    """No ROM of this name; an ``IOError``, as for a missing file, and a ``ValueError``."""
+    """Error for an unknown game: an ``IOError``, as for a missing file, and a ``ValueError``."""
 
 
 def rom_path(game: str) -> str:
     """Return the path of the ROM of ``game``.
 
     Args:
-        game: name in snake case, as ``space_invaders``; ``SpaceInvaders`` is understood as well.
+        game: name in snake case, as ``space_invaders``; ``SpaceInvaders`` works too.
 
     Raises:
         UnknownGameError: if no such game is installed; names the closest ones.
@@ -37,21 +37,21 @@ def rom_path(game: str) -> str:
     if name not in games:
         raise UnknownGameError(f"game={game!r} is unknown{did_you_mean(name, games)}")
     path = roms.get_rom_path(name)
-    # The emulator ends the whole process when it loads a ROM that it does not support.
+    # Loading an unsupported ROM would end the whole process.
     if path is None or not ALEInterface.isSupportedROM(path):
         raise UnknownGameError(f"game={game!r}: the emulator cannot play this ROM alone: {path}")
     return str(path)
 
 
 class StickyEmulator:
-    """An emulator each of whose frames repeats the action of the frame before, by chance.
+    """An emulator with sticky actions: a frame may repeat the action of the frame before.
 
-    The emulator can do this by itself, but what it hands out as its state lacks the action it
-    holds, so that a game could not be continued exactly. All else is the emulator's own.
+    The emulator has sticky actions too, but its state lacks the action that it holds, so a game
+    could not continue exactly. All other methods are the emulator's.
 
     Args:
-        ale: the emulator, not sticky itself.
-        probability: that a frame repeats the action of the frame before.
+        ale: emulator without sticky actions.
+        probability: probability that a frame repeats the action of the frame before.
 
     Source: Machado et al. 2018, arXiv:1709.06009, section 5.2.
     """
@@ -78,7 +78,7 @@ class StickyEmulator:
 
 
 class ScreenReader:
-    """Reads the gray screen of one emulator; exactly what ``getScreenGrayscale`` gives.
+    """Reader of an emulator's gray screen, with the same result as ``getScreenGrayscale``.
 
     Args:
         ale: the emulator, with its game loaded.
@@ -106,7 +106,7 @@ class ScreenReader:
 
 
 class Shrinker:
-    """Shrinks the maximum of two frames to a small image; every pixel is the mean of its area.
+    """Reduction of the maximum of two frames to a small image, by the mean of each pixel's area.
 
     At 104 x 80, the first and the last row of the screen are left out; then, on a screen of
     210 x 160, each pixel is (sum of 2 x 2 pixels + 2) // 4.
@@ -141,7 +141,7 @@ class Shrinker:
 
 @jit
 def _look_up(color_words: NDArray, grays: NDArray, gray_words: NDArray) -> bool:
-    """Write the grays of all colors, eight pixels at a time; False if a color is not known yet."""
+    """Write all gray levels, eight pixels at a time; return False if a color is still unknown."""
     previous = ~color_words[0, 0]
     shade = np.uint64(0)
     for y in range(color_words.shape[0]):
@@ -215,7 +215,7 @@ def _push_area(
 
 
 def _area_weights(n_in: int, n_out: int) -> tuple[NDArray, NDArray]:
-    """For every output pixel the first input pixel, and the shares of it and those after it.
+    """Return the first input pixel of every output pixel, and the weights of its input pixels.
 
     Returns:
         starts [n_out] int64, weights [K,n_out] float32, whose columns have the sum 1.

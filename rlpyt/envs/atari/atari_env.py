@@ -1,4 +1,4 @@
-"""Atari games on the Arcade Learning Environment, preprocessed as for DQN."""
+"""Atari games of the Arcade Learning Environment, preprocessed as for DQN."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EnvInfo(NamedTuple):
 
 
 class AtariTrajInfo(TrajInfo):
-    """Adds ``GameScore``, the points of the whole game, not clipped."""
+    """Trajectory info with ``GameScore``, the points of the whole game, not clipped."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -55,7 +55,7 @@ class AtariTrajInfo(TrajInfo):
 
 
 class AtariEnv(Env):
-    """An Atari game: stacks of small gray images, and the actions that the game knows.
+    """An Atari game: stacks of small gray images, and the actions that have an effect.
 
     One step repeats the action for ``frame_skip`` frames. An image is the maximum of the last two
     frames, which removes the flicker of sprites, shrunk by taking means of areas. The observation
@@ -65,17 +65,20 @@ class AtariEnv(Env):
         game: name of the ROM, as "pong" or "space_invaders".
         frame_skip: emulator frames per step, at least 1.
         num_img_obs: images in an observation, at least 1.
-        clip_reward: reward is the sign of the points, -1, 0 or 1.
-        episodic_lives: the loss of a life gives ``done``, though the game continues (``traj_done``
-            stays False); images before the loss are blackened.
-        fire_on_reset: press FIRE, then UP, after a reset, where the game knows them.
-        max_start_noops: a game begins with 0 to this many frames without action, drawn uniformly.
-        repeat_action_probability: that a frame repeats the action of the frame before ("sticky").
+        clip_reward: whether the reward is the sign of the points, -1, 0 or 1.
+        episodic_lives: whether the loss of a life gives ``done``, though the game continues
+            (``traj_done`` stays False); images before the loss are blackened.
+        fire_on_reset: whether to press FIRE, then UP, after a reset, in games with these actions.
+        max_start_noops: largest number of frames without action at the start of a game; the number
+            is drawn uniformly from 0 on.
+        repeat_action_probability: probability that a frame repeats the action of the frame before
+            (sticky actions).
         horizon: steps after which an episode ends, at least 1.
         img_shape: height and width of an image. (104, 80) leaves out the first and the last row
             of the screen and takes means of 2 x 2 pixels; any other shape, as (84, 84), takes
             means over the areas of the whole screen.
-        full_action_space: all 18 actions instead of those that the game knows.
+        full_action_space: whether to have all 18 actions, not only those with an effect in the
+            game.
 
     Raises:
         UnknownGameError: (an IOError and a ValueError) if there is no such game.
@@ -97,8 +100,8 @@ class AtariEnv(Env):
     _img_shape: tuple[int, int]
     _full_action_space: bool
 
-    # What follows needs only the emulator, the raw frames and the observation: a subclass may make
-    # these in a constructor of its own, without calling this one.
+    # The methods below need only the emulator, the raw frames and the observation: a subclass may
+    # make these in another constructor, without calling this one.
     _rom_file: str | None = None
     _lives = 0
     _step_counter = _NO_EPISODE
@@ -187,10 +190,10 @@ class AtariEnv(Env):
         self._observation_space = IntBox(low=0, high=255, shape=shape, dtype="uint8")
 
     def seed(self, seed: int) -> None:
-        """Make the start of games and sticky actions a function of ``seed``; then call reset."""
+        """Seed the start of games and sticky actions; call reset afterwards."""
         seed_spaces(self, seed)
         self._use_generator(np.random.default_rng(seed))
-        if self._rom_file is not None:  # Else a constructor of a subclass has loaded it.
+        if self._rom_file is not None:  # Otherwise the constructor of a subclass has loaded it.
             self._load_rom(seed % 2**31)
 
     def reset(self) -> NDArray:
@@ -213,12 +216,12 @@ class AtariEnv(Env):
         self._life_reset()
 
     def _restart_if_over(self) -> None:
-        """Start again if the game came to its end before the first step."""
+        """Start again if the game ended before the first step."""
         if self.ale.game_over():
             self._start_game()
 
     def step(self, action: Any) -> EnvStep:
-        """Repeat ``action``, an index into the action space, and return what follows.
+        """Repeat ``action``, an index into the action space, and return the result.
 
         Raises:
             RuntimeError: before the first reset.
@@ -259,7 +262,7 @@ class AtariEnv(Env):
 
         Args:
             wait: time for the window to draw, in milliseconds.
-            show_full_obs: show all images of the observation.
+            show_full_obs: whether to show all images of the observation.
         """
         import cv2  # Only needed here.
 
@@ -298,12 +301,12 @@ class AtariEnv(Env):
         return bool(lost_life)
 
     def _life_reset(self) -> None:
-        """Let one frame pass, out of the lost-life state, and count the lives."""
+        """Run one frame to leave the lost-life state, and count the lives."""
         self.ale.act(_NOOP)
         self._lives = self.ale.lives()
 
     def fire_and_up(self) -> None:
-        """Press FIRE and then UP, each if the game knows it, which starts some games."""
+        """Press FIRE and then UP, if the game has them, which starts some games."""
         if self._has_fire:
             self.ale.act(_FIRE)
         if self._has_up:
@@ -361,7 +364,7 @@ class AtariEnv(Env):
 
     @property
     def max_start_noops(self) -> int:
-        """The most frames without action at the start of a game."""
+        """The largest number of frames without action at the start of a game."""
         return self._max_start_noops
 
     @property
@@ -384,7 +387,7 @@ class AtariEnv(Env):
         return [ACTION_MEANING[code] for code in self._action_codes()]
 
     def _action_codes(self) -> list[int]:
-        """Return the action set as integers, also where it is of the emulator's own actions."""
+        """Return the action set as integers, also if it has the emulator's action type."""
         return [int(getattr(code, "value", code)) for code in self._action_set]
 
 

@@ -14,8 +14,8 @@ from rlpyt.utils.types import BoolArray, NDArray
 class AtariVector(VectorEnvWrapper):
     """Atari games by ``AtariVectorEnv`` of ale-py, whose emulators run in threads without Python.
 
-    Arguments, rewards, lives and ends are those of :class:`~rlpyt.envs.atari.atari_env.AtariEnv`,
-    but it is another environment:
+    Arguments, rewards, lives and ends are as in :class:`~rlpyt.envs.atari.atari_env.AtariEnv`, but
+    observations and starts differ:
 
     * An image is the mean over areas of the whole screen, at every size; at (84, 84) gray levels
       differ by 1 in some pixels. The image at the end of an episode, and every image with
@@ -30,10 +30,10 @@ class AtariVector(VectorEnvWrapper):
         num_envs: number of games, passed by the sampler.
         frame_skip: emulator frames per step.
         num_img_obs: images in an observation.
-        clip_reward: reward is the sign of the points.
-        episodic_lives: the loss of a life gives ``done``, though the game continues.
-        fire_on_reset: press FIRE after a reset, where the game knows it.
-        max_start_noops: a game begins with at most this many frames without action.
+        clip_reward: whether the reward is the sign of the points.
+        episodic_lives: whether the loss of a life gives ``done``, though the game continues.
+        fire_on_reset: whether to press FIRE after a reset, in games with this action.
+        max_start_noops: largest number of frames without action at the start of a game.
         repeat_action_probability: that a frame repeats the action of the frame before ("sticky").
         horizon: steps after which a game is truncated.
         img_shape: height and width of an image.
