@@ -5,7 +5,7 @@
   ``types`` (names for annotations).
 * Tensors: ``tensor`` (selection, leading dimensions), ``jit`` (compiled loops).
 * Runs: ``logging``, ``prog_bar``, ``seed`` (random generators and their states), ``files`` (written
-  whole or not at all), ``torchrun`` (ranks of a process).
+  completely or not at all), ``torchrun`` (ranks of a process).
 * Constructors: ``quick_args`` (arguments as attributes), ``names`` (misspelt or duplicate names).
 * Paths of rlpyt 0.1.2 that nothing inside imports: ``array``, ``shmemarray``, ``synchronize``,
   ``launching``, ``logging.tabulate``; PPO hands on one name of ``misc``.

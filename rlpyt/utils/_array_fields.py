@@ -1,4 +1,4 @@
-"""Square brackets on records: the methods of namedarraytuples, and the making of their classes.
+"""Square brackets on records: methods and classes of namedarraytuples.
 
 Everything here is public through :mod:`rlpyt.utils.collections`.
 """
@@ -26,8 +26,8 @@ class ArrayFields(tuple[Any, ...]):
     _fields: tuple[str, ...]
     _rebuild: Callable[[Iterable[Any]], Any]
 
-    # Both operations run in every step loop: one ``try`` around the loop, and the failing field is
-    # found afterwards, from where the iterator stopped.
+    # Both operations run in every step loop, so one ``try`` surrounds the loop. The failing field
+    # follows from the position of the iterator.
 
     def __getitem__(self, loc: Any) -> Any:
         """Return a record of the same type with ``field[loc]`` for every field that is not None."""
@@ -40,8 +40,8 @@ class ArrayFields(tuple[Any, ...]):
     def __setitem__(self, loc: Any, value: Any) -> None:
         """Write ``value`` into ``[loc]`` of every field.
 
-        A tuple with the same field names is written field by field, anything else is written whole
-        into every field that is not None. None fits only into a field that is None.
+        A tuple with the same field names is written field by field; any other value is written to
+        every field that is not None. None can be written only to a field that is None.
         """
         fields = iter(self)
         try:
@@ -76,7 +76,7 @@ class ArrayFields(tuple[Any, ...]):
 
 
 def _write_none(field: Any, loc: Any) -> None:
-    """Write None into a record without arrays; into an array numpy would write NaN."""
+    """Write None into a record without arrays; in an array, numpy would store NaN."""
     if not hasattr(field, "_fields"):
         raise TypeError("None cannot be written into an array")
     field[loc] = None
@@ -112,7 +112,7 @@ def is_namedarraytuple_class(obj: Any) -> bool:
 
 
 class _ClassByName:
-    """Calls a generated class; pickles as the name and the fields of the class.
+    """Factory of records of a generated class, which pickles as the class's name and fields.
 
     ``copy`` does not take such a callable apart: copies have the very class, wherever it was made.
     """
@@ -172,7 +172,7 @@ def array_class(typename: str, qualname: str, base: Any) -> Any:
 
 
 def record_class(name: str, fields: str | Iterable[str]) -> type[Any]:
-    """Return the namedarraytuple class of this name and these fields, one for all calls.
+    """Return the namedarraytuple class of this name and these fields; equal calls share it.
 
     Args:
         name: Name of the class.

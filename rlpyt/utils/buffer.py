@@ -80,7 +80,7 @@ def named_leaves(buffer: Nested, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def as_numpy(array: Any) -> NDArray:
-    """Return an array, tensor or number as numpy, without a copy where there is a choice."""
+    """Return an array, tensor or number as numpy, without a copy if possible."""
     if isinstance(array, torch.Tensor):
         array = array.detach().cpu().numpy()
     return np.asarray(array)
@@ -103,7 +103,7 @@ def buffer_from_example(
         example: array, scalar, None, or a nested named tuple of them.
         leading_dims: dimensions in front of each array's own, e.g. (T, B).
         share_memory: whether child processes share the arrays.
-        use_NatSchema: whether records of the buffer are schema-style; by default as the example.
+        use_NatSchema: whether records of the buffer are schema-style; by default as in the example.
 
     Returns:
         Array [*leading_dims, ...], or namedarraytuples of the names and fields of the example.

@@ -114,7 +114,7 @@ def is_namedarraytuple(obj: Any) -> bool:
 
 
 def namedarraytuple_like(namedtuple_or_class: Any, classname_suffix: bool = False) -> type[Any]:
-    """Return the namedarraytuple class with name and fields of a named tuple of any form.
+    """Return the namedarraytuple class for any kind of named tuple, with its name and fields.
 
     Args:
         namedtuple_or_class: namedtuple, namedarraytuple or schema-style record, or the class or
@@ -179,12 +179,12 @@ _TUPLE_METHODS = ("index", "count")
 
 
 def tuple_itemgetter(i: int) -> Callable[[tuple[Any, ...]], Any]:
-    """Return a function that reads element ``i`` of a tuple, without its own ``__getitem__``."""
+    """Return a function that reads element ``i`` of a tuple, bypassing its ``__getitem__``."""
     return lambda record: tuple.__getitem__(record, i)
 
 
 class NamedTuple(tuple[Any, ...]):
-    """A named tuple whose type name and field names are its own, not its class's.
+    """A named tuple that stores its type name and field names in the object.
 
     Args:
         typename: name of the type.

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole."""
+"""Files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, Any
 def replacing(path: str | os.PathLike[str], mode: str = "w", **kwargs: Any) -> Iterator[IO[Any]]:
     """Open a file that replaces ``path`` once it is complete and on disk.
 
-    If the body raises or the process is killed, ``path`` stays as it was.
+    If the body raises or the process is killed, ``path`` is unchanged.
 
     Args:
         path: path of the file to write or replace; its directory must exist.

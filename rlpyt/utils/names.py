@@ -1,4 +1,4 @@
-"""Names that users type: settings, columns, choices."""
+"""Checks of names that users type, such as settings, columns and choices."""
 
 from __future__ import annotations
 

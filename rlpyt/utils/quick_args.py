@@ -1,4 +1,4 @@
-"""Constructor arguments: storage as attributes, and whole numbers among them."""
+"""Constructor arguments: storage as attributes, and conversion to whole numbers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ def save__init__args(
     """Store constructor arguments as attributes: ``save__init__args(locals())`` in ``__init__``.
 
     Every local variable that is a positional parameter of an ``__init__`` in the class hierarchy is
-    stored with its present value, unless the object has an attribute of that name: the first writer
-    wins, and an attribute or property of the class always wins. Keyword-only parameters are not
-    stored.
+    stored with its present value, unless the object or its class has an attribute or property of
+    that name. Keyword-only parameters are not stored.
 
     Args:
         values: result of ``locals()`` in the constructor, which contains ``self``.

@@ -67,15 +67,15 @@ def make_seed() -> int:
 
 
 def derived_seed(seed: int, purpose: Purpose, *indexes: int) -> int:
-    """Return a seed for one purpose within what ``seed`` stands for.
+    """Return a seed for one purpose, derived from ``seed``.
 
-    Whatever differs in seed, purpose or indexes gets an unrelated seed: those of neighbouring runs
-    and environments do not overlap.
+    A different seed, purpose or index gives an unrelated seed, so neighbouring runs and
+    environments never share one.
 
     Args:
         seed: seed of a run, a sampler or an environment.
         purpose: use of the new seed.
-        *indexes: indexes of the user, such as that of an environment.
+        *indexes: indexes such as the index of an environment.
 
     Returns:
         An integer from 0 to 2**31 - 1, which every kind of environment takes.
@@ -98,7 +98,7 @@ def env_seeds(
 
 
 class Resettable(Protocol):
-    """An environment, of which seeding asks for no more than ``reset``."""
+    """An environment with the only method that seeding requires."""
 
     @property
     def reset(self) -> Callable[..., Any]: ...
@@ -125,7 +125,7 @@ def set_envs_seeds(envs: Sequence[Resettable], seed: int | Sequence[int] | None)
 
 
 def seed_spaces(env: Any, seed: int) -> None:
-    """Seed both spaces of an environment, with other streams than those of the environment.
+    """Seed both spaces of an environment, with different streams than the environment.
 
     Args:
         env: environment; its spaces need no method ``seed``.
@@ -147,7 +147,7 @@ def _reset_takes_seed(env: Resettable) -> bool:
 
 
 def make_generator() -> np.random.Generator:
-    """Return a generator seeded by numpy's global one, hence reproducible by :func:`set_seed`."""
+    """Return a generator seeded from numpy's global generator, which :func:`set_seed` seeds."""
     return np.random.default_rng(np.random.randint(0, 2**32, size=4, dtype=np.uint32))
 
 
@@ -157,7 +157,7 @@ def generator_state(gen: np.random.Generator) -> dict[str, Any]:
 
 
 def set_generator_state(gen: np.random.Generator, state: dict[str, Any]) -> None:
-    """Restore ``gen`` to a state of :func:`generator_state`."""
+    """Restore ``gen`` to a state from :func:`generator_state`."""
     gen.bit_generator.state = state
 
 
@@ -178,7 +178,7 @@ def rng_state() -> dict[str, Any]:
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Restore the global generators to a state of :func:`rng_state`."""
+    """Restore the global generators to a state from :func:`rng_state`."""
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     np.random.set_state(state["numpy"])

@@ -1,4 +1,4 @@
-"""Arrays in memory that processes share, and the start methods that decide its kind."""
+"""Arrays in memory that processes share; its kind depends on the start method."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _memory_start_method: ContextVar[str | None] = ContextVar("start method to make 
 def default_start_method() -> str:
     """Return the start method in ``RLPYT_START_METHOD``, or else the system's usual one.
 
-    On Linux processes fork, which spares them all pickling. On other systems they are spawned,
-    because libraries there do not survive a fork. Python's own default is ignored, since it differs
-    between versions.
+    On Linux processes fork, which needs no pickling. On other systems they are spawned, because
+    libraries there do not survive a fork. Python's own default is ignored, since it differs between
+    versions.
     """
     chosen = os.environ.get(START_METHOD_VARIABLE)
     if chosen:
@@ -63,7 +63,7 @@ def _checked(start_method: str, name: str) -> str:
 
 @contextmanager
 def shared_memory_for(start_method: str) -> Iterator[None]:
-    """Make shared arrays that processes started by ``start_method`` can be handed."""
+    """Make shared arrays in a form that processes started by ``start_method`` can receive."""
     token = _memory_start_method.set(start_method)
     try:
         yield
@@ -74,7 +74,7 @@ def shared_memory_for(start_method: str) -> Iterator[None]:
 def shared_memory_start_method() -> str:
     """Return the start method to make shared arrays for."""
     chosen = _memory_start_method.get(None) or os.environ.get(START_METHOD_VARIABLE)
-    # With allow_none, since without it the question would settle Python's default.
+    # With allow_none, since the call would otherwise fix Python's default.
     return chosen or mp.get_start_method(allow_none=True) or default_start_method()
 
 
@@ -104,7 +104,7 @@ def _n_bytes(shape: int | Sequence[int], dtype: Any) -> int:
 
 
 class np_mp_array_spawn(np.ndarray):
-    """Array that the start of a process by spawn or forkserver hands over without a copy.
+    """Array that is passed to a spawned or forkserver process without a copy.
 
     It can be pickled only as part of a process start; so can views of it.
 

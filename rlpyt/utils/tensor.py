@@ -135,7 +135,7 @@ def restore_leading_dims(tensors: Any, lead_dim: int, T: int = 1, B: int = 1) ->
 
 
 class LeadingDims(NamedTuple):
-    """The leading dimensions that were folded into one: [], [B] or [T,B]."""
+    """Leading dimensions [], [B] or [T,B] that were folded into one."""
 
     n: int  # 0, 1 or 2
     T: int  # 1 where absent

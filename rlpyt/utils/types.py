@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-# A leaf of a buffer: numpy for environments, torch for agents; both may view one memory.
+# A leaf of a buffer: numpy for environments, torch for agents; both may share memory.
 Array = Union[np.ndarray, torch.Tensor]
 
 NDArray = npt.NDArray[Any]

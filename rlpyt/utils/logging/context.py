@@ -62,8 +62,8 @@ def logger_context(
 
     In the ``with`` block the functions of ``logger`` work on a logger of this run. At its end, also
     after an exception, the files are closed and the former logger is current again, unchanged. The
-    traceback of an exception is in debug.log. A context inside another one has its own csv and
-    tensorboard files, while its text goes to both.
+    traceback of an exception is in debug.log. A nested context has separate csv and tensorboard
+    files; its text is written to both logs.
 
     A process that ``torchrun`` started logs only if it is rank 0.
 
@@ -79,8 +79,8 @@ def logger_context(
         use_summary_writer: whether to write recorded numbers to tensorboard too.
         resume: whether to use ``log_dir`` unchanged and continue an existing progress.csv, which is
             emptied otherwise.
-        sinks: further receivers of everything that is logged, or their names: ``"jsonl"``,
-            ``"tensorboard"``, ``"wandb"``, ``"mlflow"``.
+        sinks: further receivers of all logged data, or their names: ``"jsonl"``, ``"tensorboard"``,
+            ``"wandb"``, ``"mlflow"``.
 
     Raises:
         ImportError: if the package that a sink needs is not installed.

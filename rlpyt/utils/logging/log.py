@@ -43,7 +43,7 @@ def check_snapshot_mode(mode: str) -> str:
 
 @dataclass
 class Snapshots:
-    """Writer of a run's parameters; each file is written whole or not at all.
+    """Writer of a run's parameters; each file is written completely or not at all.
 
     Attributes:
         directory: directory of the files; ``None`` saves nothing.
@@ -70,7 +70,7 @@ class Snapshots:
     def save(self, itr: int, params: Any) -> None:
         """Write ``params`` with ``torch.save`` at the iterations of mode and gap.
 
-        A save that fails raises, and earlier files stay as they were.
+        A failed save raises, and earlier files are unchanged.
         """
         if self.directory is None:
             return
@@ -85,7 +85,7 @@ class Logger:
 
     Attributes:
         sinks: receivers, in the order of registration.
-        held: open csv files that receive nothing for now.
+        held: open csv files that receive no rows at present.
         prefixes: beginnings of every line of text.
         tabular_prefixes: beginnings of every recorded key.
         rows: pairs (key, value) recorded since the last row was written.
@@ -232,7 +232,7 @@ class Logger:
             self._guarded(sink, lambda sink: sink.open(run))
 
     def record_video(self, key: str, path: str | os.PathLike[str]) -> None:
-        """Hand a video to the sinks of the run, unless disabled."""
+        """Send a video to the sinks of the run, unless disabled."""
         if self.disabled:
             return
         video = (self.tabular_prefix + key, os.path.abspath(path), self.iteration)
@@ -300,7 +300,7 @@ class Logger:
             self._guarded(sink, write)
 
     def _guarded(self, sink: S, write: Callable[[S], None]) -> None:
-        """Write to a sink; its failure stops neither the run nor the other sinks."""
+        """Write to a sink, whose failure stops neither the run nor the other sinks."""
         try:
             write(sink)
         except Exception:

@@ -67,7 +67,7 @@ def using(logger: Logger) -> Iterator[Logger]:
 
 
 def add_sink(sink: Sink) -> None:
-    """Hand all text, values and rows to ``sink`` too.
+    """Send all text, values and rows to ``sink`` too.
 
     A sink registered inside a ``logger_context`` is closed at the end of that context.
 
@@ -196,7 +196,7 @@ def drop_tabular_after(key: str, value: float) -> None:
 
 
 def drop_values_after(itr: int) -> None:
-    """Drop the iterations after ``itr`` from tensorboard and other sinks: they are repeated."""
+    """Drop the iterations after ``itr`` from tensorboard and other sinks, to repeat them."""
     _current.drop_after(itr)
 
 
@@ -319,7 +319,7 @@ def record_tabular(key: str, val: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def record_video(key: str, path: str | os.PathLike[str]) -> None:
-    """Hand the video in the file ``path`` to the sinks that take videos."""
+    """Send the video in the file ``path`` to the sinks that take videos."""
     _current.record_video(key, path)
 
 

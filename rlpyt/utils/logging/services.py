@@ -1,4 +1,4 @@
-"""Sinks that hand a run to a service, with parameters, code version and videos.
+"""Sinks that send a run to a service, with parameters, code version and videos.
 
 with logger_context(..., sinks=["jsonl", WandbSink(project="pong", mode="offline")]):
 """
@@ -74,7 +74,7 @@ class WandbSink(RunSink):
             logger.log(
                 f"{error!r}: logging to Weights & Biases offline; upload it with wandb sync."
             )
-            self._wandb.teardown()  # Or it would go on trying to make a run of this id.
+            self._wandb.teardown()  # Otherwise it keeps trying to make a run of this id.
             self.run = self._wandb.init(**{**settings, "mode": "offline"})
         _remember_id(run, "wandb_run_id.txt", self.run.id)
 
@@ -140,7 +140,7 @@ class MlflowSink(PendingSink):
         if self._sending is None or self._sending.done():
             former, self._sending = self._sending, self._sender.submit(self.write_pending)
             if former is not None:
-                former.result()  # Raises what prevented it from sending.
+                former.result()  # Raises the error of the earlier row, if it was not sent.
 
     def write_entry(self, entry: tuple[int, int, dict[str, float] | str]) -> None:
         if self._client is None:
@@ -202,7 +202,7 @@ def _imported(name: str) -> Any:
 
 
 def _remembered_id(run: RunInfo, file_name: str) -> str:
-    """Return the id that a service gave the run to be resumed, or ``""``."""
+    """Return the service's id of the run to resume, or ``""``."""
     path = os.path.join(run.directory, file_name)
     if not (run.resume and os.path.exists(path)):
         return ""

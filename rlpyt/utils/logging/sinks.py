@@ -1,6 +1,6 @@
 """Sinks: receivers of lines, numbers and rows. Here: the console, and files in the run's directory.
 
-Programs register sinks of their own, see :class:`Sink`.
+Programs can register other sinks, see :class:`Sink`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISSING = "nan"
 
 @runtime_checkable
 class Sink(Protocol):
-    """Receiver of everything that is logged; inherit from it and override the methods you need.
+    """Receiver of all logged data; inherit from it and override the methods you need.
 
     If a sink raises, the run continues, and the other sinks get the traceback once. The sink stays
     registered, since a full disk or a lost connection may pass.
@@ -80,7 +80,7 @@ class RunSink(Sink):
 
 
 class PendingSink(RunSink):
-    """Base class of sinks whose writes may fail: what was not written precedes the next write.
+    """Base class of sinks whose writes may fail: the next write begins with the unwritten entries.
 
     A subclass writes one entry in ``write_entry``, and calls ``append`` with every new one.
     """
@@ -89,7 +89,7 @@ class PendingSink(RunSink):
         self.pending: deque[Any] = deque()
 
     def write_entry(self, entry: Any) -> None:
-        """Write one entry, or raise and leave no part of it."""
+        """Write one entry completely, or raise and write no part of it."""
         raise NotImplementedError
 
     def append(self, entry: Any) -> None:
@@ -98,7 +98,7 @@ class PendingSink(RunSink):
         self.write_pending()
 
     def write_pending(self) -> None:
-        """Write the pending entries, oldest first; the first that fails ends it."""
+        """Write the pending entries, oldest first, until one fails."""
         while self.pending:
             self.write_entry(self.pending[0])
             self.pending.popleft()
@@ -134,14 +134,14 @@ class TextFileSink(Sink):
 
 
 class ScalarWriter(Protocol):
-    """Protocol of tensorboard's ``SummaryWriter``, as far as it is used."""
+    """Protocol with the used part of tensorboard's ``SummaryWriter``."""
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int, /) -> Any:
         """Write one number."""
 
 
 class TensorboardSink(RunSink):
-    """Sink that hands every recorded number to a tensorboard writer and leaves closing to others.
+    """Sink that sends every recorded number to a tensorboard writer, and never closes it.
 
     Args:
         writer: ``torch.utils.tensorboard.SummaryWriter``, or any object with its ``add_scalar``.
@@ -286,7 +286,7 @@ class JsonLinesSink(PendingSink):
 
 
 def append_whole(file: io.FileIO, line: bytes) -> None:
-    """Append a line to an unbuffered file, whole or not at all.
+    """Append a line to an unbuffered file, completely or not at all.
 
     Raises:
         OSError: if only a part could be written.
@@ -305,7 +305,7 @@ def _line(fields: list[str]) -> bytes:
 
 
 def _json(value: Any) -> Any:
-    """Return a value in JSON's types; it has no number for NaN and infinity."""
+    """Return a value in JSON's types, which lack NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(key): _json(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
