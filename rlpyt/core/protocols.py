@@ -18,7 +18,7 @@ class Stateful(Protocol):
     """An object whose state can be saved and restored: arrays and plain values only."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state; arrays in it may be the live ones: copy or save them at once."""
+        """Return the state; its arrays may be shared with the object: copy or save them at once."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from ``state``."""
@@ -62,7 +62,7 @@ class VectorEnvLike(EnvLike, Protocol):
 
 
 class AgentLike(Protocol):
-    """An agent as samplers and runners see it: torch in, torch on CPU out."""
+    """An agent, as used by samplers and runners: torch in, torch on CPU out."""
 
     recurrent: bool
     alternating: bool
@@ -130,7 +130,7 @@ class AgentLike(Protocol):
 
 
 class AlgoLike(Protocol):
-    """An algorithm as runners see it."""
+    """An algorithm, as used by runners."""
 
     bootstrap_value: bool
     update_counter: int
@@ -191,7 +191,7 @@ class AsyncAlgoLike(AlgoLike, Protocol):
 
 
 class SamplerLike(Protocol):
-    """A sampler as runners see it."""
+    """A sampler, as used by runners."""
 
     batch_spec: BatchSpec
     mid_batch_reset: bool
@@ -244,7 +244,7 @@ class AsyncSamplerLike(Protocol):
 
 
 class RunnerLike(Protocol):
-    """A runner as callbacks see it."""
+    """A runner, as used by callbacks."""
 
     n_itr: int
     seed: int | None

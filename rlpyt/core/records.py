@@ -17,7 +17,7 @@ from rlpyt.utils.types import Array, Nested
 
 
 class NotFiniteError(ValueError, FloatingPointError):
-    """A reward, observation or probability that is not finite, so that a run cannot go on."""
+    """Error for a reward, observation or probability that is not finite; it ends the run."""
 
 
 # --- One step of an environment (numpy) ---------------------------------------------------------
@@ -207,7 +207,7 @@ class SamplesFromReplay(NamedTuple):
 
 
 def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
-    """Return ``cls`` with more fields at its end, one class for all calls with equal arguments.
+    """Return ``cls`` with more fields at the end; equal arguments give the same class.
 
     Args:
         cls: record class.

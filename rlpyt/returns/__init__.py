@@ -2,6 +2,6 @@
 
 * ``advantages``: discounted returns and generalized advantages of whole episodes and rollouts.
 * ``n_step``: n-step returns for replay buffers, and the steps that ended by a time limit.
-* ``valid``: the mask of the steps that belong to the episode a batch started with.
+* ``valid``: the mask of the steps in the first episode of a batch.
 * ``_arrays``: conversion of arrays and tensors for compiled recursions.
 """

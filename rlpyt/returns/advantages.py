@@ -1,8 +1,7 @@
 """Discounted returns and generalized advantages of a time-major batch.
 
-The time limit (``_tl``) forms differ in one thing: at a step where a time limit truncated the
-episode, the true successor state is unknown to the batch, so the state's own value stands in for
-the rest of its return, and nothing is learned from that step.
+The time limit (``_tl``) forms differ where a time limit truncated an episode: the batch lacks the
+true next state, so V_t replaces the rest of the return, and nothing is learned from that step.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def discount_return_tl(
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
     """
-    # With lambda = 1 the advantage recursion telescopes to the return, whatever the values are.
+    # With lambda = 1 the advantage recursion telescopes to the return, for any values.
     _, return_ = generalized_advantage_estimation_tl(
         reward, value, done, bootstrap_value, discount, 1.0, timeout, return_dest=return_dest
     )

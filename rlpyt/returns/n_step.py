@@ -1,4 +1,4 @@
-"""n-step returns for replay, and the time limits that ended them."""
+"""n-step returns for replay, and masks of returns that a time limit ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlpyt.utils.types import Array, NDArray
 def _n_step(
     reward: NDArray, done: NDArray, n_step: int, discount: float, return_: NDArray, done_n: NDArray
 ) -> None:
-    """Fill ``return_`` and ``done_n`` [T',N]; windows that pass the end are shorter."""
+    """Fill ``return_`` and ``done_n`` [T',N], with shorter windows at the end."""
     T, N = reward.shape
     for t in range(return_.shape[0]):
         end = min(t + n_step, T)
@@ -64,7 +64,7 @@ def discount_return_n_step(
     done_n_dest: Array | None = None,
     do_truncated: bool = False,
 ) -> tuple[Any, Any]:
-    """Return the sums of the next n rewards, stopped at the end of the episode, no bootstrap.
+    """Return discounted sums of the next n rewards within the episode, without bootstrap value.
 
         R_t      = sum_{k<n} discount^k * r_{t+k} * prod_{j<k} (1 - d_{t+j})
         done_n_t = any of d_t, ..., d_{t+n-1}
@@ -76,7 +76,8 @@ def discount_return_n_step(
         discount: discount factor of one step.
         return_dest: array [T',B,...] to write into, optional.
         done_n_dest: array [T',B,...] to write into, optional.
-        do_truncated: return the shorter sums at the end too, where fewer than n steps remain.
+        do_truncated: whether to return shorter sums too, at the end where fewer than n steps
+            remain.
 
     Returns:
         The pair R [T',B,...] and done_n [T',B,...] (dtype of ``done``), where T' = T - n + 1, or T

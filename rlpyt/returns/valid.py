@@ -1,4 +1,4 @@
-"""Mask of the steps that belong to the episode a batch started with."""
+"""Mask of the steps in the first episode of a batch."""
 
 from __future__ import annotations
 

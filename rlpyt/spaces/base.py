@@ -16,7 +16,7 @@ class Space:
     A subclass must define ``sample`` and ``null_value``.
     """
 
-    # Names that a subclass with its own generator is unlikely to use.
+    # Names that do not clash with the generator of a subclass.
     _own_generator: np.random.Generator | None = None
 
     def _generator(self) -> np.random.Generator:
@@ -30,7 +30,7 @@ class Space:
         raise NotImplementedError
 
     def null_value(self) -> Nested:
-        """Return the element that stands for "nothing", as the action before the first step."""
+        """Return the null element, such as the action before the first step."""
         raise NotImplementedError
 
     def contains(self, x: Nested) -> bool:
@@ -41,7 +41,7 @@ class Space:
         """Restart the random sequence of :meth:`sample`.
 
         Args:
-            seed: integer from 0 on; None takes one from the global numpy generator.
+            seed: integer of at least 0; None draws one from the global numpy generator.
         """
         self._own_generator = make_generator() if seed is None else np.random.default_rng(seed)
 

@@ -31,8 +31,8 @@ class GymSpaceWrapper:
 
     ``Dict`` and ``Tuple`` spaces, nested to any depth, are a :class:`Composite` of wrapped spaces.
     Keys that are not valid field names are rewritten (``ale.lives`` to ``ale_lives``); the entries
-    of a tuple are ``item_0``, ``item_1``, ... The fields of an element are those of its own space:
-    several spaces with different keys may have one ``name``.
+    of a tuple are ``item_0``, ``item_1``, ... Spaces with different keys may share one ``name``:
+    the fields of an element follow its own space.
 
     Args:
         space: Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple space.
@@ -206,14 +206,14 @@ class GymSpaceWrapper:
         return int(n) if np.ndim(n) == 0 else n
 
     def seed(self, seed: int | None = None) -> Any:
-        """Seed the space, or the parts of a Dict or Tuple differently, which returns a list."""
+        """Seed the space; a Dict or Tuple seeds its parts differently, and returns a list."""
         if self._kind in _NESTS:
             return self.space.seed(seed)
         self._is_seeded = True
         return self._gym_space.seed(_draw_seed() if seed is None else int(seed))
 
     def _seed_if_fresh(self) -> None:
-        """Seed a space without seed, so that ``set_seed`` makes it reproducible."""
+        """Seed an unseeded space from numpy's global generator, which ``set_seed`` seeds."""
         if getattr(self._gym_space, "_np_random", None) is None:
             self._gym_space.seed(_draw_seed())
         self._is_seeded = True
@@ -289,7 +289,7 @@ def nt_to_dict(value: Nested) -> Any:
 
 
 def field_names(keys: Iterable[object]) -> tuple[str, ...]:
-    """Return one valid and unique field name per key: the key itself where that is possible.
+    """Return one valid and unique field name per key: the key if that is possible.
 
     Other keys are rewritten: ``ale.lives`` becomes ``ale_lives``, ``class`` becomes ``class_``; a
     number is appended if the name is taken.

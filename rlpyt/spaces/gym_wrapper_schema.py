@@ -38,10 +38,10 @@ class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
 
 
 def dict_to_nt(value: Any, name: str, schemas: Mapping[str, Any]) -> Nested:
-    """Convert dictionaries to the records that ``schemas`` has for them.
+    """Convert dictionaries to records of the classes in ``schemas``.
 
     Args:
-        value: mapping with the field names as keys, or leaf.
+        value: mapping with the field names as keys, or a leaf.
         name: key of ``schemas``; sub-records are under ``<name>_<key>``.
         schemas: record classes by name.
     """
