@@ -14,7 +14,7 @@ Large arrays in which few rows change, as in replay buffers, are marked as ``Row
 written in segments; an unchanged segment is a hard link to the file in the previous checkpoint.
 
 * ``store``: the checkpoints of a run, saved and loaded.
-* ``tree``: a state as values of JSON, and its arrays by name.
+* ``tree``: the conversion of a state to JSON values, and arrays by name.
 * ``arrays``: the division of arrays into files, and fingerprints that reveal changes.
 * ``files``: the thread that writes files, the manifest, and its verification.
 """

@@ -17,7 +17,7 @@ from rlpyt.utils.types import Array, NDArray
 LARGEST_FILE = 64 << 20
 N_SEGMENTS, SMALLEST_SEGMENT = 256, 256 << 10
 
-# Elements that safetensors has; of others the bytes are stored.
+# Element types of safetensors; arrays of other types are stored as bytes.
 _REAL = (
     *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -31,7 +31,7 @@ _ARRAYS = tuple(str(dtype).removeprefix("torch.") for dtype in _REAL)
 class Rows(np.ndarray[Any, Any]):
     """View of the first rows of an array that fills up; saved in segments and loaded in place.
 
-    In a loaded state, a :class:`SavedRows` stands for it.
+    A loaded state has :class:`SavedRows` in its place.
 
     Attributes:
         capacity: number of rows of the whole array.
@@ -93,7 +93,7 @@ def is_storable(array: Any) -> bool:
 
 
 def describe(array: Array) -> dict[str, Any]:
-    """Return type, dtype and shape of ``array`` as values of JSON."""
+    """Return type, dtype and shape of ``array`` as JSON values."""
     if isinstance(array, torch.Tensor):
         return {
             "type": "torch",
@@ -136,7 +136,7 @@ def from_stored(stored: torch.Tensor, description: Mapping[str, Any]) -> Array:
 def divided(
     arrays: Mapping[str, Array], entries: dict[str, Any], before: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Array] | str]]:
-    """Yield for every file its name and its arrays, or the name of the same file in ``before``.
+    """Yield the name of every file, and its arrays or the name of an equal file in ``before``.
 
     Args:
         arrays: arrays by name, not copied.
@@ -182,7 +182,7 @@ def _cuts(array: Array) -> Iterator[tuple[int, int | None]]:
         return
     row_bytes = max(1, array.nbytes // max(1, len(array)))
     if isinstance(array, Rows):
-        # By the capacity: segments are where they were while the array fills up.
+        # By the capacity, so that segments keep their places while the array fills up.
         length = max(-(-SMALLEST_SEGMENT // row_bytes), -(-array.capacity // N_SEGMENTS))
     else:
         length = max(1, LARGEST_FILE // row_bytes)
@@ -202,7 +202,7 @@ def _segments(entries: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], str
 
 def fingerprint(array: NDArray) -> str:
     """Return a hash of the content of ``array``, 32 hexadecimal digits."""
-    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # A copy only if scattered.
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # Copied only if strided.
     return xxhash.xxh3_128(content.data).hexdigest()
 
 

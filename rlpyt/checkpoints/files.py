@@ -26,14 +26,14 @@ UNFINISHED = ".tmp"
 
 
 class CheckpointError(ValueError):
-    """Error for a checkpoint that is damaged, foreign, too new, or of another configuration."""
+    """Error for a checkpoint that is damaged, foreign, too new, or has another configuration."""
 
 
 # --- Writing ------------------------------------------------------------------------------------
 
 
 class Writing:
-    """One checkpoint in the making; a thread writes the copies as they arrive.
+    """Writer of one checkpoint, with a thread that writes copies as they arrive.
 
     Args:
         path: path of the complete checkpoint.
@@ -63,7 +63,7 @@ class Writing:
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._n_bytes = 0
         self._progress = threading.Condition()
-        # Not a daemon: a program that ends completes its last checkpoint.
+        # Not a daemon, so that a program completes its last checkpoint before it ends.
         self._thread = threading.Thread(target=self._run, name=f"writes {path.name}")
         self._thread.start()
 
@@ -91,7 +91,7 @@ class Writing:
         self._work.put((file, {key: as_stored(piece) for key, piece in pieces.items()}, n_bytes))
 
     def end(self, error: BaseException | None = None) -> None:
-        """Have the checkpoint completed, or given up because of an error."""
+        """Let the thread complete the checkpoint, or drop it because of an error."""
         self._work.put(error)
 
     def join(self) -> BaseException | None:
@@ -181,7 +181,7 @@ def link_or_copy(source: str | os.PathLike[str], path: str | os.PathLike[str]) -
 
 @contextmanager
 def _new_directory(path: Path) -> Iterator[None]:
-    """Make a directory and lock it; the lock ends with this process at the latest."""
+    """Make a directory and lock it, at most until this process ends."""
     while True:
         path.mkdir(exist_ok=True)
         try:
@@ -200,7 +200,7 @@ def _new_directory(path: Path) -> Iterator[None]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove unfinished checkpoints of killed processes; those of live writers stay."""
+    """Remove unfinished checkpoints, except those whose writer is alive."""
     for path in directory.glob(f"checkpoint_*{UNFINISHED}"):
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -216,7 +216,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint; it is renamed first, so that no half of it looks complete."""
+    """Remove a checkpoint, renamed first, so that it never looks complete in part."""
     renamed = path.with_name(f"{path.name}.old{UNFINISHED}")
     with suppress(OSError):
         os.rename(path, renamed)
@@ -263,7 +263,7 @@ def verify(path: Path, manifest: dict[str, Any]) -> None:
         )
     content = {name: value for name, value in manifest.items() if name != "sha256"}
     if json.loads(manifest_text(content))["sha256"] != manifest.get("sha256"):
-        raise damaged(path, f"{MANIFEST} differs from its own sha256")
+        raise damaged(path, f"{MANIFEST} does not match its sha256")
     for file, expected in manifest["files"].items():
         if Path(file).name != file:
             raise damaged(path, f"{MANIFEST} names {file!r}, which is not in the directory")

@@ -34,9 +34,9 @@ _NAME = re.compile(r"checkpoint_\d+(-\d+)?")
 class Checkpoints:
     """The newest checkpoints of one run, in a directory.
 
-    Training waits while :meth:`save` copies what changed; a thread writes the copy. If that fails
-    (a full disk), the next call logs the error and the run continues: this checkpoint is missing,
-    and earlier ones are unchanged.
+    Training waits while :meth:`save` copies the changed data; a thread writes the copy. If writing
+    fails (a full disk), the next call logs the error and the run continues without this checkpoint;
+    earlier ones are unchanged.
 
     Args:
         directory: directory of the checkpoints, made with the first one.
@@ -73,11 +73,11 @@ class Checkpoints:
         remove_leftovers(self.directory)
 
     def save(self, state: Any, step: int) -> None:
-        """Copy what changed in ``state``, and write it in the background.
+        """Copy the changed parts of ``state``, and write them in the background.
 
         Args:
             state: nested dictionaries, lists and tuples of plain values, numpy arrays and tensors;
-                the arrays may be the live ones.
+                arrays are copied as needed.
             step: number in the checkpoint's name, usually the environment steps so far.
 
         Raises:
@@ -140,15 +140,15 @@ class Checkpoints:
     def load(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Verify the files of a checkpoint, and return its state.
 
-        Arrays and tensors are new, in the memory of the CPU. ``SavedRows`` stand for
-        :class:`~rlpyt.checkpoints.arrays.Rows`; the checkpoint must stay until they are read.
+        Arrays and tensors are new, in CPU memory. :class:`~rlpyt.checkpoints.arrays.Rows` are
+        replaced by ``SavedRows``; keep the checkpoint until they are read.
 
         Args:
             path: path of a checkpoint; by default the latest.
 
         Raises:
-            CheckpointError: if it is missing, damaged, foreign, written by a newer
-                library, or of another configuration.
+            CheckpointError: if the checkpoint is missing, damaged, foreign, from a newer library,
+                or has another configuration.
         """
         found = self.latest() if path is None else Path(path)
         if found is None:
@@ -166,7 +166,7 @@ class Checkpoints:
             raise damaged(found, f"its content does not fit together ({error!r})") from error
 
     def remove(self, path: Path) -> None:
-        """Remove a checkpoint; it does not count anymore even if the removal is interrupted."""
+        """Remove a checkpoint; even an interrupted removal makes it incomplete."""
         remove(path)
 
     def complete(self) -> list[Path]:
@@ -177,7 +177,7 @@ class Checkpoints:
                 try:
                     found.append((int(read_manifest(path)["serial"]), path))
                 except (LookupError, TypeError, ValueError):
-                    continue  # Not complete, or not one of ours.
+                    continue  # Incomplete or foreign.
         return [path for _, path in sorted(found)]
 
     def _check_configuration(self, path: Path, saved: Any) -> None:
@@ -186,7 +186,7 @@ class Checkpoints:
         differences = list(_differences(saved, self.configuration, "configuration"))
         if differences:
             raise CheckpointError(
-                f"{path} is of a run with another configuration: {'; '.join(differences)}. Use the "
+                f"{path} has another configuration: {'; '.join(differences)}. Use the "
                 "settings of the checkpoint, or another directory for this run"
             )
 

@@ -1,8 +1,8 @@
-"""States as plain values, which JSON holds, and arrays by name.
+"""Conversion of states to JSON values, and arrays by name.
 
-JSON has no tuples, only text as keys, and no infinite numbers: a value that it cannot hold becomes
-an object with one entry, kind and content, and so does every dictionary. Decoding makes values of
-these kinds and nothing else, so it never runs code that came with a file.
+JSON lacks tuples, keys other than text, and infinite numbers. Such a value, and every dictionary,
+becomes an object with one entry: its kind, with its content. Decoding makes only values of these
+kinds, so it never runs code from a file.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from rlpyt.utils.collections import is_namedarraytuple_class, record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import Array
 
-_LARGEST_INT = 2**63  # Beyond it other readers of JSON round.
+_LARGEST_INT = 2**63  # Other JSON readers round larger numbers.
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 
 def encode(state: Any, path: str = "") -> tuple[Any, dict[str, Array]]:
-    """Return ``state`` as values of JSON, and its arrays (not copied) by their paths.
+    """Return ``state`` as JSON values, and its arrays (not copied) by their paths.
 
     Subclasses of Python's own types become these types; records keep their name and fields.
 
     Args:
         state: plain values, arrays, tensors and generators of numpy, in dictionaries, lists,
             tuples, sets and deques.
-        path: name of the state, with which all paths begin.
+        path: name of the state, the beginning of all paths.
 
     Raises:
         TypeError: if a value cannot be encoded; the message names its path.
@@ -43,10 +43,10 @@ def encode(state: Any, path: str = "") -> tuple[Any, dict[str, Array]]:
 
 
 def decode(tree: Any, array_of: Callable[[str], Any]) -> Any:
-    """Return the state that :func:`encode` was given.
+    """Return the state from the results of :func:`encode`.
 
     Args:
-        tree: values of JSON.
+        tree: JSON values.
         array_of: function that returns the array of a path.
 
     Raises:
