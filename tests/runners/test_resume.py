@@ -92,7 +92,7 @@ def test_intervals_that_are_none(kwargs, name, tmp_path):
 
 
 def test_checkpoints_need_a_directory():
-    with pytest.raises(ValueError, match="train inside of a logger_context"):
+    with pytest.raises(ValueError, match="logger_context"):
         make_runner().train(resume="auto")
 
 
