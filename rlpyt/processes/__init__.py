@@ -1,14 +1,13 @@
-"""Processes that work together: how they are started, watched, synchronized and ended.
+"""Processes that work together: their start, supervision, synchronization and end.
 
-* ``supervisor``: starts processes, watches them, raises the first error or starts them again, and
-  ends them.
-* ``watcher``: a thread that does so for a process that is busy in a loop.
+* ``supervisor``: starts, watches and ends processes; raises the first error, or restarts them.
+* ``watcher``: a thread that watches processes while the main thread is busy.
 * ``child``: one child process: its heartbeat, its handle in the parent, its task, error report and
   end.
 * ``primitives``: semaphore, barrier and queue whose waits notice a failure of the processes.
 * ``rwlock``: a read-write lock that outlives none of its holders.
 * ``launch``: the start of a process, OpenMP threads, CPU affinity, free ports.
-* ``allocator``: freed memory stays in the process.
+* ``allocator``: a setting that keeps freed memory in the process.
 * ``machine``: the CPUs, the memory and the GPUs that a process may use.
 
 The first process of a run makes a ``Supervisor`` with semaphores, barriers and queues, and passes

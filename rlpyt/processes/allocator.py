@@ -1,8 +1,8 @@
 """Setting of the C library's allocator that keeps freed memory in the process.
 
-A training step allocates and frees the same blocks of some megabytes again and again. By default
-the C library returns them to the kernel, and each new use costs a page fault per 4 KiB, in which
-the kernel clears the page.
+A training step repeatedly allocates and frees the same blocks of some megabytes. By default the C
+library returns them to the kernel, and each new use costs a page fault per 4 KiB, in which the
+kernel clears the page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SETTINGS = {
 
 @cache
 def tune_allocator() -> bool:
-    """Let the C library keep up to 1 GiB of freed memory, from the start of a process on.
+    """Make the C library keep up to 1 GiB of freed memory; call it at the start of a process.
 
     Processes forked later inherit the setting. It has no effect if the C library is not glibc, or
     if the environment configures it (``MALLOC_TRIM_THRESHOLD_``, ``GLIBC_TUNABLES``, ...).

@@ -1,4 +1,4 @@
-"""A child process: its heartbeat, its handle in the parent, and its task, report and end."""
+"""A child process: its heartbeat, its handle in the parent, its task and its error report."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from multiprocessing import connection, parent_process
 from typing import Any
 
-# Seconds that a process gets to clean up before it is killed.
+# Seconds for a process to clean up before it is killed.
 TERMINATE_S = 2.0
 # Processes that fail only because a peer died report late, so that the root cause comes first.
 SECONDARY_ERROR_DELAY_S = 2.5
 
-_REPORT_LIMIT = 50_000  # Below the 64 KiB that a pipe takes without a reader.
+_REPORT_LIMIT = 50_000  # Less than the 64 KiB that a pipe holds without a reader.
 _CONNECTION_ERROR = re.compile(
     r"gloo|nccl|connection (closed|reset|refused)|socket|TCPStore|timed out|broken pipe",
     re.IGNORECASE,
@@ -52,7 +52,7 @@ class Heartbeat:
 
     @classmethod
     def beat(cls, values: Any, place: int) -> None:
-        """Count the beginning of something slow in environment ``place``, or -1 in none."""
+        """Count the beginning of a slow operation in environment ``place``; -1 for none."""
         values[cls.PLACE] = place
         values[cls.BEGUN] += 1
 
@@ -63,7 +63,7 @@ class Heartbeat:
         self.values[self.BUSY] = 1
 
     def pause(self) -> None:
-        """End the task: this process waits for others now, or may take any time."""
+        """End the task: from now on this process waits for others, or may take any time."""
         self.values[self.BUSY] = 0
         self.values[self.PLACE] = -1
 
@@ -72,10 +72,10 @@ class Heartbeat:
 
 
 class WorkerError(RuntimeError):
-    """A process died, raised or sent no heartbeat; shows the traceback of that process.
+    """Error for a process that died, raised or sent no heartbeat, with its traceback.
 
     Attributes:
-        child: that process, where it is a single one.
+        child: failed process, if there is only one.
     """
 
     child: ChildProcess | None = None
@@ -83,7 +83,7 @@ class WorkerError(RuntimeError):
 
 @dataclass(eq=False)
 class ChildProcess:
-    """A process, seen from its parent.
+    """Handle of a process in its parent.
 
     Attributes:
         process: process object of multiprocessing.
@@ -102,12 +102,12 @@ class ChildProcess:
     _lock: Any = field(default_factory=threading.Lock)
 
     def has_ended(self) -> bool:
-        """Return whether the process works no more, though it may still clean up."""
+        """Return whether the process has stopped working; it may still clean up."""
         self.read_report()
         return self._has_reported or not self.process.is_alive()
 
     def read_report(self) -> None:
-        """Receive what was reported so far, without waiting."""
+        """Receive the report so far, without waiting."""
         with self._lock:
             while True:
                 try:
@@ -129,7 +129,7 @@ class ChildProcess:
         """Return the error of a process that ended too early."""
         deadline = time.monotonic() + TERMINATE_S
         self.process.join(TERMINATE_S)
-        # Another thread may have seen the end first, and note the exit code a little later.
+        # Another thread may have noticed the end first, and set the exit code a little later.
         while self.process.exitcode is None and time.monotonic() < deadline:
             time.sleep(0.01)
         self.read_report()
@@ -158,7 +158,7 @@ def _describe_exit(code: int | None) -> str:
 
 
 class StallDetector:
-    """Finds the process that has been busy without a heartbeat for longer than the time limit.
+    """Detector of processes that are busy without a heartbeat for longer than the time limit.
 
     Args:
         children: processes that are waited for.
@@ -200,20 +200,20 @@ def heartbeat_paused() -> Iterator[None]:
 
 
 def at_exit(clean_up: Callable[[], None]) -> None:
-    """Call ``clean_up`` when this process ends, for whatever reason, after its error report.
+    """Call ``clean_up`` when this process ends for any reason, after its error report.
 
-    It may hang if what it cleans up has failed; the parent waits for the report only.
+    ``clean_up`` may hang after a failure, since the parent waits only for the report.
     """
     _clean_ups.append(clean_up)
 
 
 def is_connection_error(error: BaseException | None) -> bool:
-    """Return whether ``error`` comes from the loss of another process, by its message."""
+    """Return whether the message of ``error`` shows the loss of another process."""
     return isinstance(error, RuntimeError) and _CONNECTION_ERROR.search(str(error)) is not None
 
 
 def delay_secondary_error(error: BaseException | None) -> None:
-    """Give the parent time to find the root cause, if ``error`` is the loss of another process."""
+    """Wait for the parent to find the root cause, if ``error`` is the loss of another process."""
     if _own_heartbeat is not None and is_connection_error(error):
         _own_heartbeat.pause()
         time.sleep(SECONDARY_ERROR_DELAY_S)
@@ -273,7 +273,7 @@ def _prepare_signals(report: Any) -> None:
 
 def _exit_on_signal(number: int, frame: Any) -> None:
     if _own_heartbeat is not None and not _own_heartbeat.values[Heartbeat.ENDING]:
-        return  # Sent to all processes of a job: the parent ends the run when its work is done.
+        return  # All processes of a job receive it, and the parent ends the run in time.
     signal.signal(number, signal.SIG_IGN)  # A second one must not interrupt the cleaning up.
     sys.exit(128 + number)
 
@@ -291,7 +291,7 @@ def _report_and_close(report: Any, error: BaseException) -> None:
 
 
 def _end_with_parent(parent_pid: int) -> None:
-    """Wait for the end of the parent, however sudden, and end this process too."""
+    """Wait until the parent ends in any way, and end this process too."""
     parent = parent_process()
     sentinels = [] if parent is None else [parent.sentinel]
     while not connection.wait(sentinels, timeout=1.0):

@@ -1,4 +1,4 @@
-"""Start of a process: what a fork must not inherit, OpenMP threads, CPU affinity."""
+"""Start of a process: safe forks, OpenMP threads, CPU affinity, free ports."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _OMP_PAUSE_HARD = 2  # Constant omp_pause_hard of OpenMP 5.0.
 
 
 def start_process(process: Any) -> None:
-    """Start a process in a state that survives a fork.
+    """Start a process, so that a forked child works too.
 
-    Python warns that a fork of a process with threads is a risk. Those threads are of numerical
-    libraries, wait for work and hold no lock. A child makes its own, unless it inherits the record
+    Python warns that a fork of a process with threads is a risk. These threads belong to numerical
+    libraries, wait for work and hold no lock. A child makes new ones, unless it inherits a record
     of threads that it does not have. Its garbage collection begins switched off, see
     :func:`~rlpyt.processes.child.run_child`.
     """
@@ -44,7 +44,7 @@ def start_process(process: Any) -> None:
 
 
 def check_cuda_after_fork(start_method: str) -> None:
-    """Raise ``ValueError`` if processes started by ``start_method`` could not use CUDA any more."""
+    """Raise ``ValueError`` if processes started by ``start_method`` cannot use CUDA."""
     if torch.cuda.is_initialized() and start_method == "fork":
         raise ValueError(
             "CUDA was used in this process already, so processes that fork from it cannot "
@@ -58,8 +58,8 @@ def check_cuda_after_fork(start_method: str) -> None:
 def release_openmp_threads() -> None:
     """End the idle threads that GNU OpenMP keeps for this thread; it starts new ones when needed.
 
-    A forked process inherits the record of them, but not the threads, and its first computation
-    with several threads would wait for them for ever. Does nothing where the library cannot end
+    A forked process inherits the record of these threads but not the threads, so its first
+    computation with several threads would wait forever. Does nothing if the library cannot end
     them.
     """
     library = gnu_openmp()
@@ -73,7 +73,7 @@ def gnu_openmp() -> Any:
     bundled = sorted(Path(torch.__file__).parent.glob("lib/libgomp*.so*"))
     try:
         library = ctypes.CDLL(str(bundled[0]) if bundled else None)
-    except (OSError, TypeError):  # Windows has no handle of everything that is loaded.
+    except (OSError, TypeError):  # Windows lacks a handle for all loaded libraries.
         return None
     return library if hasattr(library, "omp_pause_resource_all") else None
 
@@ -82,12 +82,12 @@ def gnu_openmp() -> Any:
 
 
 def use_batch_scheduling() -> None:
-    """Let this process never preempt the one that wakes it, where the system can (Linux).
+    """Keep this process from preempting the process that wakes it, if the system can (Linux).
 
-    Schedulers like to run a woken process at once. Where a sampler and its workers share CPUs, the
-    first worker that it releases would run in its place while the others wait to be released
-    (measured with two CPUs: 6 to 19% of a GpuSampler's speed). Keeps any scheduling policy that the
-    user chose.
+    Schedulers tend to run a woken process at once. If a sampler and its workers share CPUs, the
+    first released worker would run instead of the sampler while the others wait for their release
+    (measured with two CPUs: 6 to 19% of a GpuSampler's speed). A scheduling policy that the user
+    chose is kept.
     """
     if not hasattr(os, "SCHED_BATCH"):
         return
@@ -102,7 +102,7 @@ def can_be_pinned() -> bool:
 
 
 def pin_process(cpus: Sequence[int]) -> None:
-    """Let this process, all its threads, and the processes it starts, run on ``cpus`` only.
+    """Pin this process, all its threads, and the processes that it starts, to ``cpus``.
 
     Raises:
         ValueError: if ``cpus`` is empty, or one of them does not exist or is not allowed.
@@ -121,7 +121,7 @@ def pin_process(cpus: Sequence[int]) -> None:
 def check_cpus(cpus: Sequence[int]) -> None:
     """Raise ``ValueError`` if a process could not be pinned to ``cpus``; changes nothing.
 
-    The CPUs that this process is pinned to now do not matter: its children may use others.
+    The present affinity of this process does not matter: its children may use other CPUs.
     """
     if not cpus or not can_be_pinned():
         return

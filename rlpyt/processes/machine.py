@@ -1,4 +1,4 @@
-"""The machine as a process sees it: usable CPUs, limits of its cgroups, memory, GPUs."""
+"""The resources that a process may use: CPUs, limits of its cgroups, memory, GPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Machine(NamedTuple):
     """CPUs, memory and GPUs that this process may use."""
 
     cpus: list[int]
-    cpu_limit: float | None  # CPUs' worth of time that the cgroup allows
+    cpu_limit: float | None  # CPU time that the cgroup allows, in CPUs
     memory: int  # bytes available now
     n_gpus: int
 
@@ -39,7 +39,7 @@ class Machine(NamedTuple):
 
 
 def look_at_machine(root: str | os.PathLike[str] = "/") -> Machine:
-    """Return what this process may use.
+    """Return the resources that this process may use.
 
     Args:
         root: directory that has ``proc`` and ``sys``.
@@ -54,9 +54,9 @@ def look_at_machine(root: str | os.PathLike[str] = "/") -> Machine:
 
 
 def cgroup_limits(root: Path) -> tuple[float | None, int | None]:
-    """Return what the cgroups of this process allow: CPUs, and bytes of memory that are left.
+    """Return the limits of this process's cgroups: CPUs, and remaining bytes of memory.
 
-    A number is None without a limit.
+    Either is None without a limit.
 
     Args:
         root: directory that has ``proc`` and ``sys``.
@@ -88,7 +88,7 @@ def _memory_left(group: Path) -> list[int]:
     used = _numbers(group / "memory.current") or _numbers(group / "memory.usage_in_bytes")
     if not (limit and used):
         return limit
-    # Files that are cached give way to a process that needs memory.
+    # Cached files are dropped when a process needs memory.
     statistics = group / "memory.stat"
     text = statistics.read_text() if statistics.exists() else ""
     cached = re.findall(r"^(?:total_)?inactive_file (\d+)$", text, re.MULTILINE)

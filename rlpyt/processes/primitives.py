@@ -1,8 +1,8 @@
 """Semaphore, barrier and queue whose waits notice a failure of the processes.
 
-The process that made the supervisor notices it; in the others the same objects just wait. Every
-process has separate parts in them, and no lock is shared, so that a process that dies takes nothing
-with it that others need. If the supervisor starts it again, its parts are replaced.
+The process with the supervisor notices a failure; in other processes the same objects only wait.
+Every process uses separate parts of an object, and no lock is shared, so a dying process cannot
+block others. If the supervisor restarts it, its parts are replaced.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Semaphore:
     Args:
         supervisor: supervisor of the processes on the other side.
         released_by: index of the process that releases it; None if this process does.
-        acquired_by: index of the process that acquires it; None if that is this one or any.
+        acquired_by: index of the process that acquires it; None for this process or any.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Semaphore:
         supervisor.renewable.append(self)
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
-        """Take one unit; without ``timeout``, wait for as long as the processes are well.
+        """Take one unit; without ``timeout``, wait as long as no process fails.
 
         Raises:
             WorkerError: if a process failed meanwhile.
@@ -91,7 +91,7 @@ class _Shared:
         raise NotImplementedError
 
     def at(self: T, place: int) -> T:
-        """Return the object for process ``place``; a process that gets all takes a free place.
+        """Return the object for process ``place``; without ``at``, a process takes a free place.
 
         A process can be restarted only if its place is its index.
         """
@@ -113,8 +113,8 @@ class _Shared:
 class Barrier(_Shared):
     """Barrier that all parties pass together, any number of times.
 
-    The process that made it opens it for the others; each needs two semaphore operations. Unlike
-    the barrier of ``multiprocessing``, an interrupted wait does not break it.
+    The process that made it opens it for the others; each process needs two semaphore operations.
+    Unlike in ``multiprocessing``, an interrupted wait does not break the barrier.
 
     Args:
         supervisor: supervisor of all parties but this process.
@@ -131,7 +131,7 @@ class Barrier(_Shared):
         self._has_come: set[int] = set()
 
     def _new_member(self) -> tuple[Any, Any]:
-        """Return two semaphores: a process has come, and it may pass."""
+        """Return the two semaphores of a process: it has arrived, and it may pass."""
         context = self.supervisor.context
         return context.Semaphore(0), context.Semaphore(0)
 
@@ -150,7 +150,7 @@ class Barrier(_Shared):
             self.supervisor.wait_for(gate.acquire)
 
     def collect(self) -> None:
-        """Wait until all others have come that are not absent; let none pass.
+        """Wait until all other processes, except absent ones, have arrived; let none pass.
 
         Raises:
             WorkerError: if a process failed meanwhile.
@@ -160,7 +160,7 @@ class Barrier(_Shared):
                 self.supervisor.wait_for(partial(self._comes, place))
 
     def is_complete(self) -> bool:
-        """Return whether all others have come that are not absent."""
+        """Return whether all other processes, except absent ones, have arrived."""
         return all(self._comes(place, False) for place in self._members)
 
     def _comes(self, place: int, block: bool, timeout: float | None = None) -> bool:
@@ -172,13 +172,13 @@ class Barrier(_Shared):
         return True
 
     def open(self) -> None:
-        """Let those pass that have come."""
+        """Let the processes pass that have arrived."""
         passing = self._has_come - self.supervisor.absent
         self._has_come -= passing
         self._let_pass(passing)
 
     def open_for_all(self) -> None:
-        """Let all others pass without waiting for them; the last passage of this barrier."""
+        """Open the barrier for good, without waiting for the other processes."""
         self._let_pass(self._members)
 
     def _let_pass(self, places: Iterable[int]) -> None:
@@ -192,7 +192,7 @@ class Barrier(_Shared):
 
 
 class CountedQueue(_Shared):
-    """Queue of several writers and one reader, with a count of the items on their way.
+    """Queue of several writers and one reader, with a count of the sent items.
 
     An item is counted before it is sent, so one that was put before a :class:`Barrier` is never
     missed after it: ``get(block=False)`` waits for it. Items of one writer keep their order.
@@ -223,7 +223,7 @@ class CountedQueue(_Shared):
             TypeError: if it does not pickle.
         """
         try:
-            # Here, since after an error in the thread the reader would wait forever.
+            # Pickled here, since after an error in the thread the reader would wait forever.
             data = pickle.dumps(item)
         except Exception as error:
             raise TypeError(
@@ -240,11 +240,11 @@ class CountedQueue(_Shared):
         self._sender.submit(_send, self._members[place][1], data)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the next item; without ``timeout``, wait for as long as the processes are well.
+        """Take the next item; without ``timeout``, wait as long as no process fails.
 
         Raises:
-            queue.Empty: unless ``block``, if all items that were put have been taken.
-            WorkerError: if a process failed meanwhile.
+            queue.Empty: if all items have been taken, unless ``block``. WorkerError: if a process
+            failed meanwhile.
         """
         if timeout is not None:
             self._has_item(block, timeout)
@@ -255,7 +255,7 @@ class CountedQueue(_Shared):
         return pickle.loads(self._items.popleft()[1])
 
     def get_all(self) -> list[Any]:
-        """Take all items that have been put by now.
+        """Take all items that were put so far.
 
         Raises:
             WorkerError: if a process failed meanwhile.
@@ -263,7 +263,7 @@ class CountedQueue(_Shared):
         return [item for _, item in self._take_all()]
 
     def _take_all(self) -> list[tuple[int, Any]]:
-        """Take all items that have been put by now, each with the place of its writer."""
+        """Take all items that were put so far, each with the place of its writer."""
         self.supervisor.wait_for(self._has_all)
         taken = [(place, pickle.loads(data)) for place, data in self._items]
         self._items.clear()
@@ -276,7 +276,7 @@ class CountedQueue(_Shared):
         return self._receive(block, timeout, lambda: self._n_got == list(self._n_put))
 
     def _receive(self, block: bool, timeout: float | None, is_enough: Callable[[], bool]) -> bool:
-        """Read what has come; if that is not enough, wait until there is more, and read that."""
+        """Read the available data; if it is incomplete, wait for more and read that."""
         self._read()
         if block and not is_enough():
             connection.wait([reader for reader, _ in self._members.values()], timeout)
@@ -306,7 +306,7 @@ class CountedQueue(_Shared):
         self._items = deque((place, data) for place, data in self._items if place != index)
 
     def close(self) -> None:
-        """Let go of the queue, when no process puts items any more."""
+        """Close the queue, once no process puts items any more."""
         for reader, writer in self._members.values():
             reader.close()
             writer.close()

@@ -1,4 +1,4 @@
-"""Read-write lock between processes that outlives none of its holders."""
+"""Read-write lock between processes, released when its holder ends in any way."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from multiprocessing.reduction import DupFd
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
-# Bytes of the file, which need not exist to be locked. A writer holds the gate while it waits for
-# readers to leave, so that more readers cannot keep it waiting for ever.
+# Bytes of the file, which can be locked without existing. A writer holds the gate while it waits
+# for readers to leave, so that new readers cannot keep it waiting forever.
 _GATE, _DATA = 0, 1
 
-# Errors that refuse something, before anything is written.
+# Errors that are raised before anything is written.
 _REFUSALS = (TypeError, ValueError)
 
 
@@ -32,12 +32,12 @@ def _nameless_file() -> int:
 class ReadWriteLock:
     """Lock for many reading processes or one that writes.
 
-    ``with lock:`` reads and ``with lock.write_lock:`` writes. The operating system keeps it, as
-    record locks on a nameless file, and releases it when its holder ends in whatever way. What a
-    writer left unfinished is never read: the lock then refuses all processes. A process that holds
-    the lock may take it again; its threads take turns.
+    ``with lock:`` reads and ``with lock.write_lock:`` writes. The operating system keeps the lock,
+    as record locks on a nameless file, and releases it when its holder ends in any way. After a
+    writer that did not finish, the lock refuses all processes, so incomplete data are never read. A
+    process that holds the lock may take it again; its threads take turns.
 
-    It reaches other processes as an argument at their start, or by fork.
+    Other processes receive it as an argument at their start, or by fork.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class ReadWriteLock:
         self._begin_process()
 
     def _begin_process(self) -> None:
-        """Hold nothing: a forked process does not hold the locks of its parent."""
+        """Reset the state in a forked process, which does not hold the locks of its parent."""
         self._pid = os.getpid()
         self._threads = threading.RLock()
         self._depth = 0
@@ -70,7 +70,7 @@ class ReadWriteLock:
 
     @property
     def process_index(self) -> int:
-        """Index of this process among those that took the lock, by first time; read while held."""
+        """Index of this process, in the order of first use of the lock; read while held."""
         assert self._process_index is not None
         return self._process_index
 
@@ -101,7 +101,7 @@ class ReadWriteLock:
         self._release()
 
     def release_write(self, is_complete: bool = True) -> None:
-        """Let others in, or refuse all from now on if what was written is not complete."""
+        """Release the lock, or refuse all processes from now on if a write is incomplete."""
         self._release(is_complete)
 
     def _acquire(self, kind: int) -> None:

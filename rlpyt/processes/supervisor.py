@@ -1,4 +1,4 @@
-"""The parent's side: starts processes, watches them, raises the first error, and ends them."""
+"""The supervisor, which starts, watches and ends processes, and raises their first error."""
 
 from __future__ import annotations
 
@@ -25,35 +25,34 @@ from rlpyt.processes.watcher import GRACE_S, POLL_S, Watcher
 from rlpyt.utils.logging import logger
 from rlpyt.utils.shared_array import get_context
 
-QUIT_S = 10.0  # Seconds that processes get to end by themselves, once their work is done.
+QUIT_S = 10.0  # Seconds for processes to end after their work is done.
 _HOUR_S = 3600.0
 
 T = TypeVar("T")
 
 
 class Supervisor:
-    """Starts processes, watches them whenever this process waits for them, and ends them.
+    """Supervisor of processes: it starts them, watches them in every wait, and ends them.
 
     If a process raises, crashes, is killed or sends no heartbeat within the time limit, a wait of
     this process that lasts longer than ``POLL_S`` ends the others and raises :class:`WorkerError`
-    with its traceback. :meth:`watch` does so from a thread, for a process that is busy in a loop of
-    its own. Ctrl-C interrupts this process only. However this process ends, the others end with it.
-    After :meth:`allow_restarts`, a process that fails during a :meth:`task` is started again.
-
-    Pickled into another process, a supervisor is a placeholder whose waits watch nothing.
+    with its traceback. :meth:`watch` does so from a thread, while this process is busy. Ctrl-C
+    interrupts only this process. The other processes end with this one, even if it is killed. After
+    :meth:`allow_restarts`, a process that fails during a :meth:`task` is restarted. Pickled into
+    another process, a supervisor becomes a placeholder whose waits watch nothing.
 
     Args:
         start_method: "fork", "forkserver" or "spawn"; None for the default of the system.
         time_limit_s: seconds between two heartbeats of a busy process; None for no limit.
-        limit_name: name of the user's argument for that limit, for errors.
+        limit_name: name of the argument that sets the limit, for error messages.
 
     Attributes:
         context: multiprocessing context of the start method.
         children: processes, in the order of their start.
         is_over: whether the processes have been ended.
         renewable: semaphores, barriers and queues; a restarted process gets new parts of them.
-        restarted: indices of processes that were started again and have not been welcomed yet.
-        absent: indices of processes that take no part in the present task: nobody waits for them.
+        restarted: indices of restarted processes that have not joined again yet.
+        absent: indices of processes that take no part in the present task, so that waits skip them.
 
     Raises:
         ValueError: if ``time_limit_s`` is not positive.
@@ -101,7 +100,7 @@ class Supervisor:
             kwargs: keyword arguments of ``target``; they must pickle unless processes fork.
             label: name of the process in errors.
             heartbeat: counters of the process, if the caller wants to read them too.
-            index: index of the process that it replaces, if there is one; None for a further one.
+            index: index of the process to replace; None to add a process.
         """
         heartbeat = heartbeat or Heartbeat(self.context)
         heartbeat.pause()
@@ -126,8 +125,8 @@ class Supervisor:
         """Wait until ``acquire(True, timeout)`` returns True, and watch the processes meanwhile.
 
         Args:
-            acquire: method of a semaphore, or a function like it.
-            released_by: index of the process that is waited for; None for all of them.
+            acquire: method of a semaphore, or a function with the same arguments.
+            released_by: index of the process to wait for; None for all processes.
 
         Returns:
             False if process ``released_by`` is absent.
@@ -154,18 +153,18 @@ class Supervisor:
                 if acquire(True, POLL_S):
                     return True
         except BaseException:
-            self.terminate()  # An interrupted wait has lost count of what the others do.
+            self.terminate()  # After an interrupted wait the processes are out of step.
             raise
 
     def call(self, blocking: Callable[[], T], awaited: int | None = None) -> T | None:
         """Return ``blocking()``, called in a thread while this one watches the processes.
 
-        For waits without a timeout, such as for the rest of a message whose sender may die.
+        It serves waits without a timeout, such as for the rest of a message whose sender may die.
 
         Args:
             blocking: function without arguments.
-            awaited: index of the process that it waits for; None for any. If that is absent, the
-                thread is left alone, and the result is None.
+            awaited: index of the process that ``blocking`` waits for; None for any. If this process
+                is absent, the thread is abandoned, and the result is None.
 
         Raises:
             WorkerError: if a process failed.
@@ -186,9 +185,9 @@ class Supervisor:
 
     @contextmanager
     def task(self) -> Iterator[None]:
-        """Do something together with all processes; if it breaks off, end them.
+        """Context of a task that all processes share; end them if it is interrupted.
 
-        They would wait for the rest of it, and could not be given another task.
+        They would wait for the rest of the task, and could not take another one.
 
         Raises:
             WorkerError: at the beginning, if a process has failed.
@@ -207,10 +206,10 @@ class Supervisor:
         """End all processes and raise :class:`WorkerError` if one has failed.
 
         Args:
-            stalls: detector of stalled processes; None to look only for those that have ended.
+            stalls: detector of stalled processes; None to look only for ended processes.
 
         Returns:
-            Whether a process had failed and was started again.
+            Whether a process failed and was restarted.
         """
         if self.is_over:
             raise WorkerError(
@@ -228,7 +227,7 @@ class Supervisor:
 
     def _find_failure(self, stalls: StallDetector | None = None) -> WorkerError | None:
         ended = [child for child in self.children if child.has_ended()]
-        if ended:  # One that reports is more likely to be the cause than one that was killed.
+        if ended:  # A process with a report is more likely the cause than a killed one.
             failed = max(ended, key=lambda child: bool(child.text))
             error = failed.error()
         else:
@@ -253,17 +252,17 @@ class Supervisor:
     def allow_restarts(self, start_again: Callable[[int], None], max_per_hour: int) -> None:
         """Restart processes that fail during a task, up to a number of times.
 
-        Such a process is certainly ended, its parts of ``renewable`` are replaced, and it is absent
-        from the rest of the task.
+        The failed process is killed if it still lives, its parts of ``renewable`` are replaced, and
+        it is absent from the rest of the task.
 
         Args:
-            start_again: function that starts the process with the given index again.
+            start_again: function that restarts the process with a given index.
             max_per_hour: number of restarts in an hour; the next failure raises.
         """
         self._start_again, self._max_restarts = start_again, max_per_hour
 
     def _restart(self, failure: WorkerError) -> bool:
-        """Start the process again that failed; return False if that is not allowed."""
+        """Restart the failed process; return False if that is not allowed."""
         now = time.monotonic()
         self._restart_times = [t for t in self._restart_times if now - t < _HOUR_S]
         n_before = len(self._restart_times)
@@ -287,7 +286,7 @@ class Supervisor:
         return True
 
     def welcome_restarted(self) -> None:
-        """Go on with the processes that were started again, while all others are absent."""
+        """Context of a task for restarted processes, while all others are absent."""
         self.absent = set(range(len(self.children))) - self.restarted
         self.restarted = set()
 
@@ -297,7 +296,7 @@ class Supervisor:
         """Watch all processes from a thread from now on, see :class:`Watcher`.
 
         Args:
-            detect_stalls: whether a process that sends no heartbeat is a failure, too.
+            detect_stalls: whether a missing heartbeat counts as a failure.
         """
         stalls = StallDetector(self.children, self.time_limit_s) if detect_stalls else None
         self._watcher = Watcher(self.children, self._find_failure, stalls)
@@ -309,11 +308,11 @@ class Supervisor:
 
     @property
     def has_interrupted(self) -> bool:
-        """Whether :meth:`watch` has interrupted this process, by a SIGINT."""
+        """Whether :meth:`watch` has interrupted this process by SIGINT."""
         return self._watcher is not None and self._watcher.has_interrupted
 
     def explain(self, error: BaseException | None) -> WorkerError | None:
-        """End all processes after ``error`` in this one, and return its cause in one of them.
+        """End all processes after ``error`` in this one, and return the error that caused it.
 
         Returns:
             None if no other process caused ``error``, or if it already is a ``WorkerError``.
@@ -331,7 +330,7 @@ class Supervisor:
         return WorkerError(f"{cause}\nThis process was interrupted then: see above where.")
 
     def _find_lost_peer(self) -> WorkerError | None:
-        """Find the process that has died, or else those that keep all others waiting."""
+        """Find the process that has died, or else the processes that keep all others waiting."""
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             failure = self._find_failure()
@@ -345,7 +344,7 @@ class Supervisor:
     # --- The end -----------------------------------------------------------------------------
 
     def join(self, timeout_s: float = QUIT_S) -> None:
-        """Wait for processes whose work is done, and terminate those that do not end."""
+        """Wait for processes whose work is done, and terminate the ones that do not end."""
         self.stop_watching()
         deadline = time.monotonic() + timeout_s
         for child in self.children:
@@ -353,7 +352,7 @@ class Supervisor:
         self.terminate()
 
     def terminate(self) -> None:
-        """Ask all processes to end, and kill those that do not."""
+        """Terminate all processes, and kill the ones that do not end."""
         self.is_over = True
         if self._watcher is not None:
             self._watcher.stopping.set()

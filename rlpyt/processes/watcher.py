@@ -18,7 +18,7 @@ GRACE_S, _FORCE_S = 1.0, 4.0
 
 
 class Watcher:
-    """Thread that watches processes, whatever this process is doing.
+    """Thread that watches processes while this process is busy.
 
     After a failure it gives this process time to notice, then kills the other processes, which
     breaks their connections, and finally interrupts the main thread.
@@ -26,11 +26,11 @@ class Watcher:
     Args:
         children: processes to watch.
         find_failure: function of ``stalls`` that returns the error of a process, or None.
-        stalls: detector of processes that send no heartbeat; None to look for those that ended.
+        stalls: detector of processes without heartbeat; None to look only for ended processes.
 
     Attributes:
         cause: error of the process that failed first, or None.
-        has_interrupted: whether it has sent this process a SIGINT.
+        has_interrupted: whether the thread has sent SIGINT to this process.
         stopping: event after which processes may end.
     """
 
@@ -50,7 +50,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to watch: from now on processes may end."""
+        """Stop watching: from now on processes may end."""
         try:
             self.stopping.set()
             self._thread.join()
