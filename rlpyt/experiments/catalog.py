@@ -69,7 +69,7 @@ ALTERNATING = {
     ),
 }
 
-# The class in the process of the runner, and that in a process of its own.
+# The class in the runner's process, and the asynchronous class.
 SAMPLERS = {
     "serial": (
         "rlpyt.samplers.serial.sampler.SerialSampler",
@@ -90,7 +90,7 @@ SAMPLERS = {
     "vector": ("rlpyt.samplers.vector.sampler.VectorSampler", None),
 }
 
-# The class without evaluation, and that with it.
+# The class without evaluation, and the class with it.
 RUNNERS = {
     "minibatch": (
         "rlpyt.runners.minibatch_rl.MinibatchRl",
@@ -100,7 +100,7 @@ RUNNERS = {
     "async": ("rlpyt.runners.async_rl.AsyncRl", "rlpyt.runners.async_rl.AsyncRlEval"),
 }
 
-# What makes one environment, and what makes a vector of the same; None if nothing does.
+# Makers of one environment, and of a vector of the same; None if there is none.
 ENVIRONMENTS = {
     "gym": ("rlpyt.envs.gym.make", "rlpyt.envs.vector.make"),
     "atari": ("rlpyt.envs.atari.atari_env.AtariEnv", None),
@@ -127,7 +127,7 @@ TABLES = {
     "mujoco_d4pg": f"{_CONFIGS}.mujoco.qpg.mujoco_d4pg",
 }
 
-# The entries that a run on an Atari game starts from, if only an algorithm is named.
+# Entries for runs on Atari games, if only an algorithm is named.
 ATARI_ENTRIES = {
     "dqn": "atari_dqn/dqn",
     "cat_dqn": "atari_dqn/catdqn",
@@ -147,7 +147,7 @@ KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
-    """Return the error about an unknown name, which lists the closest known ones."""
+    """Return the error for an unknown name, with the closest known names."""
     known = sorted(known)
     question = did_you_mean(name, known)
     choice = "" if question else f": choose one of {', '.join(known[:40])}"
@@ -197,7 +197,7 @@ def names(kind: str) -> list[str]:
 
 
 def targets(config: Config) -> dict[str, str]:
-    """Return the full name of the class or function that each section has arguments of.
+    """Return the full name of the class or function whose arguments are in each section.
 
     Raises:
         ValueError: if a role has an unknown name.
@@ -234,12 +234,12 @@ def targets(config: Config) -> dict[str, str]:
 
 
 def only_in_vectors(role: str) -> bool:
-    """Return whether the environments of this role come in vectors alone."""
+    """Return whether the environments of this role exist only as vectors."""
     return role in ENVIRONMENTS and ENVIRONMENTS[role][0] is None
 
 
 def _choose(kind: str, name: str, known: dict[str, Any]) -> Any:
-    """Return the entry of ``known``, or a full name of the user's own, which must exist."""
+    """Return the entry of ``known``, or a full name from the user, which must exist."""
     if name in known:
         return known[name]
     if "." not in name:
@@ -337,7 +337,7 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
 
 
 def _check_packages_of(env_id: str) -> None:
-    """Refuse a MuJoCo task without MuJoCo; gymnasium registers it anyway."""
+    """Refuse a MuJoCo task without MuJoCo, since gymnasium registers it anyway."""
     import gymnasium
 
     entry_point = getattr(gymnasium.registry.get(env_id), "entry_point", None)

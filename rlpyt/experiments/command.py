@@ -42,12 +42,12 @@ COUNT, STEPS = click.IntRange(min=1), click.FloatRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-# Errors of wrong input, of which the user needs only the message.
+# Errors of wrong input, shown without a traceback.
 WRONG = (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error, SweepError)
 
 
 class Start(Callback):
-    """Callback that notes when the start of a run is over."""
+    """Callback that records when the start of a run is over."""
 
     is_over = False
 
@@ -57,7 +57,7 @@ class Start(Callback):
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Let wrong input end the command with its message, without a traceback."""
+    """End the command on wrong input, with a message and without a traceback."""
     try:
         yield
     except WRONG as error:
@@ -175,7 +175,7 @@ def train(
         if start.is_over:
             raise
         if earlier is None:
-            shutil.rmtree(run_dir)  # Nothing but the error is in it.
+            shutil.rmtree(run_dir)  # It contains only the error.
         raise click.ClickException(str(error)) from error
     click.echo(f"\nRun: {run_dir}")
 

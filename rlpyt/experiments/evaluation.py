@@ -34,7 +34,7 @@ def load_agent(path: str | Path) -> SavedAgent:
     """Find the snapshot of a run and its configuration.
 
     Args:
-        path: directory of a run, whose newest snapshot is taken; or file of a snapshot in it.
+        path: file of a snapshot, or directory of a run, for its newest snapshot.
 
     Raises:
         FileNotFoundError: if there is no snapshot, or no configuration beside it.
@@ -61,7 +61,8 @@ def load_agent(path: str | Path) -> SavedAgent:
         )
     config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
     environment_ids()  # Registers those of installed packages.
-    # Whoever sampled, one process evaluates; vector environments may differ from single ones.
+    # One process evaluates, with any sampler in the run; vectors may differ from single
+    # environments.
     sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
     config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
     return SavedAgent(config, torch.load(path, map_location="cpu"), path)
@@ -145,10 +146,9 @@ def watch(
     Args:
         saved: snapshot to watch.
         n_episodes: number of episodes, one after the other.
-        video: file to write, of the kind that its ending names (".mp4" or ".gif"); None for a
-            window.
+        video: file to write, with the extension ".mp4" or ".gif"; None for a window.
         seed: seed of everything random; drawn if None.
-        max_frames: number of pictures of the video at most.
+        max_frames: largest number of pictures in the video.
 
     Raises:
         ValueError: if the environment cannot be shown, or the ending is neither ".mp4" nor ".gif".

@@ -1,4 +1,4 @@
-"""A run as a tree of calls, from a configuration: it can be made, or written as a program."""
+"""Conversion of a configuration to a tree of calls, and of the tree to objects or a program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]  # plain values, names, and further calls
 
     def make(self, **objects: Any) -> Any:
-        """Make the call, those in its arguments first, with further arguments as they are."""
+        """Make the call, after the calls in its arguments; pass on further arguments."""
         kwargs = {key: _made(value) for key, value in self.kwargs.items()}
         return load(self.name)(**kwargs, **objects)
 
@@ -49,7 +49,7 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
     Args:
         config: configuration, see :func:`~rlpyt.experiments.settings.checked`.
         seed: seed of everything random; None to draw one.
-        affinity: affinity of the runner; None for the one of the section ``affinity``.
+        affinity: affinity of the runner; None to take it from the section ``affinity``.
     """
     if affinity is None:
         roles, batch_B = config["roles"], int(config["sampler"]["batch_B"])
@@ -110,7 +110,7 @@ def make_affinity(
     processes: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """Return the affinity of a run, in the form that its runner takes.
+    """Return the affinity of a run, in the form for its runner.
 
     Args:
         runner: name of the runner.
@@ -177,7 +177,7 @@ def source(runner: Call, log: Mapping[str, Any], saving: Mapping[str, Any], comm
         runner: call that makes the runner.
         log: keyword arguments of ``logger_context``.
         saving: keyword arguments of ``runner.train``.
-        command: command that trains the same, for the docstring.
+        command: equivalent command, for the docstring.
     """
     roles = {key: value for key, value in runner.kwargs.items() if isinstance(value, Call)}
     settings = {key: Name(key) if key in roles else v for key, v in runner.kwargs.items()}

@@ -30,7 +30,7 @@ _RESERVED = {
 
 
 class Name(str):
-    """Full name of a class or function that is an argument itself."""
+    """Full name of a class or function that is passed as an argument."""
 
 
 class Setting(NamedTuple):
@@ -73,7 +73,7 @@ def parameters(name: str) -> tuple[dict[str, Setting], bool]:
 
 
 def section_parameters(config: Config, section: str) -> tuple[dict[str, Setting], bool]:
-    """Return the settings of a section that a user may give, and whether others are taken too."""
+    """Return the settings of a section that users may give, and whether it takes others too."""
     named = targets(config)
     if section == "eval_env":
         section = "env"
@@ -94,7 +94,7 @@ def section_parameters(config: Config, section: str) -> tuple[dict[str, Setting]
 
 
 def _class_in(config: Config, section: str, target: str, argument: str) -> str | None:
-    """Return the full name of the class that a section has, or else the default of ``target``."""
+    """Return the full name of the class in a section, or the default of ``target``."""
     default = parameters(target)[0].get(argument, Setting(Any, None)).default
     given = config.get(section, {}).get(argument, default)
     if given is None or given is inspect.Parameter.empty:
@@ -113,7 +113,7 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def parse_value(text: str) -> Any:
-    """Return the value that a text stands for: a literal of Python or JSON, or the text itself."""
+    """Return the value of a text: a literal of Python or JSON, or else the text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
@@ -166,7 +166,7 @@ def _is_callable(hint: Any) -> bool:
 
 
 def as_name(value: Any) -> Any:
-    """Return the full name of a class, or of one given by its name, which must exist."""
+    """Return the full name of a class; a class given by name must exist."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -269,7 +269,7 @@ _FILLED_IN = {"sampler.CollectorCls", "env.num_envs", "env.args", "env.env"}
 
 
 def with_environment(config: Config, name: str) -> Config:
-    """Return the configuration with another environment; settings of another kind are dropped.
+    """Return the configuration with another environment, without settings that do not fit it.
 
     Raises:
         ValueError: if there is no such environment.
@@ -285,7 +285,7 @@ def with_environment(config: Config, name: str) -> Config:
 
 
 def with_roles(config: Config, **roles: str) -> Config:
-    """Return the configuration with another sampler or runner; settings that it lacks are dropped.
+    """Return the configuration with another sampler or runner, without settings that do not fit.
 
     Args:
         config: checked configuration.
@@ -324,7 +324,7 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
             given.append(name)
         else:
             pairs.append((name, parse_value(value)))
-    # Roles first, wherever they stand: they say which settings there are.
+    # Roles come first, since the available settings depend on them.
     for name, value in sorted(pairs, key=lambda pair: not pair[0].endswith("Cls")):
         section, setting = path_of(config, name)
         config = merged(config, {section: {setting: value}})
@@ -336,7 +336,7 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
 
 
 def path_of(config: Config, name: str) -> tuple[str, str]:
-    """Return section and name of a setting, of which the section may be left out.
+    """Return section and name of a setting; ``name`` may lack the section.
 
     Raises:
         ValueError: if there is no such setting, or several sections have it.
@@ -362,7 +362,7 @@ def path_of(config: Config, name: str) -> tuple[str, str]:
 
 
 def describe(config: Config) -> list[tuple[str, str, Any]]:
-    """Return name, type and value of every setting of a run: its own, or the default."""
+    """Return name, type and value (given or default) of every setting of a run."""
     rows = []
     for section in SECTIONS:
         if section == "eval_env":

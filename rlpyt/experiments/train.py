@@ -110,7 +110,7 @@ def configuration(
 
 
 def with_steps(config: Config, n_steps: float) -> Config:
-    """Return the configuration of a run of other length, with at least ten log rows."""
+    """Return the configuration for a run of different length, with at least ten log rows."""
     interval = min(config["runner"]["log_interval_steps"], max(1, n_steps // 10))
     return changed(config, runner={"n_steps": n_steps, "log_interval_steps": interval})
 
@@ -163,13 +163,13 @@ def log_call(
 
 
 def _as_recorded(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as ``params.json`` has them, where names of classes are plain text."""
+    """Return parameters in the form of ``params.json``, with class names as plain text."""
     plain: dict[str, Any] = json.loads(json.dumps(stub_to_json(params), default=str))
     return plain
 
 
 def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
-    """Return the parameters of the run that a directory has already; None if it has none."""
+    """Return the parameters of the run in a directory; None if there is none."""
     file = Path(log_dir or "") / f"run_{run_ID}" / "params.json"
     if log_dir is None or not file.exists():
         return None
@@ -184,7 +184,7 @@ def check_same_run(
     resume: bool,
     seed: int | None = None,
 ) -> None:
-    """Raise ``ValueError`` unless a directory has this run, with checkpoints to resume from.
+    """Raise ``ValueError`` unless a directory has the same run, with checkpoints to resume from.
 
     Args:
         config: configuration to resume with, whose section ``runner`` may differ.
@@ -215,7 +215,7 @@ def check_same_run(
 
 
 def try_runs(calls: Iterable[Call]) -> None:
-    """Start agent and algorithm of runs with one environment, so that wrong settings show early.
+    """Start the agent and algorithm of runs in one environment, to find wrong settings early.
 
     Args:
         calls: calls of the runners; those with the same environment share it.
@@ -294,18 +294,18 @@ def build_and_train(
     config_key: str,
     *words: str,
 ) -> None:
-    """Train one run of a sweep, as :mod:`rlpyt.experiments.sweeps.launch` starts it.
+    """Train one run of a sweep, started by :mod:`rlpyt.experiments.sweeps.launch`.
 
-    A run that was interrupted goes on from its latest checkpoint, of which one is saved every ten
-    minutes; the end of the run removes them.
+    An interrupted run continues from its latest checkpoint. Checkpoints are saved every ten
+    minutes, and removed at the end of the run.
 
     Args:
-        slot_affinity_code: code of the part of the machine that the run has.
-        log_dir: directory of the log, with the variant, which changes the entry of the table.
+        slot_affinity_code: affinity code, with the run's share of the machine.
+        log_dir: directory of the log, with the variant, whose values replace values of the entry.
         run_ID: number of the run, and its seed.
         family: name of the table.
         config_key: name of the entry in the table.
-        words: environment and settings of all runs, as ``rlpyt train`` takes them.
+        words: environment and settings of all runs, in the form of ``rlpyt train``.
 
     Raises:
         ValueError: if the affinity or a setting does not fit the entry.
@@ -322,7 +322,7 @@ def build_and_train(
 
 
 def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:
-    """Return the runner, and maybe the sampler, that an affinity of a launcher is for."""
+    """Return the runner, and if known the sampler, that fit an affinity of a launcher."""
     if isinstance(affinity, list):
         return {"runner": "sync"}
     if "optimizer" not in affinity:

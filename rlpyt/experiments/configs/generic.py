@@ -30,8 +30,8 @@ configs["dqn"] = dict(
     runner=dict(n_steps=1e5, log_interval_steps=1e4),
     sampler=dict(batch_T=8, batch_B=4, max_decorrelation_steps=0),
 )
-# Returns beyond V_min=-10 and V_max=10 are cut off: a table cannot know those of the task. The
-# warning that follows gives bounds.
+# Returns beyond V_min=-10 and V_max=10 are cut off, since the range depends on the task. A warning
+# in the log suggests bounds.
 configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
 configs["rainbow"] = changed(
     configs["cat_dqn"],
@@ -109,5 +109,5 @@ configs["sac"] = dict(
 configs["sac_v"] = changed(configs["sac"], roles=dict(algo="sac_v"))
 configs["ddpg"] = changed(configs["sac"], roles=dict(algo="ddpg"))
 configs["td3"] = changed(configs["sac"], roles=dict(algo="td3"))
-# The range of returns V_min to V_max is that of the task, and has to be given.
+# The range of returns V_min to V_max depends on the task, and must be given.
 configs["d4pg"] = changed(configs["sac"], roles=dict(algo="d4pg"))

@@ -1,7 +1,7 @@
 """MinAtar games: Atari games on a grid of 10 x 10, whose runs take minutes to hours on one CPU.
 
-Actions are sticky by themselves, with probability 0.1. Sizes and rates: Young and Tian 2019,
-arXiv:1903.03176, as far as they say them.
+MinAtar has sticky actions, with probability 0.1. Sizes and rates follow Young and Tian 2019,
+arXiv:1903.03176, where the paper has them.
 """
 
 from rlpyt.experiments.configs import generic

@@ -2,8 +2,8 @@
 
 Where to look for what:
 
-* ``trials``: short measurements in processes of their own: environment, agent, sampler, whole run.
+* ``trials``: short measurements in separate processes: environment, agent, sampler, whole run.
 * ``candidates``: settings of a sampler, and the work of environment and agent in one of its steps.
-* ``search``: the settings that are comparable, measured in turn; the slower ones drop out.
+* ``search``: comparable settings, measured in turn until the slower ones drop out.
 * ``diagnosis``: limits and advice, as text.
 """

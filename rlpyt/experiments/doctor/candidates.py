@@ -10,7 +10,7 @@ from rlpyt.experiments.doctor.trials import ActTime, StepTime
 
 
 class Candidate(NamedTuple):
-    """Settings of a run that decide how fast it samples."""
+    """Settings that affect the sampling speed of a run."""
 
     sampler: str
     workers: int  # 0 in samplers without
@@ -52,7 +52,7 @@ class Candidate(NamedTuple):
 
 
 class StepCost(NamedTuple):
-    """Time of an environment step in seconds, and whose it is."""
+    """Time of an environment step in seconds, divided into its parts."""
 
     environment: float
     network: float
@@ -66,7 +66,7 @@ class PartTimes(NamedTuple):
 
     Args:
         step: time of a step of an environment.
-        slowdown: factor by which it takes longer while all CPUs are busy with environments.
+        slowdown: factor of this time while all CPUs are busy with environments.
         act: times of a step of the agent, by device and number of environments: the device is a
             number of threads, or "gpu".
         n_cpus: number of processes that run at the same time.
@@ -78,14 +78,14 @@ class PartTimes(NamedTuple):
     n_cpus: int
 
     def acting(self, candidate: Candidate, size: int) -> ActTime:
-        """Return the time of a step of the agent, interpolated between those measured."""
+        """Return the time of a step of the agent, interpolated between measured times."""
         device = candidate.threads if candidate.gpu is None else "gpu"
         times = {batch: time for (where, batch), time in self.act.items() if where == device}
         parts = zip(*times.values())
         return ActTime(*(float(np.interp(size, list(times), part)) for part in parts))
 
     def work(self, candidate: Candidate) -> StepCost:
-        """Return the work in an environment step of a sampler, without waiting for each other."""
+        """Return the work in an environment step of a sampler, without waiting times."""
         B, at_once = candidate.batch_B, max(1, min(candidate.workers, self.n_cpus))
         running = self.step.running * (self.slowdown if at_once > 1 else 1.0) / at_once
         sleeping = self.step.sleeping / max(1, candidate.workers)

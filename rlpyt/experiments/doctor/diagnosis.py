@@ -1,4 +1,4 @@
-"""Limits and advice: what an examination of a task found, as a text for its user."""
+"""Limits and advice: the results of an examination as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlpyt.experiments.doctor.trials import RunTime
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.sweeps.variant import Config
 
-# Settings that are advised.
+# Settings in the advice.
 ADVISED = (
     "sampler",
     "sampler.batch_T",
@@ -35,10 +35,10 @@ class Diagnosis:
     """Result of an examination.
 
     Attributes:
-        search: everything that was measured.
+        search: search with all measurements.
         advice: settings to use.
-        runs: time of an environment step in whole runs, of the advice and the settings as given.
-        was_trained: whether ``runs`` has updates; without, they take too long to measure.
+        runs: time of an environment step in whole runs, for the advice and for the given settings.
+        was_trained: whether ``runs`` includes updates; False if they take too long to measure.
     """
 
     search: Search
@@ -51,10 +51,10 @@ class Diagnosis:
         return 1 / sum(self.runs[candidate])
 
     def cost(self, candidate: Candidate) -> StepCost:
-        """Return the time of an environment step of a whole run, by what takes it.
+        """Return the time of an environment step in a whole run, divided into its parts.
 
-        What the work of environment and agent does not explain is waiting for other processes; in a
-        sampler without workers it is transfer, the copying into the batch.
+        Time beyond the work of environment and agent is waiting for other processes; in a sampler
+        without workers it is transfer, the copying into the batch.
         """
         run, work = self.runs[candidate], self.search.parts.work(candidate)
         rest = run.sampling - sum(work)
@@ -127,7 +127,7 @@ class Diagnosis:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for every combination: its measured speed, or why it has none."""
+        """Return a row for every combination: its measured speed, or the reason for its absence."""
         search = self.search
         reasons = search.left_out
         every = list(dict.fromkeys([search.as_given, *search.candidates(), *search.times]))
@@ -181,7 +181,7 @@ class Diagnosis:
 
 
 def given_settings(words: Sequence[str]) -> set[str]:
-    """Return which of the settings that are advised are given by words ``name=value``."""
+    """Return the settings in the advice that words ``name=value`` give already."""
     names = {word.partition("=")[0] for word in words if "=" in word}
     return {name for name in ADVISED if names & {name, name.rpartition(".")[2]}}
 

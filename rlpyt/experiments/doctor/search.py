@@ -1,7 +1,7 @@
-"""The search for the fastest settings: candidates are measured in turn, the slower ones drop out.
+"""The search for the fastest settings, which measures candidates in turn and drops slow ones.
 
-The machine may become faster or slower meanwhile; what is measured in turn, in short slices, stays
-comparable. Two sizes of each sampler begin; neighbours of the fastest come in later.
+The machine may become faster or slower meanwhile; measurements in turn, in short slices, stay
+comparable. The search begins with two sizes of each sampler, and adds neighbours of the fastest.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ PARALLEL = ("cpu", "gpu", "alternating")
 class Search:
     """Search for the settings with which a run is fastest on this machine.
 
-    ``batch_T * batch_B`` is held fixed, since the algorithm trains on that many steps; with a
-    replay buffer it is ``batch_T``, since its replay ratio keeps the updates per step. Given
-    settings are not changed.
+    ``batch_T * batch_B`` is fixed, since it is the number of training steps; with a replay buffer
+    only ``batch_T`` is fixed, since the replay ratio sets the updates per step. Given settings are
+    not changed.
 
     Args:
         config: checked configuration.
         given: names of the settings that may not change, such as "sampler" and "sampler.batch_B".
-        seconds: seconds of measurement in all, roughly; starting processes comes on top.
+        seconds: approximate seconds of measurement in all, without the start of processes.
         say: function that prints the progress.
 
     Attributes:
@@ -53,7 +53,7 @@ class Search:
         left_out: reasons why candidates cannot be measured.
 
     Raises:
-        ValueError: if ``seconds`` is not positive, or the sampler is none of the library's.
+        ValueError: if ``seconds`` is not positive, or the sampler is not from the library.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Search:
         self.config, self.given, self._say = config, set(given), say
         self.slice_s, self.limit_s = seconds / 150, max(20.0, seconds / 2)
         self.machine = look_at_machine()
-        # One process, without what takes time only at the start or at log rows.
+        # One process, without work that occurs only at the start or at log rows.
         affinity = {k: v for k, v in config["affinity"].items() if k not in ("processes", "gpus")}
         kept = ("n_steps", "log_interval_steps")
         runner = {k: v for k, v in config["runner"].items() if k in kept}
@@ -140,10 +140,10 @@ class Search:
         return sorted(n for n in powers if 2 <= n <= B) or [1]
 
     def _with_device(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the threads, or the GPU, on which the agent acts fastest."""
+        """Return the candidate with the fastest threads, or GPU, for acting."""
         if candidate.sampler == "cpu":  # Each worker acts, with one thread.
             return candidate._replace(threads=self._threads[0], gpu=self._gpus[0])
-        # Threads of torch that wait take time from workers: the search tries them for the best.
+        # Waiting torch threads slow down workers, so the search tries threads only for the best.
         first = self._threads[:1]
         devices = [
             candidate._replace(threads=threads, gpu=gpu)
@@ -153,7 +153,7 @@ class Search:
         return min(devices, key=lambda each: self.parts.acting(each, each.batch_B).total)
 
     def configuration(self, candidate: Candidate) -> Config:
-        """Return the configuration with which a candidate is measured.
+        """Return the configuration to measure a candidate with.
 
         Raises:
             ValueError: if the settings do not fit each other, or the memory.
@@ -174,7 +174,7 @@ class Search:
         Raises:
             TimeoutError: if one takes too long.
         """
-        # Your own class may make only vectors.
+        # A class of the user may make only vectors.
         role = self.config["roles"].get("env", "gym")
         in_vectors = role not in ENVIRONMENTS or only_in_vectors(role)
         sampler = "vector" if in_vectors and self.as_given.sampler == "vector" else "serial"
@@ -203,7 +203,7 @@ class Search:
     # --- Samplers --------------------------------------------------------------------------------
 
     def start(self, candidate: Candidate, stack: ExitStack) -> Trial | None:
-        """Start a candidate that samples; None if it is left out, see ``left_out``."""
+        """Start a sampling candidate; return None if it is left out, see ``left_out``."""
         per_row = sum(self.parts.work(candidate)) * candidate.batch_B
         batch_T = max(1, min(candidate.batch_T, round(self.slice_s / per_row)))
         return self._start(candidate, stack, self.limit_s, sampling, batch_T)
@@ -217,7 +217,7 @@ class Search:
         *args: Any,
     ) -> Trial | None:
         try:
-            with ExitStack() as started:  # What does not become ready is ended at once.
+            with ExitStack() as started:  # Ends candidates at once that do not become ready.
                 trial = Trial(measurement, self.configuration(candidate), *args)
                 started.enter_context(trial).result(limit_s)
                 stack.push(started.pop_all())
@@ -251,7 +251,7 @@ class Search:
                     times.setdefault(candidate, []).append(time)
 
     def sampling_time(self, candidate: Candidate) -> float:
-        """Return the median of what was measured, in seconds for an environment step."""
+        """Return the median of the measured times of an environment step, in seconds."""
         return statistics.median(time.sampling for time in self.times[candidate])
 
     def batch_time(self, candidate: Candidate) -> float:
@@ -259,7 +259,7 @@ class Search:
         return self.sampling_time(candidate) * candidate.batch_T * candidate.batch_B
 
     def search(self) -> list[Candidate]:
-        """Return the candidates that were measured to the end, the fastest first."""
+        """Return the candidates that were not dropped, the fastest first."""
         everything = self.candidates()
         running, sleeping, _ = self.parts.step
         busy = self.machine.n_cpus * (running + sleeping) / running  # Workers for all CPUs.
@@ -309,7 +309,7 @@ class Search:
 
         Args:
             trials: measurements of the candidates.
-            factor: factor by which those to be kept may be slower than the fastest.
+            factor: largest ratio to the fastest time for a candidate to be kept.
             n: number of candidates to keep at most.
         """
         ranked = sorted(trials, key=self.sampling_time)
@@ -317,7 +317,7 @@ class Search:
         for rank, candidate in enumerate(ranked):
             trial = trials.pop(candidate)
             if rank < n and self.sampling_time(candidate) <= limit:
-                trials[candidate] = trial  # Behind those that are faster.
+                trials[candidate] = trial  # After the faster ones.
             else:
                 trial.close()
 
@@ -334,11 +334,11 @@ class Search:
     def train(self, candidates: Sequence[Candidate], n_rounds: int = 3) -> dict[Candidate, RunTime]:
         """Measure whole runs in turn; return the medians of the times of an environment step.
 
-        Those that take much longer than the first one to start, or fail, are left out.
+        Runs that fail, or take much longer than the first one to start, are left out.
         """
         times: dict[Candidate, list[RunTime]] = {}
         limit_s = 3 * self.limit_s
-        torch.optim.SGD([torch.zeros(1)])  # Imports for seconds; processes that fork need not.
+        torch.optim.SGD([torch.zeros(1)])  # Imports take seconds, which forked processes save.
         with ExitStack() as stack:
             trials: dict[Candidate, Trial] = {}
             for candidate in candidates:

@@ -1,7 +1,7 @@
 """Short measurements in separate processes, which always end with this one.
 
-A measurement is a generator. It yields None once it is ready; then each number of seconds that is
-sent to it yields a result.
+A measurement is a generator. It yields None when it is ready, and then a result for each number of
+seconds sent to it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Measurement = Generator[Any, float, None]
 
 
 class Trial:
-    """Measurement in a separate process, which the constructor starts.
+    """Measurement in a separate process, started by the constructor.
 
     Args:
         measurement: generator function.
@@ -66,7 +66,7 @@ class Trial:
             self._pipe.send(seconds)
 
     def result(self, limit_s: float) -> Any:
-        """Return the result; the first one is None, when the measurement is ready.
+        """Return the result; the first result is None, when the measurement is ready.
 
         Args:
             limit_s: seconds to wait for it.
@@ -96,7 +96,7 @@ class Trial:
         return self.result(limit_s)
 
     def close(self) -> None:
-        """End the process, and those that it has started."""
+        """End the process, and all processes that it started."""
         if self._supervisor.is_over:
             return
         if self._is_busy:
@@ -236,7 +236,7 @@ def _mean_time(work: Callable[[], Any], seconds: float) -> float:
 
 
 def _wait_for(agent: Any) -> None:
-    """Wait until the GPU has done what it was given, if there is one."""
+    """Wait until the GPU, if there is one, has finished its work."""
     if agent.device.type == "cuda":
         torch.cuda.synchronize(agent.device)
 

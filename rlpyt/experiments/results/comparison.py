@@ -23,7 +23,7 @@ from rlpyt.experiments.results.statistics import (
 from rlpyt.utils.names import did_you_mean
 from rlpyt.utils.types import NDArray
 
-# Points of a curve; more are not seen in a picture, and only cost time.
+# Points of a curve; more would only cost time, without a visible difference.
 MAX_POINTS = 400
 ALL_TASKS = "all tasks"
 
@@ -40,17 +40,17 @@ class Comparison:
     """Comparison of the runs of several labels on one or several tasks.
 
     The score of a run is the mean of its values over the last part of the steps that all runs of
-    its task have reached. Scores of different tasks are brought to one scale, (score - low) /
-    (high - low), before they are put together; with one task they stay as they are.
+    its task have reached. Scores of different tasks are brought to one scale, (score - low) / (high
+    - low), before they are combined; with one task they are unchanged.
 
     Args:
         runs: runs, for example from :func:`~rlpyt.experiments.results.runs.find_runs`.
-        y: column that is compared.
+        y: column to compare.
         x: column of the horizontal axis.
         statistic: ``"iqm"`` (interquartile mean), ``"mean"`` or ``"median"`` of the runs.
         confidence: probability of the intervals.
         smooth: number of log rows over which curves are averaged; scores are not smoothed.
-        score_fraction: fraction of the steps, the last ones, that scores are averaged over.
+        score_fraction: last fraction of the steps, to average scores over.
         score_ranges: scores (low, high) of each task that become 0 and 1, such as those of a random
             and a human player; if None, the lowest and the highest score of the runs of the task.
         min_steps: smallest end of a run on the horizontal axis; shorter runs are left out.
@@ -66,7 +66,7 @@ class Comparison:
         notes: sentences about runs that are left out or short.
 
     Raises:
-        ValueError: if no run has values, or an argument names what is not there.
+        ValueError: if no run has values, or an argument has an unknown name.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Comparison:
     def _make_scale(
         self, given: Mapping[str, tuple[float, float]] | None
     ) -> tuple[str, dict[str, tuple[float, float]]]:
-        """Return the name of the common scale of scores, and what becomes 0 and 1 of each task."""
+        """Return the name of the common scale, and the scores of each task that become 0 and 1."""
         if given is not None:
             for task, (low, high) in given.items():
                 if not -np.inf < low < high < np.inf:

@@ -50,7 +50,7 @@ def plot_results(
         The comparison, whose ``table()`` can be printed, and the paths of the files.
 
     Raises:
-        ValueError: if there is nothing to compare, or an argument names what is not there.
+        ValueError: if there is nothing to compare, or an argument has an unknown name.
         ImportError: if matplotlib is not installed.
     """
     _new_figure(1, 1, (1, 1))  # Fails before anything is written.

@@ -1,4 +1,4 @@
-"""Runs below a directory, with the labels and tasks they are compared by, and their curves."""
+"""Runs below a directory, with their labels, tasks and learning curves."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rlpyt.utils.names import did_you_mean, flat
 from rlpyt.utils.types import NDArray
 
 STEPS = "Diagnostics/CumSteps"
-# Parameters that tell the task of a run, in the tables of experiments and in the examples.
+# Parameters with the task of a run, in the tables of experiments and in the examples.
 TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env")
-# Directories that only number the repetitions of a setting.
+# Directories whose names only number the repetitions of a setting.
 _REPETITION = re.compile(r"(run|seed)_?-?\d+")
 
 
@@ -129,8 +129,8 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
 def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
     """Read the curve of a run.
 
-    Rows without a number are left out. If a run was continued from an earlier row, the rows
-    that it repeated count once, as they were written last.
+    Rows without a number are left out. If a run was continued from an earlier row, only the last
+    version of repeated rows counts.
 
     Args:
         csv_file: path of a file written by the logger.
@@ -176,7 +176,7 @@ def _named_directory(given: str) -> tuple[str, Path]:
 
 
 def _heads(given: Sequence[tuple[str, Path]]) -> list[tuple[str, ...]]:
-    """Return the beginning of the labels of each directory: its name, or where it differs."""
+    """Return the prefix of the labels of each directory: its name, or the part that differs."""
     if len(given) == 1:
         return [(given[0][0],) if given[0][0] else ()]
     common = os.path.commonpath([directory for _, directory in given])
@@ -200,7 +200,7 @@ def _csv_files(directory: Path) -> list[Path]:
 
 
 def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str]) -> list[str]:
-    """Join the parts of each path that tell settings apart."""
+    """Join the parts of each path that distinguish settings."""
     if len({len(parts) for parts in paths}) > 1:
         return ["/".join(parts) for parts in paths]
     kept = []
@@ -233,7 +233,7 @@ def _check_key(key: str, params: Mapping[Path, Mapping[str, Any]]) -> None:
 
 
 def _read_params(path: Path) -> dict[str, Any]:
-    """Return parameters by dotted name; none if there is no file, as for a run being started."""
+    """Return parameters by dotted name; none without a file, as while a run starts."""
     try:
         with path.open(encoding="utf-8") as file:
             return dict(flat(json.load(file)))

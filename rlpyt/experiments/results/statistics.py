@@ -1,4 +1,4 @@
-"""Statistics of the scores of few runs, and their bootstrap intervals.
+"""Statistics of scores from few runs, with bootstrap intervals.
 
 Scores are given as one array for each task, [N,...]: the N runs of the task come first, further
 dimensions are independent of each other, such as the points of a curve. Tasks may differ in N.
@@ -19,7 +19,7 @@ Statistic = Callable[[Sequence[NDArray]], NDArray]
 
 
 class Estimate(NamedTuple):
-    """Point estimate with the limits of its interval; the limits are NaN where there is none."""
+    """Point estimate with the limits of its interval; the limits are NaN without an interval."""
 
     value: NDArray
     low: NDArray

@@ -139,7 +139,7 @@ def count_slots(options: dict[str, int]) -> int:
 
 
 def checked(options: dict[str, int]) -> dict[str, int]:
-    """Return the options, after checks of everything that the placement of a run needs."""
+    """Return the options, after all checks that the placement of a run needs."""
     _refuse(options, (RUN_SLOT in options, "slt (run slot) is given twice"))
     _consistent(options)
     if options.get(CONTEXTS_PER_GPU, 1) > 1:

@@ -55,7 +55,7 @@ def check_slot(slot: int, n_slots: int) -> None:
 
 
 def divided(total: int, parts: int, what: str, by: str) -> int:
-    """Return ``total / parts``; raise ``ValueError`` if that is not whole."""
+    """Return ``total / parts``; raise ``ValueError`` unless it is a whole number."""
     if parts < 1 or total % parts:
         raise ValueError(f"{what}={total} must be a multiple of {by}={parts}")
     return total // parts
@@ -84,8 +84,8 @@ def with_hyperthreads(cores: Sequence[int], hto: int) -> Cores:
 def worker_groups(cores: Sequence[int], cpw: int, hto: int, alt: bool) -> tuple[Cores, ...]:
     """Return the CPUs of each worker: ``cpw`` cores with their hyperthreads.
 
-    In an alternating sampler only one half of the workers runs at a time: the second half has the
-    hyperthreads of the cores of the first, or shares the cores if hyperthreads are not used.
+    In an alternating sampler only one half of the workers runs at a time. The second half gets the
+    second hyperthreads of the first half's cores, or shares the cores if hyperthreads are unused.
     """
     n_workers = divided(len(cores), cpw, "number of worker cores", "cpw")
     groups = tuple(tuple(cores[i * cpw : (i + 1) * cpw]) for i in range(n_workers))

@@ -4,14 +4,11 @@ A code such as ``2slt_8cpu_2gpu_2cxg`` describes the part of the machine that a 
 and the slot of this run in it. It consists of a number and three letters for each of the options of
 :func:`encode_affinity`::
 
-    slt  run slot, the only option that differs between runs that share a machine
-    cpu  cores in use              gpu  GPUs in use
-    cxg  runs per GPU              gpr  GPUs per run, to optimize
-    cpr  cores per run, on CPU     cpw  cores per sampler worker
-    hto  hyperthread offset        skt  CPU sockets
-    res  cores for the master      ass  asynchronous
-    sgr  GPUs per run, to sample   oss  GPUs both optimize and sample
-    alt  alternating sampler       saf  set the affinity of the processes
+    slt run slot, the only option that differs between runs on one machine cpu cores in use gpu GPUs
+    in use cxg runs per GPU gpr GPUs per run, to optimize cpr cores per run, on CPU cpw cores per
+    sampler worker hto hyperthread offset skt CPU sockets res cores for the master ass asynchronous
+    sgr GPUs per run, to sample oss GPUs both optimize and sample alt alternating sampler saf set
+    the affinity of the processes
 
 The first hyperthread of core ``c`` is CPU ``c``, its second is CPU ``c + hto``.
 """
@@ -158,7 +155,7 @@ def make_affinity(run_slot: int = 0, **kwargs: Any) -> Any:
 
 
 def affinity_from_code(run_slot_affinity_code: str) -> Any:
-    """Return the affinity that a code with a run slot stands for.
+    """Return the affinity of a code with a run slot.
 
     Returns:
         An AttrDict; for a run over several GPUs a list of them, one per GPU; for an asynchronous
@@ -245,7 +242,7 @@ def build_multigpu_affinity(
     alt: int = 0,
     saf: int = 1,
 ) -> list[AttrDict]:
-    """Return the affinities of the processes of a run that optimizes on several GPUs in step."""
+    """Return the affinities of a run's processes, one for each GPU of a synchronous run."""
     check_slot(run_slot, gpu // gpr)
     slots = range(run_slot * gpr, (run_slot + 1) * gpr)
     settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": res}

@@ -1,7 +1,7 @@
-"""Sweeps by names, as ``rlpyt sweep`` launches them.
+"""Sweeps by names, for ``rlpyt sweep``.
 
-Each run is one of :func:`rlpyt.experiments.train.build_and_train`: words that all runs of an
-algorithm on an environment share, and a variant with the settings that differ.
+Each run is a call of :func:`rlpyt.experiments.train.build_and_train`, with words that all runs of
+an algorithm on an environment share, and a variant with the settings that differ.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Variant(NamedTuple):
 
     part: Part
     changes: Config
-    log_dir: str  # below that of the sweep
+    log_dir: str  # below the directory of the sweep
 
 
 # --- Words ---------------------------------------------------------------------------------------
 
 
 def split_list(text: str) -> list[str]:
-    """Split a text at its commas, but for those in brackets and quotes."""
+    """Split a text at its commas, except inside brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
         if letter == "," and not depth and not quote:
@@ -92,8 +92,8 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
 
     Args:
         what: algorithms or entries of tables, separated by commas.
-        arguments: environments and settings. Several values of a setting are to be tried, or
-            with ``LOW:HIGH`` or ``LOW:HIGH:log`` all numbers between.
+        arguments: environments and settings. A setting may have several values to try, or a range
+            ``LOW:HIGH`` or ``LOW:HIGH:log``.
         steps: environment steps of each run; None for the number in the entry.
 
     Raises:
@@ -221,11 +221,11 @@ def variants_of(
 
 
 def examples(parts: Sequence[Part]) -> list[Variant]:
-    """Return variants of a search that have every value, and both ends of every range.
+    """Return example variants of a search, with every value and both ends of every range.
 
     Raises:
-        ValueError: if there is more than one part, which a search cannot compare, or no choice, or
-            Optuna is not installed.
+        ValueError: if there are several parts, which a search cannot compare, if no setting varies,
+            or if Optuna is not installed.
     """
     extra_for("optuna", "optuna", "--search optuna")
     part = parts[0]
@@ -280,7 +280,7 @@ def check_runs(variants: Iterable[Variant], slot: Slot) -> None:
         slot: CPUs and GPUs of each run.
 
     Raises:
-        Exception: what environment, agent or algorithm raise.
+        Exception: any error of environment, agent or algorithm.
     """
     try_runs(
         slot_runner(slot.affinity, 0, variant.part.entry, variant.part.words, variant.changes)[1]
@@ -305,7 +305,7 @@ class Launch(NamedTuple):
         """Run all variants.
 
         Raises:
-            ValueError: if the directory is that of another sweep, or of one at work.
+            ValueError: if the directory belongs to another sweep, or its sweep is running.
             SweepError: at the end, if runs failed.
         """
         run_experiments(
@@ -326,7 +326,7 @@ class Launch(NamedTuple):
 
         Raises:
             ImportError: if Optuna is not installed.
-            ValueError: if the directory is that of another sweep, or of one at work.
+            ValueError: if the directory belongs to another sweep, or its sweep is running.
             SweepError: if every trial failed.
         """
         study = run_search(

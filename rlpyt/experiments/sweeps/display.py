@@ -24,12 +24,12 @@ class Progress(NamedTuple):
     """Progress of a run, from its log."""
 
     steps: float = 0.0
-    n_steps: float | None = None  # Steps of the whole run; None if its parameters do not say.
+    n_steps: float | None = None  # Steps of the whole run; None if its parameters lack them.
     steps_per_s: float | None = None
     written: float | None = None  # Time of the last row, in seconds since 1970.
 
     def seconds_left(self, now: float) -> float | None:
-        """Return the time that the run still takes at its present speed; None if unknown."""
+        """Return the remaining time of the run at its present speed; None if unknown."""
         if self.n_steps is None or not self.steps_per_s or self.written is None:
             return None
         left = max(0.0, self.n_steps - self.steps) / self.steps_per_s
@@ -37,7 +37,7 @@ class Progress(NamedTuple):
 
 
 def read_progress(log_dir: str, run_ID: int) -> Progress:
-    """Return the progress of a run, of which nothing needs to be known yet."""
+    """Return the progress of a run, which may have no files yet."""
     run_dir = osp.join(log_dir, f"run_{run_ID}")
     rows = read_rows(osp.join(run_dir, "progress.csv"))
     if not rows:
@@ -92,17 +92,17 @@ class Display:
             self._live.stop()
 
     def started(self, run: Run, slot: int) -> None:
-        """Say that a run has started."""
+        """Print that a run has started."""
         again = ", again" if run.status.attempt else ""
         self._print(f"started   {run.name} run {run.run_ID} in slot {slot}{again}")
 
     def skipped(self, run: Run, reason: str) -> None:
-        """Say that a run is not started, and why."""
+        """Print that a run is skipped, with the reason."""
         self._n_ended += 1
         self._print(f"skipped   {run.name} run {run.run_ID}: {reason}")
 
     def ended(self, run: Run, status: RunStatus) -> None:
-        """Say that a run has ended."""
+        """Print that a run has ended."""
         self._n_ended += 1
         took = ""
         if status.started is not None and status.ended is not None:

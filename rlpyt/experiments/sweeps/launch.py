@@ -1,12 +1,12 @@
-"""Launcher of the runs of a sweep as processes, as many at a time as the machine has slots.
+"""Launcher of a sweep: every run is a process in one of the machine's slots.
 
 Every run is ``python script <slot_affinity_code> <log_dir> <run_ID> <args...>``, with its settings
 in ``<log_dir>/variant_config.json`` and its output in ``<log_dir>/launch_<run_ID>.log``. The script
 calls :func:`~rlpyt.experiments.sweeps.affinity.affinity_from_code` and
 :func:`~rlpyt.experiments.sweeps.variant.load_variant`.
 
-A sweep that is launched again into its directory skips the runs that finished, starts those that
-were interrupted again, and runs what is missing: see :mod:`~rlpyt.experiments.sweeps.sweep`.
+A sweep that is launched again into its directory skips finished runs, restarts interrupted ones,
+and starts missing ones: see :mod:`~rlpyt.experiments.sweeps.sweep`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def run_experiments(
 ) -> None:
     """Run every variant ``runs_per_setting`` times, as many at a time as the code has slots.
 
-    A run that fails is reported at once, and in ``failed.txt``; the others continue. Ctrl-C ends
-    all; launched again, the sweep goes on. A script goes on from its checkpoint if it calls
-    ``runner.train(resume="auto")``.
+    A failed run is reported at once, and in ``failed.txt``; the others continue. Ctrl-C ends all
+    runs; launched again, the sweep continues. A run continues from its checkpoint if the script
+    calls ``runner.train(resume="auto")``.
 
     Args:
         script: path of a Python file, called as this module describes.
@@ -67,7 +67,7 @@ def run_experiments(
         common_args: arguments of every run.
         runs_args: arguments of the runs of each variant, after the common ones.
         set_egl_device: whether to set ``EGL_DEVICE_ID``, see :func:`launch_experiment`.
-        retry_failed: whether to start runs again that failed in an earlier launch.
+        retry_failed: whether to restart runs that failed in an earlier launch.
         time_limit_s: seconds that each attempt of a run may take; None for no limit.
         config: configuration that the variants change, to check their keys before the start.
         pool: machine or cluster on which the runs are started; None for :class:`LocalSlots`.
@@ -158,7 +158,7 @@ def launch_experiment(
         variant: settings of the run.
         run_ID: number that distinguishes the runs of one setting.
         args: further arguments of the script, converted to text.
-        python_executable: path of the interpreter; None for the one of this process.
+        python_executable: path of the interpreter; None for the interpreter of this process.
         set_egl_device: whether to set ``EGL_DEVICE_ID`` to the first GPU of the run, for rendering.
         output: file for the output of the run; None for the output of this process.
 
@@ -178,7 +178,7 @@ def launch_experiment(
         env.update(egl_device(slot))
     save_variant(variant, log_dir)
     print("\ncall string:\n", " ".join(call), flush=True)
-    # In a session of its own, because Ctrl-C must reach only this process, which ends the runs.
+    # In a separate session, because Ctrl-C must reach only this process, which ends the runs.
     return subprocess.Popen(
         call,
         env=env,

@@ -27,7 +27,7 @@ class Pool(Protocol):
     slots: Sequence[Slot]  # One for each of the runs at a time.
 
     def start(self, command: RunCommand) -> Any:
-        """Start a run, and return a handle of it."""
+        """Start a run, and return its handle."""
         ...
 
     def ended(self, handle: Any) -> bool:
@@ -85,7 +85,7 @@ class RayCluster:
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`; a run
             asks for what one slot of it has.
         address: address of the cluster; None for ``RAY_ADDRESS``, or this machine.
-        n_parallel: number of runs at a time; None for as many as there is room for now.
+        n_parallel: number of runs at a time; None for as many as the cluster has room for now.
 
     Raises:
         ImportError: if Ray is not installed.
@@ -136,10 +136,10 @@ class RayCluster:
 
 
 class SlurmCluster:
-    """Jobs of SLURM, one for each run, by way of submitit.
+    """Jobs of SLURM, one for each run, submitted by submitit.
 
-    The directory of the sweep must be the same on all machines. Jobs outlive the launcher. A job
-    has its own GPUs, even if the code lets runs share them.
+    The directory of the sweep must be the same on all machines. Jobs outlive the launcher. Jobs
+    never share GPUs, even if the code lets runs share them.
 
     Args:
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`; a job
@@ -236,7 +236,7 @@ def run_call(
     args: Sequence[Any],
     python_executable: str | None = None,
 ) -> list[str]:
-    """Return the command of a run, confined to its CPUs where the system can do that."""
+    """Return the command of a run, pinned to its CPUs if the system allows it."""
     call = [python_executable or sys.executable, script, slot.code, log_dir, run_ID, *args]
     if slot.is_pinned and shutil.which("taskset") is None:
         print("The program taskset is missing: processes of the run set their affinity themselves.")

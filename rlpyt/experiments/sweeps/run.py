@@ -1,16 +1,17 @@
 """One run of a sweep: its process, its guard, and its state on disk.
 
 The guard of a run is a small process that starts the script and watches it. It writes the state of
-the run, and ends the run at its time limit or when the launcher is gone, even if it was killed.
+the run, and ends the run at its time limit or when the launcher ends, even if the launcher was
+killed.
 
 Files of run ``N``, in the directory of its setting:
 
 * ``status_N.json``: state, number of attempts, exit code, process; replaced as a whole.
 * ``status_N.lock``: locked as long as the guard or a process of the run lives.
-* ``launch_N.log``: everything that the run printed, in all attempts.
+* ``launch_N.log``: the output of the run in all attempts.
 
-``python -m rlpyt.experiments.sweeps.run`` is the guard; :func:`start` starts it. This module
-imports only what is quick to import.
+``python -m rlpyt.experiments.sweeps.run`` is the guard; :func:`start` starts it. This module avoids
+slow imports.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class RunStatus:
         state: one of the states of this module.
         attempt: number of times that the run was started.
         exit_code: exit code of the last attempt, negative for a signal; None before its end.
-        reason: explanation of an end that the exit code does not explain.
+        reason: reason for the end, if the exit code does not show it.
         started: time of the last start, in seconds since 1970.
         ended: time of the last end.
         pid: process of the run, which leads a process group.
@@ -102,7 +103,7 @@ def output_file(log_dir: str, run_ID: int) -> str:
 
 
 def read_status(log_dir: str, run_ID: int) -> RunStatus:
-    """Return the state of a run, as it was written last."""
+    """Return the last written state of a run."""
     try:
         with open(_status_file(log_dir, run_ID), encoding="utf-8") as file:
             return RunStatus(**json.load(file))
@@ -219,7 +220,7 @@ def library_path() -> dict[str, str]:
 def main() -> int:
     """Run the command from standard input, until it ends or standard input is closed."""
     command = RunCommand(**json.loads(sys.stdin.buffer.readline()))
-    deadline = time.monotonic() + 2.0  # Another process may hold the lock for a look.
+    deadline = time.monotonic() + 2.0  # Another process may be checking the lock.
     while True:
         with locked(_lock_file(command.log_dir, command.run_ID)) as lock:
             if lock is not None:
@@ -319,7 +320,7 @@ def kill_group(pid: int) -> None:
 
 
 if __name__ == "__main__":
-    # Without the interpreter's own end, which would wait for the thread that reads.
+    # Without the interpreter's shutdown, which would wait for the reading thread.
     code = main()
     sys.stdout.flush()
     os._exit(code)

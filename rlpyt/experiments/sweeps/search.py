@@ -1,4 +1,4 @@
-"""Searches for settings: trials that Optuna chooses and prunes, and that are runs of a sweep."""
+"""Searches for settings: Optuna chooses and prunes trials, which are runs of a sweep."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_search(
     config: Mapping[str, Any] | None = None,
     pool: Pool | None = None,
 ) -> Any:
-    """Run trials whose settings Optuna chooses, as many at a time as the code has slots.
+    """Run trials with settings from Optuna, one in each slot of the code at a time.
 
     The value of a trial is the mean over its runs of the last value of a column of progress.csv;
     the values before are reported as soon as all runs of the trial have them, and a trial that the
@@ -71,7 +71,7 @@ def run_search(
         experiment_title: name of the sweep and of its directory; an absolute path to launch a
             search again.
         space: distribution of each setting.
-        n_trials: number of trials, with earlier launches.
+        n_trials: number of trials, including earlier launches.
         runs_per_setting: number of runs of each trial, with ``run_ID`` 0, 1, ...
         common_args: arguments of every run.
         base: settings that are the same in all trials.
@@ -166,7 +166,7 @@ def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> N
 
 @dataclass
 class _Trial:
-    """Trial at work: Optuna's trial, its runs, and the number of values that were reported."""
+    """Running trial: Optuna's trial, its runs, and the number of reported values."""
 
     optuna_trial: Any
     runs: list[Run]
@@ -175,7 +175,7 @@ class _Trial:
 
 @dataclass
 class _Search:
-    """Search at work: it starts the trials of a study, and reports their values."""
+    """Running search, which starts the trials of a study and reports their values."""
 
     optuna: Any
     storage: Any
@@ -189,7 +189,7 @@ class _Search:
     closed: dict[int, list[Run]] = field(default_factory=dict)
 
     def restore(self, retry_failed: bool) -> None:
-        """Take up the trials of earlier launches."""
+        """Continue the trials of earlier launches."""
         states = self.optuna.trial.TrialState
         latest = {}  # By directory; the last entry of a trial that was retried.
         for trial in self.study.trials:
@@ -212,19 +212,19 @@ class _Search:
                 _replace_states(runs, (INTERRUPTED, RUNNING), PRUNED)
 
     def _take_up(self, trial: Any) -> Any:
-        """Return a running trial in the form that takes reports."""
+        """Return a running trial as an object that takes reports."""
         study_id = self.storage.get_study_id_from_name(self.study.study_name)
         trial_id = self.storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
         return self.optuna.trial.Trial(self.study, trial_id)
 
     def _ask(self, n: int) -> Any:
-        """Return a new trial, with settings that wait or that Optuna chooses."""
+        """Return a new trial, with queued settings or settings from Optuna."""
         trial = self.study.ask(self._distributions())
         trial.set_user_attr(_DIRECTORY, n)
         return trial
 
     def runs(self, n_trials: int) -> Iterator[Run]:
-        """Yield the runs of all trials; settings are chosen when the first run has a slot."""
+        """Yield the runs of all trials; settings are chosen when the first run gets a slot."""
         for n in range(n_trials):
             if n in self.closed:
                 yield from (run for run in self.closed[n] if run.status.state != NEW)
@@ -238,7 +238,7 @@ class _Search:
                     yield run
 
     def pruned(self, active: Sequence[Run]) -> Iterable[Run]:
-        """Report new values to the study, and return the runs of trials that it rejects."""
+        """Report new values to the study, and return the runs of rejected trials."""
         self.tell_ended()
         rejected = []
         for n, trial in list(self.open.items()):
@@ -252,7 +252,7 @@ class _Search:
         return rejected
 
     def tell_ended(self) -> None:
-        """Tell the study of trials whose runs are over."""
+        """Report the trials whose runs are over to the study."""
         for n, trial in list(self.open.items()):
             state = self._state(trial.runs)
             if state is not None:
@@ -269,7 +269,7 @@ class _Search:
         self.study.tell(trial.optuna_trial, last, state=state)
 
     def _state(self, runs: Sequence[Run]) -> Any:
-        """Return the state of a trial by its runs; None if it is not over."""
+        """Return the state of a trial from its runs; None if it is not over."""
         states = {run.status.state for run in runs}
         if FAILED in states:
             return self.optuna.trial.TrialState.FAIL
@@ -290,7 +290,7 @@ class _Search:
         return read_rows(osp.join(run.log_dir, f"run_{run.run_ID}", "progress.csv"))
 
     def _means(self, runs: Sequence[Run]) -> list[float]:
-        """Return the means over the runs of the values that all of them have."""
+        """Return means over the runs, for the values that all runs have."""
         values = []
         for run in runs:
             numbers = (float(row.get(self.metric) or "nan") for row in self._rows(run))

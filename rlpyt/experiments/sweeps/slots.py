@@ -1,4 +1,4 @@
-"""Slots of a sweep: the CPUs and GPUs that each run has, on this machine or a cluster."""
+"""Slots of a sweep: the CPUs and GPUs of each run, on this machine or a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Slot:
 
     @cached_property
     def affinity(self) -> Any:
-        """Affinity of the run, in the form that its runner takes."""
+        """Affinity of the run, in the form for its runner."""
         return affinity_of_slot(self.number, self.options)
 
     @property
@@ -49,7 +49,7 @@ class Slot:
 
     @property
     def gpus(self) -> list[int]:
-        """GPUs of the run, those that optimize first."""
+        """GPUs of the run; GPUs that optimize come first."""
         affinity = self.affinity
         if not isinstance(affinity, list):
             sampler = affinity.get("sampler", [])
@@ -100,7 +100,7 @@ def affinity_code(
     Args:
         roles: roles of the runs; asynchronous runners and alternating samplers have special
             affinities.
-        is_local: whether the runs are on this machine; otherwise the code is for one of them, on
+        is_local: whether the runs are on this machine; otherwise the code is for a single run, on
             any machine.
         slots: number of runs at a time; None for one on each GPU, or without GPUs one on each
             ``cpus_per_run`` CPUs, within the CPU quota of the container.

@@ -1,6 +1,6 @@
-"""Spaces of settings: distributions, and the grids and random draws that are made of them.
+"""Spaces of settings: distributions, grids and random draws.
 
-A space has a distribution, or for grids a list of values, for the path of each setting::
+A space maps the path of each setting to a distribution, or for grids to a list of values::
 
     space = {
         ("algo", "learning_rate"): Real(1e-5, 1e-2, log=True),
@@ -132,7 +132,7 @@ def _dir_name(path: Path, value: Any) -> str:
 def random_variants(
     space: Space, n_variants: int, seed: int, base: Mapping[str, Any] | None = None
 ) -> tuple[list[Config], list[str]]:
-    """Return random draws from a space; the same seed gives the same ones.
+    """Return random draws from a space; the same seed gives the same draws.
 
     Args:
         space: distribution of each setting.

@@ -1,4 +1,4 @@
-"""Sweep at work: it starts runs where there is room, watches them, and reports their ends.
+"""Running sweep, which starts runs in free slots, watches them, and reports their ends.
 
 ``sweep.json`` in its directory has its script, arguments and variants; the files with the states of
 runs are in :mod:`~rlpyt.experiments.sweeps.run`.
@@ -71,7 +71,7 @@ class SweepError(RuntimeError):
 
 
 class Sweep:
-    """Sweep at work: it starts runs, watches them and reports their ends.
+    """Running sweep, which starts runs, watches them and reports their ends.
 
     Args:
         exp_dir: directory of the sweep.
@@ -112,14 +112,14 @@ class Sweep:
 
     @contextmanager
     def opened(self, kind: str, content: Any) -> Iterator[None]:
-        """Hold the directory, made if needed, after a check that it is of this sweep.
+        """Lock the directory, made if needed, after a check that it belongs to this sweep.
 
         Args:
-            kind: name of what the sweep consists of besides its script and common arguments.
+            kind: name of ``content`` in ``sweep.json``.
             content: plain values that must equal those of the earlier launch.
 
         Raises:
-            ValueError: if the directory is of another sweep, or a launcher is at work in it.
+            ValueError: if the directory belongs to another sweep, or another launcher uses it.
         """
         script, args = _recorded_script(self.script), list(self.common_args)
         identity = {"script": script, "common_args": args, kind: content}
@@ -144,11 +144,11 @@ class Sweep:
         runs: Iterator[Run],
         pruned: Callable[[Sequence[Run]], Iterable[Run]] = lambda active: (),
     ) -> None:
-        """Run what has to be run, and return when all is over.
+        """Run all missing, interrupted and retried runs, and return when all are over.
 
         Args:
             runs: runs in the order of their start; the next one is taken when a slot is free.
-            pruned: function of the active runs that returns those to end early.
+            pruned: function that takes the active runs and returns the ones to end early.
 
         Raises:
             SweepError: if runs failed.
@@ -175,7 +175,7 @@ class Sweep:
             raise SweepError(self.failed, self._total)
 
     def _has_to_run(self, run: Run) -> bool:
-        """Return whether a run is missing, was interrupted, or failed and is retried."""
+        """Return whether a run is missing, interrupted, or failed and to be retried."""
         status = run.status
         if status.state == run_module.FAILED and not self.retry_failed:
             self.failed.append(FailedRun(run.log_dir, run.run_ID, status.exit_code or 0))
@@ -209,7 +209,7 @@ class Sweep:
         log_num_launched(self.exp_dir, self._n_launched, self._total)
 
     def _prune(self, runs: Iterable[Run]) -> None:
-        """End runs early, and remember it, so that they do not start again."""
+        """End runs early, and record it, so that they do not start again."""
         for run in runs:
             slot, handle = next((s, h) for s, (r, h) in self._active.items() if r == run)
             del self._active[slot]
@@ -232,7 +232,7 @@ class Sweep:
             if status.state == run_module.RUNNING and is_alive:
                 if _is_elsewhere(handle, status):
                     continue
-                # Its guard was killed, so that nothing else ends a run that ignores SIGTERM.
+                # After its guard was killed, nothing else ends a run that ignores SIGTERM.
                 assert status.pid is not None
                 run_module.kill_group(status.pid)
             del self._active[slot]
@@ -246,7 +246,7 @@ class Sweep:
                 self._display.failure(run, status, _end_of(output_file(run.log_dir, run.run_ID)))
 
     def _end_all(self) -> None:
-        """Ask the runs at work to end, and wait until their guards have ended them."""
+        """Ask the active runs to end, and wait until their guards have ended them."""
         for _, handle in self._active.values():
             self.pool.stop(handle)
         deadline = time.monotonic() + END_TIMEOUT_S + 5.0
@@ -268,7 +268,7 @@ class Sweep:
 
 
 def _recorded_script(script: str) -> str:
-    """Return the path of a script; one of this package is relative, wherever that is installed."""
+    """Return the path of a script, relative for scripts of this package."""
     package = Path(osp.abspath(__file__)).parents[2]
     path = Path(script)
     return str(path.relative_to(package.parent) if path.is_relative_to(package) else path)
@@ -305,7 +305,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
 
 
 def _wait_for_former_runs(exp_dir: str) -> None:
-    """Wait for runs of a launcher that was killed, which their guards end.
+    """Wait until guards have ended the runs of a killed launcher.
 
     Raises:
         ValueError: if a run does not end.
@@ -324,7 +324,7 @@ def _wait_for_former_runs(exp_dir: str) -> None:
 
 
 def _is_elsewhere(handle: Any, status: RunStatus) -> bool:
-    """Return whether a run is in a job of an earlier launcher, or of a cluster."""
+    """Return whether a run is in a job of an earlier launcher or a cluster."""
     return (
         not isinstance(handle, subprocess.Popen)
         or handle.returncode == run_module.EXIT_ALIVE
@@ -341,7 +341,7 @@ def _end_of(path: str, n_lines: int = 10) -> str:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM raise an exception in this process, so that it ends its runs too."""
+    """Raise an exception on SIGTERM in this process, so that it ends its runs too."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Only the main thread can set a handler.
         return

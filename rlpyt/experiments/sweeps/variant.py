@@ -1,4 +1,4 @@
-"""Variants of a configuration: their cross product, their files, and their merge into a default."""
+"""Variants of a configuration: cross products, files, and merging into a default."""
 
 from __future__ import annotations
 

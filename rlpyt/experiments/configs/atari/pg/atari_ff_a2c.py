@@ -21,7 +21,7 @@ configs["0"] = dict(
     sampler=dict(batch_T=5, batch_B=32, max_decorrelation_steps=1000),
 )
 configs["low_lr"] = changed(configs["0"], algo=dict(learning_rate=4e-4))
-# The batch is that of each of two processes.
+# The batch size is per process, in a run of two processes.
 configs["2gpu"] = changed(
     configs["0"],
     roles=dict(sampler="gpu", runner="sync"),

@@ -26,8 +26,8 @@ configs["a2c_1M"] = dict(
 
 configs["a2c_1M_lstm"] = changed(configs["a2c_1M"], roles=dict(agent="mujoco_lstm"))
 
-# Short batches, the normalization of ``mujoco_ppo``, and little noise from the start: from a
-# standard deviation of 0.6 or 1 this many steps do not suffice to reduce it.
+# Short batches, the normalization of ``mujoco_ppo``, and little noise from the start: these steps
+# are too few to reduce a standard deviation of 0.6 or 1.
 configs["a2c_1M_normalized"] = changed(
     configs["a2c_1M"],
     algo={
@@ -41,8 +41,8 @@ configs["a2c_1M_normalized"] = changed(
     sampler={"batch_T": 8, "batch_B": 4},
 )
 
-# More environments and noise, RMSprop, and a decaying learning rate: Walker2d learns with these
-# settings, and not with those above.
+# More environments and noise, RMSprop, and a decaying learning rate: agents learn Walker2d with
+# these settings, but not with the ones above.
 configs["a2c_1M_rmsprop"] = changed(
     configs["a2c_1M_normalized"],
     algo={

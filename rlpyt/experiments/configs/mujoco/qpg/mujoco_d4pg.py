@@ -5,7 +5,7 @@ from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 
-# The range of returns is that of Hopper with a discount of 0.99.
+# The range of returns fits Hopper with a discount of 0.99.
 configs["d4pg_1M_serial"] = serial_config(
     "d4pg",
     eval_n_envs=5,
