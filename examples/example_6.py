@@ -72,7 +72,7 @@ def main() -> None:
     )
     parser.add_argument("--game", default="pong", help="Atari game, such as pong or breakout")
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
-    parser.add_argument("--n_processes", type=int, default=2, help="unless torchrun says so")
+    parser.add_argument("--n_processes", type=int, default=2, help="ignored under torchrun")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
     parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
     parser.add_argument("--batch_T", type=int, default=64, help="steps in an iteration")

@@ -1,4 +1,4 @@
-"""A sweep: every setting is a process of its own, as many at a time as there are run slots.
+"""A sweep: every setting runs in a separate process, in one of the run slots.
 
     python examples/launch_sweep.py
 

@@ -1,4 +1,4 @@
-"""R2D1 learns to remember: the first step of a maze tells where to turn at its end.
+"""R2D1 learns to remember: the first step of a maze shows where to turn at its end.
 
     python examples/tmaze_r2d1.py
 
