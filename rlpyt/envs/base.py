@@ -15,7 +15,7 @@ class Env:
     A subclass sets ``_action_space`` and ``_observation_space``; it defines ``reset`` and ``step``.
     The ``env_info`` of a step is a namedtuple with the same fields, shapes and dtypes at every
     step. Two fields have a meaning: ``traj_done`` (the environment must be reset; without it,
-    ``done`` says so) and ``timeout`` (a time limit truncated the episode).
+    ``done`` decides) and ``timeout`` (a time limit truncated the episode).
 
     An environment with a random generator also defines ``seed(seed)``, after which everything
     random from the next reset on depends on that number alone. The base class has no such method,

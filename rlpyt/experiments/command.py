@@ -117,7 +117,7 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 @click.option("--log-dir", type=click.Path(), help="Log directory; the time by default.")
 @click.option("--run-id", default="0", help="Name of the run in --log-dir.")
 @click.option(
-    "--resume", is_flag=True, help="Save checkpoints in --log-dir, and go on from the latest one."
+    "--resume", is_flag=True, help="Save checkpoints in --log-dir, and continue from the latest."
 )
 @click.option("--checkpoint-steps", type=STEPS, help="Steps between them; else ten minutes.")
 @click.option("--print", "prints", is_flag=True, help="Print the program that does the same.")
@@ -227,7 +227,7 @@ def sweep(
 ) -> None:
     """Train with all combinations of values, or with values that a search chooses.
 
-    The same command with the same --log-dir goes on with an interrupted sweep.
+    The same command with the same --log-dir continues an interrupted sweep.
 
     \b
     rlpyt sweep ppo CartPole-v1,Acrobot-v1 learning_rate=1e-3,3e-4 --seeds 3

@@ -56,7 +56,7 @@ def load_agent(path: str | Path) -> SavedAgent:
     params = json.loads(record.read_text(encoding="utf-8"))
     if "roles" not in params:
         raise ValueError(
-            f"{record} does not say how to make the agent: only runs of 'rlpyt train' and of the "
+            f"{record} does not show how to make the agent: only runs of 'rlpyt train' and of the "
             "tables do"
         )
     config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}

@@ -84,7 +84,8 @@ class MlpModel(torch.nn.Module):
 
     Args:
         input_size: number of input features.
-        hidden_sizes: width of each hidden layer; a number is one layer, None is no layer.
+        hidden_sizes: width of each hidden layer; a number stands for one layer, None for no hidden
+            layers.
         output_size: width of a last linear layer, without nonlinearity; None leaves it out.
         nonlinearity: class of the modules between the layers.
         LinearCls: class of the layers, such as :class:`~rlpyt.models.noisy.NoisyLinear`.

@@ -112,7 +112,7 @@ class ChildProcess:
             while True:
                 try:
                     data = os.read(self.report.fileno(), 1 << 16)
-                except OSError:  # There is no more for now, or the connection has been closed.
+                except OSError:  # No more data at present, or the connection is closed.
                     return
                 self.text += data.decode(errors="replace")
                 if not data:

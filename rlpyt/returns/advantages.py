@@ -257,7 +257,7 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
 def as_float_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDArray:
     """Convert like :func:`as_rows`; integers and booleans become float64, float16 float32."""
     rows = as_rows(name, array, shape)
-    if rows.dtype == np.float16:  # Compiled loops do not know it.
+    if rows.dtype == np.float16:  # Compiled loops do not support it.
         return rows.astype(np.float32)
     return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
 

@@ -318,7 +318,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         opt_info = self.fetch_opt_info(opt_info)
         if hasattr(self.agent, "update_obs_rms"):  # Not every agent is a BaseAgent.
             observation = samples.env.observation
-            if not self.mid_batch_reset:  # Rows after the end of an episode are blank.
+            if not self.mid_batch_reset:  # Rows after an end are blank.
                 observation = observation[indexes_of(valid_from_done(samples.env.done))]
             self.agent.update_obs_rms(observation)
         self.update_itr_hyperparams(itr)

@@ -37,7 +37,8 @@ class AtariVector(VectorEnvWrapper):
         repeat_action_probability: that a frame repeats the action of the frame before ("sticky").
         horizon: steps after which a game is truncated.
         img_shape: height and width of an image.
-        full_action_space: all 18 actions instead of those that the game knows.
+        full_action_space: whether to have all 18 actions, not only those with an effect in the
+            game.
         num_threads: number of threads of the emulators; 0 for one per CPU.
         autoreset_mode: name of the mode, ``"next_step"``, or ``"same_step"`` without
             ``episodic_lives``.

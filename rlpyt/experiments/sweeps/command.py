@@ -292,7 +292,7 @@ def check_runs(variants: Iterable[Variant], slot: Slot) -> None:
 
 
 class Launch(NamedTuple):
-    """Launch of a sweep into a directory; an interrupted one goes on."""
+    """Launch of a sweep into a directory, or continuation of an interrupted one."""
 
     log_dir: str
     affinity_code: str

@@ -217,7 +217,7 @@ def make_pool(
 
 
 def _not_installed(name: str, extra: str) -> ImportError:
-    return ImportError(f"{name} needs a package of its own: pip install 'rlpyt[{extra}]'")
+    return ImportError(f"{name} needs an extra package: pip install 'rlpyt[{extra}]'")
 
 
 # --- Command of a run ----------------------------------------------------------------------------

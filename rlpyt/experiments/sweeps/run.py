@@ -185,7 +185,7 @@ def start(command: RunCommand) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     assert guard.stdin is not None
-    with suppress(BrokenPipeError):  # Its exit code will say more.
+    with suppress(BrokenPipeError):  # The exit code shows the failure.
         guard.stdin.write(json.dumps(asdict(command)).encode() + b"\n")
         guard.stdin.flush()
     return guard

@@ -62,8 +62,8 @@ def run_search(
     the values before are reported as soon as all runs of the trial have them, and a trial that the
     pruner rejects ends early. A trial with a run that failed counts as failed.
 
-    Launched again into its directory, the search goes on with the study in ``optuna.log``, and may
-    add trials. A failed trial that is retried is a further trial of the study.
+    Launched again into its directory, the search continues the study in ``optuna.log``, and may add
+    trials. A failed trial that is retried is a further trial of the study.
 
     Args:
         script: path of a Python file, see :mod:`~rlpyt.experiments.sweeps.launch`.
