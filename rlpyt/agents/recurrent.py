@@ -16,7 +16,7 @@ else:
 
 
 class RecurrentAgentMixin(BaseAgent):
-    """Keeps the recurrent state of the last step; stands before the agent class among the bases.
+    """Mixin that keeps the recurrent state of the last step; a base before the agent class.
 
     The agent's ``step`` passes ``prev_rnn_state`` to the model, and the model's new state to
     :meth:`advance_rnn_state`. None stands for zeros. While the agent trains or is evaluated, the
@@ -75,7 +75,7 @@ class RecurrentAgentMixin(BaseAgent):
 
 
 class AlternatingRecurrentAgentMixin(BaseAgent):
-    """Keeps one recurrent state for each half of the environments, which take turns.
+    """Mixin that keeps one recurrent state for each half of the environments, which take turns.
 
     All methods act on the exposed half: :meth:`advance_rnn_state` stores its new state and exposes
     the other half. In all else it equals :class:`RecurrentAgentMixin`.

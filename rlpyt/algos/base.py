@@ -125,7 +125,7 @@ class RlAlgorithm:
             n_itr: number of iterations of the whole run.
             batch_spec: T and B of the sampler's batches in this process.
             mid_batch_reset: whether environments are reset within a batch.
-            examples: one example of everything that is sampled, by name.
+            examples: examples of all sampled data, by name.
             world_size: number of processes that sample and train together.
             rank: rank of this process among them.
         """
@@ -147,7 +147,7 @@ class RlAlgorithm:
             sampler_n_itr: number of the sampler's iterations in the whole run.
             batch_spec: T and B of the sampler's batches.
             mid_batch_reset: whether environments are reset within a batch.
-            examples: one example of everything that is sampled, by name.
+            examples: examples of all sampled data, by name.
             world_size: number of processes that train together.
 
         Returns:

@@ -85,7 +85,7 @@ def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
     logger.log(
         f"WARNING: {sum(edge_mass) / len(edge_mass):.0%} of the targets' probability is on the two "
         f"outermost returns: unless returns end there, widen V_min, V_max, now {algo.V_min}, "
-        f"{algo.V_max}; what is beyond is cut off (edgeMass in the log).{bounds}"
+        f"{algo.V_max}; returns beyond are cut off (edgeMass in the log).{bounds}"
     )
 
 

@@ -218,7 +218,7 @@ class ReplayAlgorithm(RlAlgorithm):
         """Make the replay buffer: ``ReplayBufferCls``, or the class that fits the example.
 
         Args:
-            examples: one example of everything that is sampled, by name.
+            examples: examples of all sampled data, by name.
             batch_spec: T and B of the sampler's batches.
             async_: whether several processes use the buffer.
 
@@ -425,7 +425,7 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         # The parts that may be refused come first, so that an error leaves everything unchanged.
-        if "replay_buffer" in state:  # Else another process has loaded it, into shared memory.
+        if "replay_buffer" in state:  # Otherwise another process has loaded it.
             self._stateful_replay().load_state_dict(state["replay_buffer"])
         super().load_state_dict(state)
 

@@ -200,7 +200,7 @@ def _new_directory(path: Path) -> Iterator[None]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove unfinished checkpoints, except those whose writer is alive."""
+    """Remove unfinished checkpoints, unless their writer is alive."""
     for path in directory.glob(f"checkpoint_*{UNFINISHED}"):
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -216,7 +216,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint, renamed first, so that it never looks complete in part."""
+    """Rename and remove a checkpoint, so that an interrupted removal leaves no valid one."""
     renamed = path.with_name(f"{path.name}.old{UNFINISHED}")
     with suppress(OSError):
         os.rename(path, renamed)

@@ -98,7 +98,7 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
 
         Args:
             p: probability of each atom, for each action [...,A,P].
-            z: values of the atoms [P]; by default those set before.
+            z: values of the atoms [P]; by default the values set before.
 
         Returns:
             Actions [...].

@@ -43,7 +43,7 @@ class Gaussian(Distribution):
 
     With bounds that are not symmetric, ``[low, high]``, the last two are ``clamp(x, low, high)``
     and ``mid + half_range * tanh(x)``. Samples are reparameterised: gradients flow to the mean and
-    the standard deviation. The density ignores clipping: likelihoods are those of x.
+    the standard deviation. The density ignores clipping: it is the density of x.
 
     Args:
         dim: number of dimensions of an action.

@@ -40,7 +40,7 @@ _TEMPORARY = ("_", "efc_", "iefc_", "efm_", "island_", "map_")
 
 
 def attributes(layer: Any) -> dict[str, Any]:
-    """Return the attributes of an object by name, including those in ``__slots__``."""
+    """Return the attributes of an object by name, including ``__slots__``."""
     slots = [
         name
         for cls in type(layer).__mro__

@@ -72,7 +72,7 @@ class ToyEnv(Env):
         return self._horizon
 
     def seed(self, seed: int) -> None:
-        """Make everything random from the next reset on depend on ``seed`` alone."""
+        """Seed everything random from the next reset on."""
         seed_spaces(self, seed)
         self._rng = np.random.default_rng(seed)
 

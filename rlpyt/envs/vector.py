@@ -130,7 +130,7 @@ class VectorEnvWrapper(Wrapper):
 
         Raises:
             RuntimeError: if there was no reset yet.
-            ValueError: if an entry of the info changed its shape or type.
+            ValueError: if an entry of the info changed in shape or type.
         """
         if self._needs_reset:
             raise RuntimeError("step before reset: call reset() to start all episodes")
@@ -345,7 +345,7 @@ def _mode_of(env: gym.vector.VectorEnv[Any, Any, Any], given: Any) -> str:
 
 
 def _without_masks(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries without their masks, and without those of finished episodes."""
+    """Return the entries without masks, and without entries of finished episodes."""
     return {
         key: _without_masks(value) if isinstance(value, Mapping) else value
         for key, value in info.items()

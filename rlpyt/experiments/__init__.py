@@ -8,8 +8,8 @@ A run is made in five steps:
    (``catalog``).
 3. A ``Setting`` is a parameter of one of these constructors. Words ``section.name=value`` change
    settings, and are checked against their types (``settings``).
-4. A ``Name`` stands for an argument that is a class (``settings``). 5. A ``Call`` of the runner,
-with the calls of its parts, is made, or printed as a program
+4. A ``Name`` stands for an argument that is a class (``settings``).
+5. A ``Call`` of the runner, with the calls of its parts, is made, or printed as a program
    (``program``).
 
 Where to look for what:

@@ -300,7 +300,7 @@ def doctor(
 @click.argument("kind", type=click.Choice(catalog.KINDS), required=False)
 @click.argument("text", required=False)
 def list_(kind: str | None, text: str | None) -> None:
-    """List the names that train takes, or only those with TEXT in them."""
+    """List the names that train takes, or only names that contain TEXT."""
     for each in [kind] if kind else catalog.KINDS:
         names = catalog.names(each)
         if text:

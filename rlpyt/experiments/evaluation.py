@@ -60,7 +60,7 @@ def load_agent(path: str | Path) -> SavedAgent:
             "tables do"
         )
     config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
-    environment_ids()  # Registers those of installed packages.
+    environment_ids()  # Registers environments of installed packages.
     # One process evaluates, with any sampler in the run; vectors may differ from single
     # environments.
     sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"

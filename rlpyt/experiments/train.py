@@ -218,10 +218,10 @@ def try_runs(calls: Iterable[Call]) -> None:
     """Start the agent and algorithm of runs in one environment, to find wrong settings early.
 
     Args:
-        calls: calls of the runners; those with the same environment share it.
+        calls: calls of the runners; runners with the same environment share it.
 
     Raises:
-        Exception: what environment, agent or algorithm raise.
+        Exception: any error of environment, agent or algorithm.
     """
     envs: dict[str, Any] = {}
     with ExitStack() as stack:
@@ -328,7 +328,7 @@ def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:
     if "optimizer" not in affinity:
         if roles.get("runner", "minibatch") != "minibatch":
             raise ValueError(
-                f"the entry has runner={roles['runner']}, but the affinity is that of one process: "
+                f"the entry has runner={roles['runner']}, but the affinity is for one process: "
                 "for sync add --gpus-per-run 2 (in a code gpu_per_run=2), for async encode it with "
                 "async_sample=True"
             )

@@ -34,7 +34,7 @@ class Machine(NamedTuple):
         )
         load = psutil.getloadavg()[0]
         if load > 0.5 * self.n_cpus:
-            text += f"\nLoad {load:.1f}: other programs run, and the advice is for what they leave."
+            text += f"\nLoad {load:.1f}: other programs run; the advice is for the remaining CPUs."
         return text
 
 

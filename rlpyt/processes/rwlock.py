@@ -97,7 +97,7 @@ class ReadWriteLock:
         self._acquire(fcntl.LOCK_EX)
 
     def release_read(self) -> None:
-        """Stop reading; to be called by the thread that acquired."""
+        """Stop reading; only the thread that acquired the lock may call this."""
         self._release()
 
     def release_write(self, is_complete: bool = True) -> None:

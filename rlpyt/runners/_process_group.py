@@ -151,7 +151,7 @@ class ProcessGroup:
         return int(received)
 
     def gather(self, state: Any) -> list[Any]:
-        """Send an object of each process to rank 0; return all of them there, elsewhere none."""
+        """Send an object from each process to rank 0; return all objects in rank 0, else none."""
         states: list[Any] = [None] * self.world_size
         into = states if self.rank == 0 else None
         distributed.gather_object(state, into, dst=0, group=self._patient_group)

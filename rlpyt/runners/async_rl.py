@@ -228,7 +228,7 @@ class AsyncRl(AsyncRlBase):
     def store_diagnostics(
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
-        """Keep what one iteration reports until the next log row."""
+        """Keep the opt info and trajectories of one iteration until the next log row."""
         self.run_log.add_trajectories(traj_infos)
         super().store_diagnostics(itr, sampler_itr, traj_infos, opt_info)
 
@@ -238,7 +238,7 @@ class AsyncRl(AsyncRlBase):
     def _log_due_rows(self, itr: int) -> None:
         sampler_itr = self.rate_limiter.n_copied
         n_due = sampler_itr // self.log_interval_itrs
-        # The last row waits for the end, when everything is learned.
+        # The last row is written at the end, after all updates.
         if n_due > self._n_logs and sampler_itr < self.n_itr:
             self._n_logs = n_due
             self.log_diagnostics(itr, sampler_itr, self._throttle_time)
@@ -261,7 +261,7 @@ class AsyncRlEval(AsyncRlBase):
     _eval = True
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start."""
+        """Reset all counters and clocks."""
         self._pending: list[Any] = []
         super().initialize_logging()
 
@@ -294,7 +294,7 @@ class AsyncRlEval(AsyncRlBase):
         self._log_due_rows(0)
 
     def _log_due_rows(self, itr: int) -> None:
-        # The last row waits for the end, when everything is learned.
+        # The last row is written at the end, after all updates.
         self._log_evaluations(itr, n_rows=self.n_itr // self.log_interval_itrs)
 
     def _log_while_waiting(self, itr: int) -> None:

@@ -161,7 +161,7 @@ class BaseRunner:
         return RunLog()
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start."""
+        """Reset all counters and clocks."""
         self.run_log.start(self.algo.opt_info_fields)
         self.pbar = ProgBarCounter(self.log_interval_itrs)
 

@@ -236,7 +236,7 @@ class StopSignals:
     nothing changes.
 
     Args:
-        numbers: signals to receive; those that this process ignores stay ignored.
+        numbers: signals to receive; signals that this process ignores stay ignored.
         is_failure: function that returns whether a signal reports the failure of another process;
             such a signal interrupts the run.
 

@@ -43,7 +43,7 @@ class RunLog:
         self.start([])
 
     def start(self, opt_info_fields: Sequence[str]) -> None:
-        """Set all counters and clocks to their start."""
+        """Reset all counters and clocks."""
         self.opt_infos: dict[str, list[Any]] = {name: [] for name in opt_info_fields}
         self.start_time = self.last_time = time.time()
         self.cum_time = self.cum_eval_time = 0.0
@@ -87,7 +87,8 @@ class RunLog:
             cum_steps: number of environment steps so far.
             updates: number of updates so far.
             batch_size: number of samples in an update, over all processes.
-            traj_infos: trajectories that performance is measured on; None for those kept here.
+            traj_infos: trajectories that performance is measured on; None for the window in this
+                log.
             eval_time: seconds spent in evaluation since the last row.
             wait_time: seconds spent waiting for an asynchronous sampler since the last row; None if
                 sampling, training and evaluation take turns; rates then exclude evaluation.

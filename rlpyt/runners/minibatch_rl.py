@@ -225,18 +225,18 @@ class MinibatchRlBase(BaseRunner):
     # --- The log ---------------------------------------------------------------------------------
 
     def _evaluate_before_training(self) -> None:
-        """Log the untrained agent, if that takes no training samples."""
+        """Log the untrained agent, if that needs no training samples."""
 
     def _measure_and_log(self, itr: int) -> None:
         raise NotImplementedError
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start."""
+        """Reset all counters and clocks."""
         super().initialize_logging()
         self._itr = -1
 
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
-        """Keep what one iteration reports until the next log row."""
+        """Keep the opt info and trajectories of one iteration until the next log row."""
         self.run_log.add_trajectories(traj_infos)
         self.run_log.add_opt_info(opt_info)
         self._itr = itr
@@ -279,7 +279,7 @@ class MinibatchRlBase(BaseRunner):
         return 0 if itr == 0 and self._itr < 0 else itr + 1
 
     def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
-        """Return what is saved at each log row, to use the agent: tensors and numbers only."""
+        """Return the snapshot for a log row, to use the agent later: tensors and numbers only."""
         return {
             "itr": itr,
             "cum_steps": self._n_itrs_done(itr) * self.itr_batch_size,
@@ -335,7 +335,7 @@ class MinibatchRlBase(BaseRunner):
 
 
 class MinibatchRl(MinibatchRlBase):
-    """Measures performance online, on the last trajectories completed in training.
+    """Synchronous runner that measures performance online, on the last training trajectories.
 
     Args:
         log_traj_window: number of trajectories.
@@ -349,7 +349,7 @@ class MinibatchRl(MinibatchRlBase):
         self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 
     def initialize_logging(self) -> None:
-        """Set all counters and clocks to their start, and empty the window of trajectories."""
+        """Reset all counters and clocks, and empty the window of trajectories."""
         self.run_log.keep_window(self.log_traj_window)
         super().initialize_logging()
 
@@ -395,7 +395,7 @@ class MinibatchRlEval(MinibatchRlBase):
         eval_time: float,
         prefix: str = "Diagnostics/",
     ) -> None:
-        """Write one row, its performance measured on the trajectories of an evaluation."""
+        """Write one row with the performance in an evaluation."""
         if not eval_traj_infos:
             logger.log("WARNING: no complete trajectories in the evaluation: raise eval_max_steps.")
         self._cum_eval_time += eval_time

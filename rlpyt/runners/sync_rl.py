@@ -1,8 +1,8 @@
 """The synchronous loop in several processes, each with its own agent, algorithm and sampler.
 
 Every process (a rank) samples and trains the same way, and gradients are averaged, so that all
-ranks keep the same parameters. Batch sizes are those of one process: two processes collect twice as
-much in an iteration, and train on twice as much. Rank 0 also evaluates, logs and saves.
+ranks keep the same parameters. Batch sizes are per process: two processes collect twice as much in
+an iteration, and train on twice as much. Rank 0 also evaluates, logs and saves.
 
 On one machine the runner starts the others itself, one for each entry of ``affinity``. On
 several machines, start the script on each by ``torchrun``, which gives every process its rank.

@@ -25,7 +25,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     """Agent that acts epsilon-greedily by the values of a Q-network.
 
     The model is called with observation, one-hot previous action and previous reward, and returns
-    q [...,A]. Parameters are those of the two base classes, by keyword.
+    q [...,A]. The constructor takes the parameters of both base classes, by keyword.
 
     A network with noisy layers (``model_kwargs={"noisy": True}``) explores without random actions:
     epsilon is 0 unless its settings differ from their defaults. The noise is drawn in

@@ -17,7 +17,7 @@ from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 
 
 class MlpMixin(BaseAgent):
-    """Passes observation shape and number of actions to the model; stands first among the bases."""
+    """Mixin that passes observation shape and number of actions to the model; the first base."""
 
     vector_models = (MlpDqnModel, MlpCatDqnModel, MlpQrDqnModel, MlpIqnModel, MlpR2d1Model)
 

@@ -11,9 +11,9 @@ from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo, DqnAgent
 class QrDqnAgent(DqnAgent):
     """Agent that acts epsilon-greedily by the mean of each action's N quantiles.
 
-    The model takes ``n_quantiles`` and returns quantiles [...,A,N], of the fractions (i - 1/2) / N
-    for i = 1, ..., N. So do calls of the agent and :meth:`target`. The agent info has their means
-    q [...,A].
+    The model takes ``n_quantiles`` and returns quantiles [...,A,N] at the fractions (i - 1/2) / N
+    for i = 1, ..., N. Calls of the agent and :meth:`target` return quantiles too. The agent info
+    has the means q [...,A] of the quantiles.
 
     Args:
         n_quantiles: number of quantiles N, at least 1.

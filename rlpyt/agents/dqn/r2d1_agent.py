@@ -32,7 +32,7 @@ class R2d1AgentBase(DqnAgent):
 
     A mixin keeps the states while sampling: use :class:`R2d1Agent`, or
     :class:`R2d1AlternatingAgent` in alternating sampling. ``agent_info`` has q [B,A] and the state
-    [B,N,H] before the step. Parameters are those of the base classes, by keyword.
+    [B,N,H] before the step. The constructor takes the parameters of the base classes, by keyword.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """

@@ -18,7 +18,7 @@ from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel
 
 
 class GenericMixin(PolicyAgent):
-    """Passes the spaces to the model; stands first among the bases."""
+    """Mixin that passes the spaces to the model; the first base."""
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``observation_space`` and ``action_space``."""

@@ -19,7 +19,7 @@ from rlpyt.models.space_kinds import array_shape
 
 
 class MujocoMixin(BaseAgent):
-    """Passes the sizes of observations and actions to the model; stands first among the bases."""
+    """Mixin that passes the sizes of observations and actions to the model; the first base."""
 
     update_obs_rms = PolicyAgent.update_obs_rms
 

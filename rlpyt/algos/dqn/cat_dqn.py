@@ -14,7 +14,7 @@ from rlpyt.utils.types import Nested
 
 
 class CategoricalDQN(DQN):
-    """Minimizes the cross-entropy of the predicted and the projected target distribution.
+    """C51: minimizes the cross-entropy of the predicted and the projected target distribution.
 
     Returns have P (``agent.n_atoms``) possible values z, evenly spaced from V_min to V_max. The
     priority of a sample is its Kullback-Leibler divergence. The log also has ``edgeMass``, the

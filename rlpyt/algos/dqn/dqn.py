@@ -42,7 +42,7 @@ def is_stack(observation: Nested) -> bool:
 
 
 class DQN(ReplayAlgorithm):
-    """Minimizes the TD error of Q(s, a) to the bootstrapped n-step return.
+    """Deep Q-learning: minimizes the TD error of Q(s, a) to the bootstrapped n-step return.
 
         y    = R_n + (1 - done_n) * discount^n * max_a Q_target(s', a)
         loss = mean of weight * huber(y - Q(s, a))

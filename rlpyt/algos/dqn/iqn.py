@@ -14,7 +14,7 @@ from rlpyt.utils.types import Nested
 
 
 class IQN(QRDQN):
-    """Minimizes the quantile Huber loss at random fractions, drawn for every sample.
+    """IQN: minimizes the quantile Huber loss at random fractions, drawn for every sample.
 
         loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
         u_ij = R_n + (1 - done_n) * discount^n * Z_target_{tau'_j}(s', a') - Z_{tau_i}(s, a)

@@ -11,7 +11,7 @@ from rlpyt.utils.types import Nested
 
 
 class QRDQN(DQN):
-    """Minimizes the quantile Huber loss between predicted and target quantiles.
+    """QR-DQN: minimizes the quantile Huber loss between predicted and target quantiles.
 
         y_j  = R_n + (1 - done_n) * discount^n * theta_target_j(s', a'),      j = 1, ..., N
         loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
@@ -75,7 +75,7 @@ class QRDQN(DQN):
         return self.select_at_indexes(choosing.mean(dim=-1).argmax(dim=-1), quantiles)
 
     def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return quantiles to choose actions by [B,A,K], and those for the target [B,A,N']."""
+        """Return the quantiles [B,A,K] that choose actions, and the target quantiles [B,A,N']."""
         if not self.double_dqn:
             quantiles: torch.Tensor = self.agent.target(*inputs)
             return quantiles, quantiles

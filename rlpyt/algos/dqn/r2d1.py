@@ -42,7 +42,7 @@ PrioritiesSamplesToBuffer = namedarraytuple("PrioritiesSamplesToBuffer", ["prior
 
 
 class R2D1(DQN):
-    """Minimizes the TD error of recurrent Q-values along replayed sequences.
+    """R2D1: minimizes the TD error of recurrent Q-values along replayed sequences.
 
         y_t  = h(R_t + (1 - done_n_t) * discount^n * h^-1(max_a Q_target(s_{t+n}, a)))
         loss = mean over t and sequences of weight * huber(y_t - Q(s_t, a_t))
@@ -71,19 +71,19 @@ class R2D1(DQN):
         store_rnn_state_interval: number of steps between stored recurrent states, where sequences
             begin; 1 stores all states. 0 stores none: sequences begin anywhere, with a zero state.
         min_steps_learn: number of environment steps, over all processes, before training starts.
-        delta_clip: TD error where the loss turns linear; None for the square everywhere.
+        delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
         replay_ratio: number of trained samples, burn-in included, for each sampled one.
-        target_update_interval: number of updates between two of the target network.
+        target_update_interval: number of gradient updates between updates of the target network.
         n_step_return: number n of rewards in a return.
         learning_rate: learning rate of the optimizer.
         OptimCls: class of the optimizer.
         optim_kwargs: arguments of ``OptimCls``; if it takes ``eps``, the default is 1e-3.
-        initial_optim_state_dict: state to start from, as :meth:`optim_state_dict` returns it.
+        initial_optim_state_dict: state of the optimizer to start from, from
+            :meth:`optim_state_dict`.
         clip_grad_norm: largest norm of the gradient; None does not clip.
-        eps_steps: number of environment steps, over all processes, until the agent's epsilon is
-            final.
+        eps_steps: number of environment steps, over all processes, until epsilon is final.
         double_dqn: whether the online network chooses the action n steps on.
         prioritized_replay: whether sequences are drawn by their last TD errors.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
@@ -99,10 +99,12 @@ class R2D1(DQN):
             samples that its priority is computed from; None for the burn-in:
             ``warmup_T // store_rnn_state_interval``.
         value_scale_eps: epsilon of h, at least 0.
-        ReplayBufferCls: class to replace that of the replay buffer, called with the same keywords.
-        updates_per_sync: number of updates between two publications of parameters, in asynchronous
+        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
+            keywords.
+        updates_per_sync: number of updates between publications of parameters, in asynchronous
             mode.
-        target_update_tau: fraction of the way that the target network moves; 1 copies.
+        target_update_tau: weight of the new parameters in an update of the target network; 1
+            copies.
         bootstrap_timelimit: whether steps whose return a time limit truncated
             (``env_info.timeout``) are left out, see :class:`~rlpyt.algos.dqn.dqn.DQN`.
 
@@ -380,7 +382,7 @@ class R2D1(DQN):
         inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)
         state = samples.init_rnn_state
         if state is not None:
-            # [B,N,H] is the order of all that is sampled, [N,B,H] that of models.
+            # Samples have the order [B,N,H], models [N,B,H].
             state = buffer_func(state, lambda part: part.transpose(0, 1).contiguous())
         return inputs, state, reset
 

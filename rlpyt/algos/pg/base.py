@@ -47,8 +47,8 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     Subclasses define :meth:`optimize_agent` and ``loss`` by small methods, each of which may be
     replaced: the targets (:meth:`process_returns`, :meth:`compute_returns`), the weights of the
-    losses (:meth:`combine_losses`), what is minimized and logged (:meth:`_get_loss_values`), how
-    gradients are clipped (:meth:`clip_gradients`), one whole update (:meth:`_apply_optimization`).
+    losses (:meth:`combine_losses`), the loss and the logged values (:meth:`_get_loss_values`),
+    gradient clipping (:meth:`clip_gradients`), one whole update (:meth:`_apply_optimization`).
 
     **Recurrent agents.** Where an episode ends within a batch and another begins, the recurrent
     state is zero, as when acting, and all steps are trained on, if the agent and its model take

@@ -91,8 +91,8 @@ class PPO(PolicyGradientAlgo):
         linear_lr_schedule: whether ``learning_rate`` and ``ratio_clip`` fall to zero over the run.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
-        bootstrap_timelimit: whether an episode that a time limit truncated is valued as if it
-            continued; False takes it for ended, as rlpyt 0.1.2 did.
+        bootstrap_timelimit: whether the return of an episode that a time limit truncated is
+            bootstrapped; False counts it as ended, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
         value_clip: largest useful change of a value, in units of the return; the loss gains nothing
@@ -348,7 +348,8 @@ class PPO(PolicyGradientAlgo):
             old_dist_info: parameters [B,...] of the policy that acted.
             init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
             old_value: values [B] by the network that acted, where values are clipped.
-            reset: mask [T,B] of steps before which the recurrent state is zero; None for none.
+            reset: mask [T,B], True where the recurrent state before the step is zero; None for no
+                such step.
 
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.

@@ -84,7 +84,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
             )
 
     def _object(self, objection: str) -> None:
-        """Raise ``ValueError``; for a subclass, only warn, since its changes may fit."""
+        """Raise ``ValueError``, but only warn for subclasses, which may fit nevertheless."""
         if "q_kind" in vars(type(self)):
             raise ValueError(objection)
         logger.log(f"WARNING: {objection}")

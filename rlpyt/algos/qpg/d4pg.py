@@ -54,7 +54,7 @@ class D4PG(DDPG):
     q_kind = "a critic of distributions"
     agent_example = "D4pgAgent"
 
-    _edge_mass: torch.Tensor | None = None  # Of the last batch; a subclass's loss may keep none.
+    _edge_mass: torch.Tensor | None = None  # In the last batch; other losses may not set it.
     warned_of_range = False
 
     V_min: float

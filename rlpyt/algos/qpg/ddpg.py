@@ -20,7 +20,7 @@ SamplesToBuffer = namedarraytuple("SamplesToBuffer", SamplesToBufferTl._fields)
 
 
 class DDPG(ActorCriticAlgorithm):
-    """Train a critic by TD errors, and a deterministic policy by the critic.
+    """DDPG: trains a critic by TD errors, and a deterministic policy by the critic.
 
         y       = clip(R_n + (1 - done_n) discount^n Q_target(s', mu_target(s')), +-q_target_clip)
         loss_Q  = mean of (y - Q(s, a))^2 / 2
@@ -119,7 +119,7 @@ class DDPG(ActorCriticAlgorithm):
 
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized.
-            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
+            valid: mask [B], 1 for samples to train on; None for all.
         """
         q = self.agent.q(*samples.agent_inputs, samples.action)
         td_errors = self.q_target(samples) - q
@@ -168,7 +168,7 @@ class DDPG(ActorCriticAlgorithm):
 
         Args:
             samples: ``SamplesFromReplay`` [B,...].
-            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
+            valid: mask [B], 1 for samples to train on; None for all.
         """
         with frozen(self.agent.q_parameters(), but=self.agent.mu_parameters()):
             q: torch.Tensor = self.agent.q_at_mu(*samples.agent_inputs)

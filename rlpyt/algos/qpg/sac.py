@@ -52,7 +52,7 @@ class Losses(NamedTuple):
 
 
 class SAC(SoftActorCriticAlgorithm):
-    """Maximize the return and the entropy of the policy together.
+    """Soft actor-critic: maximizes the return and the entropy of the policy together.
 
         y        = reward_scale * R_n
                    + (1 - done_n) discount^n (min_i Q_target_i(s', a') - alpha log pi(a'|s'))
@@ -70,13 +70,13 @@ class SAC(SoftActorCriticAlgorithm):
         replay_size: number of environment steps stored in each process, in equal shares of the
             environments.
         replay_ratio: ratio of trained to sampled steps.
-        target_update_tau: fraction of the way that target networks move; 1 copies.
-        target_update_interval: number of updates between those of the target networks.
+        target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
+        target_update_interval: number of updates between updates of the target networks.
         learning_rate: learning rate of all optimizers.
         fixed_alpha: temperature; None to learn it, starting from 1.
         OptimCls: class of the optimizers.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
+        initial_optim_state_dict: optimizer state to start from, from :meth:`optim_state_dict`.
         action_prior: name of the prior, "uniform" or "gaussian".
         reward_scale: factor of rewards.
         target_entropy: target entropy for learning the temperature, in nats; "auto" for -A with
@@ -88,8 +88,8 @@ class SAC(SoftActorCriticAlgorithm):
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
         bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
             last observation, if it is recorded, or else left out of training, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False takes the limit for an end.
-        ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
+        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1.

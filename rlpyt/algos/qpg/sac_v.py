@@ -50,7 +50,7 @@ class Losses(NamedTuple):
 
 
 class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
-    """Maximize the return and the entropy of the policy together, at temperature 1.
+    """The first soft actor-critic: maximizes return and entropy together, at temperature 1.
 
         y        = reward_scale * R_n + (1 - done_n) discount^n V_target(s')
         loss_Qi  = mean of (y - Q_i(s, a))^2 / 2
@@ -71,12 +71,12 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         replay_size: number of environment steps stored in each process, in equal shares of the
             environments.
         replay_ratio: ratio of trained to sampled steps.
-        target_update_tau: fraction of the way that target networks move; 1 copies.
-        target_update_interval: number of updates between those of the target networks.
+        target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
+        target_update_interval: number of updates between updates of the target networks.
         learning_rate: learning rate of all optimizers.
         OptimCls: class of the optimizers.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        initial_optim_state_dict: optimizer state to start from, of :meth:`optim_state_dict`.
+        initial_optim_state_dict: optimizer state to start from, from :meth:`optim_state_dict`.
         action_prior: name of the prior, "uniform" or "gaussian".
         reward_scale: factor of rewards; the greater it is, the less the entropy counts.
         reparameterize: whether the gradient of Q flows through the action to the policy.
@@ -86,8 +86,8 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
         bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
             last observation, if it is recorded, or else left out of training, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False takes the limit for an end.
-        ReplayBufferCls: class of replay buffer in place of the algorithm's; called with the same
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
+        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
 
     Source: Haarnoja et al. 2018, arXiv:1801.01290, algorithm 1.
@@ -142,7 +142,8 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         """Compute all losses of one batch.
 
         Args:
-            samples: ``SamplesFromReplay`` [B,...], with ``timeout_n`` [B] if known.
+            samples: ``SamplesFromReplay`` [B,...], with ``timeout_n`` [B] if time limits are
+                stored.
 
         Returns:
             :class:`Losses`; and, without gradient, the values [B] of both critics and of the state,

@@ -12,7 +12,7 @@ from rlpyt.utils.types import Nested
 
 
 class TD3(DDPG):
-    """Train two critics on the lesser of both target values, at a noisy target action.
+    """TD3: trains two critics on the lesser of both target values, at a noisy target action.
 
         a'      = clamp(mu_target(s') + clamp(noise, +-c)),  the agent's
         y       = clip(R_n + (1 - done_n) discount^n min_i Q_target_i(s', a'), +-q_target_clip)
@@ -22,8 +22,8 @@ class TD3(DDPG):
     Args:
         batch_size: number B of samples in one update.
         replay_ratio: ratio of trained to sampled steps.
-        target_update_tau: fraction of the way that target networks move; 1 copies.
-        target_update_interval: number of updates between those of the target networks.
+        target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
+        target_update_interval: number of updates between updates of the target networks.
         policy_update_interval: number of critic updates for one policy update.
         mu_learning_rate: learning rate of the policy; ``learning_rate`` is another name for it.
         q_learning_rate: learning rate of the critics.
@@ -76,7 +76,7 @@ class TD3(DDPG):
         Args:
             samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
                 mean of both absolute TD errors is the priority.
-            valid: mask [B], 1 for samples to train on, 0 for others; None for all.
+            valid: mask [B], 1 for samples to train on; None for all.
         """
         q1, q2 = self.agent.q(*samples.agent_inputs, samples.action)
         y = self.q_target(samples)

@@ -399,7 +399,7 @@ def _at_least(limit: int, name: str, value: Any) -> int:
 
 
 def _image_shape(img_shape: Any, screen_shape: tuple[int, int]) -> tuple[int, int]:
-    """Return ``img_shape`` as two integers, which must not exceed those of the screen."""
+    """Return ``img_shape`` as two integers, which must not exceed the size of the screen."""
     shape = tuple(img_shape)
     if len(shape) != 2 or not all(1 <= s <= limit for s, limit in zip(shape, screen_shape)):
         raise ValueError(f"img_shape={img_shape} must be two sizes, at most {screen_shape}")

@@ -34,7 +34,8 @@ class AtariVector(VectorEnvWrapper):
         episodic_lives: whether the loss of a life gives ``done``, though the game continues.
         fire_on_reset: whether to press FIRE after a reset, in games with this action.
         max_start_noops: largest number of frames without action at the start of a game.
-        repeat_action_probability: that a frame repeats the action of the frame before ("sticky").
+        repeat_action_probability: probability that a frame repeats the action of the frame before
+            (sticky actions).
         horizon: steps after which a game is truncated.
         img_shape: height and width of an image.
         full_action_space: whether to have all 18 actions, not only those with an effect in the

@@ -26,7 +26,7 @@ ADVISED = (
     "affinity.gpus",
     "affinity.cpus",
 )
-# Settings are advised in place of simpler ones only if they are faster by this factor.
+# Factor of speed that settings must gain to be advised instead of simpler ones.
 _MARGIN = 1.04
 
 

@@ -140,7 +140,7 @@ class Search:
         return sorted(n for n in powers if 2 <= n <= B) or [1]
 
     def _with_device(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the fastest threads, or GPU, for acting."""
+        """Return the candidate with the number of threads, or the GPU, that acts fastest."""
         if candidate.sampler == "cpu":  # Each worker acts, with one thread.
             return candidate._replace(threads=self._threads[0], gpu=self._gpus[0])
         # Waiting torch threads slow down workers, so the search tries threads only for the best.
@@ -227,7 +227,7 @@ class Search:
         return trial
 
     def compare(self, trials: dict[Candidate, Trial], n_rounds: int) -> None:
-        """Measure candidates in turn, several times; those that fail are taken out."""
+        """Measure candidates in turn, several times; candidates that fail are taken out."""
         self._in_turn(trials, n_rounds, self.times, self.slice_s, self.limit_s)
 
     def _in_turn(
@@ -305,7 +305,7 @@ class Search:
             raise ValueError(f"no sampler can run this task here: {reasons}")
 
     def _keep_best(self, trials: dict[Candidate, Trial], factor: float, n: int) -> None:
-        """Order the candidates, the fastest first, and end those that are slower by a factor.
+        """Order the candidates, fastest first, and end candidates that are slower by a factor.
 
         Args:
             trials: measurements of the candidates.

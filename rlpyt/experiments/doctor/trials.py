@@ -317,7 +317,7 @@ def training(config: Config) -> Measurement:
 
 
 def _repeated(iterate: Callable[[], RunTime], batch_size: int) -> Measurement:
-    """Iterate for the seconds that are sent, at least once, and yield the time of a step."""
+    """Receive seconds, iterate for that time (at least once), and yield the time of a step."""
     result = None
     while True:
         seconds = yield result

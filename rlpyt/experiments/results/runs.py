@@ -26,9 +26,9 @@ class LoggedRun(NamedTuple):
     """Finished or running run.
 
     Attributes:
-        csv_file: its ``progress.csv``.
-        label: name of its setting; runs with one label and one task are repetitions.
-        task: name of its task.
+        csv_file: path of ``progress.csv``.
+        label: name of the setting; runs with equal label and task are repetitions.
+        task: name of the task.
     """
 
     csv_file: Path

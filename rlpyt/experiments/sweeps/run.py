@@ -155,7 +155,7 @@ def _lock_file(log_dir: str, run_ID: int) -> str:
 class Run(NamedTuple):
     """Run of a sweep."""
 
-    name: str  # directory below that of the sweep
+    name: str  # directory below the directory of the sweep
     log_dir: str
     run_ID: int
     variant: Mapping[str, Any]

@@ -79,7 +79,7 @@ def run_search(
         direction: "maximize" or "minimize".
         sampler: sampler of Optuna; None for its default.
         pruner: pruner of Optuna; None for its default, ``optuna.pruners.NopPruner()`` for none.
-        retry_failed: whether to start runs again that failed in an earlier launch.
+        retry_failed: whether to restart runs that failed in an earlier launch.
         time_limit_s: seconds that each attempt of a run may take; None for no limit.
         config: configuration that the variants change, to check their keys before any run starts.
         pool: machine or cluster on which the runs are started; None for the slots of this machine.
@@ -158,7 +158,7 @@ def _open_storage(optuna: Any, exp_dir: str) -> Any:
 
 
 def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> None:
-    """Write a state in place of others."""
+    """Write a state in place of the others."""
     for run in runs:
         if run.status.state in states:
             write_status(run.log_dir, run.run_ID, replace(run.status, state=state))

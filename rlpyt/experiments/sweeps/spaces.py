@@ -94,7 +94,7 @@ def _check_bounds(low: float, high: float, log: bool) -> None:
 
 
 def variant_of(values: Mapping[Path, Any], base: Mapping[str, Any] | None = None) -> Config:
-    """Return a variant with these settings, besides those of ``base``."""
+    """Return a variant with these settings and the settings of ``base``."""
     level = VariantLevel(keys=list(values), values=[tuple(values.values())], dir_names=[""])
     (variant,), _ = make_variants(level)
     return merged(base or {}, variant)

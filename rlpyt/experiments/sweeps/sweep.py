@@ -80,7 +80,7 @@ class Sweep:
         total: number of runs.
         common_args: arguments of every run.
         set_egl_device: whether to set ``EGL_DEVICE_ID``.
-        retry_failed: whether to start runs again that failed in an earlier launch.
+        retry_failed: whether to restart runs that failed in an earlier launch.
         time_limit_s: seconds that each attempt of a run may take; None for no limit.
 
     Attributes:
@@ -116,7 +116,7 @@ class Sweep:
 
         Args:
             kind: name of ``content`` in ``sweep.json``.
-            content: plain values that must equal those of the earlier launch.
+            content: plain values that must equal the values of the earlier launch.
 
         Raises:
             ValueError: if the directory belongs to another sweep, or another launcher uses it.

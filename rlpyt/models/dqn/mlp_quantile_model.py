@@ -1,4 +1,4 @@
-"""Quantile Q-networks for vector observations, such as those of classic control."""
+"""Quantile Q-networks for vector observations, as in classic control."""
 
 from __future__ import annotations
 

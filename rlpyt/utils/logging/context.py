@@ -138,7 +138,7 @@ def add_exp_param(
         param_name: key of the parameter.
         param_val: value of the parameter; a dict is merged into an existing dict.
         exp_dir: directory to search; the current one if None.
-        overwrite: whether to replace existing values; in a dict, those of equal keys.
+        overwrite: whether to replace existing values; in a dict, values of equal keys.
     """
     for path in _files_below(exp_dir, "params.json"):
         with open(path, encoding="utf-8") as file:

@@ -273,7 +273,7 @@ class Logger:
         )
 
     def close(self) -> None:
-        """Remove every sink and close those that this logger opened."""
+        """Remove every sink, and close the sinks that this logger opened."""
         for sink in self.sinks + self.held:
             self._close(sink)
         self.sinks = []

@@ -243,7 +243,7 @@ def get_snapshot_gap() -> int:
 def save_itr_params(itr: int, params: Any) -> None:
     """Save ``params`` with ``torch.save``, depending on snapshot directory and mode.
 
-    A save that fails raises, and earlier files stay as they were.
+    A failed save raises, and earlier files are unchanged.
 
     Args:
         itr: iteration, part of the file name ``itr_<itr>.pkl``.

@@ -60,7 +60,7 @@ class TestSettings:
             assert algo.mu_learning_rate == algo.learning_rate == expected
             assert algo.mu_optimizer.defaults["lr"] == expected
             assert algo.q_optimizer.defaults["lr"] == 1e-3
-        with pytest.raises(ValueError, match="mu_learning_rate is 0.0003 and learning_rate is 0.01"):
+        with pytest.raises(ValueError, match="mu_learning_rate is 0.0003.*learning_rate is 0.01"):
             TD3(mu_learning_rate=3e-4, learning_rate=0.01)
 
     @ALL

@@ -9,7 +9,7 @@ from rlpyt.core.records import EnvSpaces
 
 
 class AtariMixin(BaseAgent):
-    """Passes image shape and number of actions to the model; stands first among the bases."""
+    """Mixin that passes image shape and number of actions to the model; the first base."""
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``image_shape`` [C,H,W] and ``output_size``, the number of actions."""
