@@ -17,8 +17,8 @@ def save__init__args(
     """Store constructor arguments as attributes: ``save__init__args(locals())`` in ``__init__``.
 
     Every local variable that is a positional parameter of an ``__init__`` in the class hierarchy is
-    stored with its present value, unless the object or its class has an attribute or property of
-    that name. Keyword-only parameters are not stored.
+    stored with its present value, unless the object has an attribute of that name, set earlier. An
+    attribute or property of the class is never replaced. Keyword-only parameters are not stored.
 
     Args:
         values: result of ``locals()`` in the constructor, which contains ``self``.

@@ -202,7 +202,7 @@ class DQN(ReplayAlgorithm):
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors = self.loss(samples)
-        if self.bootstrap_timelimit:  # Priority 0 keeps masked samples from being drawn again.
+        if self.bootstrap_timelimit:  # Samples that are left out should hardly be drawn again.
             td_abs_errors = td_abs_errors * not_timed_out(samples)
         return {"loss": loss, "tdAbsErr": td_abs_errors, **self.q_diagnostics()}
 
