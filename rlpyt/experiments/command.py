@@ -68,7 +68,7 @@ def explained() -> Iterator[None]:
 @click.version_option(package_name="rlpyt")
 def main() -> None:
     """Reinforcement learning from the command line."""
-    if os.getcwd() not in sys.path:  # Classes of the user's own, given by their names.
+    if os.getcwd() not in sys.path:  # For classes of the user, given by name.
         sys.path.append(os.getcwd())
 
 

@@ -87,7 +87,7 @@ class SyncRlMixin(DistributedRunner):
                 must be a checkpoint of rank 0.
 
         Raises:
-            WorkerError: if another process failed; shows its own traceback.
+            WorkerError: if another process failed, with its traceback.
         """
         place = torchrun_ranks()
         if place is not None and place.rank > 0:
