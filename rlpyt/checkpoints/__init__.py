@@ -1,4 +1,4 @@
-"""Checkpoints of a run: directories of plain files, written in the background.
+"""Checkpoints on disk: directories of plain files, written in the background.
 
 checkpoints = Checkpoints("log/checkpoints", keep=2)
 checkpoints.save(runner.state_dict(), step=120_000)
@@ -9,6 +9,12 @@ arrays, size and sha256 of every file) and safetensors files with the arrays. It
 pickles: loading runs no code. It is written under a temporary name, synced to disk, and then
 renamed, so a directory with the final name is complete. It can be copied, moved or deleted
 independently of other checkpoints.
+
+The state of a run is a tree of dictionaries, each from the ``state_dict`` of its owner: the runner
+(seed, random generators, iteration) with its log and callbacks, the agent (networks), the algorithm
+(counters, optimizer) with its replay buffer, and the sampler (environments, trajectories, acting
+state).
+:mod:`rlpyt.runners.checkpointing` decides when to save.
 
 Large arrays in which few rows change, as in replay buffers, are marked as ``Rows``. They are
 written in segments; an unchanged segment is a hard link to the file in the previous checkpoint.

@@ -294,7 +294,7 @@ def build_and_train(
     config_key: str,
     *words: str,
 ) -> None:
-    """Train one run of a sweep, started by :mod:`rlpyt.experiments.sweeps.launch`.
+    """Train one run of a sweep, started by its guard (:mod:`rlpyt.experiments.sweeps.run`).
 
     An interrupted run continues from its latest checkpoint. Checkpoints are saved every ten
     minutes, and removed at the end of the run.

@@ -49,7 +49,7 @@ class MinibatchRlBase(BaseRunner):
         algo: algorithm that learns from batches.
         agent: agent that acts and is trained.
         sampler: source of batches and evaluations.
-        n_steps: steps of the whole run, rounded up to whole log intervals.
+        n_steps: steps of the whole run, rounded down to iterations, then up to whole log intervals.
         seed: seed of everything random; drawn from the clock if None.
         affinity: ``cuda_idx``, ``master_cpus``, ``master_torch_threads``, ``workers_cpus``, ...
         log_interval_steps: steps from one log row to the next.
@@ -206,7 +206,7 @@ class MinibatchRlBase(BaseRunner):
         self.agent.data_parallel()
 
     def get_n_itr(self) -> int:
-        """Return the iterations: ``n_steps``, rounded up to whole log intervals, at least one."""
+        """Return the whole iterations in ``n_steps``, rounded up to whole log intervals."""
         self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
         n_intervals = -(-(self.n_steps // self.itr_batch_size) // self.log_interval_itrs) or 1
         self._set_n_itr(n_intervals, self.itr_batch_size)

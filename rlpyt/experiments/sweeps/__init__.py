@@ -1,10 +1,10 @@
 """Sweeps: runs with different settings, started as processes with shares of the machine.
 
 * ``command``: sweeps of ``rlpyt sweep``; ``slots``: shares of the machine for its runs.
-* ``launch``: functions for programs, to start a sweep or a single run.
-* ``sweep``: the execution of a sweep: skipping, starting and reporting runs.
-* ``run``: one run, its guard process, and its state on disk.
-* ``pools``: the slots of this machine, Ray, SLURM.
+* ``launch``: functions for programs, such as ``run_experiments``.
+* ``sweep``: the execution of a sweep: skipping, starting and reporting runs. It starts each by a
+  pool (``pools``: the slots of this machine, Ray, SLURM).
+* ``run``: one run: the guard process that starts its script, and its state on disk.
 * ``variant``: settings of each run. ``spaces``: distributions of settings, grids and random draws.
   ``search``: trials that Optuna chooses.
 * ``affinity``: CPUs and GPUs of a run, and the codes that pass them to a script. ``_codes`` reads

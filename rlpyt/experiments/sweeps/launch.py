@@ -150,6 +150,8 @@ def launch_experiment(
 ) -> subprocess.Popen[bytes]:
     """Start one run, confined to the CPUs of its slot unless the code has ``saf=0``.
 
+    This is for programs; sweeps start their runs by a pool.
+
     Args:
         script: path of a Python file.
         run_slot: slot of the run, its part of the machine.

@@ -5,4 +5,8 @@
 * ``gpu_sampler``: starts action servers, each of which has a ``GpuSampler`` over a part of the
   batch; ``alternating_sampler``: each has an ``AlternatingSampler``.
 * ``action_server``, ``collectors``: further names of the synchronous ones.
+
+The way of a batch: ``run_async_sampler`` of :mod:`rlpyt.runners.async_rl` chooses the free batch by
+``db_idx``; each worker (:mod:`rlpyt.samplers.parallel.worker`) gives it to its collector, whose
+step loop writes the rows; ``memory_copier`` appends them to the replay buffer.
 """
