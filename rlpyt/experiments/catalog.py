@@ -220,7 +220,8 @@ def targets(config: Config) -> dict[str, str]:
         )
     if roles["env"] == "atari" and in_vectors:
         raise ValueError(
-            "sampler=vector: no vector has the images of AtariEnv; atari_vector:GAME has others"
+            "sampler=vector: no vector has the images of AtariEnv; use another sampler, or the "
+            "environment atari_vector:GAME, whose images differ"
         )
     agent = _agent(algorithm, roles)
     return {

@@ -156,7 +156,7 @@ def watch(
     """
     role = saved.config["roles"].get("env", "gym")
     if only_in_vectors(role):
-        raise ValueError(f"env={role} draws no pictures")
+        raise ValueError(f"env={role}: a vector draws no pictures; use 'rlpyt evaluate'")
     if video is not None:
         check_video_packages(Path(video).suffix)
     saved = saved._replace(config=checked(with_roles(saved.config, sampler="serial")))

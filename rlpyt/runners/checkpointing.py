@@ -1,4 +1,4 @@
-"""When a run saves its checkpoints, and the signals that end it early.
+"""Saving of checkpoints during a run, and the signals that end it early.
 
 A run of one process has its checkpoints in the directory ``checkpoints`` beside its snapshots. A
 run of several processes has a subdirectory for each process, and resumes from the latest checkpoint

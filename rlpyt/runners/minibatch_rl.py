@@ -50,7 +50,7 @@ class MinibatchRlBase(BaseRunner):
         agent: agent that acts and is trained.
         sampler: source of batches and evaluations.
         n_steps: steps of the whole run, rounded down to iterations, then up to whole log intervals.
-        seed: seed of everything random; drawn from the clock if None.
+        seed: seed from which all others are derived; drawn and logged if None.
         affinity: ``cuda_idx``, ``master_cpus``, ``master_torch_threads``, ``workers_cpus``, ...
         log_interval_steps: steps from one log row to the next.
         callbacks: hooks into the run, see :class:`~rlpyt.runners.callbacks.Callback`.

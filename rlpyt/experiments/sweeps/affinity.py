@@ -4,11 +4,14 @@ A code such as ``2slt_8cpu_2gpu_2cxg`` describes the part of the machine that a 
 and the slot of this run in it. It consists of a number and three letters for each of the options of
 :func:`encode_affinity`::
 
-    slt run slot, the only option that differs between runs on one machine cpu cores in use gpu GPUs
-    in use cxg runs per GPU gpr GPUs per run, to optimize cpr cores per run, on CPU cpw cores per
-    sampler worker hto hyperthread offset skt CPU sockets res cores for the master ass asynchronous
-    sgr GPUs per run, to sample oss GPUs both optimize and sample alt alternating sampler saf set
-    the affinity of the processes
+    slt  run slot, the only option that differs between runs on one machine
+    cpu  cores in use              gpu  GPUs in use
+    cxg  runs per GPU              gpr  GPUs per run, to optimize
+    cpr  cores per run, on CPU     cpw  cores per sampler worker
+    hto  hyperthread offset        skt  CPU sockets
+    res  cores for the master      ass  asynchronous
+    sgr  GPUs per run, to sample   oss  GPUs both optimize and sample
+    alt  alternating sampler       saf  set the affinity of the processes
 
 The first hyperthread of core ``c`` is CPU ``c``, its second is CPU ``c + hto``.
 """
