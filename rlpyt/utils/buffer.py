@@ -6,6 +6,7 @@ A structure is an array, None, or a tuple or named tuple of structures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from operator import methodcaller
 from typing import Any
 
@@ -24,6 +25,8 @@ from rlpyt.utils.shared_array import (
     np_mp_array_spawn as np_mp_array_spawn,
 )
 from rlpyt.utils.types import NDArray, Nested
+
+ALIGNMENT = 128  # Bytes between the tensors of one copy, in whole multiples.
 
 
 def map_buffer(fn: Callable[[Any], Any], buffer: Nested) -> Nested:
@@ -174,17 +177,55 @@ def _numpify(x: Any) -> Any:
 def buffer_to(buffer_: Nested, device: torch.device | str | int | None = None) -> Nested:
     """Move every tensor to ``device``.
 
+    Several tensors without gradient that cross between the CPU and another device are packed: they
+    cross in one copy, and the results share one allocation.
+
     Raises:
         TypeError: if an array is not a tensor.
     """
-    to_cpu = device is not None and torch.device(device).type == "cpu"
+    target = None if device is None else torch.device(device)
+    packed = iter(_move_packed(_crossing(buffer_, target), target))
 
     def to(x: Any) -> torch.Tensor:
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"buffer_ contains {type(x).__name__}: torchify_buffer makes tensors")
-        return x if device is None or (to_cpu and x.is_cpu) else x.to(device)
+        if target is None or (x.is_cpu and target.type == "cpu"):
+            return x
+        return next(packed) if _crosses(x, target) else x.to(target)
 
     return map_buffer(to, buffer_)
+
+
+def _crossing(buffer_: Nested, device: torch.device | None) -> list[torch.Tensor]:
+    """Return the tensors that :func:`buffer_to` packs."""
+    if device is None:
+        return []
+    return [x for x in leaves(buffer_) if isinstance(x, torch.Tensor) and _crosses(x, device)]
+
+
+def _crosses(x: torch.Tensor, device: torch.device) -> bool:
+    return x.is_cpu != (device.type == "cpu") and not x.requires_grad
+
+
+def _move_packed(tensors: list[torch.Tensor], device: Any) -> list[torch.Tensor]:
+    """Move tensors from one device to another in a single copy."""
+    if len(tensors) < 2:
+        return [x.to(device) for x in tensors]
+    sizes = [x.numel() * x.element_size() for x in tensors]
+    # Every tensor begins where kernels expect it to.
+    starts = [0, *accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
+    is_pinned = device.type == "cuda"  # Then the copy runs beside the program.
+    packed = torch.empty(
+        starts[-1], dtype=torch.uint8, device=tensors[0].device, pin_memory=is_pinned
+    )
+
+    def views(memory: torch.Tensor) -> list[torch.Tensor]:
+        parts = [memory[start : start + size] for start, size in zip(starts, sizes)]
+        return [part.view(x.dtype).view(x.shape) for part, x in zip(parts, tensors)]
+
+    for view, x in zip(views(packed), tensors):
+        view.copy_(x)
+    return views(packed.to(device, non_blocking=is_pinned))
 
 
 def buffer_method(buffer_: Nested, method_name: str, *args: Any, **kwargs: Any) -> Nested:
