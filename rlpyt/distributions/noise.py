@@ -68,29 +68,33 @@ class ActingNoise:
         _present.noise = None
         self.step += 1
 
-    def draw(self, fill: Fill, shape: Sequence[int], *args: Any) -> torch.Tensor:
+    def draw(
+        self, fill: Fill, shape: Sequence[int], device: torch.device, *args: Any
+    ) -> torch.Tensor:
         """Return the next random numbers of this step.
 
         Args:
             fill: function of a numpy generator, a shape and ``args`` that returns an array of
                 random numbers.
             shape: shape [B,...] of the numbers.
+            device: device of the numbers, to which a block is copied at once.
             *args: further arguments of ``fill``.
 
         Returns:
-            Numbers [B,...], on the CPU.
+            Numbers [B,...].
         """
-        number, wanted = self._n_drawn, (fill, shape, args)
+        number, wanted = self._n_drawn, (fill, shape, device, args)
         self._n_drawn += 1
         known = self._draws.get(number)
         if known is None or known[0] != wanted:
-            known = self._draws[number] = wanted, self._fill_block(number, fill, shape, *args)
+            block = self._fill_block(number, fill, shape, *args).to(device)
+            known = self._draws[number] = wanted, block.unbind()
         return known[1][self._row]
 
     def _fill_block(
         self, number: int, fill: Fill, shape: Sequence[int], *args: Any
-    ) -> Sequence[torch.Tensor]:
-        """Return the numbers [B,...] of every step of the present block."""
+    ) -> torch.Tensor:
+        """Return the numbers [256,B,...] of the present block."""
         bits = np.random.Philox(key=[self.seed % 2**64, self.stream])
         rng, state = np.random.Generator(bits), bits.state
         rows = []
@@ -98,7 +102,7 @@ class ActingNoise:
             state["state"]["counter"][:] = 0, self.step // BLOCK, number, rank
             bits.state = state  # Five times as fast as a new generator for each environment.
             rows.append(fill(rng, (BLOCK, *shape[1:]), *args))
-        return torch.from_numpy(np.stack(rows, axis=1)).unbind()
+        return torch.from_numpy(np.stack(rows, axis=1))
 
     def state_dict(self) -> dict[str, int]:
         """Return seed and number of steps."""
@@ -125,13 +129,15 @@ def uniform(shape: Sequence[int], device: torch.device) -> torch.Tensor:
     noise = _noise_for(shape)
     if noise is None:
         return torch.rand(shape, device=device)
-    return noise.draw(_uniform, shape).to(device)
+    return noise.draw(_uniform, shape, device)
 
 
 def normal_like(x: torch.Tensor) -> torch.Tensor:
     """Return normal numbers in the shape, type and device of ``x``, as ``torch.randn_like``."""
     noise = _noise_for(shape := x.shape)
-    return torch.randn_like(x) if noise is None else _like(x, noise.draw(_normal, shape))
+    if noise is None:
+        return torch.randn_like(x)
+    return noise.draw(_normal, shape, x.device).to(x.dtype)
 
 
 def exponential_like(x: torch.Tensor) -> torch.Tensor:
@@ -139,24 +145,21 @@ def exponential_like(x: torch.Tensor) -> torch.Tensor:
     noise = _noise_for(shape := x.shape)
     if noise is None:
         return torch.empty_like(x).exponential_()
-    return _like(x, noise.draw(_exponential, shape))
+    return noise.draw(_exponential, shape, x.device).to(x.dtype)
 
 
 def integers_like(x: torch.Tensor, n: int) -> torch.Tensor:
     """Return integers uniform in 0 to n - 1, as ``torch.randint_like(x, n)``."""
     noise = _noise_for(shape := x.shape)
-    return torch.randint_like(x, n) if noise is None else _like(x, noise.draw(_integers, shape, n))
+    if noise is None:
+        return torch.randint_like(x, n)
+    return noise.draw(_integers, shape, x.device, n).to(x.dtype)
 
 
 def _noise_for(shape: Sequence[int]) -> ActingNoise | None:
     """Return the noise of the step that the sampler takes, if ``shape`` is [B,...]."""
     noise = _present.noise
     return noise if noise is not None and shape and shape[0] == noise.n_envs else None
-
-
-def _like(x: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Return ``numbers`` in the type and on the device of ``x``."""
-    return numbers if x.is_cpu and x.dtype is numbers.dtype else numbers.to(x)
 
 
 def _uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:

@@ -69,27 +69,23 @@ class NoisyLinear(torch.nn.Linear):
         noisy = linear(input * noise_in, self.weight_sigma, self.bias_sigma)
         return torch.addcmul(super().forward(input), noisy, noise_out)
 
-    def draw_noise(self, rng: np.random.Generator | None = None) -> None:
+    def draw_noise(self, e: torch.Tensor | None = None) -> None:
         """Draw the noise for all further calls in evaluation mode.
 
         Args:
-            rng: generator to draw from; None for torch's global one.
+            e: normal numbers [out_features + in_features] to use; None to draw them.
         """
-        self._noise = self._new_noise(rng)
+        self._noise = self._new_noise(e)
 
     def remove_noise(self) -> None:
         """Compute with the mean weights in all further calls in evaluation mode."""
         self._noise = None
 
-    def _new_noise(
-        self, rng: np.random.Generator | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _new_noise(self, e: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return f(e_out) [out_features] and f(e_in) [in_features]."""
         n, weight = self.out_features + self.in_features, self.weight
-        if rng is None:
+        if e is None:
             e = torch.randn(n, device=weight.device, dtype=weight.dtype)
-        else:
-            e = torch.from_numpy(rng.standard_normal(n, np.float32)).to(weight)
         noise_out, noise_in = torch.copysign(e.abs().sqrt(), e).split(
             [self.out_features, self.in_features]
         )
@@ -125,9 +121,22 @@ def is_noisy(model: torch.nn.Module) -> bool:
 
 
 def draw_noise(model: torch.nn.Module, rng: np.random.Generator | None = None) -> None:
-    """Draw the noise of ``model`` in evaluation mode; see :meth:`NoisyLinear.draw_noise`."""
-    for layer in noisy_layers(model):
-        layer.draw_noise(rng)
+    """Draw the noise of ``model`` in evaluation mode; see :meth:`NoisyLinear.draw_noise`.
+
+    Args:
+        model: model with noisy layers.
+        rng: generator to draw from; None for torch's global one.
+    """
+    layers = list(noisy_layers(model))
+    if rng is None:
+        for layer in layers:
+            layer.draw_noise()
+        return
+    sizes = [layer.out_features + layer.in_features for layer in layers]
+    e = torch.from_numpy(rng.standard_normal(sum(sizes), np.float32))
+    # One copy to the device for all layers.
+    for layer, part in zip(layers, e.to(layers[0].weight).split(sizes)):
+        layer.draw_noise(part)
 
 
 def remove_noise(model: torch.nn.Module) -> None:
