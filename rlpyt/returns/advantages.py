@@ -45,6 +45,47 @@ def _gae(
             return_[t, n] = next_advantage + value[t, n]
 
 
+def _gae_on_device(
+    reward: Any,
+    value: Any,
+    done: Any,
+    timeout: Any,
+    bootstrap_value: Any,
+    discount: float,
+    gae_lambda: float,
+    advantage_dest: Any,
+    return_dest: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute :func:`_gae` of tensors on an accelerator, in a logarithmic number of operations.
+
+    A_t = delta_t + w_t A_{t+1} is applied to itself: once A_t holds the terms of s steps and w_t
+    the product of their weights, A_t + w_t A_{t+s} holds those of 2 s steps.
+
+    Source: Blelloch 1990, Prefix sums and their applications, section 1.4.
+    """
+    for name, x in {"reward": reward, "value": value, "bootstrap_value": bootstrap_value}.items():
+        if x.requires_grad:
+            raise ValueError(f"{name} requires grad, but returns are targets: pass {name}.detach()")
+    values = value.double()
+    last = torch.broadcast_to(bootstrap_value.double(), values[:1].shape)
+    continues = (done == 0).double()
+    delta = reward.double() + discount * (continues * torch.cat([values[1:], last])) - values
+    advantage = delta.masked_fill((done != 0) & (timeout != 0), 0)
+    weight = discount * gae_lambda * continues
+    step, T = 1, len(values)
+    while step < T:
+        more = weight[:-step] * advantage[step:]
+        advantage = torch.cat([advantage[:-step] + more, advantage[-step:]])
+        weight = torch.cat([weight[:-step] * weight[step:], weight[-step:]])
+        step *= 2
+    return_ = (advantage + values).to(reward.dtype)
+    advantage = advantage.to(reward.dtype)
+    return (
+        advantage if advantage_dest is None else advantage_dest.copy_(advantage),
+        return_ if return_dest is None else return_dest.copy_(return_),
+    )
+
+
 def discount_return(
     reward: Array,
     done: Array,
@@ -71,8 +112,7 @@ def discount_return(
 
     Source: Sutton and Barto 2018, section 3.3.
     """
-    timeout = np.zeros(tuple(done.shape), dtype=np.bool_)
-    value = np.zeros(tuple(reward.shape), dtype=np.float32)
+    timeout, value = _zeros_like(done), _zeros_like(reward)
     return discount_return_tl(
         reward, done, bootstrap_value, discount, timeout, value, return_dest=return_dest
     )
@@ -149,7 +189,7 @@ def generalized_advantage_estimation(
 
     Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16.
     """
-    timeout = np.zeros(tuple(done.shape), dtype=np.bool_)
+    timeout = _zeros_like(done)
     return generalized_advantage_estimation_tl(
         reward,
         value,
@@ -198,6 +238,18 @@ def generalized_advantage_estimation_tl(
 
     Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16; Pardo et al. 2018, arXiv:1712.00378.
     """
+    if isinstance(reward, torch.Tensor) and not reward.is_cpu:
+        return _gae_on_device(
+            reward,
+            value,
+            done,
+            timeout,
+            bootstrap_value,
+            discount,
+            gae_lambda,
+            advantage_dest,
+            return_dest,
+        )
     shape = tuple(reward.shape)
     rewards = as_float_rows("reward", reward)
     values = as_float_rows("value", value, shape)
@@ -217,6 +269,10 @@ def generalized_advantage_estimation_tl(
     return like(advantages, shape, reward, advantage_dest), like(
         returns, shape, reward, return_dest
     )
+
+
+def _zeros_like(array: Array) -> Any:
+    return torch.zeros_like(array) if isinstance(array, torch.Tensor) else np.zeros_like(array)
 
 
 # --- Rows of compiled recursions ------------------------------------------------------------------
