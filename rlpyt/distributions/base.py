@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 
 from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested
 
 DistInfo = None
+
+
+def constant_like(constant: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return ``constant`` in the type and on the device of ``x``; it is copied only once."""
+    if constant.dtype is x.dtype and constant.device == x.device:
+        return constant
+    return _copy_of(constant, x.dtype, x.device)
+
+
+@lru_cache(maxsize=256)
+def _copy_of(constant: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return constant.to(device, dtype)
 
 
 class Distribution:
@@ -52,7 +66,11 @@ class Distribution:
         raise NotImplementedError
 
     def likelihood_ratio(
-        self, x: torch.Tensor, old_dist_info: Nested, new_dist_info: Nested
+        self,
+        x: torch.Tensor,
+        old_dist_info: Nested,
+        new_dist_info: Nested,
+        old_logli: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the ratio of the new to the old probability (density) of the actions ``x``.
 
@@ -62,12 +80,14 @@ class Distribution:
             x: actions [...].
             old_dist_info: parameters of the old distribution [...,dim].
             new_dist_info: parameters of the new distribution [...,dim].
+            old_logli: log pi_old(x) [...], if it is known already.
 
         Returns:
             Ratios [...].
         """
-        old = self.log_likelihood(x, old_dist_info)
-        return torch.exp(self.log_likelihood(x, new_dist_info) - old)
+        if old_logli is None:
+            old_logli = self.log_likelihood(x, old_dist_info)
+        return torch.exp(self.log_likelihood(x, new_dist_info) - old_logli)
 
     def entropy(self, dist_info: Nested) -> torch.Tensor:
         """Return the entropy of each datum in nats, [...]."""

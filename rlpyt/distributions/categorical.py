@@ -68,7 +68,11 @@ class Categorical(DiscreteMixin, Distribution):
         return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
 
     def likelihood_ratio(
-        self, indexes: torch.Tensor, old_dist_info: DistInfo, new_dist_info: DistInfo
+        self,
+        indexes: torch.Tensor,
+        old_dist_info: DistInfo,
+        new_dist_info: DistInfo,
+        old_logli: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return ``(q_a + EPS) / (p_a + EPS)`` of actions a, p the old and q the new, [...]."""
-        return super().likelihood_ratio(indexes, old_dist_info, new_dist_info)
+        return super().likelihood_ratio(indexes, old_dist_info, new_dist_info, old_logli)

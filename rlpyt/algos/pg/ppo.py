@@ -55,7 +55,7 @@ def takes_record(loss: Callable[..., Any]) -> Callable[..., Any]:
     def adapted(self: Any, *args: Any, **kwargs: Any) -> Any:
         if args and "old_dist_info" in getattr(args[0], "_fields", ()):
             args, further = as_arguments(*args, **kwargs)  # type: ignore[assignment]
-            kwargs = {name: further.get(name) for name in ("old_value", "reset")}
+            kwargs = {name: further.get(name) for name in ("old_value", "reset", "old_logli")}
         return loss(self, *args, **kwargs)
 
     return adapted
@@ -191,6 +191,7 @@ class PPO(PolicyGradientAlgo):
         self._itr = itr
         opt_info = self._get_empty_optim_info()
         ratios = []
+        samples = self.to_training_device(samples)
         for loss_inputs, init_rnn_state in self.iterate_minibatches(samples):
             values = self._get_loss_values(loss_inputs, init_rnn_state)
             self._apply_optimization(values, opt_info)
@@ -207,8 +208,7 @@ class PPO(PolicyGradientAlgo):
             [B',N,H] before the first step, or None.
         """
         is_recurrent, (T, B) = self.agent.recurrent, self.batch_spec
-        if is_recurrent and takes(self, "loss", "reset"):
-            samples = self.with_resets(samples)
+        samples = self.with_resets(samples)
         agent_info = samples.agent.agent_info
         reset = resets(samples) if is_recurrent else None
         unit = self._return_std.std if self.recompute_returns else None
@@ -220,6 +220,12 @@ class PPO(PolicyGradientAlgo):
             options["old_value"] = agent_info.value
         if reset is not None:
             options["reset"] = reset
+        distribution = self.agent.distribution
+        likelihoods_are_kept = takes(self, "loss", "old_logli") and takes(
+            distribution, "likelihood_ratio", "old_logli"
+        )
+        if likelihoods_are_kept:
+            options["old_logli"] = None  # Computed below, once instead of in every epoch.
         if options:
             LossInputsCls = extended(type(loss_inputs), tuple(options))
             loss_inputs = LossInputsCls(*loss_inputs, *options.values())
@@ -229,8 +235,9 @@ class PPO(PolicyGradientAlgo):
 
         def parts(loss_inputs: Nested) -> Iterator[tuple[Nested, Nested]]:
             if is_recurrent:
-                states = iterate_parts(agent_info.prev_rnn_state[0], order, sizes)
-                return zip(iterate_parts(loss_inputs, order, sizes, dim=1), states)
+                states = agent_info.prev_rnn_state[:1]  # [1,B,N,H], divided along B as the others.
+                divided = iterate_parts((loss_inputs, states), order, sizes, dim=1)
+                return ((part, state[0]) for part, state in divided)
             batches = iterate_parts(loss_inputs, order, sizes, n_dims=2)
             return zip(batches, itertools.repeat(None))
 
@@ -242,7 +249,14 @@ class PPO(PolicyGradientAlgo):
                 loss_inputs = self.with_old_policy(
                     loss_inputs, parts(loss_inputs), order.split(sizes)
                 )
+            if epoch == 0 and likelihoods_are_kept:
+                action, old_dist_info = loss_inputs.action, loss_inputs.old_dist_info
+                old_logli = distribution.log_likelihood(action, old_dist_info)
+                loss_inputs = loss_inputs._replace(old_logli=old_logli)
             yield from parts(loss_inputs)
+
+    def with_resets(self, samples: Nested) -> Nested:
+        return super().with_resets(samples) if takes(self, "loss", "reset") else samples
 
     def loss_input_from_samples(self, samples: Nested) -> Nested:
         """Return the inputs of the loss, before they are divided into minibatches.
@@ -331,6 +345,7 @@ class PPO(PolicyGradientAlgo):
         init_rnn_state: Nested = None,
         old_value: torch.Tensor | None = None,
         reset: torch.Tensor | None = None,
+        old_logli: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Compute the loss of one minibatch.
 
@@ -350,13 +365,15 @@ class PPO(PolicyGradientAlgo):
             old_value: values [B] by the network that acted, where values are clipped.
             reset: mask [T,B], True where the recurrent state before the step is zero; None for no
                 such step.
+            old_logli: log-likelihoods [B] of the actions by ``old_dist_info``, if they are known.
 
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
         """
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
+        known = {} if old_logli is None else {"old_logli": old_logli}
         ratio = self.agent.distribution.likelihood_ratio(
-            action, old_dist_info=old_dist_info, new_dist_info=dist_info
+            action, old_dist_info=old_dist_info, new_dist_info=dist_info, **known
         )
         pi_loss = valid_mean(clipped_surrogate_loss(ratio, advantage, self.ratio_clip), valid)
         if old_value is None or self.value_clip is None:

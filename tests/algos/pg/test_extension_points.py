@@ -117,7 +117,7 @@ def test_extra_field_beside_clipped_values() -> None:
 
         def loss(self, *args: Any, bonus: Any = None, **kwargs: Any) -> Any:
             assert torch.equal(bonus, args[1] + 10)
-            assert kwargs.keys() == {"old_value"}
+            assert kwargs.keys() == {"old_value", "old_logli"}
             return super().loss(*args, **kwargs)
 
     Setup(WithBonus(value_clip=0.2)).train()
