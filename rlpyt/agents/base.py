@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing as mp
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -23,10 +23,12 @@ from rlpyt.core.records import (
 from rlpyt.models.encoders import EncodedModel, needs_encoder
 from rlpyt.models.utils import fitting_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
-from rlpyt.utils.buffer import buffer_to
+from rlpyt.utils.buffer import buffer_to, leaves
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
+
+T = TypeVar("T")
 
 
 def without_ddp(model: Any) -> Any:
@@ -53,7 +55,13 @@ class BaseAgent:
         shared_model: copy in shared memory, from which other processes act, or None.
         distribution: distribution of actions, given the outputs of the model.
         device: device of ``model``.
+        cpu_outputs: whether batches to train on stay on the CPU and outputs for losses come there,
+            as in rlpyt 0.1.2; otherwise both are on ``device``.
+        sampler_device: device of the sampler's batches, to which actions and values are moved.
     """
+
+    cpu_outputs = False
+    sampler_device = torch.device("cpu")
 
     recurrent = False
     alternating = False
@@ -90,7 +98,7 @@ class BaseAgent:
     # --- Methods that each kind of agent defines ---------------------------------------------
 
     def __call__(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
-        """Run the model for training, with gradients; outputs are on the CPU.
+        """Run the model for training, with gradients; outputs as of :meth:`for_loss`.
 
         Args:
             observation: observations [T,B,...] or [B,...].
@@ -103,17 +111,17 @@ class BaseAgent:
         """Choose actions, without gradients; also for inputs without a batch dimension.
 
         Args:
-            observation: observations [B,...], torch on the CPU.
+            observation: observations [B,...], torch on any device.
             prev_action: previous actions [B,...], the null action at the start of an episode.
             prev_reward: previous rewards [B].
 
         Returns:
-            Action and agent info, [B,...] on the CPU.
+            Action and agent info, [B,...] on ``sampler_device``.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
-        """Estimate the values [B] of observations, on the CPU, without advancing any state."""
+        """Estimate the values [B] of observations, without advancing any state."""
         raise NotImplementedError(
             f"{type(self).__name__} has no value(): an algorithm with bootstrap_value=True needs "
             "an agent that estimates values"
@@ -193,26 +201,22 @@ class BaseAgent:
             env_ranks: indexes of the environments in this process, from 0 to ``global_B - 1``.
         """
 
-    def to_device(self, cuda_idx: int | None = None) -> None:
-        """Move the model, or a copy of a shared model, to a CUDA device.
+    def to_device(self, cuda_idx: int | str | torch.device | None = None) -> None:
+        """Move the model, or a copy of a shared model, to a device.
 
         Args:
-            cuda_idx: index of the device; None to stay on the CPU.
+            cuda_idx: index of a CUDA device, or any device or its name; None to stay on the CPU.
 
         Raises:
             ValueError: if there is no such device.
         """
-        if cuda_idx is None:
+        device = existing_device(cuda_idx)
+        if device.type == "cpu":
             return
-        if cuda_idx >= torch.cuda.device_count():
-            raise ValueError(
-                f"cuda_idx is {cuda_idx}, but torch sees {torch.cuda.device_count()} CUDA devices: "
-                "leave it out of the affinity to run on the CPU"
-            )
         if self.shared_model is not None:
             self.model = self.build_model(self.ModelCls, self.model_kwargs)
             self.model.load_state_dict(self.shared_model.state_dict())
-        self.device = torch.device("cuda", index=cuda_idx)
+        self.device = device
         self.model.to(self.device)
         logger.log(f"Initialized agent model on device: {self.device}.")
 
@@ -346,13 +350,18 @@ class BaseAgent:
         """
         if isinstance(model, DistributedDataParallel) and not _will_be_trained(model):
             model = model.module
-        if self.device.type != "cpu":
-            inputs = buffer_to(inputs, device=self.device)
-        return model(*inputs, **kwargs)
-
-    def run_model_to_cpu(self, model: Any, *inputs: Nested, **kwargs: Any) -> Any:
-        """Run a network as :meth:`run_model` does, and move its outputs to the CPU."""
-        return self.to_cpu(self.run_model(model, *inputs, **kwargs))
+        if self.device.type == "cpu":
+            return model(*inputs, **kwargs)
+        outputs = model(*buffer_to(inputs, device=self.device), **kwargs)
+        found = {x.device for x in leaves(outputs) if isinstance(x, torch.Tensor)}
+        if found - {self.device}:
+            name = type(without_ddp(model)).__name__
+            raise ValueError(
+                f"{name} returned tensors on {sorted(map(str, found))}, but the agent is on "
+                f"{self.device}: make constants of the model buffers, which move with it "
+                "(register_buffer)"
+            )
+        return outputs
 
     @property
     def acting_model(self) -> Any:
@@ -366,9 +375,39 @@ class BaseAgent:
         moved: tuple[Nested, ...] = buffer_to(inputs, device=self.device)
         return moved
 
-    def to_cpu(self, outputs: Nested) -> Nested:
-        """Move outputs of a network to the CPU, unless they are there."""
-        return outputs if self.device.type == "cpu" else buffer_to(outputs, device="cpu")
+    def for_loss(self, outputs: T) -> T:
+        """Return outputs of networks as a loss gets them: on the CPU if ``cpu_outputs``."""
+        return buffer_to(outputs, device="cpu") if self.cpu_outputs else outputs
+
+    def for_sampler(self, outputs: T) -> T:
+        """Move results of acting to the device of the sampler's batches."""
+        return outputs if self.device.type == "cpu" else buffer_to(outputs, self.sampler_device)
+
+
+def existing_device(device: int | str | torch.device | None) -> torch.device:
+    """Return a device, given the index of a CUDA device, a name, or None for the CPU.
+
+    Raises:
+        ValueError: if this machine has no such device.
+    """
+    if device is None:
+        return torch.device("cpu")
+    if isinstance(device, (str, torch.device)):
+        found = torch.device(device)
+    else:
+        found = torch.device("cuda", int(device))
+    try:
+        n_devices = torch.get_device_module(found).device_count()
+    except RuntimeError:  # This build of torch lacks the kind.
+        n_devices = 0
+    if found.index is None and n_devices:
+        found = torch.device(found.type, 0)
+    if found.type != "cpu" and (found.index or 0) >= n_devices:
+        raise ValueError(
+            f"cuda_idx is {device!r}, but torch sees {n_devices} {found.type} devices: leave it "
+            "out of the affinity to run on the CPU"
+        )
+    return found
 
 
 def _will_be_trained(model: DistributedDataParallel) -> bool:

@@ -7,6 +7,7 @@ import math
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
+from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.types import Nested
 
 # Optional settings. As class attributes they would keep save__init__args from storing the arguments
@@ -227,6 +229,16 @@ class RlAlgorithm:
         """
         raise NotImplementedError(f"{type(self).__name__} does not define optimize_agent()")
 
+    def to_training_device(self, samples: Nested) -> Nested:
+        """Move a batch in one copy to the device of the agent, where its losses are computed.
+
+        Batches stay on the CPU for agents on the CPU, and for those with ``cpu_outputs``.
+        """
+        agent = self.agent
+        if agent.device.type == "cpu" or agent.cpu_outputs:
+            return samples
+        return buffer_to(samples, agent.device)
+
     # --- One update --------------------------------------------------------------------------
 
     def minimize(
@@ -258,7 +270,7 @@ class RlAlgorithm:
     def step_if_finite(self, optimizer: Any, number: torch.Tensor) -> None:
         """Step ``optimizer``, unless the scalar ``number`` is not finite."""
         is_fused = all(group.get("fused") for group in optimizer.param_groups)
-        if number.is_cuda and is_fused:  # The kernel skips the step: no wait for the number.
+        if is_fused and not number.is_cpu:  # The kernel skips the step: no wait for the number.
             optimizer.found_inf = (~torch.isfinite(number)).float()
             self._n_skipped = self._n_skipped + optimizer.found_inf
             optimizer.step()
@@ -282,7 +294,7 @@ class RlAlgorithm:
         norm = torch.linalg.vector_norm(torch.stack([*map(torch.linalg.vector_norm, gradients)]))
         if self.clip_grad_norm is None:
             return norm
-        if norm.is_cuda or norm.numpy() > self.clip_grad_norm:
+        if not norm.is_cpu or norm.numpy() > self.clip_grad_norm:
             # A number divided by a tensor would be multiplied by the rounded reciprocal.
             scale = (torch.full_like(norm, self.clip_grad_norm) / norm).clamp(max=1)
             for gradient in gradients:
@@ -367,19 +379,12 @@ class RlAlgorithm:
 
 
 def _numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:
-    """Return the elements of each tensor, by one transfer from each device and rank."""
+    """Return the elements of each tensor, by one transfer from each device."""
     numbers: list[list[float]] = [[] for _ in tensors]
-    kinds = [(tensor.device, tensor.dim()) for tensor in tensors]
-    for kind in set(kinds):
-        places = [i for i, other in enumerate(kinds) if other == kind]
-        alike = [tensors[i] for i in places]
-        if kind[1] == 0:
-            scalars = torch.stack(alike).tolist()
-            for i, number in zip(places, scalars):
-                numbers[i] = [number]
-        else:
-            values, start = torch.cat(alike).tolist(), 0
-            for i in places:
-                numbers[i] = values[start : start + len(tensors[i])]
-                start += len(tensors[i])
+    devices = [tensor.device for tensor in tensors]
+    for device in set(devices):
+        places = [i for i, other in enumerate(devices) if other == device]
+        values = iter(torch.cat([tensors[i].reshape(-1) for i in places]).tolist())
+        for i in places:
+            numbers[i] = list(islice(values, tensors[i].numel()))
     return numbers

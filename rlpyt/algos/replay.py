@@ -66,7 +66,7 @@ def not_timed_out(samples: Nested) -> torch.Tensor:
     """
     if "timeout_n" not in samples._fields:
         if "timeout" not in samples._fields:
-            return torch.ones(samples.done.shape, dtype=torch.bool)
+            return torch.ones_like(samples.done, dtype=torch.bool)
         raise ValueError(
             "bootstrap_timelimit needs samples with timeout_n, which the replay buffer does not "
             "give: pass a ReplayBufferCls such as TlUniformReplayBuffer or "
@@ -350,7 +350,7 @@ class ReplayAlgorithm(RlAlgorithm):
             return opt_info
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
-            samples_from_replay = self.sample_from_replay()
+            samples_from_replay = self.to_training_device(self.sample_from_replay())
             if "maskedFraction" in opt_info._fields:
                 self._record_mask(samples_from_replay, opt_info)
             self._apply_optimization(samples_from_replay, opt_info)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
+from rlpyt.distributions.base import constant_like
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.utils.types import Nested
 
@@ -134,7 +135,9 @@ class BoxGaussian(Gaussian):
         """
         if not self._is_scaled:
             return DistInfoStd(mean=mean, log_std=log_std)
-        center, half, log_half = (x.to(mean) for x in (self._center, self._half, self._log_half))
+        center, half, log_half = (
+            constant_like(x, mean) for x in (self._center, self._half, self._log_half)
+        )
         return DistInfoStd(mean=center + half * mean, log_std=log_std + log_half)
 
     def unscaled(self, action: torch.Tensor) -> torch.Tensor:
@@ -142,7 +145,8 @@ class BoxGaussian(Gaussian):
         action = self._flat(action).float()
         if not self._is_scaled:
             return action
-        return (action - self._center.to(action)) / self._half.to(action)
+        center, half = constant_like(self._center, action), constant_like(self._half, action)
+        return (action - center) / half
 
     def sample(self, dist_info: Nested) -> torch.Tensor:
         """Draw an action [...,*shape], clipped if configured."""
@@ -181,11 +185,12 @@ class BoxGaussian(Gaussian):
         mean, log_std = dist_info.mean, self._log_std(dist_info)
         if log_std.shape != mean.shape:  # A fixed deviation.
             log_std = log_std.expand_as(mean)
-        return clipped_log_likelihood(x, mean, log_std, self.low.to(mean), self.high.to(mean))
+        low, high = constant_like(self.low, mean), constant_like(self.high, mean)
+        return clipped_log_likelihood(x, mean, log_std, low, high)
 
     def _to_action(self, x: torch.Tensor) -> torch.Tensor:
         if self._is_clipped:
-            x = torch.clamp(x, self.low.to(x), self.high.to(x))
+            x = torch.clamp(x, constant_like(self.low, x), constant_like(self.high, x))
         return x if len(self.shape) == 1 else x.reshape(x.shape[:-1] + self.shape)
 
     def _flat(self, action: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import Any, Union
 import numpy as np
 import torch
 
-from rlpyt.distributions.base import Distribution
+from rlpyt.distributions.base import Distribution, constant_like
 from rlpyt.distributions.discrete import DiscreteMixin
 from rlpyt.distributions.noise import integers_like, uniform
 from rlpyt.utils.types import Array
@@ -109,4 +109,4 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         z = self.z if z is None else z
         if z is None:
             raise ValueError("z is None: set the values of the atoms with set_z(z), or pass them.")
-        return super().sample(torch.matmul(p, z.to(p)))
+        return super().sample(torch.matmul(p, constant_like(z, p)))

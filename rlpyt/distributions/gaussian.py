@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 import torch
 
-from rlpyt.distributions.base import Distribution
+from rlpyt.distributions.base import Distribution, constant_like
 from rlpyt.distributions.noise import normal_like
 from rlpyt.utils.collections import record
 from rlpyt.utils.types import Nested
@@ -205,7 +205,7 @@ class Gaussian(Distribution):
         self._require_no_squash("kl")
         distance = (old_dist_info.mean - new_dist_info.mean) ** 2
         if self.std is not None:
-            return torch.sum(distance / (2 * self.std.to(distance) ** 2 + EPS), dim=-1)
+            return torch.sum(distance / (2 * constant_like(self.std, distance) ** 2 + EPS), dim=-1)
         log_std_old, log_std_new = self._log_std(old_dist_info), self._log_std(new_dist_info)
         var_old, var_new = torch.exp(2 * log_std_old), torch.exp(2 * log_std_new)
         quotient = (distance + var_old - var_new) / (2 * var_new + EPS)
@@ -213,7 +213,10 @@ class Gaussian(Distribution):
 
     def _draw(self, dist_info: Nested) -> torch.Tensor:
         mean = dist_info.mean
-        std = torch.exp(self._log_std(dist_info)) if self.std is None else self.std.to(mean)
+        if self.std is None:
+            std = torch.exp(self._log_std(dist_info))
+        else:
+            std = constant_like(self.std, mean)
         z = normal_like(mean)
         if self.noise_clip is None:
             return _clamp(torch.addcmul(mean, std, z), self.clip)
@@ -224,7 +227,7 @@ class Gaussian(Distribution):
             return x
         y = torch.tanh(x)
         if isinstance(self.squash, torch.Tensor) and self.squash.dim() == 2:
-            low, high = self.squash.to(x)
+            low, high = constant_like(self.squash, x)
             half_range = (high - low) / 2
             return torch.clamp(torch.addcmul(low + half_range, half_range, y), low, high)
         return y if _is_one(self.squash) else _like(self.squash, x) * y
@@ -241,7 +244,7 @@ class Gaussian(Distribution):
 
     def _log_std(self, dist_info: Nested) -> torch.Tensor:
         if self.std is not None:
-            return torch.log(self.std.to(dist_info.mean))
+            return torch.log(constant_like(self.std, dist_info.mean))
         log_std: torch.Tensor = dist_info.log_std
         if self.min_log_std is None and self.max_log_std is None:
             return log_std
@@ -282,7 +285,7 @@ class Gaussian(Distribution):
 
 
 def _like(bound: Bound, x: torch.Tensor) -> Bound:
-    return bound.to(x) if isinstance(bound, torch.Tensor) else bound
+    return constant_like(bound, x) if isinstance(bound, torch.Tensor) else bound
 
 
 def _is_one(bound: Bound) -> bool:
@@ -293,6 +296,7 @@ def _clamp(x: torch.Tensor, bound: Bound | None) -> torch.Tensor:
     if bound is None:
         return x
     if isinstance(bound, torch.Tensor):
-        low, high = bound.to(x) if bound.dim() == 2 else (-bound.to(x), bound.to(x))
+        bound = constant_like(bound, x)
+        low, high = bound if bound.dim() == 2 else (-bound, bound)
         return torch.clamp(x, low, high)
     return torch.clamp(x, -bound, bound)

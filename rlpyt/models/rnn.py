@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.collections import record
 from rlpyt.utils.tensor import LeadingDims
 from rlpyt.utils.types import Nested
@@ -151,7 +151,7 @@ class _Pieces(NamedTuple):
     """[T,B] sequences cut before every reset into K pieces, the longest first."""
 
     rows: torch.Tensor  # [T*B] index t * B + b of every step, in the order of a PackedSequence
-    batch_sizes: torch.Tensor  # [length of the longest] number of pieces with this step
+    batch_sizes: Any  # [length of the longest] number of pieces with this step, on the CPU
     b: torch.Tensor  # [K] the sequence of every piece
     is_first: torch.Tensor  # [K] whether a piece continues from the initial state
     last: torch.Tensor  # [B] the last piece of every sequence
@@ -176,11 +176,12 @@ def run_lstm_with_resets(
     """
     T, B, _ = lstm_input.shape
     pieces = _cut(reset.cpu())
-    rows = pieces.rows.to(lstm_input.device)
-    packed = PackedSequence(lstm_input.flatten(0, 1)[rows], pieces.batch_sizes)
+    batch_sizes, indexes = pieces.batch_sizes, pieces._replace(batch_sizes=None)
+    pieces = buffer_to(indexes, lstm_input.device)
+    packed = PackedSequence(lstm_input.flatten(0, 1)[pieces.rows], batch_sizes)
     output, state = lstm(packed, _first_states(init_rnn_state, pieces))
-    ordered = torch.empty_like(output.data).index_copy(0, rows, output.data)
-    h, c = (part.index_select(1, pieces.last.to(part.device)) for part in state)
+    ordered = torch.empty_like(output.data).index_copy(0, pieces.rows, output.data)
+    h, c = (part.index_select(1, pieces.last) for part in state)
     return ordered.reshape(T, B, -1), (h, c)
 
 
@@ -213,7 +214,6 @@ def _first_states(init_rnn_state: Nested, pieces: _Pieces) -> Any:
         return None
 
     def pick(part: torch.Tensor) -> torch.Tensor:
-        b, is_first = pieces.b.to(part.device), pieces.is_first.to(part.device)
-        return part.index_select(1, b).masked_fill_(~is_first[:, None], 0)
+        return part.index_select(1, pieces.b).masked_fill_(~pieces.is_first[:, None], 0)
 
     return tuple(pick(part) for part in init_rnn_state)

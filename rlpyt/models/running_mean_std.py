@@ -72,7 +72,7 @@ class RunningMeanStdModel(torch.nn.Module):
 def _moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return count, mean and biased variance of the data [N,...] of all processes together."""
     x = x.double()
-    count = torch.tensor(len(x), device=x.device)
+    count = torch.full((), len(x), device=x.device)
     mean = x.mean(dim=0)
     square = ((x - mean) ** 2).sum(dim=0)
     if torch.distributed.is_available() and torch.distributed.is_initialized():

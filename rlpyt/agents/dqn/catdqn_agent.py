@@ -41,7 +41,7 @@ class CatDqnAgent(DqnAgent):
 
     def _make_distribution(self, env_spaces: EnvSpaces) -> Any:
         # Until give_V_min_max(); greedy actions do not depend on the range.
-        z = torch.linspace(-1, 1, self.n_atoms, device=self.device)
+        z = torch.linspace(-1, 1, self.n_atoms)
         return CategoricalEpsilonGreedy(dim=env_spaces.action.n, z=z)
 
     def give_V_min_max(self, V_min: float, V_max: float) -> None:
@@ -52,11 +52,7 @@ class CatDqnAgent(DqnAgent):
             V_max: return of the last atom.
         """
         self.V_min, self.V_max = V_min, V_max
-        self.distribution.set_z(torch.linspace(V_min, V_max, self.n_atoms, device=self.device))
-
-    def to_device(self, cuda_idx: int | None = None) -> None:
-        super().to_device(cuda_idx)
-        self.distribution.set_z(self.distribution.z.to(self.device))
+        self.distribution.set_z(torch.linspace(V_min, V_max, self.n_atoms))
 
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions; override it for models that return more.
@@ -64,5 +60,5 @@ class CatDqnAgent(DqnAgent):
         Args:
             output: probabilities p [B,A,P], on the device of the model.
         """
-        action = self.distribution.sample(output)
-        return AgentStep(action=action.cpu(), agent_info=AgentInfo(p=output.cpu()))
+        p = self.for_sampler(output)
+        return AgentStep(action=self.distribution.sample(p), agent_info=AgentInfo(p=p))

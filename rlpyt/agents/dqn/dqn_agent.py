@@ -54,16 +54,17 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             prev_reward: previous rewards [B].
 
         Returns:
-            q [B,A], on the CPU.
+            q [B,A].
         """
         prev_action = self.distribution.to_onehot(prev_action)
-        return self.run_model_to_cpu(self.model, observation, prev_action, prev_reward)
+        return self.for_loss(self.run_model(self.model, observation, prev_action, prev_reward))
 
     @torch.no_grad()
     def target(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
-        """Compute the values [B,A] of all actions by the target network, on the CPU."""
+        """Compute the values [B,A] of all actions by the target network."""
         prev_action = self.distribution.to_onehot(prev_action)
-        return self.run_model_to_cpu(self.target_model, observation, prev_action, prev_reward)
+        q = self.run_model(self.target_model, observation, prev_action, prev_reward)
+        return self.for_loss(q)
 
     def initialize(
         self,
@@ -103,7 +104,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     def _make_distribution(self, env_spaces: EnvSpaces) -> Any:
         return EpsilonGreedy(dim=env_spaces.action.n)
 
-    def to_device(self, cuda_idx: int | None = None) -> None:
+    def to_device(self, cuda_idx: int | str | torch.device | None = None) -> None:
         super().to_device(cuda_idx)
         self.target_model.to(self.device)
 
@@ -149,7 +150,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         Args:
             output: values q [B,A], on the device of the model.
         """
-        q = output.cpu()
+        q = self.for_sampler(output)
         return AgentStep(action=self.distribution.sample(q), agent_info=AgentInfo(q=q))
 
     def update_target(self, tau: float = 1) -> None:

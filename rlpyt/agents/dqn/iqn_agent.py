@@ -52,10 +52,10 @@ class IqnAgent(DqnAgent):
             n_tau: number of fractions N; None for ``n_tau`` of the agent.
 
         Returns:
-            Quantiles [B,A,N] and fractions tau [B,N], on the CPU.
+            Quantiles [B,A,N] and fractions tau [B,N].
         """
         outputs = self._quantiles(self.model, observation, prev_action, prev_reward, n_tau)
-        return self.to_cpu(outputs)
+        return self.for_loss(outputs)
 
     @torch.no_grad()
     def target(
@@ -65,9 +65,9 @@ class IqnAgent(DqnAgent):
         prev_reward: Nested,
         n_tau: int | None = None,
     ) -> Any:
-        """Compute quantiles [B,A,N] and fractions [B,N] by the target network, on the CPU."""
+        """Compute quantiles [B,A,N] and fractions [B,N] by the target network."""
         outputs = self._quantiles(self.target_model, observation, prev_action, prev_reward, n_tau)
-        return self.to_cpu(outputs)
+        return self.for_loss(outputs)
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:

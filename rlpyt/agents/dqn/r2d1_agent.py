@@ -68,8 +68,7 @@ class R2d1AgentBase(DqnAgent):
                 is zero; None for no such step.
 
         Returns:
-            q [T,B,A] on the CPU, and the state [N,B,H] after the last step, on the device of the
-            model.
+            q [T,B,A], and the state [N,B,H] after the last step, on the device of the model.
         """
         inputs = (observation, prev_action, prev_reward)
         return self._unroll(self.model, inputs, init_rnn_state, reset)
@@ -101,7 +100,7 @@ class R2d1AgentBase(DqnAgent):
         else:
             network = partial(self.run_model, model)
             q, rnn_state = unroll(network, inputs, init_rnn_state, reset, without_ddp(model))
-        return q.cpu(), rnn_state
+        return self.for_loss(q), rnn_state
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
@@ -117,12 +116,11 @@ class R2d1AgentBase(DqnAgent):
             output: values q [B,A] and the state [N,B,H] after the step, on the model's device.
         """
         q, rnn_state = output
-        q = q.cpu()
         before = self.prev_rnn_state
         if before is None:
             before = buffer_func(rnn_state, torch.zeros_like)
         # The layer dimension N goes second, so that the batch comes first as in all samples.
-        before = self.to_cpu(buffer_func(before, torch.transpose, 0, 1))
+        q, before = self.for_sampler((q, buffer_func(before, torch.transpose, 0, 1)))
         self.advance_rnn_state(rnn_state)
         return AgentStep(
             action=self.distribution.sample(q), agent_info=AgentInfo(q=q, prev_rnn_state=before)

@@ -213,7 +213,7 @@ class PolicyAgent(BaseAgent):
         if hasattr(model, "update_obs_rms"):
             model.update_obs_rms(*self.to_model_device(observation))
 
-    def _run_policy(
+    def _run(
         self,
         observation: Nested,
         prev_action: Nested,
@@ -221,12 +221,15 @@ class PolicyAgent(BaseAgent):
         *rnn_state: Nested,
         **resets: torch.Tensor,
     ) -> tuple[Any, ...]:
-        """Run the model; return ``dist_info`` and value, on the CPU, and the new state, if any."""
+        """Run the model, and return its outputs on its device."""
         inputs = observation, self.policy.encode(prev_action), prev_reward, *rnn_state
-        outputs = self.run_model(self.model, *inputs, **resets)
-        n = len(outputs) - len(rnn_state)
-        *parameters, value = self.to_cpu(outputs[:n])
-        return self.policy.dist_info(*parameters), value, *outputs[n:]
+        outputs: tuple[Any, ...] = self.run_model(self.model, *inputs, **resets)
+        return outputs
+
+    def _policy_and_value(self, outputs: tuple[Any, ...]) -> tuple[Nested, torch.Tensor]:
+        """Return ``dist_info`` and value, given what the model returns for both."""
+        *parameters, value = outputs
+        return self.policy.dist_info(*parameters), value
 
 
 class FeedForwardPgAgent(PolicyAgent):
@@ -238,7 +241,7 @@ class FeedForwardPgAgent(PolicyAgent):
     def __call__(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> tuple[Nested, torch.Tensor]:
-        """Compute policy and value for training, with gradients, on the CPU.
+        """Compute policy and value for training, with gradients.
 
         Args:
             observation: observations [T,B,...] or [B,...].
@@ -248,19 +251,20 @@ class FeedForwardPgAgent(PolicyAgent):
         Returns:
             Parameters of the distribution, [...,dim] each, and values [...].
         """
-        dist_info, value = self._run_policy(observation, prev_action, prev_reward)
-        return dist_info, value
+        outputs = self._run(observation, prev_action, prev_reward)
+        return self._policy_and_value(self.for_loss(outputs))
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
-        dist_info, value = self._run_policy(observation, prev_action, prev_reward)
+        outputs = self.for_sampler(self._run(observation, prev_action, prev_reward))
+        dist_info, value = self._policy_and_value(outputs)
         action = self.choose_action(dist_info)
         return AgentStep(action=action, agent_info=AgentInfo(dist_info=dist_info, value=value))
 
     @torch.no_grad()
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
-        _, value = self._run_policy(observation, prev_action, prev_reward)
-        return cast("torch.Tensor", value)
+        *_, value = self._run(observation, prev_action, prev_reward)
+        return cast("torch.Tensor", self.for_sampler(value))
 
 
 class RecurrentPgAgent(PolicyAgent):
@@ -294,14 +298,14 @@ class RecurrentPgAgent(PolicyAgent):
                 is zero; None for no such step. Only for models that take ``reset``.
 
         Returns:
-            Parameters of the distribution, [T,B,dim] each, and values [T,B], on the CPU; and the
-            recurrent state [N,B,H] after the last step, on the device of the model.
+            Parameters of the distribution, [T,B,dim] each, values [T,B], and the recurrent state
+            [N,B,H] after the last step, on the device of the model.
         """
         resets = {} if reset is None or not reset.any() else {"reset": reset}
-        dist_info, value, rnn_state = self._run_policy(
+        *outputs, rnn_state = self._run(
             observation, prev_action, prev_reward, init_rnn_state, **resets
         )
-        return dist_info, value, rnn_state
+        return *self._policy_and_value(self.for_loss(tuple(outputs))), rnn_state
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
@@ -310,19 +314,19 @@ class RecurrentPgAgent(PolicyAgent):
         ``agent_info.prev_rnn_state`` [B,N,H] is the state before the step.
         """
         before = self.prev_rnn_state
-        dist_info, value, rnn_state = self._run_policy(
-            observation, prev_action, prev_reward, before
-        )
-        action = self.choose_action(dist_info)
+        *outputs, rnn_state = self._run(observation, prev_action, prev_reward, before)
         if before is None:
             before = buffer_func(rnn_state, torch.zeros_like)
         # The layer dimension N goes second, so that the batch comes first as in all samples.
-        before = self.to_cpu(buffer_method(before, "transpose", 0, 1))
+        before = buffer_method(before, "transpose", 0, 1)
+        found, before = self.for_sampler((tuple(outputs), before))
         self.advance_rnn_state(rnn_state)
+        dist_info, value = self._policy_and_value(found)
+        action = self.choose_action(dist_info)
         info = AgentInfoRnn(dist_info=dist_info, value=value, prev_rnn_state=before)
         return AgentStep(action=action, agent_info=info)
 
     @torch.no_grad()
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
-        _, value, _ = self._run_policy(observation, prev_action, prev_reward, self.prev_rnn_state)
-        return cast("torch.Tensor", value)
+        *_, value, _ = self._run(observation, prev_action, prev_reward, self.prev_rnn_state)
+        return cast("torch.Tensor", self.for_sampler(value))

@@ -189,7 +189,7 @@ class ActorCriticAgent(BaseAgent):
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.load_state_dict(state_dict)
 
-    def to_device(self, cuda_idx: int | None = None) -> None:
+    def to_device(self, cuda_idx: int | str | torch.device | None = None) -> None:
         super().to_device(cuda_idx)
         for name in self._state_names()[1:]:
             getattr(self, name).to(self.device)

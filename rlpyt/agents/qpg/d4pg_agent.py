@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.distributions.base import constant_like
 from rlpyt.models.qpg.mlp import CatQofMuMlpModel
 from rlpyt.utils.types import Nested
 
@@ -55,22 +56,18 @@ class D4pgAgent(DdpgAgent):
             V_max: return of the last atom.
         """
         self.V_min, self.V_max = V_min, V_max
-        self.z = torch.linspace(V_min, V_max, self.n_atoms, device=self.device)
-
-    def to_device(self, cuda_idx: int | None = None) -> None:
-        super().to_device(cuda_idx)
-        self.z = self.z.to(self.device)
+        self.z = torch.linspace(V_min, V_max, self.n_atoms)
 
     def to_values(self, output: Any) -> torch.Tensor:
         """Return values [B], given probabilities [B,P]."""
-        return torch.matmul(output, self.z)
+        return torch.matmul(output, constant_like(self.z, output))
 
     def p(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> torch.Tensor:
         """Compute the probabilities [B,P] of the atoms for actions [B,A], with gradients."""
         inputs = (observation, prev_action, prev_reward, action)
-        p: torch.Tensor = self.run_model_to_cpu(self.q_model, *inputs)
+        p: torch.Tensor = self.for_loss(self.run_model(self.q_model, *inputs))
         return p
 
     @torch.no_grad()
@@ -80,5 +77,6 @@ class D4pgAgent(DdpgAgent):
         """Compute the probabilities [B,P] of the atoms for the target policy's actions."""
         inputs = self.to_model_device(observation, prev_action, prev_reward)
         target_mu = self.run_model(self.target_model, *inputs)
-        target_p: torch.Tensor = self.run_model_to_cpu(self.target_q_model, *inputs, target_mu)
+        p = self.run_model(self.target_q_model, *inputs, target_mu)
+        target_p: torch.Tensor = self.for_loss(p)
         return target_p

@@ -152,8 +152,8 @@ class DdpgAgent(ActorCriticAgent):
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
-        mu = self.run_model(self.model, observation, prev_action, prev_reward)
-        action, mu = self.to_cpu((self.distribution.sample(DistInfo(mean=mu)), mu))
+        mu = self.for_sampler(self.run_model(self.model, observation, prev_action, prev_reward))
+        action = self.distribution.sample(DistInfo(mean=mu))
         return AgentStep(action=action, agent_info=AgentInfo(mu=mu))
 
     def to_values(self, output: Any) -> torch.Tensor:
@@ -164,9 +164,9 @@ class DdpgAgent(ActorCriticAgent):
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> Any:
-        """Compute the values [B] of actions [B,A], with gradients, on the CPU."""
+        """Compute the values [B] of actions [B,A], with gradients."""
         output = self.run_model(self.q_model, observation, prev_action, prev_reward, action)
-        return self.to_values(output).cpu()
+        return self.for_loss(self.to_values(output))
 
     def q_at_mu(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
@@ -174,14 +174,15 @@ class DdpgAgent(ActorCriticAgent):
         """Compute the values [B] of the policy's actions, with gradients through them."""
         inputs = self.to_model_device(observation, prev_action, prev_reward)
         mu = self.run_model(self.model, *inputs)
-        return self.to_values(self.run_model(self.q_model, *inputs, mu)).cpu()
+        return self.for_loss(self.to_values(self.run_model(self.q_model, *inputs, mu)))
 
     @torch.no_grad()
     def target_q_at_mu(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
         """Compute the values [B] of the target policy's actions by the target critic."""
         inputs = self.to_model_device(observation, prev_action, prev_reward)
         target_mu = self.run_model(self.target_model, *inputs)
-        return self.to_values(self.run_model(self.target_q_model, *inputs, target_mu)).cpu()
+        output = self.run_model(self.target_q_model, *inputs, target_mu)
+        return self.for_loss(self.to_values(output))
 
     # --- Modes and parameters ----------------------------------------------------------------
 

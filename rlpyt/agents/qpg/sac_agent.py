@@ -102,9 +102,8 @@ class SoftActorCriticAgent(ActorCriticAgent):
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
         outputs = self.run_model(self.model, observation, prev_action, prev_reward)
-        dist_info = DistInfoStd(*outputs)
+        dist_info = DistInfoStd(*self.for_sampler(outputs))
         action = self.distribution.sample(dist_info)
-        action, dist_info = self.to_cpu((action, dist_info))
         return AgentStep(action=action, agent_info=AgentInfo(dist_info=dist_info))
 
     def pi(
@@ -124,7 +123,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
 
         Returns:
             Actions [B,A] on the device of the model; their log-likelihoods [B] and ``DistInfoStd``
-            [B,A] on the CPU.
+            [B,A].
         """
         outputs = self.run_model(self.model, observation, prev_action, prev_reward)
         dist_info = DistInfoStd(*outputs)
@@ -138,16 +137,15 @@ class SoftActorCriticAgent(ActorCriticAgent):
         finally:
             if acting_std is not None:
                 self.distribution.set_std(acting_std)
-        log_pi, dist_info = self.to_cpu((log_pi, dist_info))
-        return action, log_pi, dist_info
+        return action, *self.for_loss((log_pi, dist_info))
 
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the values [B] of actions [B,A] by both critics, with gradients, on the CPU."""
+        """Compute the values [B] of actions [B,A] by both critics, with gradients."""
         inputs = (observation, prev_action, prev_reward, action)
-        q1 = self.run_model_to_cpu(self.q1_model, *inputs)
-        return q1, self.run_model_to_cpu(self.q2_model, *inputs)
+        q1, q2 = self.run_model(self.q1_model, *inputs), self.run_model(self.q2_model, *inputs)
+        return self.for_loss((q1, q2))
 
     # --- Modes and parameters ----------------------------------------------------------------
 
@@ -233,10 +231,10 @@ class SacAgent(SoftActorCriticAgent):
     def target_q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the values [B] of actions [B,A] by both target critics, on the CPU."""
+        """Compute the values [B] of actions [B,A] by both target critics."""
         inputs = (observation, prev_action, prev_reward, action)
-        q1 = self.run_model_to_cpu(self.target_q1_model, *inputs)
-        return q1, self.run_model_to_cpu(self.target_q2_model, *inputs)
+        q1 = self.run_model(self.target_q1_model, *inputs)
+        return self.for_loss((q1, self.run_model(self.target_q2_model, *inputs)))
 
     @property
     def models(self) -> Any:

@@ -83,18 +83,18 @@ class SacAgent(SoftActorCriticAgent):
         return super().build_network(name)
 
     def v(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:
-        """Compute the values [B] of observations, with gradients, on the CPU."""
+        """Compute the values [B] of observations, with gradients."""
         inputs = (observation, prev_action, prev_reward)
-        v: torch.Tensor = self.run_model_to_cpu(self.v_model, *inputs)
+        v: torch.Tensor = self.for_loss(self.run_model(self.v_model, *inputs))
         return v
 
     @torch.no_grad()
     def target_v(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Compute the values [B] of observations by the target copy, on the CPU."""
+        """Compute the values [B] of observations by the target copy."""
         inputs = (observation, prev_action, prev_reward)
-        v: torch.Tensor = self.run_model_to_cpu(self.target_v_model, *inputs)
+        v: torch.Tensor = self.for_loss(self.run_model(self.target_v_model, *inputs))
         return v
 
     def v_parameters(self) -> Any:

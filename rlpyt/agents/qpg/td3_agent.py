@@ -72,11 +72,11 @@ class Td3Agent(DdpgAgent):
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the values [B] of actions [B,A] by both critics, with gradients, on the CPU."""
+        """Compute the values [B] of actions [B,A] by both critics, with gradients."""
         inputs = self.to_model_device(observation, prev_action, prev_reward, action)
         q1 = self.to_values(self.run_model(self.q_model, *inputs))
         q2 = self.to_values(self.run_model(self.q2_model, *inputs))
-        return q1.cpu(), q2.cpu()
+        return self.for_loss((q1, q2))
 
     @torch.no_grad()
     def target_q_at_mu(
@@ -88,7 +88,7 @@ class Td3Agent(DdpgAgent):
         action = self.target_distribution.sample(DistInfo(mean=target_mu))
         q1 = self.to_values(self.run_model(self.target_q_model, *inputs, action))
         q2 = self.to_values(self.run_model(self.target_q2_model, *inputs, action))
-        return q1.cpu(), q2.cpu()
+        return self.for_loss((q1, q2))
 
     def sampling_std(self, itr: int) -> Any:
         return self.action_std if itr >= self.min_itr_learn else self.pretrain_std

@@ -291,6 +291,13 @@ class R2D1(DQN):
     def sample_from_replay(self) -> Nested:
         return self.replay_buffer.sample_batch(self.batch_B)
 
+    def to_training_device(self, samples: Nested) -> Nested:
+        """Move a batch to the agent's device, with :meth:`resets`, by which the CPU cuts it."""
+        moved = super().to_training_device(samples)
+        if moved is samples:
+            return samples
+        return extended(type(moved), ("reset",), "Reset")(*moved, self.resets(samples))
+
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors, priorities = self.loss(samples)
         values = {"loss": loss, "tdAbsErr": td_abs_errors, "priority": priorities}
@@ -367,17 +374,15 @@ class R2D1(DQN):
 
         Returns:
             Observation, previous action and previous reward [T,B,...] with
-            T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and a
-            mask [T,B] of the steps that begin an episode, other than the first step; None if there
-            are none. Episodes that end after the steps of the loss are not marked, and need not be:
-            no bootstrap value crosses such an end.
+            T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and
+            :meth:`resets`.
         """
-        prev_action, prev_reward, reset = samples.all_action, samples.all_reward, None
-        if samples.done.any():
-            reset = torch.zeros(prev_reward.shape, dtype=torch.bool)
-            reset[1 : len(samples.done) + 1] = samples.done
-            prev_action = masked_rows(prev_action, reset)
-            prev_reward = masked_rows(prev_reward, reset)
+        reset = samples.reset if "reset" in samples._fields else self.resets(samples)
+        prev_action, prev_reward = samples.all_action, samples.all_reward
+        if reset is not None:
+            starts = self.episode_starts(samples)
+            prev_action = masked_rows(prev_action, starts)
+            prev_reward = masked_rows(prev_reward, starts)
         # All passes share one copy on the device of the model.
         inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)
         state = samples.init_rnn_state
@@ -385,6 +390,20 @@ class R2D1(DQN):
             # Samples have the order [B,N,H], models [N,B,H].
             state = buffer_func(state, lambda part: part.transpose(0, 1).contiguous())
         return inputs, state, reset
+
+    def resets(self, samples: Nested) -> torch.Tensor | None:
+        """Return :meth:`episode_starts`, or None if no step begins an episode."""
+        return self.episode_starts(samples) if samples.done.any() else None
+
+    def episode_starts(self, samples: Nested) -> torch.Tensor:
+        """Return a mask [T,B] of the steps that begin an episode, other than the first step.
+
+        Episodes that end after the steps of the loss are not marked, and need not be: no bootstrap
+        value crosses such an end.
+        """
+        starts = torch.zeros_like(samples.all_reward, dtype=torch.bool)
+        starts[1 : len(samples.done) + 1] = samples.done
+        return starts
 
     def _run(
         self,

@@ -1,7 +1,4 @@
-"""Ends of episodes within a batch: where new episodes begin, and bootstrap values at truncation.
-
-Sampler batches are in CPU memory, where numpy can read masks without waiting for a device.
-"""
+"""Ends of episodes within a batch: where new episodes begin, and bootstrap values at truncation."""
 
 from __future__ import annotations
 
@@ -11,13 +8,14 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, extended
 from rlpyt.models.rnn import takes
-from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
+from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.types import Nested
 
 
 def indexes_of(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return the indexes [n] of the nonzero entries of ``mask``, for each of its dimensions."""
-    return tuple(torch.from_numpy(indexes) for indexes in np.nonzero(mask.cpu().numpy()))
+    indexes = np.nonzero(mask.cpu().numpy())
+    return tuple(torch.from_numpy(along).to(mask.device) for along in indexes)
 
 
 # --- Where episodes begin -------------------------------------------------------------------------
@@ -31,26 +29,29 @@ def episode_starts(samples: Nested) -> torch.Tensor:
 
 
 def inputs_when_acting(agent: AgentLike, samples: Nested) -> Nested:
-    """Return the ``AgentInputs`` [T,B,...] of acting, on the agent's device.
+    """Return the ``AgentInputs`` [T,B,...] of acting.
 
     A batch has the action and reward of the previous step everywhere. Where an episode began, the
     agent received the null action and a reward of 0 instead.
     """
     prev_action, prev_reward = samples.agent.prev_action, samples.env.prev_reward
-    if samples.env.done[:-1].cpu().numpy().any():
+    done = samples.env.done
+    if not done.is_cpu or done[:-1].numpy().any():  # An accelerator need not be waited for.
         starts = episode_starts(samples)
-        null_action = torchify_buffer(agent.env_spaces.action.null_value())
+        null_action = agent.env_spaces.action.null_value()
         prev_action = _replaced(prev_action, starts, null_action)
         prev_reward = prev_reward.masked_fill(starts, 0)
-    inputs = AgentInputs(samples.env.observation, prev_action, prev_reward)
-    return inputs if agent.device.type == "cpu" else buffer_to(inputs, agent.device)
+    return AgentInputs(samples.env.observation, prev_action, prev_reward)
 
 
 def _replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
     """Return ``batch`` [T,B,...] with ``entry`` [...] where ``mask`` [T,B] is true."""
     if isinstance(batch, torch.Tensor):
         mask = mask.reshape(mask.shape + (1,) * (batch.dim() - mask.dim()))
-        return torch.where(mask, torch.as_tensor(entry).to(batch), batch)
+        entry = np.asarray(entry)
+        if (entry == entry.flat[0]).all():  # As usual: nothing to copy to the device.
+            return batch.masked_fill(mask, entry.flat[0].item())
+        return torch.where(mask, torch.from_numpy(entry).to(batch), batch)
     return batch._make(_replaced(part, mask, value) for part, value in zip(batch, entry))
 
 
@@ -60,6 +61,8 @@ def with_resets(agent: AgentLike, samples: Nested) -> Nested:
     Samples are unchanged if the agent or its model does not take ``reset``: such agents are trained
     on the steps of each environment up to the first end of an episode.
     """
+    if "reset" in samples.env._fields:
+        return samples
     called = (agent, "__call__"), (agent.acting_model, "forward")
     if not all(takes(instance, method, "reset") for instance, method in called):
         return samples
@@ -100,7 +103,8 @@ def values_at_truncation(
     if not len(at[0]):
         if not all_processes:
             return values
-        at = (torch.zeros(timeout.shape[1], dtype=torch.long), torch.arange(timeout.shape[1]))
+        columns = torch.arange(timeout.shape[1], device=timeout.device)
+        at = (torch.zeros_like(columns), columns)
     last = AgentInputs(
         observation=samples.env.next_observation[at],
         prev_action=samples.agent.action[at],
@@ -126,5 +130,5 @@ def _stack(first: Nested, second: Nested) -> Nested:
     if first is None:
         return None
     if isinstance(first, torch.Tensor):
-        return torch.stack([first, second.to(first.device)])
+        return torch.stack([first, second])
     return first._make(_stack(a, b) for a, b in zip(first, second, strict=True))

@@ -61,7 +61,7 @@ def iterate_parts(
         if x is None:
             return itertools.repeat(None, len(sizes))
         if not isinstance(x, torch.Tensor):
-            return map(x._make, zip(*map(parts, x)))
+            return map(getattr(x, "_make", tuple), zip(*map(parts, x)))
         if x.device not in orders:
             orders[x.device] = order.to(x.device)
         flat = x.flatten(0, n_dims - 1)
@@ -88,7 +88,7 @@ def moments(
     """
     x = x.double()
     counts = None if valid is None else valid > 0
-    count = x.new_tensor(x.numel()) if counts is None else counts.sum().to(x)
+    count = x.new_full((), x.numel()) if counts is None else counts.sum().to(x)
     count, total = _sum_over_processes(count, _sum_where(x, counts), device=device)
     mean = total / count.clamp(min=1)
     (squares,) = _sum_over_processes(_sum_where((x - mean) ** 2, counts), device=device)

@@ -80,6 +80,7 @@ class A2C(PolicyGradientAlgo):
     ) -> Any:
         self._itr = itr
         opt_info = self._get_empty_optim_info()
+        samples = self.to_training_device(samples)
         self._apply_optimization(self._get_loss_values(samples), opt_info)
         opt_info = self._finish_iteration(itr, samples, opt_info)
         return opt_info._make(x[0] if len(x) == 1 else x for x in opt_info)
@@ -93,8 +94,7 @@ class A2C(PolicyGradientAlgo):
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
         """
-        if self.agent.recurrent:
-            samples = self.with_resets(samples)
+        samples = self.with_resets(samples)
         return_, advantage, valid = self.process_returns(samples)
         agent_info = samples.agent.agent_info
         init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None

@@ -214,8 +214,6 @@ class PolicyGradientAlgo(RlAlgorithm):
                     self.agent, samples, timeout, all_processes=self.world_size > 1
                 )
                 reward, timeout = reward + self.discount * unit * last_value, None
-            elif not self._told_of_stand_in and timeout.cpu().numpy().any():
-                self._tell_of_stand_in()
         else:
             timeout = None
         if self.gae_lambda == 1:  # Avoids the rounding of summed differences.
@@ -232,7 +230,24 @@ class PolicyGradientAlgo(RlAlgorithm):
             advantage, return_ = generalized_advantage_estimation_tl(*inputs, timeout)
         return return_, advantage
 
-    def _tell_of_stand_in(self) -> None:
+    def to_training_device(self, samples: Nested) -> Nested:
+        """Move a batch [T,B] to the agent's device, with resets, by which the CPU cuts it."""
+        self._tell_of_stand_in(samples.env)
+        samples = self.with_resets(samples)
+        reset = resets(samples)
+        if reset is None:
+            return super().to_training_device(samples)
+        moved = super().to_training_device(samples._replace(env=samples.env._replace(reset=None)))
+        return moved._replace(env=moved.env._replace(reset=reset))
+
+    def _tell_of_stand_in(self, env: Nested) -> None:
+        """Log once that a value stands in for the last observation of a truncated episode."""
+        timeout = getattr(env.env_info, "timeout", None)
+        is_needed = self.bootstrap_timelimit and "next_observation" not in env._fields
+        if self._told_of_stand_in or not is_needed or timeout is None:
+            return
+        if not timeout.is_cpu or not timeout.numpy().any():  # Not worth a wait for an accelerator.
+            return
         self._told_of_stand_in = True
         logger.log(
             "A time limit truncates episodes: the value of the state before replaces the rest "

@@ -119,7 +119,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
             ValueError: if the replay buffer stores time limits but returns ignore them.
         """
         if not self.bootstrap_timelimit:
-            return torch.ones(samples.done.shape)
+            return torch.ones_like(samples.done, dtype=torch.float)
         return not_timed_out(samples).float()
 
     # --- State -------------------------------------------------------------------------------
@@ -229,9 +229,9 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         """
         if self.action_prior == "uniform":
             return 0.0
-        mid, half_range = map(torch.from_numpy, range_of_actions(self.agent))
-        prior = torch.distributions.Normal(mid.to(action), half_range.to(action))
-        return prior.log_prob(action).sum(-1).to("cpu")
+        mid, half_range = (torch.as_tensor(x).to(action) for x in range_of_actions(self.agent))
+        prior = torch.distributions.Normal(mid, half_range)
+        return prior.log_prob(action).sum(-1)
 
 
 def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:

@@ -130,11 +130,12 @@ class D4PG(DDPG):
     @torch.no_grad()
     def target_p(self, samples: Nested) -> torch.Tensor:
         """Return the target distributions [B,P]."""
+        next_p = self.agent.target_p_at_mu(*samples.target_inputs)
         return categorical_projection(
             samples.return_,
             samples.done_n,
-            self.agent.target_p_at_mu(*samples.target_inputs),
-            torch.linspace(self.V_min, self.V_max, self.agent.n_atoms),
+            next_p,
+            torch.linspace(self.V_min, self.V_max, self.agent.n_atoms, device=next_p.device),
             self.discount,
             self.bootstrap_steps(samples),
         )
