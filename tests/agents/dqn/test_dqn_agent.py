@@ -300,4 +300,6 @@ def test_on_a_gpu(AgentCls: Any) -> None:
     data = inputs(3)
     step = agent.step(*data)
     assert step.action.device.type == step.agent_info.get(0).device.type == "cpu"
+    assert agent(*data).device == agent.target(*data).device == agent.device
+    agent.cpu_outputs = True
     assert agent(*data).device.type == agent.target(*data).device.type == "cpu"

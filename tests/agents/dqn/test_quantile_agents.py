@@ -14,6 +14,7 @@ from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
 from rlpyt.agents.dqn.qrdqn_agent import QrDqnAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.buffer import leaves
 from tests.agents.parts import inputs, made
 
 LEADING_DIMS = [(), (1,), (5,), (3, 5)]
@@ -123,6 +124,4 @@ def test_on_a_gpu(AgentCls: Any) -> None:
     step = agent.step(*data)
     assert step.action.device.type == step.agent_info.q.device.type == "cpu"
     for output in (agent(*data), agent.target(*data)):
-        assert all(
-            x.device.type == "cpu" for x in (output if isinstance(output, tuple) else [output])
-        )
+        assert all(x.device == agent.device for x in leaves((output,)))

@@ -230,6 +230,6 @@ def test_on_a_gpu(name: str) -> None:
     step = agent.step(*data[0])
     assert all(part.device.type == "cpu" for part in leaves(step))
     dist_info, value, *rnn_state = agent(*data, *([None] if agent.recurrent else []))
-    assert all(part.device.type == "cpu" for part in leaves((dist_info, value)))
+    assert all(part.device == agent.device for part in leaves((dist_info, value)))
     assert all(part.device.type == "cuda" for part in leaves(tuple(rnn_state)))
     assert agent.value(*data[0]).device.type == "cpu"

@@ -291,6 +291,7 @@ def test_target_of_an_agent_which_follows_gradients() -> None:
 def test_agent_which_is_none_of_ours(double_dqn: bool) -> None:
     class Agent:
         recurrent = False
+        device = torch.device("cpu")
 
         def __init__(self) -> None:
             self.linear = torch.nn.Linear(3, 4)

@@ -384,7 +384,7 @@ def test_on_a_gpu() -> None:
     samples = run.algo.sample_from_replay()
     expected = run.algo.loss(samples)
     run.agent.to_device(0)
-    for a, b in zip(expected, run.algo.loss(samples)):
-        assert torch.allclose(a, b, atol=1e-4)
+    for a, b in zip(expected, run.algo.loss(run.algo.to_training_device(samples))):
+        assert torch.allclose(a, b.cpu(), atol=1e-4)
     run.algo.optim_initialize()
     assert run.train(3)[-1].loss

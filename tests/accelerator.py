@@ -1,0 +1,195 @@
+"""An accelerator without hardware: a device whose tensors keep their numbers in CPU memory.
+
+Numbers are real, forward and backward, in optimizers too. As on a GPU, an operation on tensors of
+two devices raises an error (a CPU tensor without dimensions may take part), and numpy cannot read
+a tensor of the device. What a GPU would wait for is counted.
+
+torch has to learn of the device before its first backward pass, and cannot fork after one: tests
+run a function in a process of its own, by :func:`apart`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+try:
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as _set_up
+except ImportError:  # Of torch before 2.10.
+    _set_up = None
+
+is_supported = _set_up is not None
+NAME = "sim"
+# Operations whose result, or its shape, the host has to know.
+WAITING = frozenset(
+    ["_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "_unique2"]
+)
+
+
+class OnDevice(torch.Tensor):
+    """A tensor of the device; ``host`` holds its numbers."""
+
+    host: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, host: torch.Tensor) -> OnDevice:
+        layout = {"strides": host.stride(), "storage_offset": host.storage_offset()}
+        made: Any = torch.Tensor._make_wrapper_subclass(
+            cls, host.shape, dtype=host.dtype, device=torch.device(NAME, 0), **layout
+        )
+        made.host = host
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _compute(func, args, kwargs or {})
+
+    def __repr__(self, **kwargs: Any) -> str:
+        return f"OnDevice({self.host})"
+
+    def numpy(self, **kwargs: Any) -> Any:
+        raise TypeError(f"numpy cannot read a tensor of {self.device}: copy it to the CPU first")
+
+    def tolist(self) -> Any:
+        _count("out")
+        return self.host.tolist()
+
+
+class Accelerator(TorchDispatchMode):
+    """A context in which the device exists.
+
+    Attributes:
+        counts: number of copies "in" to the device, of copies "out", and of "waits" for a number.
+        places: the same by the line of the library.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self.places: Counter[tuple[str, str]] = Counter()
+        self._functions = _Functions()
+
+    def __enter__(self) -> Accelerator:
+        global _present
+        _present = self
+        self._functions.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        global _present
+        _present = None
+        super().__exit__(*error)
+        self._functions.__exit__(*error)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _compute(func, args, kwargs or {})
+
+
+_present: Accelerator | None = None
+
+
+@cache
+def _process() -> ProcessPoolExecutor:
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
+
+
+def _begin() -> None:
+    torch.set_num_threads(1)
+    _set_up(NAME)
+
+
+def apart(function: Callable[..., Any], *args: Any) -> Any:
+    """Return ``function(*args)``, computed in a process that has the device."""
+    return _process().submit(function, *args).result(timeout=120)
+
+
+def _count(kind: str) -> None:
+    if _present is None:
+        return
+    lines = [f for f in traceback.extract_stack() if "/rlpyt/" in f.filename]
+    place = f"{lines[-1].filename.rpartition('/rlpyt/')[2]}:{lines[-1].lineno}" if lines else ""
+    _present.counts[kind] += 1
+    _present.places[kind, place] += 1
+
+
+def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run one operation on the CPU, and put its results where the device would have them."""
+    name = func.overloadpacket.__name__
+    tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    here = [x for x in tensors if isinstance(x, OnDevice)]
+    requested = kwargs.get("device")
+    to_device = bool(here) if requested is None else torch.device(requested).type == NAME
+    if name == "copy_":
+        to_device = isinstance(args[0], OnDevice)
+        _count_copy(from_device=isinstance(args[1], OnDevice), to_device=to_device)
+    elif name == "_to_copy":
+        _count_copy(from_device=bool(here), to_device=to_device)
+    elif here and any(x.dim() for x in tensors if not isinstance(x, OnDevice)):
+        raise RuntimeError(f"{name} got tensors of {NAME}:0 and of the CPU")
+    elif here and name in WAITING:
+        _count("waits")
+    if requested is not None:
+        kwargs = {**kwargs, "device": "cpu"}
+    of_host = {id(x.host): x for x in here}
+    host_args, host_kwargs = pytree.tree_map_only(OnDevice, lambda x: x.host, (args, kwargs))
+    results = func(*host_args, **host_kwargs)
+
+    def placed(x: torch.Tensor) -> torch.Tensor:
+        if id(x) in of_host:  # An operation in place returns its argument.
+            return of_host[id(x)]
+        return OnDevice(x) if to_device and not isinstance(x, OnDevice) else x
+
+    return pytree.tree_map_only(torch.Tensor, placed, results)
+
+
+def _count_copy(from_device: bool, to_device: bool) -> None:
+    if from_device != to_device:
+        _count("in" if to_device else "out")
+
+
+# --- LSTM: one function of torch, whose kernels for accelerators do not run on a CPU --------------
+
+
+class _Functions(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") != "lstm" or not isinstance(args[0], OnDevice):
+            return func(*args, **(kwargs or {}))
+        flat, spec = pytree.tree_flatten(args)
+        return _Lstm.apply(func, spec, *flat)
+
+
+class _Lstm(torch.autograd.Function):
+    """The LSTM of the CPU, with its gradient, between tensors of the device."""
+
+    @staticmethod
+    def forward(ctx: Any, func: Any, spec: Any, *flat: Any) -> Any:
+        inputs = [x.host.detach() if isinstance(x, OnDevice) else x for x in flat]
+        for x, needs_grad in zip(inputs, ctx.needs_input_grad[2:]):
+            if needs_grad:
+                x.requires_grad_()
+        with torch.enable_grad():
+            outputs = func(*pytree.tree_unflatten(inputs, spec))
+        ctx.inputs, ctx.outputs = inputs, outputs
+        return tuple(OnDevice(x.detach()) for x in outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        needed = [i for i, x in enumerate(ctx.inputs) if getattr(x, "requires_grad", False)]
+        found = torch.autograd.grad(
+            ctx.outputs, [ctx.inputs[i] for i in needed], [x.host for x in grads], allow_unused=True
+        )
+        results: list[Any] = [None] * (2 + len(ctx.inputs))
+        for i, x in zip(needed, found):
+            results[2 + i] = None if x is None else OnDevice(x)
+        return tuple(results)

@@ -1,0 +1,132 @@
+"""On an accelerator every algorithm computes the numbers of the CPU, and hardly ever waits for it.
+
+One run of every algorithm, on the simulated device of ``tests.accelerator``: batches cross once,
+nothing comes back but logged numbers and priorities.
+"""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from tests.accelerator import Accelerator, apart, is_supported
+from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
+
+pytestmark = pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
+
+N_UPDATES = 20
+RUNS = {
+    "A2C": pg.cartpole,
+    "A2C-lstm": pg.maze_a2c,
+    "PPO": pg.pendulum,
+    "PPO-lstm": pg.maze_ppo,
+    "DQN": dqn.cartpole,
+    "C51": dqn.catch,
+    "Rainbow": quantile.rainbow,
+    "QR-DQN": quantile.qr_dqn,
+    "IQN": quantile.iqn,
+    "R2D1": r2d1.maze(CpuResetCollector),
+    "R2D1-wait": r2d1.maze(CpuWaitResetCollector),
+    "DDPG": ddpg.pendulum("ddpg"),
+    "TD3": ddpg.pendulum("td3"),
+    "D4PG": ddpg.pendulum("d4pg"),
+    "SAC": sac.learned,
+    "SAC-fixed": sac.fixed,
+    "SAC_V": sac.sac_v,
+}
+
+
+# Copies beyond one in for each update and one out for each iteration: (in, out) per iteration.
+ALLOWED = {
+    "A2C-lstm": (2, 1),  # Waiting environments do not count in the statistics of observations.
+    "PPO": (2, 1),  # Truncated episodes are found by the host.
+}
+CUT = {"PPO-lstm", "R2D1", "R2D1-wait"}  # Each run of a network copies the places of its pieces.
+
+
+class Leaking(DQN):
+    """A loss that visits the host."""
+
+    def loss(self, samples):
+        loss, td_abs_errors = super().loss(samples)
+        return loss.cpu().to(loss.device), td_abs_errors
+
+
+def leaking(RunnerCls, **kwargs):
+    runner = dqn.cartpole(RunnerCls, **kwargs)
+    runner.algo = Leaking(**dqn.SETTINGS)
+    return runner
+
+
+RUNS["leaking"] = leaking
+
+
+class Trained:
+    """A run of at least :data:`N_UPDATES` updates, and what crossed in acting and in updates.
+
+    The first iteration of training does not count: constants are copied once.
+    """
+
+    def __init__(self, make, device, counts):
+        runner = make(
+            MinibatchRl, seed=1, n_steps=1e4, log_interval_steps=1e4, affinity={"cuda_idx": device}
+        )
+        algo, agent, sampler = runner.algo, runner.agent, runner.sampler
+        runner.startup()
+        self.acting, self.training = Counter(), Counter()
+        self.n_acts = self.n_itrs = 0
+        first = itr = 0
+        while algo.update_counter < first + N_UPDATES:
+            before = Counter(counts)
+            agent.sample_mode(itr)
+            samples, _ = sampler.obtain_samples(itr)
+            acted = Counter(counts) - before
+            agent.train_mode(itr)
+            before = Counter(counts)
+            algo.optimize_agent(itr, samples)
+            trained = Counter(counts) - before
+            if first:
+                self.acting += acted
+                self.training += trained
+                self.n_acts += len(samples.env.done) + algo.bootstrap_value
+                self.n_itrs += 1
+            first = first or algo.update_counter
+            itr += 1
+        runner.shutdown()
+        self.n_updates = algo.update_counter - first
+        self.n_draws = self.n_updates * getattr(algo, "prioritized_replay", False)
+        self.parameters = [x.cpu() for x in tree_leaves(agent.state_dict())]
+
+
+def compared(name):
+    """Return a run on the device, without its parameters, and whether they equal the CPU's."""
+    expected = Trained(RUNS[name], None, Counter())
+    with Accelerator() as accelerator:
+        run = Trained(RUNS[name], "sim:0", accelerator.counts)
+    run.is_equal = all(map(torch.equal, expected.parameters, run.parameters))
+    del run.parameters
+    return run
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "leaking"])
+def test_numbers_and_copies(name):
+    run = apart(compared, name)
+    assert run.is_equal
+    more_in, more_out = ALLOWED.get(name, (0, 0))
+    per_update = 5 if name in CUT else 1
+    assert run.training["in"] <= per_update * run.n_updates + more_in * run.n_itrs
+    assert run.training["out"] == (1 + more_out) * run.n_itrs + run.n_draws
+    assert run.training["waits"] == 0
+    # Noise of layers is drawn for a batch, other noise for 256 steps.
+    assert run.n_acts <= run.acting["in"] <= run.n_acts + 3 * run.n_itrs
+    assert run.acting["out"] == run.n_acts
+    assert run.acting["waits"] == 0
+
+
+def test_a_loss_that_visits_the_host_is_found():
+    run = apart(compared, "leaking")
+    assert run.training["out"] >= run.n_itrs + run.n_draws + run.n_updates
