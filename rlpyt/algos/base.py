@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import math
 from collections import namedtuple
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from rlpyt.algos._compiled import CannotCompile, CompiledUpdate, GraphStep
 from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
@@ -71,12 +72,14 @@ class RlAlgorithm:
         opt_info_fields: names of the values that :meth:`optimize_agent` returns to be logged.
         opt_info_stride: stride between the samples whose values are logged.
         bootstrap_value: whether the sampler records values after the last step of a batch.
+        compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
         update_counter: number of gradient updates so far.
     """
 
     opt_info_fields: tuple[str, ...] = ()
     opt_info_stride = 8
     bootstrap_value = False
+    compile: Any = False
     update_counter = 0
     min_itr_learn = 0
     world_size = 1
@@ -109,6 +112,18 @@ class RlAlgorithm:
             return defaults[name]
 
     # --- Set-up ------------------------------------------------------------------------------
+
+    @cached_property
+    def _optimizers(self) -> list[Any]:
+        return []
+
+    @cached_property
+    def _graph_steps(self) -> list[GraphStep]:
+        return []
+
+    @cached_property
+    def _compiled(self) -> dict[str, CompiledUpdate]:
+        return {}
 
     def initialize(
         self,
@@ -173,7 +188,9 @@ class RlAlgorithm:
     ) -> Any:
         """Make an optimizer of ``OptimCls``; by default with the algorithm's learning rate."""
         lr = self.learning_rate if learning_rate is None else learning_rate
-        return make_optimizer(self.OptimCls, parameters, lr, self.optim_kwargs)
+        optimizer = make_optimizer(self.OptimCls, parameters, lr, self.optim_kwargs)
+        self._optimizers.append(optimizer)
+        return optimizer
 
     @property
     def batch_size(self) -> int:
@@ -258,10 +275,16 @@ class RlAlgorithm:
         Returns:
             The loss and the norm of the gradients before clipping, both without gradient.
         """
-        optimized = optimized_parameters(optimizer)
-        for parameter in optimized:
-            parameter.grad = None
-        loss.backward()
+        if torch.compiler.is_compiling():
+            optimized = self._graph_step(optimizer).parameters
+            gradients = torch.autograd.grad(loss, optimized, allow_unused=True)
+            for parameter, gradient in zip(optimized, gradients):
+                parameter.grad = gradient
+        else:
+            optimized = optimized_parameters(optimizer)
+            for parameter in optimized:
+                parameter.grad = None
+            loss.backward()
         norm = self.clip_gradients(optimized if parameters is None else list(parameters))
         loss, norm = loss.detach(), torch.as_tensor(norm)
         self.step_if_finite(optimizer, loss + norm.to(loss.device))
@@ -269,6 +292,11 @@ class RlAlgorithm:
 
     def step_if_finite(self, optimizer: Any, number: torch.Tensor) -> None:
         """Step ``optimizer``, unless the scalar ``number`` is not finite."""
+        if torch.compiler.is_compiling():
+            is_finite = torch.isfinite(number)
+            self._n_skipped = self._n_skipped + (~is_finite).float()
+            self._graph_step(optimizer)(is_finite)
+            return
         is_fused = all(group.get("fused") for group in optimizer.param_groups)
         if is_fused and not number.is_cpu:  # The kernel skips the step: no wait for the number.
             optimizer.found_inf = (~torch.isfinite(number)).float()
@@ -278,6 +306,35 @@ class RlAlgorithm:
             optimizer.step()
         else:
             self._n_skipped = self._n_skipped + 1
+
+    def run_update(self, update: Callable[..., Any], *batch: Nested) -> Any:
+        """Return ``update(*batch)``, compiled if ``compile`` is set.
+
+        Args:
+            update: method of this algorithm, free of effects other than on networks, optimizers
+                and tensors that it keeps.
+            *batch: arguments of the method.
+        """
+        if not self.compile:
+            return update(*batch)
+        name = update.__name__
+        if self._graph_steps and not all(step.follow() for step in self._graph_steps):
+            self._graph_steps, self._compiled = [], {}  # Another state was loaded.
+        if name not in self._compiled:
+            title = f"{name} of {type(self).__name__}"
+            self._compiled[name] = CompiledUpdate(title, update, self.compile, self._prepare_graph)
+        return self._compiled[name](*batch)
+
+    def _prepare_graph(self) -> None:
+        if self.world_size > 1:
+            raise CannotCompile("other processes take part in the backward pass")
+        if not self._graph_steps:
+            self._graph_steps = [*map(GraphStep, self._optimizers)]
+        self._n_skipped = torch.as_tensor(self._n_skipped, dtype=torch.float32)
+
+    def _graph_step(self, optimizer: Any) -> GraphStep:
+        (step,) = (step for step in self._graph_steps if step.optimizer is optimizer)
+        return step
 
     def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
         """Scale gradients down to the norm ``clip_grad_norm``; None leaves them unchanged.
@@ -294,7 +351,8 @@ class RlAlgorithm:
         norm = torch.linalg.vector_norm(torch.stack([*map(torch.linalg.vector_norm, gradients)]))
         if self.clip_grad_norm is None:
             return norm
-        if not norm.is_cpu or norm.numpy() > self.clip_grad_norm:
+        is_host = norm.is_cpu and not torch.compiler.is_compiling()
+        if not is_host or norm.numpy() > self.clip_grad_norm:
             # A number divided by a tensor would be multiplied by the rounded reciprocal.
             scale = (torch.full_like(norm, self.clip_grad_norm) / norm).clamp(max=1)
             for gradient in gradients:
@@ -333,7 +391,7 @@ class RlAlgorithm:
         Raises:
             FloatingPointError: if a loss or gradient was not finite; its step was not taken.
         """
-        n_skipped, self._n_skipped = self._n_skipped, 0
+        n_skipped, self._n_skipped = self._n_skipped, torch.zeros(())
         tensors = [torch.as_tensor(n_skipped, dtype=torch.float32)]
         tensors += [x for values in opt_info for x in values if isinstance(x, torch.Tensor)]
         numbers = iter(_numbers_of(tensors))

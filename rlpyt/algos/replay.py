@@ -172,6 +172,8 @@ class ReplayAlgorithm(RlAlgorithm):
         return self.replay_buffer
 
     def _set_up(self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
+        for name in ("_optimizers", "_compiled"):
+            vars(self).pop(name, None)  # Of an earlier run.
         self.agent = agent
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
@@ -368,8 +370,7 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""
-        values = self._get_loss_values(samples_from_replay)
-        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
+        values = self.run_update(self.update_networks, samples_from_replay)
         self.record_opt_info(opt_info, values)
         self.update_counter += 1
         try:
@@ -378,6 +379,12 @@ class ReplayAlgorithm(RlAlgorithm):
             self.fetch_opt_info(opt_info)  # Raises the clearer error if the loss is not finite.
             raise
         self.update_target()
+
+    def update_networks(self, samples: Nested) -> dict[str, Any]:
+        """Take the steps of all optimizers on one batch; return values to log, by name."""
+        values = self._get_loss_values(samples)
+        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
+        return values
 
     def pre_optimize_process(self) -> None:
         """Prepare the updates of an iteration; does nothing by default."""

@@ -133,6 +133,7 @@ class AlgoLike(Protocol):
     """An algorithm, as used by runners."""
 
     bootstrap_value: bool
+    compile: Any
     update_counter: int
     min_itr_learn: int
     discount: float

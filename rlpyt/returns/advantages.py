@@ -238,7 +238,7 @@ def generalized_advantage_estimation_tl(
 
     Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16; Pardo et al. 2018, arXiv:1712.00378.
     """
-    if isinstance(reward, torch.Tensor) and not reward.is_cpu:
+    if isinstance(reward, torch.Tensor) and (not reward.is_cpu or torch.compiler.is_compiling()):
         return _gae_on_device(
             reward,
             value,

@@ -23,6 +23,7 @@ from rlpyt.runners._async_processes import (
 from rlpyt.runners._checks import (
     check_async_affinity,
     check_async_roles,
+    check_compile,
     check_cpus_in,
     check_time_limit,
     checked_callbacks,
@@ -93,11 +94,14 @@ class AsyncRun(BaseRunner):
         callbacks: Sequence[Callback] | None = None,
         throttle_sampler: bool = True,
         process_timeout_s: float | None = 1800.0,
+        compile: Any = False,
     ) -> None:
         n_steps = whole_number("n_steps", n_steps)
         log_interval_steps = whole_number("log_interval_steps", log_interval_steps)
         check_async_affinity(affinity)
         save__init__args(locals())
+        if compile:
+            algo.compile = check_compile(compile)
         self.callbacks = checked_callbacks(callbacks)
         self.throttle_sampler = throttle_sampler
         self.process_timeout_s = check_time_limit("process_timeout_s", process_timeout_s)

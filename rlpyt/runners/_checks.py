@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psutil
+import torch
 
 from rlpyt.core.protocols import AsyncSamplerLike, RunnerLike, SamplerLike
 from rlpyt.processes.launch import check_cpus
@@ -22,6 +24,21 @@ def check_time_limit(name: str, seconds: float | None) -> float | None:
     if seconds is not None and seconds <= 0:
         raise ValueError(f"{name} is {seconds}: give more than 0, or None")
     return seconds
+
+
+def check_compile(compile: Any) -> Any:
+    """Return the setting ``compile``.
+
+    Raises:
+        ValueError: if it is neither True nor keywords of ``torch.compile``.
+    """
+    keywords = inspect.signature(torch.compile).parameters.keys() - {"model", "disable"}
+    if compile is True or (isinstance(compile, Mapping) and compile.keys() <= keywords):
+        return compile
+    raise ValueError(
+        f"compile is {compile!r}: give True, False, or a mapping with keywords of torch.compile, "
+        f"such as {sorted(keywords)}"
+    )
 
 
 def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, ...]:

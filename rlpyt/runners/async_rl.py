@@ -52,6 +52,7 @@ class AsyncRlBase(AsyncRun):
             ``algo.replay_ratio``. If False, the ratio is only an upper limit.
         process_timeout_s: longest time that a process may be busy with one batch or one update,
             other than in evaluation; None for no limit.
+        compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
 
     Raises:
         ValueError: if ``affinity`` lacks a part, or a number is too small.

@@ -14,6 +14,7 @@ from typing import Any
 
 from rlpyt.core.protocols import AgentLike, AlgoLike, SamplerLike
 from rlpyt.runners._checks import (
+    check_compile,
     check_one_affinity,
     check_sync_roles,
     checked_callbacks,
@@ -54,6 +55,7 @@ class MinibatchRlBase(BaseRunner):
         affinity: ``cuda_idx``, ``master_cpus``, ``master_torch_threads``, ``workers_cpus``, ...
         log_interval_steps: steps from one log row to the next.
         callbacks: hooks into the run, see :class:`~rlpyt.runners.callbacks.Callback`.
+        compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
 
     Attributes:
         itr_batch_size: environment steps of an iteration, over all processes.
@@ -79,6 +81,7 @@ class MinibatchRlBase(BaseRunner):
         affinity: Mapping[str, Any] | None = None,
         log_interval_steps: float = 1e5,
         callbacks: Sequence[Callback] | None = None,
+        compile: Any = False,
     ) -> None:
         n_steps = whole_number("n_steps", n_steps)
         log_interval_steps = whole_number("log_interval_steps", log_interval_steps)
@@ -87,6 +90,8 @@ class MinibatchRlBase(BaseRunner):
         # The library's algorithms have 0 before ``algo.initialize``, so that every run is evaluated
         # and logged from its start; other algorithms may set it earlier.
         self.min_itr_learn = algo.min_itr_learn
+        if compile:
+            algo.compile = check_compile(compile)
         self.callbacks = checked_callbacks(callbacks)
 
     def train(

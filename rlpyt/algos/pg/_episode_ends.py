@@ -29,19 +29,30 @@ def episode_starts(samples: Nested) -> torch.Tensor:
 
 
 def inputs_when_acting(agent: AgentLike, samples: Nested) -> Nested:
-    """Return the ``AgentInputs`` [T,B,...] of acting.
+    """Return the ``AgentInputs`` [T,B,...] of acting; a compiled graph gets samples with them."""
+    if not torch.compiler.is_compiling():
+        samples = as_when_acting(agent, samples)
+    env = samples.env
+    return AgentInputs(env.observation, samples.agent.prev_action, env.prev_reward)
+
+
+def as_when_acting(agent: AgentLike, samples: Nested) -> Nested:
+    """Return ``samples`` with the previous actions and rewards that the agent received.
 
     A batch has the action and reward of the previous step everywhere. Where an episode began, the
     agent received the null action and a reward of 0 instead.
     """
-    prev_action, prev_reward = samples.agent.prev_action, samples.env.prev_reward
     done = samples.env.done
-    if not done.is_cpu or done[:-1].numpy().any():  # An accelerator need not be waited for.
-        starts = episode_starts(samples)
-        null_action = agent.env_spaces.action.null_value()
-        prev_action = _replaced(prev_action, starts, null_action)
-        prev_reward = prev_reward.masked_fill(starts, 0)
-    return AgentInputs(samples.env.observation, prev_action, prev_reward)
+    if done.is_cpu and not done[:-1].numpy().any():  # An accelerator is not waited for.
+        return samples
+    starts = episode_starts(samples)
+    null_action = agent.env_spaces.action.null_value()
+    prev_action = _replaced(samples.agent.prev_action, starts, null_action)
+    prev_reward = samples.env.prev_reward.masked_fill(starts, 0)
+    return samples._replace(
+        agent=samples.agent._replace(prev_action=prev_action),
+        env=samples.env._replace(prev_reward=prev_reward),
+    )
 
 
 def _replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
-from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
+from rlpyt.algos.pg._episode_ends import as_when_acting, inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import value_statistics
 from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.utils.quick_args import save__init__args
@@ -81,7 +81,9 @@ class A2C(PolicyGradientAlgo):
         self._itr = itr
         opt_info = self._get_empty_optim_info()
         samples = self.to_training_device(samples)
-        self._apply_optimization(self._get_loss_values(samples), opt_info)
+        if self.compile:
+            samples = as_when_acting(self.agent, samples)
+        self._apply_optimization((samples,), opt_info)
         opt_info = self._finish_iteration(itr, samples, opt_info)
         return opt_info._make(x[0] if len(x) == 1 else x for x in opt_info)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import namedtuple
 from functools import cached_property
 from typing import Any
@@ -108,7 +109,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._check_settings(examples)
         if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
-        for name in ("_return_std", "diagnostics", "_rng"):
+        for name in ("_return_std", "diagnostics", "_rng", "_optimizers", "_compiled"):
             vars(self).pop(name, None)  # Of an earlier run.
         self.lr_scheduler = None
         self.optim_initialize(rank)
@@ -322,11 +323,27 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.diagnostics.update(piLoss=pi_loss.detach(), valueLoss=value_loss.detach())
         return loss, entropy, perplexity
 
-    def _apply_optimization(self, values: dict[str, Any], opt_info: Any) -> None:
-        """Update the agent once, down the gradient of ``values["loss"]``; add to ``opt_info``."""
+    def update_networks(self, *inputs: Nested) -> dict[str, Any]:
+        """Take one step down the gradient of the loss; return values to log, by name."""
+        values = self._get_loss_values(*inputs)
         values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
+        return values
+
+    def _apply_optimization(self, inputs: tuple[Nested, ...], opt_info: Any) -> dict[str, Any]:
+        """Update the agent once, and add to ``opt_info``.
+
+        Args:
+            inputs: arguments of :meth:`_get_loss_values`.
+            opt_info: record of lists.
+
+        Returns:
+            The values of the update, by name.
+        """
+        diagnostics, self.diagnostics = self.diagnostics, {}
+        values = {**diagnostics, **self.run_update(self.update_networks, *inputs)}
         self.record_opt_info(opt_info, values)
         self.update_counter += 1
+        return values
 
     def _finish_iteration(self, itr: int, samples: Nested, opt_info: Any) -> Any:
         """Update the agent's statistics and the schedule; return ``opt_info`` as numbers."""
@@ -352,7 +369,9 @@ class PolicyGradientAlgo(RlAlgorithm):
     def update_itr_hyperparams(self, itr: int) -> None:
         """Advance the schedule to the iteration after ``itr``."""
         if self.lr_scheduler is not None:
-            self.lr_scheduler.step()
+            with warnings.catch_warnings():  # It does not see the steps of compiled updates.
+                warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
+                self.lr_scheduler.step()
 
     def optim_state_dict(self) -> Any:
         """Return the state of the optimizer and, as a further entry, of the schedule."""

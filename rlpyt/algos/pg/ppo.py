@@ -115,7 +115,7 @@ class PPO(PolicyGradientAlgo):
 
     minibatches: int
     epochs: int
-    ratio_clip: float
+    ratio_clip: Any
     value_clip: float | None
     recompute_returns: bool
     _schedule_itr = 0
@@ -153,7 +153,9 @@ class PPO(PolicyGradientAlgo):
         Raises:
             ValueError: if a setting cannot work, alone or with this agent and sampler.
         """
-        self._ratio_clip = self.ratio_clip
+        self._ratio_clip = float(self.ratio_clip)
+        if self.compile:  # A number that changes would be compiled again.
+            self.ratio_clip = torch.tensor(self._ratio_clip)
         # Every number of a JSON configuration may be a float.
         self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         super().initialize(*args, **kwargs)
@@ -192,11 +194,10 @@ class PPO(PolicyGradientAlgo):
         opt_info = self._get_empty_optim_info()
         ratios = []
         samples = self.to_training_device(samples)
-        for loss_inputs, init_rnn_state in self.iterate_minibatches(samples):
-            values = self._get_loss_values(loss_inputs, init_rnn_state)
-            self._apply_optimization(values, opt_info)
+        for inputs in self.iterate_minibatches(samples):
+            values = self._apply_optimization(inputs, opt_info)
             if "ratio" in values:
-                ratios.append((values["ratio"], loss_inputs.valid))
+                ratios.append((values["ratio"], inputs[0].valid))
         self.record_opt_info(opt_info, ratio_statistics(ratios, self.ratio_clip))
         return self._finish_iteration(itr, samples, opt_info)
 
@@ -392,7 +393,11 @@ class PPO(PolicyGradientAlgo):
 
     def _set_ratio_clip(self, itr: int) -> None:
         self._schedule_itr = itr
-        self.ratio_clip = self._ratio_clip * max(0.0, (self.n_itr - itr) / self.n_itr)
+        ratio_clip = self._ratio_clip * max(0.0, (self.n_itr - itr) / self.n_itr)
+        if isinstance(self.ratio_clip, torch.Tensor):
+            self.ratio_clip.fill_(ratio_clip)
+        else:
+            self.ratio_clip = ratio_clip
 
     def optim_state_dict(self) -> Any:
         """Return the state of the optimizer and, as further entries, of the schedule."""

@@ -34,6 +34,9 @@ def frozen(
         parameters: parameters to freeze.
         but: parameters to leave out, such as an encoder that policy and critics share.
     """
+    if torch.compiler.is_compiling():  # Gradients are taken only of what is trained.
+        yield
+        return
     kept = {id(p) for p in but}
     trained = [p for p in parameters if p.requires_grad and id(p) not in kept]
     for p in trained:

@@ -181,15 +181,25 @@ class DDPG(ActorCriticAlgorithm):
         return {"qLoss": self.q_loss(samples, self.valid(samples))}
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
-        values = self._get_loss_values(samples_from_replay)
-        values["qLoss"], values["qGradNorm"] = self.minimize(values["qLoss"], self.q_optimizer)
+        values = self.run_update(self.update_critics, samples_from_replay)
         self.update_priorities(values)
         self.update_counter += 1
         if self.update_counter % self.policy_update_interval == 0:
-            mu_loss = self.mu_loss(samples_from_replay, self.valid(samples_from_replay))
-            values["muLoss"], values["muGradNorm"] = self.minimize(mu_loss, self.mu_optimizer)
+            values.update(self.run_update(self.update_policy, samples_from_replay))
         self.record_opt_info(opt_info, values)
         self.update_target()
+
+    def update_critics(self, samples: Nested) -> dict[str, Any]:
+        """Take one step of the critics on a batch; return values to log, by name."""
+        values = self._get_loss_values(samples)
+        values["qLoss"], values["qGradNorm"] = self.minimize(values["qLoss"], self.q_optimizer)
+        return values
+
+    def update_policy(self, samples: Nested) -> dict[str, Any]:
+        """Take one step of the policy on a batch; return values to log, by name."""
+        mu_loss = self.mu_loss(samples, self.valid(samples))
+        mu_loss, norm = self.minimize(mu_loss, self.mu_optimizer)
+        return {"muLoss": mu_loss, "muGradNorm": norm}
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         if self._priorities is not None:

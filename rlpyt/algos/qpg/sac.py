@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -231,27 +231,30 @@ class SAC(SoftActorCriticAlgorithm):
     # --- One update --------------------------------------------------------------------------
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
-        values = self._get_loss_values(samples_from_replay)
+        values = self.run_update(self.update_networks, samples_from_replay)
+        losses, grad_norms = values["losses"], values["grad_norms"]
+        self.append_opt_info_(opt_info, losses, grad_norms, values["values"])
+        self.record_opt_info(opt_info, values)
+        self.update_counter += 1
+        self.update_target()
+
+    def update_networks(self, samples: Nested) -> dict[str, Any]:
+        values = self._get_loss_values(samples)
         q1_loss, q2_loss, pi_loss, alpha_loss = values["losses"]
         if alpha_loss is not None:
             self._step_alpha(alpha_loss)
         _, pi_norm = self.minimize(pi_loss, self.pi_optimizer)
         _, q1_norm = self.minimize(q1_loss, self.q1_optimizer)
         _, q2_norm = self.minimize(q2_loss, self.q2_optimizer)
-        grad_norms = (q1_norm, q2_norm, pi_norm)
-        self.append_opt_info_(opt_info, values["losses"], grad_norms, values["values"])
-        self.record_opt_info(opt_info, values)
-        self.update_counter += 1
-        self.update_target()
+        return {**values, "grad_norms": (q1_norm, q2_norm, pi_norm)}
 
     def _step_alpha(self, alpha_loss: torch.Tensor) -> None:
-        self._log_alpha.grad = None
-        alpha_loss.backward()
-        gradient = cast(torch.Tensor, self._log_alpha.grad)
+        (gradient,) = torch.autograd.grad(alpha_loss, self._log_alpha)
         if self.world_size > 1:  # All processes keep one temperature.
             total = gradient.to(self.agent.device)  # NCCL sums on GPUs only.
             torch.distributed.all_reduce(total)
             gradient.copy_(total / self.world_size)
+        self._log_alpha.grad = gradient
         self.step_if_finite(self.alpha_optimizer, gradient.sum())
         self._alpha = self._log_alpha.detach().exp()
 

@@ -176,17 +176,21 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     # --- One update --------------------------------------------------------------------------
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
-        values = self._get_loss_values(samples_from_replay)
+        values = self.run_update(self.update_networks, samples_from_replay)
+        losses, grad_norms = values["losses"], values["grad_norms"]
+        self.append_opt_info_(opt_info, losses, grad_norms, values["values"])
+        self.record_opt_info(opt_info, values)
+        self.update_counter += 1
+        self.update_target()
+
+    def update_networks(self, samples: Nested) -> dict[str, Any]:
+        values = self._get_loss_values(samples)
         q1_loss, q2_loss, v_loss, pi_loss = values["losses"]
         _, v_norm = self.minimize(v_loss, self.v_optimizer)
         _, pi_norm = self.minimize(pi_loss, self.pi_optimizer)
         _, q1_norm = self.minimize(q1_loss, self.q1_optimizer)
         _, q2_norm = self.minimize(q2_loss, self.q2_optimizer)
-        grad_norms = (q1_norm, q2_norm, v_norm, pi_norm)
-        self.append_opt_info_(opt_info, values["losses"], grad_norms, values["values"])
-        self.record_opt_info(opt_info, values)
-        self.update_counter += 1
-        self.update_target()
+        return {**values, "grad_norms": (q1_norm, q2_norm, v_norm, pi_norm)}
 
     def append_opt_info_(
         self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any

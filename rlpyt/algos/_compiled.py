@@ -1,0 +1,240 @@
+"""Updates compiled as one graph: losses, gradients, clipping and the steps of optimizers.
+
+A compiled update runs the methods of the algorithm that an eager one runs. They differ in two
+places of :class:`~rlpyt.algos.base.RlAlgorithm`: numbers that the host would look at become masks,
+and the step of an optimizer is a function here, since torch does not trace its ``step``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._dynamo.exc import FailOnRecompileLimitHit as RecompileLimit
+from torch.optim.adam import adam
+from torch.optim.rmsprop import rmsprop
+
+from rlpyt.utils.logging import logger
+
+Update = Callable[..., Any]
+
+_NUMBERS = itertools.count()  # Of the graphs of this process.
+
+
+class CannotCompile(Exception):
+    """The reason why an update runs as it is."""
+
+
+# --- Steps of optimizers --------------------------------------------------------------------------
+
+
+class GraphStep:
+    """The step of an optimizer as a function of tensors; its state stays in the optimizer.
+
+    Args:
+        optimizer: optimizer; the state that its first step would make is made here.
+
+    Raises:
+        CannotCompile: if this class of optimizer is unknown here.
+
+    Attributes:
+        optimizer: the optimizer.
+        parameters: parameters of all groups.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        if type(optimizer) not in STEPS:
+            names = ", ".join(cls.__name__ for cls in STEPS)
+            raise CannotCompile(f"the optimizer is {type(optimizer).__name__}, not {names}")
+        self.optimizer = optimizer
+        self._step, names_of = STEPS[type(optimizer)]
+        self._groups: list[tuple[Mapping[str, Any], torch.Tensor, list[Any], dict[str, Any]]] = []
+        for group in optimizer.param_groups:
+            for name in ("amsgrad", "differentiable"):
+                if group.get(name):
+                    raise CannotCompile(f"{name} of the optimizer is set")
+            moments = names_of(group)
+            for p in group["params"]:
+                if not optimizer.state[p]:  # As its first step would make it.
+                    optimizer.state[p].update({moment: torch.zeros_like(p) for moment in moments})
+                    optimizer.state[p]["step"] = torch.zeros((), device=p.device)
+            states = {
+                name: [optimizer.state[p][name] for p in group["params"]]
+                for name in ("step", *moments)
+            }
+            options = {name: x for name, x in group.items() if name not in ("params", "lr")}
+            lr = torch.tensor(float(group["lr"]))
+            self._groups.append((options, lr, list(group["params"]), states))
+        self.parameters = [p for *_, parameters, _ in self._groups for p in parameters]
+
+    def follow(self) -> bool:
+        """Copy the learning rates, which a schedule may change; return if the state is the same."""
+        for group, (_, lr, parameters, states) in zip(self.optimizer.param_groups, self._groups):
+            lr.fill_(group["lr"])
+            if self.optimizer.state[parameters[0]].get("step") is not states["step"][0]:
+                return False
+        return True
+
+    def __call__(self, is_finite: torch.Tensor) -> None:
+        """Take a step where ``is_finite``; otherwise everything keeps its value."""
+        for options, lr, all_parameters, all_states in self._groups:
+            trained = [i for i, p in enumerate(all_parameters) if p.grad is not None]
+            parameters = [all_parameters[i] for i in trained]
+            states = {name: [xs[i] for i in trained] for name, xs in all_states.items()}
+            changed = [*parameters, *(x for xs in states.values() for x in xs)]
+            before = [x.clone() for x in changed]
+            gradients = [p.grad for p in parameters]
+            with torch.no_grad():
+                self._step(options, lr, parameters, gradients, states)
+                for x, old in zip(changed, before):
+                    x.copy_(torch.where(is_finite, x, old))
+            for p in parameters:
+                p.grad = None  # Not an output of the graph.
+
+
+def _adam(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) -> None:
+    beta1, beta2 = group["betas"]
+    adam(
+        parameters,
+        gradients,
+        states["exp_avg"],
+        states["exp_avg_sq"],
+        [],
+        states["step"],
+        foreach=False,
+        decoupled_weight_decay=group["decoupled_weight_decay"],
+        amsgrad=False,
+        beta1=beta1,
+        beta2=beta2,
+        lr=lr,
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+        maximize=group["maximize"],
+    )
+
+
+def _rmsprop(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) -> None:
+    rmsprop(
+        parameters,
+        gradients,
+        states["square_avg"],
+        states.get("grad_avg", []),
+        states.get("momentum_buffer", []),
+        states["step"],
+        foreach=False,
+        maximize=group["maximize"],
+        lr=lr,
+        alpha=group["alpha"],
+        eps=group["eps"],
+        weight_decay=group["weight_decay"],
+        momentum=group["momentum"],
+        centered=group["centered"],
+    )
+
+
+def _rmsprop_state(group: Mapping[str, Any]) -> list[str]:
+    more = {"grad_avg": group["centered"], "momentum_buffer": group["momentum"]}
+    return ["square_avg", *(name for name, is_used in more.items() if is_used)]
+
+
+def _adam_state(group: Mapping[str, Any]) -> list[str]:
+    return ["exp_avg", "exp_avg_sq"]
+
+
+# The step of each class, and the names of its state beside the number of steps.
+STEPS: dict[Any, tuple[Callable[..., None], Callable[..., list[str]]]] = {
+    torch.optim.Adam: (_adam, _adam_state),
+    torch.optim.AdamW: (_adam, _adam_state),
+    torch.optim.RMSprop: (_rmsprop, _rmsprop_state),
+}
+
+
+# --- Updates --------------------------------------------------------------------------------------
+
+
+class CompiledUpdate:
+    """A method of an algorithm, as one graph.
+
+    The first call compiles it. If that fails, one line in the log gives the reason, and all calls
+    run as they are.
+
+    Args:
+        name: name of the update in the log.
+        update: bound method that takes batches and returns values by name.
+        settings: True, or keywords of ``torch.compile`` that replace the defaults.
+        prepare: function to call before; raises :class:`CannotCompile` with a reason.
+    """
+
+    def __init__(
+        self, name: str, update: Update, settings: Any, prepare: Callable[[], None]
+    ) -> None:
+        self.name = name
+        self._prepare = prepare
+        self._update = update
+        self._settings = {} if settings is True else dict(settings)
+        self._graph: Update | None = None
+        self.is_given_up = False
+
+    def __call__(self, *batch: Any) -> Any:
+        if self.is_given_up:
+            return self._update(*batch)
+        try:
+            if self._graph is not None:
+                return self._graph(*batch)
+            start = time.perf_counter()
+            logger.log(f"Compiling {self.name} ...")
+            graph = self._compile()
+            values = graph(*batch)
+        except Exception as error:
+            if self._graph is not None and not isinstance(error, RecompileLimit):
+                raise
+            self.is_given_up = True
+            logger.log(f"WARNING: {self.name} is not compiled: {_reason(error)}")
+            return self._update(*batch)
+        self._graph = graph
+        logger.log(f"Compiled {self.name} in {time.perf_counter() - start:.1f} s.")
+        return values
+
+    def _compile(self) -> Update:
+        config = torch._dynamo.config
+        if not hasattr(config, "trace_autograd_ops"):
+            raise CannotCompile(f"torch {torch.__version__} does not trace gradients: use 2.13")
+        config.trace_autograd_ops = True
+        self._prepare()
+        update = self._update
+
+        def graph(*batch: Any) -> Any:
+            return _detached(update(*batch))
+
+        # torch finds what it compiled before by the code, whose name makes it this update's own.
+        code = graph.__code__.replace(co_name=f"graph_{next(_NUMBERS)}")
+        graph = types.FunctionType(code, globals(), graph.__name__, None, graph.__closure__)
+        settings: dict[str, Any] = {"fullgraph": True, "dynamic": False}
+        if not {"backend", "mode"} & self._settings.keys():
+            # The random numbers of an eager run, and no Python between the kernels.
+            settings["options"] = {"fallback_random": True, "cpp_wrapper": True}
+        compiled: Update = torch.compile(graph, **{**settings, **self._settings})
+        return compiled
+
+
+def _detached(values: Any) -> Any:
+    """Return nested dicts and tuples of tensors without gradients."""
+    if isinstance(values, torch.Tensor):
+        return values.detach()
+    if isinstance(values, dict):
+        return {name: _detached(value) for name, value in values.items()}
+    if isinstance(values, tuple):
+        return getattr(values, "_make", tuple)([_detached(value) for value in values])
+    return values
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    if "compiler" in text and "not found" in text or "InvalidCxxCompiler" in type(error).__name__:
+        return "there is no C++ compiler: install one, such as g++, or set CXX"
+    lines = text.splitlines()
+    return lines[0] if not lines[0].endswith(":") else " ".join(lines[:2])

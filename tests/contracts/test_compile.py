@@ -1,0 +1,164 @@
+"""A compiled update computes what an eager one does, in one graph that is compiled once.
+
+The graphs are traced, but run by torch as they are: generating code takes minutes for all
+algorithms. One test generates it.
+"""
+
+import math
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from rlpyt.agents.pg.mujoco import MujocoFfAgent
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs import gym
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.contracts.test_accelerator import RUNS
+
+# Of torch, about what torch does.
+pytestmark = pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>")
+
+N_UPDATES = 20
+RECURRENT = {"A2C-lstm", "PPO-lstm", "R2D1", "R2D1-wait"}
+FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - {"leaking"})
+N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "PPO": 2}  # Policies apart; two sizes of minibatches.
+
+
+class Graphs:
+    """A backend of torch.compile that counts graphs, and runs them as they are."""
+
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, graph, example_inputs):
+        self.n += 1
+        return graph.forward
+
+
+def begun(make, compile=False):
+    """A runner that has started."""
+    kwargs = {"compile": compile} if compile else {}
+    runner = make(MinibatchRl, seed=1, n_steps=4e3, log_interval_steps=4e3, **kwargs)
+    runner.startup()
+    return runner
+
+
+def train(runner, n_updates=N_UPDATES, itr=0):
+    algo, agent = runner.algo, runner.agent
+    while algo.update_counter < n_updates:
+        agent.sample_mode(itr)
+        samples, _ = runner.sampler.obtain_samples(itr)
+        agent.train_mode(itr)
+        infos = algo.optimize_agent(itr, samples)
+        itr += 1
+    runner.shutdown()
+    return infos
+
+
+def parameters(runner):
+    return [x for x in tree_leaves(runner.agent.state_dict()) if x.is_floating_point()]
+
+
+def greatest_difference(first, second):
+    pairs = zip(parameters(first), parameters(second), strict=True)
+    return max((a - b).abs().max().item() for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", FEED_FORWARD)
+def test_one_graph_computes_the_same(name):
+    eager, graphs = begun(RUNS[name]), Graphs()
+    train(eager)
+    compiled = begun(RUNS[name], {"backend": graphs})
+    infos = train(compiled)
+    assert graphs.n == N_GRAPHS.get(name, 1)  # While learning rate, ratio_clip and beta change.
+    assert greatest_difference(eager, compiled) < 1e-5
+    assert all(math.isfinite(x) for field in infos for x in torch.tensor(field).reshape(-1))
+
+
+@pytest.mark.parametrize("name", ["PPO-lstm", "R2D1"])
+def test_what_is_not_compiled_runs_as_it_is(name, capfd):
+    eager, graphs = begun(RUNS[name]), Graphs()
+    train(eager)
+    compiled = begun(RUNS[name], {"backend": graphs})
+    train(compiled)
+    assert greatest_difference(eager, compiled) == 0
+    assert capfd.readouterr().out.count("is not compiled: ") == 1
+
+
+def cartpole_with(optimizer):
+    def make(RunnerCls, **kwargs):
+        runner = RUNS["DQN"](RunnerCls, **kwargs)
+        runner.algo.OptimCls, runner.algo.optim_kwargs = optimizer, {}
+        return runner
+
+    return make
+
+
+def test_other_optimizers(capfd):
+    make = cartpole_with(torch.optim.RMSprop)
+    eager, graphs = begun(make), Graphs()
+    train(eager)
+    compiled = begun(make, {"backend": graphs})
+    train(compiled)
+    assert graphs.n == 1
+    assert greatest_difference(eager, compiled) < 1e-5
+    train(begun(cartpole_with(torch.optim.Adagrad), {"backend": graphs}))
+    assert "the optimizer is Adagrad, not Adam, AdamW, RMSprop" in capfd.readouterr().out
+
+
+def test_loss_that_is_not_finite_changes_nothing():
+    runner = begun(RUNS["DQN"], {"backend": Graphs()})
+    train(runner)
+    before = [x.clone() for x in parameters(runner)]
+    runner.algo.replay_buffer.samples.reward[:] = math.nan
+    runner.algo.replay_buffer.samples_return_[:] = math.nan
+    with pytest.raises(FloatingPointError, match="loss of DQN is nan"):
+        runner.algo.optimize_agent(999)
+    assert all(map(torch.equal, before, parameters(runner)))
+
+
+def test_going_on_from_a_state_is_exact():
+    whole = begun(RUNS["DQN"], {"backend": Graphs()})
+    train(whole, 10)
+    state = tree_map_only(
+        torch.Tensor, torch.clone, (whole.agent.state_dict(), whole.algo.optim_state_dict())
+    )
+    rng = torch.get_rng_state()
+    batches = [whole.algo.sample_from_replay() for _ in range(5)]
+    resumed = begun(RUNS["DQN"], {"backend": Graphs()})
+    resumed.agent.load_state_dict(state[0])
+    resumed.algo.load_optim_state_dict(state[1])
+    for runner in (whole, resumed):
+        torch.set_rng_state(rng)
+        for batch in batches:
+            runner.algo.run_update(runner.algo.update_networks, batch)
+    assert greatest_difference(whole, resumed) == 0
+
+
+@pytest.mark.parametrize("compile", ["yes", {"bakcend": "inductor"}])
+def test_settings_are_checked(compile):
+    with pytest.raises(ValueError, match="compile is .*backend"):
+        begun(RUNS["DQN"], compile)
+
+
+def pendulum(RunnerCls, **kwargs):
+    return RunnerCls(
+        algo=PPO(minibatches=2, epochs=2),
+        agent=MujocoFfAgent(model_kwargs={"hidden_sizes": [8]}),
+        sampler=SerialSampler(gym.make, {"id": "Pendulum-v1"}, batch_T=8, batch_B=2),
+        **kwargs,
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_generated_code(capfd):
+    eager = begun(pendulum)
+    train(eager)
+    compiled = begun(pendulum, True)
+    train(compiled)
+    out = capfd.readouterr().out
+    assert "Compiling update_networks of PPO ..." in out
+    assert "Compiled update_networks of PPO in" in out
+    assert greatest_difference(eager, compiled) < 1e-5
