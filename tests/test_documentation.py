@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 from rlpyt.utils.logging import context
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if "_build" not in p.parts)]
+
+
+def name(page: Path) -> str:
+    """The path of a page in the repository."""
+    return str(page.relative_to(ROOT))
 
 
 def programs(page: Path) -> list[str]:
@@ -22,9 +29,7 @@ def programs(page: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if programs(page)], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if programs(page)], ids=name)
 def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path / "data"))
@@ -39,7 +44,14 @@ def links(page: Path) -> list[str]:
     return [link for link in found if "://" not in link]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     missing = [link for link in links(page) if not (page.parent / link).exists()]
     assert not missing
+
+
+def test_tables_of_algorithms_are_those_of_the_classes() -> None:
+    """If not, ``python docs/_ext/algorithm_tables.py`` writes them."""
+    tables = runpy.run_path(str(DOCS / "_ext" / "algorithm_tables.py"))
+    texts = {page: page.read_text() for page in tables["PAGES"].glob("*.md")}
+    assert [name(page) for page, text in texts.items() if tables["filled"](text) != text] == []
