@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from rlpyt.returns.advantages import as_flag_rows, as_float_rows, like
 from rlpyt.utils.jit import jit
@@ -42,6 +43,42 @@ def _first_done_is_timeout(done: NDArray, timeout: NDArray, n_step: int, result:
                 if done[i, n]:
                     result[t, n] = timeout[i, n]
                     break
+
+
+def _n_step_on_device(
+    reward: Any, done: Any, n_windows: int, n_step: int, discount: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute :func:`_n_step` of tensors on an accelerator, for all windows at once."""
+    if reward.requires_grad:
+        raise ValueError("reward requires grad, but returns are targets: pass reward.detach()")
+    total = torch.zeros_like(reward[:n_windows], dtype=torch.float64)
+    ended = torch.zeros_like(done[:n_windows], dtype=torch.bool)
+    weight = 1.0
+    for k in range(min(n_step, len(reward))):
+        rewards = weight * reward[k : k + n_windows].double()
+        n = len(rewards)
+        total[:n] += rewards.masked_fill(ended[:n], 0)
+        ended[:n] |= done[k : k + n_windows].bool()
+        weight *= discount
+    if reward.is_floating_point() and reward.dtype != torch.float64:
+        total = total.float().to(reward.dtype)  # Rounded as compiled code does it.
+    return total, ended.to(done.dtype)
+
+
+def _first_done_is_timeout_on_device(
+    done: Any, timeout: Any, n_windows: int, n_step: int
+) -> torch.Tensor:
+    """Compute :func:`_first_done_is_timeout` of tensors on an accelerator."""
+    result = torch.zeros_like(timeout[:n_windows])
+    for k in reversed(range(n_step)):
+        is_done = done[k : k + n_windows].bool()
+        result = torch.where(is_done, timeout[k : k + n_windows], result)
+    return result
+
+
+def _into(result: torch.Tensor, dest: Any) -> Any:
+    """Return ``result``, or ``dest`` with its values."""
+    return result if dest is None else dest.copy_(result)
 
 
 def _n_windows(name: str, T: int, n_step: int, do_truncated: bool = False) -> int:
@@ -90,6 +127,10 @@ def discount_return_n_step(
     """
     shape = tuple(reward.shape)
     n_step = int(n_step)
+    if isinstance(reward, torch.Tensor) and not reward.is_cpu:
+        n_windows = _n_windows("reward", len(reward), n_step, do_truncated)
+        results = _n_step_on_device(reward, done, n_windows, n_step, float(discount))
+        return _into(results[0], return_dest), _into(results[1], done_n_dest)
     rewards = as_float_rows("reward", reward)
     dones = as_flag_rows("done", done, shape)
     n_windows = _n_windows("reward", len(rewards), n_step, do_truncated)
@@ -125,6 +166,10 @@ def timeout_n_step(
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
     """
     shape = tuple(done.shape)
+    if isinstance(done, torch.Tensor) and not done.is_cpu:
+        n_windows = _n_windows("done", len(done), n_step)
+        timeouts = _first_done_is_timeout_on_device(done, timeout, n_windows, int(n_step))
+        return _into(timeouts, timeout_n_dest)
     dones = as_flag_rows("done", done)
     n_windows = _n_windows("done", len(dones), n_step)
     result = np.empty((n_windows, dones.shape[1]), dtype=np.bool_)
