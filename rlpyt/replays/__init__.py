@@ -9,5 +9,6 @@ A buffer's class names its parts (``base`` says how they compose). Where to look
   be drawn in ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share).
 * Priorities: ``priorities`` (draws of transitions or sequences), with priorities that follow the
   cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
-* ``_memory``: how large arrays are allocated, used again, and copied from at random places.
+* ``_memory``: how large arrays are allocated, used again, and copied from at random places, in host
+  memory or on a device.
 """

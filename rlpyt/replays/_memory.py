@@ -1,4 +1,7 @@
-"""Memory of storage and of large batches, and copies from one to the other at random places."""
+"""Memory of storage and of large batches, and copies from one to the other at random places.
+
+Storage is made of numpy arrays in host memory, or of tensors on the device of a buffer.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import torch
 
-from rlpyt.utils.buffer import buffer_from_example, leaves
-from rlpyt.utils.types import IntArray, NDArray, Nested
+from rlpyt.utils.buffer import buffer_from_example, leaves, map_buffer
+from rlpyt.utils.logging import logger
+from rlpyt.utils.types import Array, NDArray, Nested
 
 # Makes arrays [*leading_dims, ...] for an example of one entry, in whatever memory it likes.
 Allocate = Callable[[Nested, tuple[int, ...]], Any]
@@ -32,6 +37,93 @@ def allocate(example: Nested, leading_dims: tuple[int, ...], share_memory: bool 
     return buffer
 
 
+def allocate_on(device: torch.device, example: Nested, leading_dims: tuple[int, ...]) -> Any:
+    """Make tensors of zeros [*leading_dims, ...] for ``example`` on ``device``."""
+
+    def zeros(entry: NDArray) -> torch.Tensor:
+        dtype = torch.from_numpy(entry).dtype
+        return torch.zeros((*leading_dims, *entry.shape[1:]), dtype=dtype, device=device)
+
+    return map_buffer(zeros, buffer_from_example(example, 1))
+
+
+def find_device(device: Any) -> torch.device:
+    """Return ``device`` with its index.
+
+    Args:
+        device: device, its name, or its index among CUDA devices.
+
+    Raises:
+        ValueError: if torch cannot use it.
+    """
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:  # The latter from torch without CUDA.
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"device is {device!r}, which torch cannot use ({reason}): give another device, or "
+            "None to store in host memory"
+        ) from None
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes that can be allocated on ``device``, or None where torch does not count."""
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def require(device: torch.device, n_bytes: int, size: int) -> None:
+    """Log what a buffer will take of the memory of ``device``.
+
+    Args:
+        device: device of the storage.
+        n_bytes: number of bytes of the storage.
+        size: number of transitions in it.
+
+    Raises:
+        ValueError: if fewer bytes are free.
+    """
+    free = free_memory(device)
+    of_free = "" if free is None else f" of {free:,} free ones"
+    logger.log(f"Replay storage: {n_bytes:,} bytes{of_free} on {device}, {size:,} steps")
+    if free is not None and n_bytes > free:
+        raise ValueError(
+            f"size is {size:,} steps, which take {n_bytes:,} bytes, but {device} has {free:,} "
+            f"free: make replay_size at most {int(size * free / n_bytes):,}, or store in host "
+            "memory (replay_device=None)"
+        )
+
+
+def numpy_dtype(array: Array) -> np.dtype[Any]:
+    """Return the numpy dtype of an array or tensor."""
+    if isinstance(array, np.ndarray):
+        return array.dtype
+    dtype: np.dtype[Any] = torch.empty(0, dtype=array.dtype).numpy().dtype
+    return dtype
+
+
+def as_mask(flags: Any) -> Any:
+    """Return ``flags`` as booleans, without a copy if possible."""
+    is_tensor = isinstance(flags, torch.Tensor)
+    return flags.bool() if is_tensor else flags.astype(bool, copy=False)
+
+
+def clear(buffer: Nested, mask: Any) -> None:
+    """Set the entries of ``buffer`` [m,...] to zero where ``mask`` [m] is True."""
+    if isinstance(mask, np.ndarray):
+        buffer[mask] = 0
+        return
+    for tensor in leaves(buffer):  # An index by a mask would wait for the number of its entries.
+        tensor.masked_fill_(mask.reshape(-1, *[1] * (tensor.dim() - 1)), 0)
+
+
+def concatenate(arrays: tuple[Any, ...]) -> Any:
+    """Return arrays, or tensors, one after the other."""
+    return (torch.cat if isinstance(arrays[0], torch.Tensor) else np.concatenate)(arrays)
+
+
 def prefer_huge_pages(array: NDArray) -> None:
     """Ask Linux to back a fresh ``array`` with pages of 2 MiB where it can.
 
@@ -47,14 +139,12 @@ def prefer_huge_pages(array: NDArray) -> None:
     madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
 
 
-def gather(
-    buffers: Iterable[Nested], flat_idxs: IntArray, empty: Empty | None = None
-) -> list[Nested]:
+def gather(buffers: Iterable[Nested], flat_idxs: Any, empty: Empty | None = None) -> list[Nested]:
     """Copy the entries at ``flat_idxs`` [...] = t * B + b of each of ``buffers`` [T,B,...].
 
     Args:
-        buffers: arrays, records of arrays, or None.
-        flat_idxs: places, each from 0 to T * B - 1.
+        buffers: arrays, tensors, records of them, or None.
+        flat_idxs: places, each from 0 to T * B - 1; a tensor for tensors.
         empty: makes the arrays to copy to.
     """
     copies: list[Nested] = []
@@ -69,6 +159,9 @@ def gather(
                 out = empty((*flat_idxs.shape, *entries.shape[1:]), buffer.dtype)
                 # Any mode but "raise", which copies to a buffer first.
                 copies.append(entries.take(flat_idxs, axis=0, out=out, mode="clip"))
+        elif isinstance(buffer, torch.Tensor):
+            copy = buffer.flatten(0, 1).index_select(0, flat_idxs.reshape(-1))
+            copies.append(copy.reshape(*flat_idxs.shape, *buffer.shape[2:]))
         else:
             copies.append(buffer._make(gather(buffer, flat_idxs, empty)))
     return copies

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from rlpyt.replays import _memory
 from rlpyt.replays._window import TruncatedRows, Window
+from rlpyt.utils.buffer import as_numpy, buffer_to, leaves, numpy_leaves
 from rlpyt.utils.seed import make_generator
-from rlpyt.utils.types import IntArray, NDArray, Nested
+from rlpyt.utils.types import Array, IntArray, Nested
 
 
 class BaseReplayBuffer:
@@ -20,7 +22,19 @@ class BaseReplayBuffer:
     Every part is a class that passes on the keyword arguments that are not its own, so a user's
     class can be put anywhere among them.
 
+    **On a device.** With ``device`` the stored rows are tensors there, and so are the batches. The
+    host still draws the indexes and keeps the priorities, so batches are equal to those of a buffer
+    in host memory. Indexes and weights are copied to the device together, and the host never waits
+    for it. A subclass that overrides ``extract_batch`` gets the drawn indexes as tensors.
+
+    Args:
+        device: device of the storage, its name or its index; None for arrays in host memory.
+
+    Raises:
+        ValueError: if there is no such device, or processes share the buffer.
+
     Attributes:
+        device: device of the storage, or None.
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
@@ -34,6 +48,7 @@ class BaseReplayBuffer:
     """
 
     async_ = False
+    device: torch.device | None = None
     T: int
     B: int
     size: int
@@ -49,15 +64,53 @@ class BaseReplayBuffer:
     off_forward: int
     _buffer_full: bool
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, device: Any = None, **kwargs: Any) -> None:
         if kwargs:
             raise TypeError(f"{type(self).__name__} takes no arguments {sorted(kwargs)}")
+        if device is not None:
+            if self.async_:
+                raise ValueError(
+                    f"device is {device!r}, but processes share a {type(self).__name__} in host "
+                    "memory: leave it out"
+                )
+            self.device = _memory.find_device(device)
         self.rng = make_generator()
-        self.stored_rows: dict[str, NDArray] = {}
+        self.stored_rows: dict[str, Any] = {}
 
     def allocate(self, example: Nested, leading_dims: tuple[int, ...]) -> Any:
-        """Make zeroed arrays [*leading_dims, ...] for ``example``; shared ones if ``async_``."""
+        """Make zeroed arrays [*leading_dims, ...] for ``example``.
+
+        They are tensors if the buffer has a device, and in shared memory if ``async_``.
+        """
+        if self.device is not None:
+            return _memory.allocate_on(self.device, example, leading_dims)
         return _memory.allocate(example, leading_dims, share_memory=self.async_)
+
+    def move(self, *arrays: Array) -> tuple[Any, ...]:
+        """Return ``arrays`` as tensors, moved to the device in one copy; unchanged without it."""
+        if self.device is None:
+            return arrays
+        tensors = [
+            x if isinstance(x, torch.Tensor) else torch.from_numpy(np.require(x, None, ["C", "W"]))
+            for x in arrays
+        ]
+        moved: tuple[Any, ...] = buffer_to(tuple(tensors), self.device)
+        return moved
+
+    def arange(self, *bounds: int) -> Any:
+        """Return successive integers, as ``np.arange`` does, where the rows are."""
+        if self.device is None:
+            return np.arange(*bounds)
+        return torch.arange(*bounds, device=self.device)
+
+    def sources(self, samples: Nested) -> list[Any]:
+        """Return the leaves of ``samples`` as arrays; tensors on the device stay there."""
+        if self.device is None:
+            return numpy_leaves(samples)
+        return [
+            x if isinstance(x, torch.Tensor) and x.device == self.device else as_numpy(x)
+            for x in leaves(samples)
+        ]
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         """Store ``samples`` [T',B,...] after what was appended before, over the oldest rows.

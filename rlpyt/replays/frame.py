@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from rlpyt.core.records import SamplesToBuffer
+from rlpyt.replays._memory import gather
 from rlpyt.replays._window import runs
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import as_numpy
@@ -39,18 +41,21 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
     """
 
     def __init__(self, example: Nested, **kwargs: Any) -> None:
-        stack = _as_stack(example.observation)
+        self.n_frames = len(_as_stack(example.observation))
         self.stored_elsewhere += ("observation",)
         super().__init__(example=example, **kwargs)
-        self.n_frames = len(stack)
         self.off_forward = max(1, self.n_frames - 1)
-        self.samples_frames: NDArray = self.allocate(stack[0], (self.T + self.n_frames - 1, self.B))
-        self.samples_new_frames = self.samples_frames[self.n_frames - 1 :]
-        self.stored_rows["frames"] = self.samples_frames
         self.overlap_is_known = self.n_frames == 1
 
+    def allocate_rows(self, example: Nested) -> None:
+        super().allocate_rows(example)
+        frame = _as_stack(example.observation)[0]
+        self.samples_frames: Any = self.allocate(frame, (self.T + self.n_frames - 1, self.B))
+        self.samples_new_frames = self.samples_frames[self.n_frames - 1 :]
+        self.stored_rows["frames"] = self.samples_frames
+
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
-        observation = as_numpy(samples.observation)
+        (observation,) = self.sources(samples.observation)
         expected = (self.B, self.n_frames, *self.samples_frames.shape[2:])
         if observation.shape[1:] != expected:
             raise ValueError(
@@ -59,15 +64,16 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
                 "example it was made with"
             )
         if not self.overlap_is_known:
-            self._check_overlap(observation, as_numpy(samples.done))
+            self._check_overlap(as_numpy(observation), as_numpy(samples.done))
         t, n_old = self.window.t, self.n_frames - 1
         is_first = self.window.n_filled == 0
         n_rows, rows = super().append_samples(samples)
         if is_first:
-            self.samples_frames[:n_old] = np.moveaxis(observation[0, :, :-1], 1, 0)
+            (self.samples_frames[:n_old],) = self.move(observation[0, :, :-1].swapaxes(0, 1))
+        (frames,) = self.move(observation[:, :, -1])
         done = 0
         for start, stop in runs(t, n_rows, self.T):
-            self.samples_new_frames[start:stop] = observation[done : done + stop - start, :, -1]
+            self.samples_new_frames[start:stop] = frames[done : done + stop - start]
             done += stop - start
             if stop == self.T:
                 # The newest rows are also what precedes row 0.
@@ -87,11 +93,11 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         # The first stacks of all look back at rows that nothing was written to.
         if self.window.full or t >= C:
             row = (t - 1) % self.T
-            last = self.samples_frames[row : row + C].copy()
+            last = np.array(as_numpy(self.samples_frames[row : row + C]))
             for f in range(1, C):
-                last[: C - f, self.samples.done[row - f].astype(bool)] = 0
+                last[: C - f, as_numpy(self.samples.done[row - f]).astype(bool)] = 0
             observation = np.concatenate((np.moveaxis(last, 0, 1)[None], observation))
-            done = np.concatenate((self.samples.done[row][None], done))
+            done = np.concatenate((as_numpy(self.samples.done[row])[None], done))
         before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
         is_new = done[:-1].astype(bool).reshape(done[:-1].shape + (1,) * (before.ndim - 2))
         if not np.array_equal(np.where(is_new, 0, before), after):
@@ -102,6 +108,25 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
                 "observation whole"
             )
         self.overlap_is_known = after.size > 0 and after.min() != after.max()
+
+    def stack_on_device(self, T_idxs: torch.Tensor, B_idxs: torch.Tensor) -> Any:
+        """Return stacks [...,m,C,...] of a buffer on a device, with zeros before a reset.
+
+        Args:
+            T_idxs: rows [...,m], 0 <= t < T.
+            B_idxs: environments [m].
+        """
+        n_old, B_idxs = self.n_frames - 1, B_idxs[:, None]
+        rows = T_idxs[..., None] + self.arange(self.n_frames)
+        (stacks,) = gather((self.samples_frames,), torch.add(B_idxs, rows, alpha=self.B))
+        # A frame is from before a reset if an episode ended with its row or a later one before t.
+        back = T_idxs[..., None] - 1 - self.arange(n_old)
+        (done,) = gather((self.samples.done,), self.flat_idxs(back, B_idxs))
+        is_cut = (done.cumsum(-1) > 0).flip(-1)
+        pixels = [1] * (stacks.dim() - is_cut.dim())
+        old = stacks.narrow(T_idxs.dim(), 0, n_old)
+        old.masked_fill_(is_cut.reshape(*is_cut.shape, *pixels), 0)
+        return stacks
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
+import torch
 
 from rlpyt.checkpoints.arrays import Rows, SavedRows
 from rlpyt.core.records import extended
+from rlpyt.replays import _memory
 from rlpyt.replays._memory import gather
 from rlpyt.replays._window import TruncatedRows, Window, write_rows
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
-from rlpyt.utils.buffer import named_leaves, numpy_leaves, torchify_buffer
+from rlpyt.utils.buffer import as_numpy, named_leaves, torchify_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
-from rlpyt.utils.types import IntArray, NDArray, Nested
+from rlpyt.utils.types import Array, IntArray, NDArray, Nested
 
 Written = Union[slice, IntArray]
 
@@ -34,10 +37,11 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         B: environments in every batch that is appended.
         discount: discount factor of one step.
         n_step_return: number n of rewards in a return.
+        device: device of the storage, its name or its index; None for arrays in host memory.
 
     Raises:
-        ValueError: if the buffer is too small to ever hold a complete transition, or its batches
-            have time limits but the example has no field ``timeout``.
+        ValueError: if the buffer is too small to ever hold a complete transition, too large for its
+            device, or its batches have time limits but the example has no field ``timeout``.
 
     Attributes:
         batch_record: record class of the batches; one with the fields ``timeout`` and
@@ -77,14 +81,38 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.discount = discount
         self.n_step_return = n_step_return
         self.window = Window(self.T, B, off_backward=n_step_return, off_forward=1)
+        self.truncated = TruncatedRows(
+            self.T, B, partial(_memory.allocate, share_memory=self.async_)
+        )
+        if self.device is not None:
+            self._require_memory(example, self.device)
+        self.allocate_rows(example)
+
+    def _require_memory(self, example: Nested, device: torch.device) -> None:
+        """Log the bytes of all rows, and raise ``ValueError`` if ``device`` has fewer free."""
+        self.device = torch.device("meta")  # Tensors without memory.
+        self.allocate_rows(example)
+        n_bytes = sum(rows.nbytes for rows in self.stored_rows.values())
+        self.stored_rows.clear()
+        self.device = device
+        _memory.require(device, n_bytes, self.size)
+
+    def allocate_rows(self, example: Nested) -> None:
+        """Allocate all arrays of rows, and register them in ``stored_rows``.
+
+        Called by the constructor, once T, B and ``n_step_return`` are set. If the buffer has a
+        device it is called twice, because a first call on the device "meta" counts the bytes.
+
+        Args:
+            example: one step of the stored record.
+        """
         stored = tuple(name for name in example._fields if name not in self.stored_elsewhere)
         if stored != example._fields:
             rows = record_class("BufferSamples", stored)
             example = rows(*(getattr(example, name) for name in stored))
-        self.samples = self.allocate(example, (self.T, B))
-        self._arrays: dict[str, NDArray] = dict(named_leaves(self.samples))
+        self.samples = self.allocate(example, (self.T, self.B))
+        self._arrays: dict[str, Any] = dict(named_leaves(self.samples))
         self.stored_rows.update(self._arrays)
-        self.truncated = TruncatedRows(self.T, B, self.allocate)
         self._allocate_returns("timeout_n" in self.batch_record._fields)
 
     def _allocate_returns(self, has_time_limits: bool) -> None:
@@ -100,7 +128,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 )
             self.samples_timeout_n = samples.timeout
         if self.n_step_return > 1:
-            is_float = samples.reward.dtype.kind == "f"
+            is_float = _memory.numpy_dtype(samples.reward).kind == "f"
             self.samples_return_ = self.allocate_like(
                 samples.reward, "return_", dtype=None if is_float else np.float32
             )
@@ -130,7 +158,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         batch = self.extract_batch(T_idxs, B_idxs, *T)
         if not self.user_fields:
             return batch
-        rows = T_idxs + np.arange(*T)[:, None] if T else T_idxs
+        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
+        rows = T_idxs + self.arange(*T)[:, None] if T else T_idxs
         more = gather(self.user_fields.values(), self.flat_idxs(rows, B_idxs))
         record = extended(type(batch), tuple(self.user_fields))
         return record(*batch, *torchify_buffer(tuple(more)))
@@ -170,26 +199,46 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
     def off_forward(self, n_rows: int) -> None:
         self.window.set_margins(self.window.off_backward, n_rows)
 
-    def flat_idxs(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
+    def indexes(self, T_idxs: Any, B_idxs: Any) -> tuple[Any, Any]:
+        """Return indexes as arrays, or on a device as tensors there.
+
+        Args:
+            T_idxs: rows [n]; tensors come from a draw, and are returned unchanged.
+            B_idxs: environments [n].
+
+        Raises:
+            IndexError: if the buffer is on a device and has no such environment.
+        """
+        if self.device is None:
+            return np.asarray(T_idxs), np.asarray(B_idxs)
+        if isinstance(T_idxs, torch.Tensor):
+            return T_idxs, B_idxs
+        flat = self.flat_idxs(np.asarray(T_idxs), np.asarray(B_idxs))
+        T_idxs, B_idxs = self.move(*np.divmod(flat, self.B))
+        return T_idxs, B_idxs
+
+    def flat_idxs(self, T_idxs: Any, B_idxs: Any) -> Any:
         """Return the places [...] in [T * B] of rows ``T_idxs``, modulo T, and ``B_idxs``.
 
         Raises:
             IndexError: if there is no such environment; negative ones count from the end.
         """
-        rows = T_idxs % self.T
+        if isinstance(T_idxs, torch.Tensor):
+            return torch.add(B_idxs, T_idxs % self.T, alpha=self.B)
         try:
-            flat: IntArray = np.ravel_multi_index((rows, B_idxs), (self.T, self.B))
+            flat = np.ravel_multi_index((T_idxs, B_idxs), (self.T, self.B), mode=("wrap", "raise"))
         except ValueError:
             if B_idxs.min() < -self.B or B_idxs.max() >= self.B:
                 raise IndexError(
                     f"B_idxs are from {B_idxs.min()} to {B_idxs.max()}, of B={self.B} environments"
                 ) from None
-            flat = rows * self.B + B_idxs % self.B
+            flat = T_idxs % self.T * self.B + B_idxs % self.B
         return flat
 
     def allocate_like(self, rows: Any, name: str, dtype: Any = None) -> Any:
         """Allocate, and register for saving, an array like ``rows`` [T,B,...]."""
-        array = self.allocate(np.zeros(rows.shape[2:], dtype or rows.dtype), (self.T, self.B))
+        entry = np.zeros(tuple(rows.shape[2:]), dtype or _memory.numpy_dtype(rows))
+        array = self.allocate(entry, (self.T, self.B))
         self.stored_rows[name] = array
         return array
 
@@ -205,7 +254,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         Raises:
             ValueError: if fields or shapes do not fit; nothing is written then.
         """
-        n_rows, sources = self._check(samples)
+        n_rows, given = self._check(samples)
+        sources = self.move(*given)
         t = self.window.t
         if t + n_rows <= self.T:
             rows: Written = slice(t, t + n_rows)
@@ -231,15 +281,18 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         """
         if self.window.n_filled:
             row = (self.window.t - 1) % self.T
-            marked = self.truncated.add(self.samples.done, row, B_idxs, self.n_step_return)
-            self.samples_done_n[marked] = True
+            done, done_n = as_numpy(self.samples.done), as_numpy(self.samples_done_n)
+            marked = self.truncated.add(done, row, B_idxs, self.n_step_return)
+            done_n[marked] = True
+            if self.device is not None:  # Then these are copies.
+                self.samples.done[:], self.samples_done_n[:] = self.move(done, done_n)
 
-    def _check(self, samples: Any) -> tuple[int, list[NDArray]]:
+    def _check(self, samples: Any) -> tuple[int, list[Any]]:
         """T' and the arrays [T',B,...] of ``samples``, one for each of the stored arrays."""
         fields = samples._fields
         parts = [part for name, part in zip(fields, samples) if name not in self.stored_elsewhere]
         names = tuple(name for name in fields if name not in self.stored_elsewhere)
-        sources = numpy_leaves(tuple(parts))
+        sources = self.sources(tuple(parts))
         if names != self.samples._fields or len(sources) != len(self._arrays):
             raise self._other_fields(samples)
         n_rows = next((len(source) for source in sources if source.ndim), 0)
@@ -249,11 +302,9 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.window.check_fits(n_rows)
         return n_rows, sources
 
-    def _broadcast(
-        self, name: str, source: NDArray, n_rows: int, entry: tuple[int, ...]
-    ) -> NDArray:
+    def _broadcast(self, name: str, source: Array, n_rows: int, entry: tuple[int, ...]) -> NDArray:
         """Return ``source`` [T',B,...], or a scalar, as an array [T',B,*entry]."""
-        lead = (n_rows, self.B)
+        lead, source = (n_rows, self.B), as_numpy(source)
         inner = source.shape[2:]
         while len(inner) > len(entry) and inner[-1] == 1:
             inner = inner[:-1]
@@ -294,6 +345,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             return
         reward, done = self.samples.reward[needed], self.samples.done[needed]
         return_, done_n = discount_return_n_step(reward, done, n, self.discount)
+        if self.device is not None:  # An assignment to tensors by index does not convert.
+            return_ = return_.to(self.samples_return_.dtype)
         self.samples_return_[completed] = return_
         self.samples_done_n[completed] = done_n
         if self.samples_timeout_n is not None:
@@ -315,24 +368,28 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             return None, slice(0, 0)
         if start >= 0 and end <= self.T:
             return slice(start, stop), slice(start, end)
-        needed = np.arange(start, end) % self.T
+        needed = self.arange(start, end) % self.T
         return needed[: stop - start], needed
 
     def state_dict(self) -> dict[str, Any]:
         """Return all written rows, the cursor and the generator.
 
         The arrays are views of the live storage, not copies, because a buffer may fill the memory:
-        save them (or copy them) before anything is appended.
+        save them (or copy them) before anything is appended. Only those of another device are
+        copies in host memory.
         """
 
-        def n_written(array: NDArray) -> int:
+        def written(array: Any) -> Rows:
             # An array may have some more rows than T, which count as written, or one for several.
             rows_per_entry = max(1, self.T // len(array))
-            return -(-self.window.n_filled // rows_per_entry) + max(0, len(array) - self.T)
+            n_rows = -(-self.window.n_filled // rows_per_entry) + max(0, len(array) - self.T)
+            rows = Rows.of(as_numpy(array[:n_rows]), n_rows)
+            rows.capacity = len(array)
+            return rows
 
         return {
             "window": self.window.state_dict(),
-            "rows": {k: Rows.of(array, n_written(array)) for k, array in self.stored_rows.items()},
+            "rows": {name: written(array) for name, array in self.stored_rows.items()},
             "truncated": self.truncated.state_dict(),
             "rng": generator_state(self.rng),
         }
@@ -353,7 +410,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self._check_rows(state["rows"])
         self.window.load_state_dict(state["window"])
         for name, rows in state["rows"].items():
-            if isinstance(rows, SavedRows):
+            if self.device is not None:
+                (moved,) = self.move(np.asarray(rows))
+                self.stored_rows[name][: len(rows)] = moved
+            elif isinstance(rows, SavedRows):
                 rows.read_into(self.stored_rows[name])
             else:
                 self.stored_rows[name][: len(rows)] = rows
@@ -369,10 +429,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 "n_step_return"
             )
         for name, array in self.stored_rows.items():
-            other = given[name]
-            if other.shape[1:] != array.shape[1:] or other.dtype != array.dtype:
+            other, dtype, shape = given[name], _memory.numpy_dtype(array), tuple(array.shape[1:])
+            if other.shape[1:] != shape or other.dtype != dtype:
                 raise ValueError(
                     f"{name} of the state is {other.dtype} of rows {other.shape[1:]}, this buffer "
-                    f"has {array.dtype} of rows {array.shape[1:]}: construct it with the same "
+                    f"has {dtype} of rows {shape}: construct it with the same "
                     "example and B"
                 )

@@ -127,8 +127,12 @@ class PrioritizedReplay(BaseReplayBuffer):
                 "this length to the constructor of a buffer of sequences, or draw uniformly"
             )
         (entry_rows, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
+        T_idxs, B_idxs, is_weights = self.move(
+            entry_rows * self.stride, B_idxs, self.weights_of(leaves)
+        )
         n_steps = () if self.batch_T is None else (self.batch_T,)
-        return self.weighted(self.read_batch(entry_rows * self.stride, B_idxs, *n_steps), leaves)
+        batch = self.read_batch(T_idxs, B_idxs, *n_steps)
+        return self.weight_batch_samples(batch, torch.as_tensor(is_weights))
 
     def take_priorities(self, samples: Any) -> tuple[Any, NDArray | None]:
         """Split a record (priorities, samples); any other record has no priorities.
@@ -169,11 +173,11 @@ class PrioritizedReplay(BaseReplayBuffer):
             hits = self.truncated.hits(rows * self.stride, B_idxs, self.batch_T or 1)
             tree.switch_off(rows[hits] % tree.T, B_idxs[hits])
 
-    def weighted(self, batch: Any, leaves: NDArray) -> Any:
-        """Return ``batch`` with the weights of entries drawn with leaf values ``leaves`` [n]."""
+    def weights_of(self, leaves: NDArray) -> NDArray:
+        """Return the weights [n] of entries that were drawn with leaf values ``leaves`` [n]."""
         weights = (1.0 / (leaves + EPS)) ** self.beta
         weights /= weights.max()
-        return self.weight_batch_samples(batch, torch.from_numpy(weights.astype(np.float32)))
+        return weights.astype(np.float32)
 
     def weight_batch_samples(self, batch: Any, is_weights: torch.Tensor) -> Any:
         """Return the record of ``batch`` with ``is_weights`` [batch_B] as its last field."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
@@ -52,12 +54,14 @@ def _stack(
 class NStepFrameBuffer(FrameBufferMixin, NStepReturnBuffer):
     """Storage of single transitions that keeps every frame once."""
 
-    def extract_observation(self, T_idxs: IntArray, B_idxs: IntArray) -> Nested:
+    def extract_observation(self, T_idxs: Any, B_idxs: Any) -> Nested:
         """Return stacks [m,C,...] at rows ``T_idxs`` [m], 0 <= t < T, and ``B_idxs`` [m].
 
         Raises:
             IndexError: if an index is out of range.
         """
+        if self.device is not None:
+            return self.stack_on_device(T_idxs, B_idxs)
         frames = self.samples_frames
         stacks = np.empty((len(T_idxs), self.n_frames, *frames.shape[2:]), frames.dtype)
         # Plain arrays for compiled code, which those in shared memory need not be.

@@ -13,10 +13,10 @@ from rlpyt.core.records import (
     SamplesToBuffer,
     extended,
 )
-from rlpyt.replays._memory import gather
+from rlpyt.replays._memory import as_mask, clear, concatenate, gather, numpy_dtype
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import named_leaves, numpy_leaves, torchify_buffer
-from rlpyt.utils.types import IntArray, Nested
+from rlpyt.utils.buffer import as_numpy, leaves, named_leaves, numpy_leaves, torchify_buffer
+from rlpyt.utils.types import IntArray, NDArray, Nested
 
 SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
 
@@ -33,6 +33,9 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        n = self.n_step_return
+        # Rows before t, at t, of the last reward, and of the target's observation.
+        (self._offsets,) = self.move(np.array([[-1], [0], [n - 1], [n]]))
         is_ours = type(self).extract_batch is NStepReturnBuffer.extract_batch
         self.init_batch_fields(SamplesToBuffer._fields if is_ours else self.samples._fields)
 
@@ -43,32 +46,26 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
             ``SamplesFromReplay`` of tensors [m,...]: agent inputs at t, with previous action and
             reward zero at the start of an episode, and target inputs at t + n.
         """
-        n, m = self.n_step_return, len(T_idxs)
-        T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
-        rows = np.concatenate((T_idxs - 1, T_idxs, T_idxs + (n - 1)))
-        flat = self.flat_idxs(rows, np.concatenate((B_idxs, B_idxs, B_idxs)))
-        samples = self.samples
+        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
+        m, samples = len(T_idxs), self.samples
+        flat = self.flat_idxs(T_idxs + self._offsets[:3], B_idxs)
         actions, rewards, dones = gather((samples.action, samples.reward, samples.done), flat)
-        now, after = slice(m, 2 * m), slice(2 * m, None)
-        prev_action, prev_reward = actions[:m], rewards[:m]
-        is_first = dones[:m].astype(bool, copy=False)
-        prev_action[is_first] = 0
-        prev_reward[is_first] = 0
+        prev_action, prev_reward, is_first = actions[0], rewards[0], as_mask(dones[0])
+        clear(prev_action, is_first)
+        clear(prev_reward, is_first)
         # Agent and target observations overlap in memory, so they are read in one go.
-        observations = self.extract_observation(
-            np.concatenate((T_idxs % self.T, (T_idxs + n) % self.T)),
-            np.concatenate((B_idxs, B_idxs)),
-        )
+        rows = (T_idxs + self._offsets[1::2]) % self.T
+        observations = self.extract_observation(rows.reshape(-1), concatenate((B_idxs, B_idxs)))
         return_, done_n, *timeouts = gather(
-            (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[now]
+            (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[1]
         )
         batch = self.batch_record(
             AgentInputs(observations[:m], prev_action, prev_reward),
-            actions[now],
+            actions[1],
             return_,
-            dones[now],
+            dones[1],
             done_n,
-            AgentInputs(observations[m:], actions[after], rewards[after]),
+            AgentInputs(observations[m:], actions[2], rewards[2]),
             *timeouts,
         )
         return torchify_buffer(batch)
@@ -100,8 +97,11 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
     batch_record: Any = SamplesFromReplayTL
 
     def __init__(self, example: Nested, *args: Any, **kwargs: Any) -> None:
-        super().__init__(example, *args, **kwargs)
         self.samples_last_observation: Any = None
+        super().__init__(example, *args, **kwargs)
+
+    def allocate_rows(self, example: Nested) -> None:
+        super().allocate_rows(example)
         if "last_observation" in example._fields:
             last = self.allocate(example.last_observation, (self.T, self.B))
             self.samples_last_observation = last
@@ -111,35 +111,65 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         n_rows, rows = super().append_samples(samples)
         if self.samples_last_observation is not None:
-            t, b = np.nonzero(self.samples.timeout[rows])
-            row = np.arange(self.T)[rows][t]
-            sources = numpy_leaves(samples.last_observation)
-            for array, source in zip(self._last_arrays.values(), sources, strict=True):
-                array[row, b] = source[t, b]
+            timeout = as_numpy(samples.timeout)
+            if timeout.shape != (n_rows, self.B):
+                timeout = self._broadcast("timeout", timeout, n_rows, ())
+            self._store_last(samples.last_observation, timeout, np.arange(self.T)[rows])
         return n_rows, rows
+
+    def _store_last(self, last_observation: Nested, timeout: NDArray, rows: IntArray) -> None:
+        """Write the entries of ``last_observation`` [T',B,...] at time limits to ``rows`` [T']."""
+        t, b = np.nonzero(timeout)
+        if len(t) == 0:
+            return
+        arrays = self._last_arrays.values()
+        sources = zip(numpy_leaves(last_observation), arrays, strict=True)
+        last = [x[t, b].astype(numpy_dtype(array), copy=False) for x, array in sources]
+        row, env, *last = self.move(rows[t], b, *last)
+        for array, entries in zip(arrays, last):
+            array[row, env] = entries
 
     def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
         """Return the batch of :meth:`extract_batch`, bootstrapped at time limits where it can be.
 
         The user's own fields are added as well.
         """
+        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
         batch = super().read_batch(T_idxs, B_idxs, *T)
         if self.samples_last_observation is None:
             return batch
         n = self.n_step_return
-        steps = torch.full(batch.done_n.shape, n)
-        hits = np.flatnonzero(batch.timeout_n)
-        if len(hits):
-            T_idxs, B_idxs = np.asarray(T_idxs)[hits], np.asarray(B_idxs)[hits]
-            rows = (T_idxs + np.arange(n)[:, None]) % self.T
-            ends = self.samples.done[rows, B_idxs].argmax(axis=0)
-            flat = self.flat_idxs(T_idxs + ends, B_idxs)
-            samples = self.samples
-            last = gather((self.samples_last_observation, samples.action, samples.reward), flat)
-            batch.target_inputs[hits] = torchify_buffer(AgentInputs(*last))
-            batch.done_n[hits] = False
-            batch.timeout_n[hits] = False
-            steps[hits] = torch.from_numpy(ends + 1)
+        if self.device is None:
+            steps = torch.full(batch.done_n.shape, n)
+            hits = np.flatnonzero(batch.timeout_n)
+            if len(hits):
+                last, ends = self._last_inputs(T_idxs[hits], B_idxs[hits])
+                batch.target_inputs[hits] = torchify_buffer(last)
+                batch.done_n[hits] = False
+                batch.timeout_n[hits] = False
+                steps[hits] = torch.from_numpy(ends + 1)
+        else:  # For all, since the host does not wait for the number of hits.
+            is_hit = batch.timeout_n != 0
+            last, ends = self._last_inputs(T_idxs, B_idxs)
+            for target, other in zip(leaves(batch.target_inputs), leaves(last), strict=True):
+                mask = is_hit.reshape(-1, *[1] * (target.dim() - 1))
+                target.copy_(torch.where(mask, other, target))
+            clear((batch.done_n, batch.timeout_n), is_hit)
+            steps = torch.where(is_hit, ends + 1, n)
         if n == 1:
             return batch
         return extended(type(batch), ("bootstrap_steps",), "K")(*batch, steps)
+
+    def _last_inputs(self, T_idxs: Any, B_idxs: Any) -> tuple[AgentInputs, Any]:
+        """Return the inputs at the ends of the episodes of rows ``T_idxs`` [m], and these ends.
+
+        Returns:
+            Last observations with the action and reward before them, and the number [m] of rows
+            from ``T_idxs`` to the end.
+        """
+        rows = (T_idxs + self.arange(self.n_step_return)[:, None]) % self.T
+        done = self.samples.done[rows, B_idxs]
+        ends = done.argmax(0) if self.device is None else done.byte().argmax(0)
+        flat = self.flat_idxs(T_idxs + ends, B_idxs)
+        last = (self.samples_last_observation, self.samples.action, self.samples.reward)
+        return AgentInputs(*gather(last, flat)), ends

@@ -21,7 +21,7 @@ class UniformReplay(BaseReplayBuffer):
         Raises:
             ValueError: if no row is complete yet.
         """
-        T_idxs, B_idxs = self.sample_idxs(batch_B)
+        T_idxs, B_idxs = self.move(*self.sample_idxs(batch_B))
         return self.read_batch(T_idxs, B_idxs)
 
     def sample_idxs(self, batch_B: int) -> tuple[IntArray, IntArray]:

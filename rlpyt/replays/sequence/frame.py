@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
@@ -48,12 +50,15 @@ def _stack_sequences(
 class SequenceNStepFrameBuffer(FrameBufferMixin, SequenceNStepReturnBuffer):
     """Storage of sequences that keeps every frame once."""
 
-    def extract_observation(self, T_idxs: IntArray, B_idxs: IntArray, T: int) -> Nested:
+    def extract_observation(self, T_idxs: Any, B_idxs: Any, T: int) -> Nested:
         """Return stacks [T,m,C,...] of ``T`` successive rows from ``T_idxs`` [m] on.
 
         Raises:
             IndexError: if an index is out of range.
         """
+        if self.device is not None:
+            rows = (T_idxs + self.arange(T)[:, None]) % self.T
+            return self.stack_on_device(rows, B_idxs)
         frames = self.samples_frames
         shape = (T, len(T_idxs), self.n_frames, *frames.shape[2:])
         stacks = self.batch_memory.empty(shape, frames.dtype)

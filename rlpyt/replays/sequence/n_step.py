@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
+import torch
 
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
-from rlpyt.replays._memory import BatchMemory, gather
+from rlpyt.replays._memory import BatchMemory, as_mask, clear, gather
 from rlpyt.replays._window import write_rows
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import named_leaves, numpy_leaves, torchify_buffer
+from rlpyt.utils.buffer import named_leaves, torchify_buffer
 from rlpyt.utils.collections import record
-from rlpyt.utils.types import Array, IntArray, NDArray, Nested
+from rlpyt.utils.types import Array, IntArray, Nested
 
 
 @record
@@ -96,9 +96,17 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         size = math.ceil(size / rows) * rows
         if interval != 1:
             self.stored_elsewhere += ("prev_rnn_state",)
-        super().__init__(example=example, size=size, B=B, **kwargs)
         self.samples_prev_rnn_state: Any = None
-        self._states: dict[str, NDArray] = {}
+        self._states: dict[str, Any] = {}
+        super().__init__(example=example, size=size, B=B, **kwargs)
+        self.batch_memory = BatchMemory()
+        is_ours = type(self).extract_batch is SequenceNStepReturnBuffer.extract_batch
+        usual = (*SamplesToBuffer._fields, "prev_rnn_state")
+        self.init_batch_fields(usual if is_ours else self.samples._fields)
+
+    def allocate_rows(self, example: Nested) -> None:
+        super().allocate_rows(example)
+        interval = self.rnn_state_interval
         if interval == 1:
             self.samples_prev_rnn_state = self.samples.prev_rnn_state
         elif interval > 1:
@@ -106,10 +114,6 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             self.samples_prev_rnn_state = self.allocate(example.prev_rnn_state, lead)
             self._states.update(named_leaves(self.samples_prev_rnn_state, "prev_rnn_state"))
             self.stored_rows.update(self._states)
-        self.batch_memory = BatchMemory()
-        is_ours = type(self).extract_batch is SequenceNStepReturnBuffer.extract_batch
-        usual = (*SamplesToBuffer._fields, "prev_rnn_state")
-        self.init_batch_fields(usual if is_ours else self.samples._fields)
 
     def n_steps_of(self, batch_T: int | None) -> int:
         """Return ``batch_T``, or that of the buffer if None.
@@ -165,14 +169,15 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         t = self.window.t
         n_rows, rows = super().append_samples(samples)
         first = -t % self.stride
-        for array, source in zip(self._states.values(), states):
-            write_rows(array, (t + first) // self.stride, source[first :: self.stride], len(array))
+        stored = self.move(*[source[first :: self.stride] for source in states])
+        for array, source in zip(self._states.values(), stored):
+            write_rows(array, (t + first) // self.stride, source, len(array))
         return n_rows, rows
 
-    def _check_states(self, samples: Any) -> list[NDArray]:
+    def _check_states(self, samples: Any) -> list[Any]:
         """Return the arrays [T',B,...] of the recurrent states of ``samples``."""
         has_states = "prev_rnn_state" in samples._fields
-        states = numpy_leaves(samples.prev_rnn_state if has_states else None)
+        states = self.sources(samples.prev_rnn_state if has_states else None)
         given = [source.shape for source in states]
         expected = [(len(samples.reward), *array.shape[1:]) for array in self._states.values()]
         if given != expected:
@@ -199,19 +204,22 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             ValueError: if no recurrent state is stored for a row, or sequences are too long.
         """
         T = self.n_steps_of(T)
-        T_idxs, B_idxs = np.asarray(T_idxs) % self.T, np.asarray(B_idxs)
-        slots, past = np.divmod(T_idxs, self.stride)
-        if past.any():
+        is_drawn = self.device is not None and isinstance(T_idxs, torch.Tensor)
+        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
+        T_idxs = T_idxs % self.T
+        slots = T_idxs // self.stride
+        if not is_drawn and (slots * self.stride != T_idxs).any():
             raise ValueError(
-                f"sequences cannot begin at rows {T_idxs[past > 0]}: recurrent states are stored "
-                f"for multiples of rnn_state_interval={self.rnn_state_interval}"
+                f"sequences cannot begin at rows {T_idxs[T_idxs % self.stride > 0]}: recurrent "
+                "states are stored for multiples of "
+                f"rnn_state_interval={self.rnn_state_interval}"
             )
         n, samples = self.n_step_return, self.samples
-        flat = self.flat_idxs(T_idxs + np.arange(-1, T + n - 1)[:, None], B_idxs)
+        flat = self.flat_idxs(T_idxs + self.arange(-1, T + n - 1)[:, None], B_idxs)
         actions, rewards, dones = gather((samples.action, samples.reward, samples.done), flat)
-        is_first = dones[0].astype(bool, copy=False)
-        actions[0][is_first] = 0
-        rewards[0][is_first] = 0
+        is_first = as_mask(dones[0])
+        clear(actions[0], is_first)
+        clear(rewards[0], is_first)
         return_, done_n, *timeouts = gather(
             (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[1 : T + 1]
         )
@@ -234,7 +242,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
 
         Called once per batch.
         """
-        flat = self.flat_idxs(T_idxs + np.arange(T)[:, None], B_idxs)
+        flat = self.flat_idxs(T_idxs + self.arange(T)[:, None], B_idxs)
         (observation,) = gather((self.samples.observation,), flat, self.batch_memory.empty)
         return observation
 

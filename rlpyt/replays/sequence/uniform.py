@@ -38,7 +38,7 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
             ValueError: if no sequence is complete yet, or none can ever be.
         """
         batch_T = self.n_steps_of(batch_T)
-        T_idxs, B_idxs = self.sample_idxs(batch_B, batch_T)
+        T_idxs, B_idxs = self.move(*self.sample_idxs(batch_B, batch_T))
         return self.read_batch(T_idxs, B_idxs, batch_T)
 
     def sample_idxs(self, batch_B: int, batch_T: int) -> tuple[IntArray, IntArray]:
