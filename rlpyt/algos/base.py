@@ -33,6 +33,7 @@ OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "updates_per_sync": 1,
     "bootstrap_timelimit": False,
     "ReplayBufferCls": None,
+    "replay_device": None,
 }
 
 

@@ -124,6 +124,7 @@ class ReplayAlgorithm(RlAlgorithm):
     target_update_tau: float
     bootstrap_timelimit: bool
     ReplayBufferCls: Any
+    replay_device: Any
 
     # --- Set-up ------------------------------------------------------------------------------
 
@@ -226,8 +227,14 @@ class ReplayAlgorithm(RlAlgorithm):
 
         Raises:
             TypeError: if ``ReplayBufferCls`` does not take the keywords.
-            ValueError: if it makes a buffer for a single process in asynchronous mode.
+            ValueError: if it makes a buffer for a single process in asynchronous mode, or
+                ``replay_device`` is set then, or has too little memory.
         """
+        if async_ and self.replay_device not in (None, "cpu"):
+            raise ValueError(
+                f"replay_device is {self.replay_device!r}, but in asynchronous mode the replay "
+                "buffer is in host memory, which processes share: leave it None"
+            )
         example = self.examples_to_buffer(examples)
         warn_without_timeout(self, example)
         if self.bootstrap_timelimit and "timeout" in fields_of(example):
@@ -247,7 +254,7 @@ class ReplayAlgorithm(RlAlgorithm):
             raise TypeError(
                 f"ReplayBufferCls={ReplayCls} cannot be made from the arguments {sorted(kwargs)} "
                 f"({error}): pass a class that takes them, for prioritized_replay=True one such "
-                "as PrioritizedReplayBuffer"
+                "as PrioritizedReplayBuffer (device is from replay_device)"
             ) from error
         if async_ and not getattr(self.replay_buffer, "async_", True):
             raise ValueError(
@@ -274,13 +281,25 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         """Return the keywords of the replay buffer's class."""
-        return {
+        kwargs = {
             "example": example,
             "size": self.replay_size,
             "B": batch_spec.B,
             "discount": self.discount,
             "n_step_return": self.n_step_return,
         }
+        if self.replay_device is None:
+            return kwargs
+        own = self.agent.device
+        device = own if self.replay_device == "agent" else torch.device(self.replay_device)
+        if device.type == "cpu":
+            return kwargs
+        if own.type == "cpu":
+            raise ValueError(
+                f"replay_device is {self.replay_device!r}, but the agent is on the CPU: move it to "
+                "that device (cuda_idx of the affinity), or leave replay_device None"
+            )
+        return {**kwargs, "device": device}
 
     # --- What is stored ----------------------------------------------------------------------
 

@@ -91,6 +91,8 @@ class DQN(ReplayAlgorithm):
             bootstrapped from the last observation, if it is recorded, or else left out, see
             :class:`~rlpyt.algos.replay.ReplayAlgorithm`. By default a time limit counts as a real
             end.
+        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
+            None for host memory.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
     Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
@@ -140,6 +142,7 @@ class DQN(ReplayAlgorithm):
         ReplayBufferCls: Any = None,
         updates_per_sync: int = 1,
         bootstrap_timelimit: bool = False,
+        replay_device: Any = None,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())

@@ -107,6 +107,8 @@ class R2D1(DQN):
             copies.
         bootstrap_timelimit: whether steps whose return a time limit truncated
             (``env_info.timeout``) are left out, see :class:`~rlpyt.algos.dqn.dqn.DQN`.
+        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
+            None for host memory.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """
@@ -158,6 +160,7 @@ class R2D1(DQN):
         updates_per_sync: int = 1,
         target_update_tau: float = 1,
         bootstrap_timelimit: bool = False,
+        replay_device: Any = None,
     ) -> None:
         batch_T, batch_B, warmup_T = int(batch_T), int(batch_B), int(warmup_T)
         store_rnn_state_interval = int(store_rnn_state_interval)

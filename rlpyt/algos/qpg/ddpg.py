@@ -56,6 +56,8 @@ class DDPG(ActorCriticAlgorithm):
             :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
         ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
+        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
+            None for host memory.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1; without weight decay and batch
     normalisation.
@@ -93,6 +95,7 @@ class DDPG(ActorCriticAlgorithm):
         updates_per_sync: int = 1,
         bootstrap_timelimit: bool = True,
         ReplayBufferCls: Any = None,
+        replay_device: Any = None,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())

@@ -91,6 +91,8 @@ class SAC(SoftActorCriticAlgorithm):
             :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
         ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
+        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
+            None for host memory.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1.
     """
@@ -128,6 +130,7 @@ class SAC(SoftActorCriticAlgorithm):
         updates_per_sync: int = 1,
         bootstrap_timelimit: bool = True,
         ReplayBufferCls: Any = None,
+        replay_device: Any = None,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
