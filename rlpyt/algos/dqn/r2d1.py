@@ -395,8 +395,9 @@ class R2D1(DQN):
         return inputs, state, reset
 
     def resets(self, samples: Nested) -> torch.Tensor | None:
-        """Return :meth:`episode_starts`, or None if no step begins an episode."""
-        return self.episode_starts(samples) if samples.done.any() else None
+        """Return :meth:`episode_starts` on the CPU, or None if no step begins an episode."""
+        starts = self.episode_starts(samples).cpu()
+        return starts if starts.any() else None
 
     def episode_starts(self, samples: Nested) -> torch.Tensor:
         """Return a mask [T,B] of the steps that begin an episode, other than the first step.
