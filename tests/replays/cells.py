@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from rlpyt.utils.collections import namedarraytuple
 from tests.reference.naive_replay import NaiveReplay, Step, Stream
@@ -36,7 +37,9 @@ def rnn_state_of(note):
 def fill_with_magic(buffer):
     """No cell that was not written looks like one that was."""
     for rows in buffer.stored_rows.values():
-        rows[...] = {"f": np.nan, "b": True, "u": 255, "i": -777}[rows.dtype.kind]
+        is_tensor = isinstance(rows, torch.Tensor)
+        dtype = torch.empty(0, dtype=rows.dtype).numpy().dtype if is_tensor else rows.dtype
+        rows[...] = {"f": np.nan, "b": True, "u": 255, "i": -777}[dtype.kind]
 
 
 class Cell(NamedTuple):
