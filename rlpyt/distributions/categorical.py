@@ -41,16 +41,18 @@ class Categorical(DiscreteMixin, Distribution):
 
         Raises:
             NotFiniteError: if a probability is negative or not finite, or all of a datum are 0.
+                Only on the CPU: the check would wait for another device.
         """
         prob = dist_info.prob.detach()
         race = prob / exponential_like(prob)
         best, actions = race.max(dim=-1)
-        least, most = torch.aminmax(race)
-        if not (least.item() >= 0 and most.item() < math.inf and best.min().item() > 0):
-            raise NotFiniteError(
-                "probabilities of actions are negative, all 0 or not finite: "
-                f"{prob.reshape(-1, prob.shape[-1])[:5]}; the network or its inputs diverged"
-            )
+        if prob.is_cpu:
+            least, most = torch.aminmax(race)
+            if not (least.item() >= 0 and most.item() < math.inf and best.min().item() > 0):
+                raise NotFiniteError(
+                    "probabilities of actions are negative, all 0 or not finite: "
+                    f"{prob.reshape(-1, prob.shape[-1])[:5]}; the network or its inputs diverged"
+                )
         return actions.type(self.dtype)
 
     def kl(self, old_dist_info: DistInfo, new_dist_info: DistInfo) -> torch.Tensor:
