@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from rlpyt.spaces.composite import Composite
 from rlpyt.utils.collections import record_class
@@ -143,6 +144,29 @@ class GymSpaceWrapper:
             return np.asarray(value) + self._start
         values = [part.revert(v) for part, v in zip(self._parts, self._entries(value))]
         return dict(zip(self._keys, values)) if self._kind == "Dict" else tuple(values)
+
+    def convert_tensors(self, value: Any) -> Nested:
+        """Convert tensors [B,...] of a vector environment as :meth:`convert`, on their device."""
+        if self._kind in _NESTS:
+            values = self._entries(value)
+            return self._record_cls(*[p.convert_tensors(v) for p, v in zip(self._parts, values)])
+        if self._kind != "Box":
+            return value - self._start_on(value.device)
+        narrows = self._force_float32 and value.dtype == torch.float64
+        widens = self._is_float and not value.is_floating_point()
+        return value.float() if narrows or widens else value
+
+    def revert_tensors(self, value: Nested) -> Any:
+        """Convert an element [B,...] of tensors as :meth:`revert`, on their device."""
+        if self._kind in _NESTS:
+            entries = zip(self._parts, self._entries(value))
+            values = [part.revert_tensors(v) for part, v in entries]
+            return dict(zip(self._keys, values)) if self._kind == "Dict" else tuple(values)
+        return value if self._kind == "Box" else value + self._start_on(value.device)
+
+    def _start_on(self, device: torch.device) -> Any:
+        start = self._start  # A single number needs no copy to the device.
+        return int(start) if start.ndim == 0 else torch.as_tensor(start, device=device)
 
     def _entries(self, value: Any) -> list[Any]:
         """Return the entries of a mapping, record or tuple, in the order of the fields."""
