@@ -1,4 +1,4 @@
-"""Environments: numpy in, numpy out.
+"""Environments: numpy in, numpy out; vector environments on a device take and return tensors.
 
 * ``base``: the interface, :class:`~rlpyt.envs.base.Env`; ``check`` tests whether a class follows
   it.
@@ -7,6 +7,8 @@
   the state of an environment and its wrappers.
 * ``vector``: vector environments of gymnasium, for the vector sampler; ``envpool``: vector
   environments of EnvPool.
+* ``device``: vector environments of tensors, such as simulators on a GPU; ``control``: CartPole and
+  Pendulum in torch.
 * ``atari``: Atari games, one at a time and vectorized.
 * ``toy``: small deterministic environments for tests and examples.
 """

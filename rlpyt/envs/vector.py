@@ -34,7 +34,9 @@ from rlpyt.utils.types import BoolArray, NDArray, Nested
 SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
 # Classes whose reset takes options["reset_mask"] and a seed for each environment; wrappers of
 # gymnasium pass both on.
-_OF_PARTS = frozenset(("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv"))
+_OF_PARTS = frozenset(
+    ("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv", "TorchCartPole", "TorchPendulum")
+)
 _FINAL = ("final_obs", "final_info")
 
 
@@ -204,17 +206,20 @@ class VectorEnvWrapper(Wrapper):
         Raises:
             ValueError: if the environment can only be reset as a whole.
         """
-        if not self.partial_reset:
-            raise ValueError(
-                f"{type(self.env.unwrapped).__name__} can only be reset as a whole: pass "
-                "max_decorrelation_steps=0 to the sampler, or make it as a SyncVectorEnv"
-            )
+        self._check_partial_reset()
         seeds = self._seeds_of(which) if seeded else None
         observation = _copy(observation)
         first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
         first = self.observation_space.convert(first)
         observation[which] = first[which]
         return observation
+
+    def _check_partial_reset(self) -> None:
+        if not self.partial_reset:
+            raise ValueError(
+                f"{type(self.env.unwrapped).__name__} can only be reset as a whole: pass "
+                "max_decorrelation_steps=0 to the sampler, or make it as a SyncVectorEnv"
+            )
 
     def _seeds_of(self, which: BoolArray) -> Any:
         """Return the seed of each environment of a reset of ``which`` [B]."""

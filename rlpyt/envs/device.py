@@ -1,0 +1,205 @@
+"""Vector environments whose arrays are tensors on a device, such as simulators on a GPU.
+
+The interface is that of gymnasium's vector environments, with tensors [B,...] in place of arrays,
+as Isaac Lab, ManiSkill and the wrappers of MJX and Brax have it. Nothing here waits for the device
+in a step, so what an environment did is decided by masks instead of conditions.
+
+* ``SAME_STEP``: the info has the last observations of finished episodes in ``final_obs`` (or
+  ``final_observation``), a tensor [B,...] or a dictionary of them; rows of other environments are
+  ignored. Without this entry, the first observation of the next episode takes their place.
+* ``NEXT_STEP`` and ``DISABLED``: ``reset`` is called in every step. It takes
+  ``options["reset_mask"]``, a tensor [B] that may be False everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.envs._info import infill_info
+from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
+from rlpyt.spaces.gym_wrapper import field_names
+from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
+from rlpyt.utils.collections import record_class
+from rlpyt.utils.types import BoolArray, Nested
+
+_FINAL = ("final_obs", "final_observation", "final_info")
+
+
+class DeviceEnvWrapper(VectorEnvWrapper):
+    """Vector environment of tensors, with converted spaces, whose info becomes a record.
+
+    Its arguments are those of :class:`~rlpyt.envs.vector.VectorEnvWrapper`. Entries of the info
+    that are tensors [B,...] are recorded, others are left out.
+
+    Attributes:
+        device: device of the tensors.
+    """
+
+    device: torch.device
+
+    def _try_one_step(self, info_example: dict[Any, Any]) -> Any:
+        found: Any = self.env.reset()[0]
+        while isinstance(found, (Mapping, tuple)):
+            found = next(iter(found.values() if isinstance(found, Mapping) else found))
+        if not isinstance(found, torch.Tensor):
+            raise TypeError(
+                f"{self.env} observes a {type(found).__name__} instead of a tensor: wrap it in "
+                "VectorEnvWrapper, for VectorSampler"
+            )
+        self.device = found.device
+        self.reset()
+        lacks_null = not self.action_space.contains(self.action_space.null_value())
+        action = self.sample_actions(np.full(self.num_envs, lacks_null))
+        _, reward, *_, info = self.env.step(self.action_space.revert_tensors(action))
+        if reward.shape != (self.num_envs,):
+            raise ValueError(
+                f"{self.env} returned rewards of shape {tuple(reward.shape)}: return one for each "
+                f"of its {self.num_envs} environments"
+            )
+        self._is_seed_due = True
+        timeout = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        example = infill_info(info_example, {**info, "timeout": timeout})
+        return TensorLayout(example, self.num_envs)
+
+    def step(self, action: Nested) -> VectorStep:
+        """Apply ``action`` [B,...] and start the next episode wherever one ended."""
+        if self._needs_reset:
+            raise RuntimeError("step before reset: call reset() to start all episodes")
+        gym_action = self.action_space.revert_tensors(action)
+        observation, reward, terminated, truncated, info = self.env.step(gym_action)
+        observation = next_inputs = self.observation_space.convert_tensors(observation)
+        terminated, truncated = terminated.bool(), truncated.bool()
+        done = terminated | truncated
+        if self.autoreset_mode == SAME_STEP:
+            final = info.get("final_obs", info.get("final_observation"))
+            if final is not None:
+                final = self.observation_space.convert_tensors(final)
+                observation = where(done, final, observation)
+            info = _final_infos(info, info.get("final_info"), done)
+        else:  # The reset may write into the tensors.
+            observation = map_buffer(torch.clone, observation)
+            next_inputs = self.reset_some(done, observation)
+        timeout = truncated & ~terminated
+        if "timeout" in info:
+            timeout |= done & info["timeout"].bool()
+        env_info = self._info_layout.read({**info, "timeout": timeout})
+        return VectorStep(observation, reward.float(), done, env_info, next_inputs)
+
+    def reset(self) -> Nested:
+        """Start an episode in all environments and return their first observations [B,...]."""
+        seeds: Any = None
+        if self._is_seed_due:
+            seeds = self._seeds if self._takes_seeds else self._seeds[0]
+        self._is_seed_due = self._needs_reset = False
+        return self.observation_space.convert_tensors(self.env.reset(seed=seeds)[0])
+
+    def reset_some(self, which: Any, observation: Nested, seeded: bool = False) -> Nested:
+        """Start an episode in some of the environments.
+
+        Args:
+            which: mask [B] of the environments to reset, tensor or numpy.
+            observation: present observations [B,...] of all environments.
+            seeded: whether to use the seeds of :meth:`seed`, as in the first reset.
+
+        Returns:
+            A copy of ``observation`` with the first observations of the new episodes.
+
+        Raises:
+            ValueError: if the environment can only be reset as a whole.
+        """
+        self._check_partial_reset()
+        seeds = self._seeds if seeded else None
+        mask = torch.as_tensor(which, device=self.device)
+        first = self.env.reset(seed=seeds, options={"reset_mask": mask})[0]
+        return where(mask, self.observation_space.convert_tensors(first), observation)
+
+    def sample_actions(self, which: BoolArray | None = None) -> Nested:
+        """Return random actions [B,...], those of :class:`VectorEnvWrapper`, on the device."""
+        return buffer_to(torchify_buffer(super().sample_actions(which)), self.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, if ``env`` has a ``state_dict``.
+
+        Raises:
+            NotImplementedError: if it has none.
+        """
+        if not hasattr(self.env, "state_dict"):
+            raise NotImplementedError(
+                f"{type(self.env).__name__} cannot save its state: give it state_dict() and "
+                "load_state_dict(state) to resume runs"
+            )
+        return {
+            "env": self.env.state_dict(),
+            "needs_reset": self._needs_reset,
+            "seeds": self._seeds,
+            "is_seed_due": self._is_seed_due,
+            "action_spaces": [space.state_dict() for space in self._action_spaces],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state``, saved by an environment with the same arguments."""
+        self.env.load_state_dict(state["env"])
+        self._needs_reset = state["needs_reset"]
+        self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
+        for space, space_state in zip(self._action_spaces, state["action_spaces"]):
+            space.load_state_dict(space_state)
+
+
+class TensorLayout:
+    """Fields of info records [B,...], declared by an example of an info dictionary.
+
+    Args:
+        example: example of the dictionary; nested dictionaries become nested records.
+        n_envs: number of environments B; other entries than tensors [B,...] are left out.
+        name: name of the record class; sub-records are named ``<name>_<field>``.
+    """
+
+    def __init__(self, example: Mapping[str, Any], n_envs: int, name: str = "info") -> None:
+        self._parts: dict[str, Any] = {}
+        for key, value in example.items():
+            if key in _FINAL:
+                continue
+            if isinstance(value, Mapping):
+                layout = TensorLayout(value, n_envs, f"{name}_{key}")
+                if layout._parts:
+                    self._parts[key] = layout
+            elif isinstance(value, torch.Tensor) and value.shape[:1] == (n_envs,):
+                self._parts[key] = torch.zeros_like(value)
+        self.record_cls: Any = record_class(name, field_names(self._parts))
+
+    def read(self, info: Mapping[str, Any]) -> Nested:
+        """Return the record of ``info``: unknown keys are dropped, missing ones are zero."""
+        values = []
+        for key, part in self._parts.items():
+            value = info.get(key)
+            if isinstance(part, TensorLayout):
+                values.append(part.read(value or {}))
+            else:
+                values.append(part if value is None else value)
+        return self.record_cls(*values)
+
+
+def where(mask: torch.Tensor, chosen: Nested, other: Nested) -> Nested:
+    """Return ``chosen`` [B,...] where ``mask`` [B], else ``other``, leaf by leaf."""
+    if isinstance(other, tuple):
+        parts = [where(mask, *pair) for pair in zip(chosen, other, strict=True)]
+        return other._make(parts)  # type: ignore[attr-defined]
+    if other is None:
+        return None
+    return torch.where(mask.view(-1, *[1] * (other.dim() - 1)), chosen, other)
+
+
+def _final_infos(info: Mapping[str, Any], final: Any, done: torch.Tensor) -> dict[str, Any]:
+    """Return ``info`` with the entries of finished episodes where ``done``."""
+    merged = dict(info)
+    for key, value in (final or {}).items():
+        mine = info.get(key)
+        if isinstance(value, Mapping):
+            merged[key] = _final_infos(mine or {}, value, done)
+        elif isinstance(value, torch.Tensor):
+            merged[key] = value if mine is None else where(done, value, mine)
+    return merged
