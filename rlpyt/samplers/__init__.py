@@ -12,6 +12,6 @@ A sampler has a collector, which steps environments in one loop. Where to look f
   ``_batch_writer``: fast copies into the rows of a batch; ``_env_states``: states of environments,
   which some do not have.
 * ``serial``: one process, the sampler to debug with; ``vector``: one process, and an environment
-  that steps all its parts by one call.
+  that steps all its parts by one call; its ``device``: the same with tensors, on a device.
 * ``parallel``: environments in worker processes; ``async_``: samplers in a process of their own.
 """

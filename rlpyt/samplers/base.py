@@ -14,10 +14,12 @@ _DESCRIPTIONS = {
     "local": "steps where the agent acts",
     "served": "steps where actions are served",
     "vector": "steps a vector environment",
+    "device": "steps a vector environment of tensors",
     "local evaluation": "evaluates in the process of the sampler",
     "local evaluation in a worker": "evaluates in a worker, in which the agent acts",
     "served evaluation": "evaluates in a worker, to which actions are served",
     "vector evaluation": "evaluates in a vector environment",
+    "device evaluation": "evaluates in a vector environment of tensors",
 }
 
 EnvKwargs = Union[

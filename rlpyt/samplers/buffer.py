@@ -21,7 +21,13 @@ from rlpyt.core.records import (
 from rlpyt.processes.child import Heartbeat
 from rlpyt.processes.primitives import Semaphore
 from rlpyt.processes.supervisor import Supervisor
-from rlpyt.utils.buffer import buffer_from_example, leaves, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import (
+    buffer_from_example,
+    buffer_to,
+    leaves,
+    numpify_buffer,
+    torchify_buffer,
+)
 from rlpyt.utils.collections import fields_of, record_class
 from rlpyt.utils.types import Nested
 
@@ -38,6 +44,7 @@ def build_samples_buffer(
     subprocess: bool = True,
     examples: dict[str, Any] | None = None,
     next_observation: bool = False,
+    device: torch.device | None = None,
 ) -> tuple[Nested, Nested, dict[str, Any]]:
     """Allocate the batch that collectors write and algorithms read.
 
@@ -59,9 +66,11 @@ def build_samples_buffer(
         next_observation: whether to allocate ``env.next_observation`` [T,B,...], which the
             environment returned for the action, even where it was then reset; it has an example
             then.
+        device: device of the batch; None for the CPU, where it is numpy arrays as well.
 
     Returns:
-        The batch as torch tensors, the same memory as numpy arrays, and the examples.
+        The batch as torch tensors, the same memory as numpy arrays (with a ``device``, the tensors
+        again), and the examples.
     """
     if not examples:
         examples = {} if examples is None else examples
@@ -72,7 +81,8 @@ def build_samples_buffer(
 
     def allocate(name: str, rows: int, shared: bool) -> Nested:
         try:
-            return buffer_from_example(examples[name], (rows, B), share_memory=shared)
+            buffer = buffer_from_example(examples[name], (rows, B), share_memory=shared)
+            return buffer if device is None else buffer_to(torchify_buffer(buffer), device)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"{name} of {type(env).__name__} with {type(agent).__name__} cannot be buffered "
@@ -90,6 +100,8 @@ def build_samples_buffer(
                 "has no field 'value': use an agent with a value function"
             )
         value = buffer_from_example(examples["agent_info"].value, (1, B), share_memory=agent_shared)
+        if device is not None:
+            value = buffer_to(torchify_buffer(value), device)
         agent_half: Nested = AgentSamplesBsv._make([*agent_parts, value])
     else:
         agent_half = AgentSamples._make(agent_parts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
@@ -34,6 +36,7 @@ class SerialSampler(BaseSampler):
     traj_infos: list[Any]
     collector: Any = None
     eval_collector: Any = None
+    device: torch.device | None = None  # That of the batch; None for the CPU, with numpy arrays.
 
     _fitting_collectors: tuple[Any, Any] = (CpuResetCollector, SerialEvalCollector)
 
@@ -102,6 +105,7 @@ class SerialSampler(BaseSampler):
             subprocess=False,
             examples=self._example_outputs(envs[0]),
             next_observation=self.record_next_observation,
+            device=self.device,
         )
         configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
         self._start(envs, self.samples_np, seed, rank, world_size)

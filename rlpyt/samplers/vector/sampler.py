@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from rlpyt.core.protocols import VectorEnvLike
 from rlpyt.core.records import EnvStep
 from rlpyt.samplers._env_states import (
@@ -17,6 +19,7 @@ from rlpyt.samplers.base import EnvKwargs
 from rlpyt.samplers.buffer import get_example_outputs
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
+from rlpyt.utils.buffer import leaves, numpify_buffer
 from rlpyt.utils.types import Nested
 
 
@@ -111,13 +114,16 @@ class VectorSampler(SerialSampler):
             load_env_states([self.eval_env], [state["eval_env"]])
         lost = self.envs_without_state(state)
         if not lost:
-            for buffer, saved in zip(self.agent_inputs, state["agent_inputs"].values()):
-                load_rows(buffer, saved, range(self.batch_spec.B))
+            self._load_inputs(state["agent_inputs"])
             self.traj_infos.load_state_dict(state["trajectories"])
         self.collector.load_state_dict(state["collector"])
         self.agent.load_sample_state_dict(state["agent"])
         for b in lost:
             self.agent.reset_one(b)
+
+    def _load_inputs(self, saved: dict[str, Any]) -> None:
+        for buffer, saved_buffer in zip(self.agent_inputs, saved.values()):
+            load_rows(buffer, saved_buffer, range(self.batch_spec.B))
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return {
@@ -152,11 +158,13 @@ class FirstOf:
         self.close = env.close
 
     def reset(self) -> Any:
-        return self._env.reset()[0]
+        return numpify_buffer(self._env.reset()[0])
 
     def step(self, action: Nested) -> EnvStep:
         actions: Any = self._env.sample_actions()
-        actions[0] = action
+        for rows, part in zip(leaves(actions), leaves(action)):
+            rows[0] = torch.from_numpy(part) if isinstance(rows, torch.Tensor) else part
         step = self._env.step(actions)
         env_info = step.env_info[0] if step.env_info else step.env_info
-        return EnvStep(step.observation[0], step.reward[0], bool(step.done[0]), env_info)
+        observation, reward = numpify_buffer(step.observation[0]), numpify_buffer(step.reward[0])
+        return EnvStep(observation, reward, bool(step.done[0]), numpify_buffer(env_info))

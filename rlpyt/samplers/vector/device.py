@@ -1,0 +1,149 @@
+"""A sampler whose batches lie on the device of its environments, with its collectors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.core.records import AgentInputs
+from rlpyt.samplers.vector._device_loop import (
+    DeviceLoop,
+    DeviceTrajectories,
+    Quota,
+    first_device_inputs,
+)
+from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
+from rlpyt.samplers.vector.sampler import VectorSampler
+from rlpyt.utils.buffer import leaves, numpify_buffer
+from rlpyt.utils.logging import logger
+
+EVAL_T = 64  # Steps of an evaluation between looks at the trajectories.
+
+
+class DeviceResetCollector(VectorResetCollector):
+    """Collects batches in a vector environment of tensors, where the host waits once in a batch."""
+
+    kind = "device"
+
+    _device_loop: DeviceLoop | None = None
+
+    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, Any]:
+        env = self.envs
+        inputs = first_device_inputs(env)
+        trajectories = DeviceTrajectories(self.TrajInfoCls, env.num_envs, env.device)
+        if not max_decorrelation_steps:
+            return inputs, trajectories
+        n_steps = np.array(self._decorrelation_steps(env.num_envs, max_decorrelation_steps))
+        n_all = int(n_steps.max())
+        for t in range(n_all):
+            begins = n_steps == n_all - t
+            if t and begins.any():
+                first = env.reset_some(begins, inputs.observation, seeded=True)
+                inputs.observation[:] = first
+                trajectories.restart(torch.from_numpy(begins).to(env.device))
+            self._random_step(inputs, trajectories, n_steps >= n_all - t)
+        return inputs, trajectories
+
+    def _random_step(self, inputs: AgentInputs, trajectories: Any, runs: Any) -> None:
+        env = self.envs
+        action = env.sample_actions(runs)
+        step = env.step(action)
+        over = getattr(step.env_info, "traj_done", step.done)
+        trajectories.step(step.reward, over, None)
+        blank = step.done | ~torch.from_numpy(runs).to(env.device)
+        null_action = env.sample_actions(np.zeros(env.num_envs, dtype=bool))
+        inputs.observation[:] = step.next_inputs
+        inputs.prev_reward[:] = step.reward.masked_fill(blank, 0)
+        inputs.prev_action[:] = action
+        for rows, null in zip(leaves(inputs.prev_action), leaves(null_action)):
+            rows[blank] = null[blank]
+
+    def collect_batch(
+        self, agent_inputs: AgentInputs, traj_infos: Any, itr: int
+    ) -> tuple[AgentInputs, Any, list[Any]]:
+        self.agent.sample_mode(itr)
+        if self._device_loop is None:
+            self._device_loop = DeviceLoop(
+                self.envs, traj_infos, self.agent, agent_inputs, self.acting_noise
+            )
+        completed = self._device_loop.run(self.batch_T, self.samples_np)
+        return agent_inputs, traj_infos, [info for _, _, info in completed]
+
+
+class DeviceEvalCollector(VectorEvalCollector):
+    """Evaluates the agent in a vector environment of tensors, reset before each evaluation.
+
+    The host looks at the trajectories once in 64 steps. Those completed after an evaluation's limit
+    do not count.
+    """
+
+    kind = "device evaluation"
+
+    def collect_evaluation(self, itr: int) -> list[Any]:
+        env = self.envs
+        inputs = first_device_inputs(env)
+        # The mode first: leaving sample mode, a recurrent agent puts its state aside.
+        self.agent.eval_mode(itr)
+        self.agent.reset()
+        noise = self.acting_noise
+        if noise is not None:
+            noise = noise.for_evaluation(self.env_ranks, itr)
+        trajectories = DeviceTrajectories(self.TrajInfoCls, env.num_envs, env.device)
+        loop = DeviceLoop(env, trajectories, self.agent, inputs, noise)
+        found = Quota(self.max_trajectories, self.quota)
+        n_left = sys.maxsize if self.max_T is None else self.max_T
+        while n_left > 0 and not found.is_enough():
+            n_steps = min(EVAL_T, n_left)
+            found.add(loop.run(n_steps))
+            n_left -= n_steps
+        reason = "trajectories" if found.is_enough() else "time steps"
+        logger.log(f"Evaluation ended at its limit of {reason}: {len(found.completed)}.")
+        return found.completed
+
+
+class DeviceSampler(VectorSampler):
+    """Steps all environments by one call, on the device where they are; batches stay there.
+
+    Args as of :class:`~rlpyt.samplers.vector.sampler.VectorSampler`, but ``EnvCls`` returns a
+    :class:`~rlpyt.envs.device.DeviceEnvWrapper`, or an object with its methods. The agent must be
+    on the same device, unless that is the CPU. Within a batch the host waits for nothing; at its
+    end it fetches the statistics of trajectories, which are those of ``TrajInfo``.
+    """
+
+    agent: Any
+
+    _fitting_collectors = (DeviceResetCollector, DeviceEvalCollector)
+
+    def __init__(
+        self,
+        *args: Any,
+        CollectorCls: Any = DeviceResetCollector,
+        eval_CollectorCls: Any = DeviceEvalCollector,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
+
+    def _make_env(self, env_kwargs: Any, n: int) -> Any:
+        env = super()._make_env(env_kwargs, n)
+        device = getattr(env, "device", None)
+        if not isinstance(device, torch.device):
+            raise TypeError(
+                f"EnvCls made {env!r}, not an environment of tensors: use "
+                "rlpyt.envs.control.make, wrap it in DeviceEnvWrapper, or use VectorSampler"
+            )
+        self.device = self.agent.sampler_device = device
+        return env
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of environments, trajectories and acting agent, as arrays."""
+        inputs: Any = numpify_buffer(self.agent_inputs)
+        return {**super().state_dict(), "agent_inputs": inputs._asdict()}
+
+    def _load_inputs(self, saved: dict[str, Any]) -> None:
+        arrays = leaves(tuple(saved.values()))
+        for rows, array in zip(leaves(self.agent_inputs), arrays, strict=True):
+            rows[:] = torch.as_tensor(array, device=rows.device)
