@@ -27,6 +27,7 @@ RUNS = [
     ("atari_dqn_async_gpu", dict(n_steps=64, replay_size=1000), False),
     ("atari_dqn_async_serial", dict(n_steps=64, replay_size=1000), False),
     ("cartpole_dqn", dict(n_steps=1984), True),
+    ("cartpole_on_device", dict(n_steps=128, batch_B=2), True),
     ("example_1", dict(n_steps=40, replay_size=1000), False),
     ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1"), True),
     ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="ddpg"), True),
