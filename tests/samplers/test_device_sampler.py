@@ -158,6 +158,28 @@ def test_environments_of_arrays_are_refused():
         start(DeviceSampler, vector.make, CARTPOLE)
 
 
+def test_environments_of_tensors_need_this_sampler():
+    with pytest.raises(TypeError, match="DeviceSampler"):
+        start(VectorSampler, control.make, CARTPOLE)
+
+
+def test_evaluation_on_another_device_is_refused():
+    def make(num_envs, device, **kwargs):
+        env = control.make(num_envs=num_envs, **kwargs)
+        env.device = torch.device(device)
+        return env
+
+    kwargs = {"eval_n_envs": 1, "eval_n_episodes": 1}
+    with pytest.raises(ValueError, match="eval_env_kwargs"):
+        start(
+            DeviceSampler,
+            make,
+            {**CARTPOLE, "device": "cpu"},
+            eval_env_kwargs={**CARTPOLE, "device": "meta"},
+            **kwargs,
+        )
+
+
 def test_trajectories_that_need_the_host_are_refused():
     with pytest.raises(TypeError, match="TrajInfoCls"):
         start(DeviceSampler, control.make, CARTPOLE, TrajInfoCls=AtariTrajInfo)

@@ -105,8 +105,8 @@ def _record_step(env_samples: Any, t: int, step: Any) -> None:
 def reset_where(agent: Any, done: torch.Tensor) -> None:
     """Make a recurrent agent forget the past of environments that are ``done`` [B].
 
-    An agent that keeps its state elsewhere than in ``prev_rnn_state`` needs ``reset_one`` for each
-    environment, and so waits for the device in every step.
+    A recurrent agent without ``prev_rnn_state`` gets ``reset_one`` for each of them, for which the
+    host waits in every step. Other agents have no past.
     """
     if not agent.recurrent:
         return

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from rlpyt.core.protocols import VectorEnvLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
 from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.buffer import null_inputs
-from rlpyt.utils.buffer import numpify_buffer
+from rlpyt.utils.buffer import leaves, numpify_buffer
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 _COUNTED = ("Length", "Return", "NonzeroRewards", "DiscountedReturn", "_cur_discount")
@@ -119,8 +120,14 @@ def _check_reward(reward: NDArray, env: VectorEnvLike) -> None:
 
 
 def first_vector_inputs(env: VectorEnvLike) -> AgentInputs:
-    """Reset a vector environment, and return the agent's first inputs as numpy buffers [B,...]."""
+    """Reset a vector environment, and return the agent's first inputs as numpy buffers [B,...].
+
+    Raises:
+        TypeError: if its observations are tensors.
+    """
     observation = env.reset()
+    if any(isinstance(leaf, torch.Tensor) for leaf in leaves(observation)):
+        raise TypeError(f"EnvCls made {env}, which returns tensors: use DeviceSampler")
     inputs = null_inputs(observation[0], env.num_envs, env.action_space)
     inputs.observation[:] = observation
     return inputs

@@ -111,6 +111,10 @@ class DeviceSampler(VectorSampler):
     :class:`~rlpyt.envs.device.DeviceEnvWrapper`, or an object with its methods. The agent must be
     on the same device, unless that is the CPU. Within a batch the host waits for nothing; at its
     end it fetches the statistics of trajectories, which are those of ``TrajInfo``.
+
+    Raises:
+        TypeError: if ``EnvCls`` makes environments of arrays, or ``TrajInfoCls`` overrides methods.
+        ValueError: if environments of evaluation and training are on different devices.
     """
 
     agent: Any
@@ -134,6 +138,11 @@ class DeviceSampler(VectorSampler):
             raise TypeError(
                 f"EnvCls made {env!r}, not an environment of tensors: use "
                 "rlpyt.envs.control.make, wrap it in DeviceEnvWrapper, or use VectorSampler"
+            )
+        if self.device not in (None, device):
+            raise ValueError(
+                f"eval_env_kwargs make environments on {device}, and env_kwargs on {self.device}: "
+                "put both on one device"
             )
         self.device = self.agent.sampler_device = device
         return env
