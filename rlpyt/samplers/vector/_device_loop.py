@@ -15,7 +15,7 @@ from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import buffer_to, leaves, numpify_buffer, torchify_buffer
 from rlpyt.utils.types import NDArray, Nested
 
-# Rows of the statistics, and of what is fetched: in it, the last one marks completed trajectories.
+# Rows of the statistics. OVER, which marks completed trajectories, is only in the log of a batch.
 LENGTH, RETURN, NONZERO, DISCOUNTED, CUR_DISCOUNT, OVER = range(6)
 
 
