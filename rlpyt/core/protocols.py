@@ -62,7 +62,7 @@ class VectorEnvLike(EnvLike, Protocol):
 
 
 class AgentLike(Protocol):
-    """An agent, as used by samplers and runners: torch in, torch on CPU out."""
+    """An agent, as used by samplers, runners and algorithms: torch in, torch out."""
 
     recurrent: bool
     alternating: bool
@@ -70,6 +70,8 @@ class AgentLike(Protocol):
     shared_model: Any
     distribution: Any
     device: Any
+    cpu_outputs: bool
+    sampler_device: Any
     env_spaces: EnvSpaces
     env_model_kwargs: dict[str, Any]
 
@@ -112,7 +114,7 @@ class AgentLike(Protocol):
 
     def toggle_alt(self) -> None: ...
 
-    def to_device(self, cuda_idx: int | None = None) -> None: ...
+    def to_device(self, cuda_idx: Any = None) -> None: ...
 
     def train_mode(self, itr: int) -> None: ...
 
