@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,11 +153,17 @@ def test_runners_name_no_concrete_role() -> None:
 
 def test_packages_hold_only_a_docstring() -> None:
     for path in (ROOT / "rlpyt").rglob("__init__.py"):
-        body = ast.parse(path.read_text()).body
         if path == ROOT / "rlpyt" / "__init__.py":
-            body = [node for node in body if not ast.unparse(node).startswith("__version__ = ")]
+            continue
+        body = ast.parse(path.read_text()).body
         code = [node for node in body if not (isinstance(node, ast.Expr) and is_text(node.value))]
         assert not code, f"{path.relative_to(ROOT)} holds code: import by full module path instead"
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    program = "import rlpyt, sys; print([name for name in sys.modules if 'rlpyt.' in name])"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "[]\n"
 
 
 def is_text(node: ast.expr) -> bool:

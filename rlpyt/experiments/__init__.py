@@ -22,4 +22,5 @@ Where to look for what:
 * ``results``: finished runs as curves, tables and pictures.
 * ``doctor``: measurements of a task on this machine, and the fastest settings.
 * ``evaluation``: statistics and videos of a snapshot.
+* ``trained``, ``export``: the agent of a run in your own loop; its policy as a file.
 """

@@ -40,6 +40,32 @@ def load_agent(path: str | Path) -> SavedAgent:
         FileNotFoundError: if there is no snapshot, or no configuration beside it.
         ValueError: if the run was not started from a configuration.
     """
+    file = find_snapshot(path)
+    record = file.parent / "params.json"
+    if not record.is_file():
+        raise FileNotFoundError(f"{record} does not exist")
+    params = json.loads(record.read_text(encoding="utf-8"))
+    if "roles" not in params:
+        raise ValueError(
+            f"{record} does not show how to make the agent: only runs of 'rlpyt train' and of the "
+            "tables do; to act with the agent of a program, use "
+            "rlpyt.load(path, agent=..., env=...)"
+        )
+    config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
+    environment_ids()  # Registers environments of installed packages.
+    # One process evaluates, with any sampler in the run; vectors may differ from single
+    # environments.
+    sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
+    config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
+    return SavedAgent(config, load_snapshot(file), file)
+
+
+def find_snapshot(path: str | Path) -> Path:
+    """Return the file of a snapshot: ``path``, or the newest one in this directory of a run.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
     path = Path(path)
     if path.is_dir():
         files = sorted(path.glob("params.pkl")) or sorted(
@@ -50,22 +76,15 @@ def load_agent(path: str | Path) -> SavedAgent:
             hint = f"; there are some in {', '.join(runs[:5])}" if runs else ""
             raise FileNotFoundError(f"{path} has no snapshot (params.pkl or itr_*.pkl){hint}")
         path = files[-1]
-    record = path.parent / "params.json"
-    if not (path.is_file() and record.is_file()):
-        raise FileNotFoundError(f"{path if record.is_file() else record} does not exist")
-    params = json.loads(record.read_text(encoding="utf-8"))
-    if "roles" not in params:
-        raise ValueError(
-            f"{record} does not show how to make the agent: only runs of 'rlpyt train' and of the "
-            "tables do"
-        )
-    config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
-    environment_ids()  # Registers environments of installed packages.
-    # One process evaluates, with any sampler in the run; vectors may differ from single
-    # environments.
-    sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
-    config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
-    return SavedAgent(config, torch.load(path, map_location="cpu"), path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist")
+    return path
+
+
+def load_snapshot(file: str | Path) -> dict[str, Any]:
+    """Return a snapshot, on the CPU; its file can hold only tensors and plain values, not code."""
+    snapshot: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    return snapshot
 
 
 def evaluate(

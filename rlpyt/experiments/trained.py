@@ -1,0 +1,240 @@
+"""Agents of finished runs, which act without a sampler or a runner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
+from rlpyt.agents.pg.base import PolicyAgent
+from rlpyt.core.records import AgentStep, EnvSpaces
+from rlpyt.experiments import catalog
+from rlpyt.experiments.evaluation import find_snapshot, load_agent, load_snapshot
+from rlpyt.experiments.program import agent_call, environment_kwargs
+from rlpyt.experiments.sweeps.variant import Config
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.buffer import (
+    buffer_from_example,
+    buffer_func,
+    leaves,
+    map_buffer,
+    numpify_buffer,
+)
+from rlpyt.utils.logging import logger
+from rlpyt.utils.types import Nested
+
+
+class State(NamedTuple):
+    """Memory of an agent between two steps, for B environments; B is 1 for one."""
+
+    prev_action: Nested  # [B,...] last actions, in the form that networks see
+    rnn_state: Nested  # [N,B,H] recurrent state; None for agents without one
+
+
+class TrainedAgent:
+    """Agent that acts in your own loop, as it does in evaluation.
+
+    ::
+
+        agent = rlpyt.load("runs/cartpole/run_0")
+        observation, _ = env.reset()
+        action, state = agent.act(observation)
+        observation, reward, terminated, truncated, _ = env.step(action)
+        action, state = agent.act(observation, state, reward)
+
+    Random actions come from torch's global generator: ``torch.manual_seed`` makes them repeatable.
+
+    Args:
+        agent: initialized agent, in evaluation mode.
+        spaces: spaces of the environment, in the form that agents see.
+    """
+
+    def __init__(self, agent: Any, spaces: EnvSpaces) -> None:
+        self.agent = agent
+        self.spaces = spaces
+
+    def act(
+        self,
+        observation: Any,
+        state: State | None = None,
+        reward: npt.ArrayLike = 0.0,
+        done: npt.ArrayLike = False,
+        deterministic: bool = False,
+    ) -> tuple[Any, State]:
+        """Choose the action for an observation, or the actions for a batch of them.
+
+        Args:
+            observation: observation of the environment, as gymnasium returns it, or a batch [B,...]
+                of observations, as its vector environments do.
+            state: state that the last call returned; None at the start of an episode. Networks
+                without memory need none.
+            reward: reward of the last action, a number or [B]; only recurrent networks see it.
+            done: whether the last action ended the episode, True or [B]. The agent forgets the past
+                of these environments, whose observations begin a new episode.
+            deterministic: whether to take the most likely action, or that of the highest value. By
+                default agents act as in evaluation: policy gradient agents draw their actions
+                unless made with ``greedy_eval=True``, DQN agents take random ones with a small
+                probability, and actor-critic agents for replay add no noise.
+
+        Returns:
+            Action for the environment, or a batch of actions; and the state for the next call.
+
+        Raises:
+            ValueError: if the observation does not fit the space, or the state the observation.
+        """
+        inputs, rnn_state, is_batch = self._inputs(observation, state, reward, done)
+        with greedy(self.agent, deterministic), torch.no_grad():
+            step, rnn_state = step_from(self.agent, inputs, rnn_state)
+        action = numpify_buffer(step.action)
+        state = State(action, rnn_state)
+        if not is_batch:
+            action = map_buffer(lambda part: part[0], action)
+        revert = getattr(self.spaces.action, "revert", None)
+        return (action if revert is None else revert(action)), state
+
+    def export(self, file: str | Path) -> Any:
+        """Write the deterministic policy to a file; see :func:`rlpyt.experiments.export.export`."""
+        from rlpyt.experiments.export import export
+
+        return export(self, file)
+
+    def _inputs(
+        self, observation: Any, state: State | None, reward: npt.ArrayLike, done: npt.ArrayLike
+    ) -> tuple[tuple[Nested, Nested, torch.Tensor], Nested, bool]:
+        """Return the agent's inputs [B,...], its recurrent state, and whether there was a batch."""
+        space = self.spaces.observation
+        convert = getattr(space, "convert", None)
+        observation = map_buffer(np.array, observation if convert is None else convert(observation))
+        is_batch = _is_batch(observation, space)
+        if not is_batch:
+            observation = map_buffer(lambda part: part[None], observation)
+        B = len(leaves(observation)[0])
+        null = self.spaces.action.null_value()
+        prev_action = buffer_from_example(null, B)
+        prev_action[:] = null
+        prev_reward, rnn_state = np.zeros(B, np.float32), None
+        if state is not None:
+            if len(leaves(state.prev_action)[0]) != B:
+                raise ValueError(
+                    f"state has {len(leaves(state.prev_action)[0])} environments, but observation "
+                    f"has {B}: pass state=None at the start of an episode"
+                )
+            over = np.broadcast_to(np.asarray(done, bool), B)
+            prev_action[:], prev_reward[:] = state.prev_action, reward
+            prev_action[over], prev_reward[over] = null, 0
+            rnn_state = buffer_func(state.rnn_state, _without, torch.from_numpy(over.copy()))
+        inputs = map_buffer(torch.from_numpy, (observation, prev_action, prev_reward))
+        return inputs, rnn_state, is_batch
+
+
+def _is_batch(observation: Nested, space: Any) -> bool:
+    """Return whether there is a batch dimension; raise ValueError for any other shape."""
+    shapes = [np.shape(part) for part in leaves(space.null_value())]
+    given = [part.shape for part in leaves(observation)]
+    if given == shapes:
+        return False
+    lengths = {shape[:1] for shape in given}
+    if len(lengths) != 1 or () in lengths or [shape[1:] for shape in given] != shapes:
+        raise ValueError(
+            f"observation has the shapes {given}: pass one of {shapes}, or a batch with one "
+            "dimension before these"
+        )
+    return True
+
+
+def _without(rnn_state: torch.Tensor, over: torch.Tensor) -> torch.Tensor:
+    """Return the state [N,B,H] with zeros in the environments [B] that begin again."""
+    if not over.any():
+        return rnn_state
+    rnn_state = rnn_state.clone()
+    rnn_state[:, over.to(rnn_state.device)] = 0
+    return rnn_state
+
+
+def step_from(agent: Any, inputs: Sequence[Nested], rnn_state: Nested) -> tuple[AgentStep, Nested]:
+    """Let an agent step from a recurrent state [N,B,H]; return the next state, and keep none."""
+    agent.reset()
+    if rnn_state is not None:
+        agent.advance_rnn_state(rnn_state)
+        agent.toggle_alt()  # Back to the first half, in an agent that alternates.
+    step: AgentStep = agent.step(*inputs)
+    agent.toggle_alt()
+    rnn_state = agent.prev_rnn_state if agent.recurrent else None
+    agent.reset()
+    return step, rnn_state
+
+
+@contextmanager
+def greedy(agent: Any, deterministic: bool = True) -> Iterator[None]:
+    """Let an agent of this library take its best actions."""
+    if deterministic and isinstance(agent, PolicyAgent):
+        before, agent.greedy_eval = agent.greedy_eval, True
+        try:
+            yield
+        finally:
+            agent.greedy_eval = before
+    elif deterministic and isinstance(agent, EpsilonGreedyAgentMixin):
+        epsilon = agent.distribution.epsilon
+        agent.set_sample_epsilon_greedy(0.0)
+        try:
+            yield
+        finally:
+            agent.set_sample_epsilon_greedy(epsilon)
+    else:
+        yield
+
+
+def load(
+    path: str | Path, agent: Any = None, env: Any = None, cuda_idx: int | None = None
+) -> TrainedAgent:
+    """Load the agent of a run, to act in your own program.
+
+    Agent and environment of a run of the command ``rlpyt`` are recorded, and made again. For the
+    run of a program, pass both.
+
+    Args:
+        path: directory of a run, for its newest snapshot, or file of a snapshot.
+        agent: new agent, made with the arguments of the run; None for the recorded one.
+        env: environment with the spaces of the run, of gymnasium (single or vector) or of this
+            library; None for the recorded one, which is made for its spaces and closed.
+        cuda_idx: index of the GPU to act on; None for the CPU.
+
+    Raises:
+        FileNotFoundError: if there is no snapshot.
+        ValueError: if agent or environment are neither recorded nor given.
+    """
+    if agent is None or env is None:
+        saved = load_agent(path)
+        snapshot = saved.snapshot
+        agent = agent_call(saved.config).make() if agent is None else agent
+        spaces = _recorded_spaces(saved.config) if env is None else _spaces_of(env)
+    else:
+        snapshot, spaces = load_snapshot(find_snapshot(path)), _spaces_of(env)
+    with logger.using(logger.Logger(sinks=[])):
+        agent.initialize(spaces, share_memory=False, global_B=1, env_ranks=[0])
+        agent.load_state_dict(snapshot["agent_state_dict"])
+        agent.to_device(cuda_idx)
+        agent.eval_mode(max(1, snapshot["itr"]))  # At 0, agents may act at random.
+    return TrainedAgent(agent, spaces)
+
+
+def _recorded_spaces(config: Config) -> EnvSpaces:
+    kwargs = environment_kwargs(config)
+    number = {"num_envs": 1} if config["roles"]["sampler"] == "vector" else {}
+    with closing(catalog.load(kwargs["EnvCls"])(**{**kwargs["env_kwargs"], **number})) as env:
+        return _spaces_of(env)
+
+
+def _spaces_of(env: Any) -> EnvSpaces:
+    spaces = getattr(env, "spaces", None)
+    if isinstance(spaces, tuple):  # Of this library.
+        return EnvSpaces(*spaces)
+    observation = getattr(env, "single_observation_space", env.observation_space)
+    action = getattr(env, "single_action_space", env.action_space)
+    return EnvSpaces(GymSpaceWrapper(observation, name="obs"), GymSpaceWrapper(action, name="act"))
