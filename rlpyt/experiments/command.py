@@ -1,4 +1,4 @@
-"""The command ``rlpyt``: train, sweep, doctor, list, evaluate, watch and plot."""
+"""The command ``rlpyt``: train, sweep, doctor, list, evaluate, watch, export and plot."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def list_(kind: str | None, text: str | None) -> None:
             click.echo("\n".join(names))
 
 
-# --- evaluate, watch and plot --------------------------------------------------------------------
+# --- evaluate, watch, export and plot ------------------------------------------------------------
 
 
 @main.command()
@@ -347,6 +347,29 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
     click.echo(_table(infos))
     if video is not None:
         click.echo(f"\nVideo: {video}")
+
+
+@main.command()
+@click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
+@click.argument("file", type=click.Path(dir_okay=False))
+def export(path: str, file: str) -> None:
+    """Write the policy of a trained agent to FILE, as one graph.
+
+    \b
+    rlpyt export runs/cartpole/run_0 cartpole.onnx   # for ONNX Runtime
+    rlpyt export runs/cartpole/run_0 cartpole.pt2    # for torch.export.load
+    """
+    from rlpyt.experiments.trained import load
+
+    with explained():
+        graph = load(path).export(file)
+    rows = [
+        (kind, name, str(example.dtype).removeprefix("torch."), graph.shape(name))
+        for kind, examples in (("input", graph.inputs), ("output", graph.outputs))
+        for name, example in examples.items()
+    ]
+    click.echo(tabulate(rows, headers=("", "name", "type", "shape")))
+    click.echo(f"\nPolicy: {file}")
 
 
 @main.command()

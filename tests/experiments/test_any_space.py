@@ -1,10 +1,16 @@
-"""Every algorithm trains on a dictionary of a vector, an image and a choice."""
+"""Every algorithm trains on a dictionary of a vector, an image and a choice, and is used after."""
 
 import csv
+import itertools
+from importlib.util import find_spec
 
+import numpy as np
 import pytest
+import torch
 
-from tests.experiments.parts import MODULE, invoke
+import rlpyt
+from rlpyt.utils.buffer import as_numpy, named_leaves
+from tests.experiments.parts import MODULE, Everything, invoke, refused
 
 SMALL = ["batch_size=8", "min_steps_learn=16", "replay_size=200", "replay_ratio=1"]
 SEQUENCES = [
@@ -34,6 +40,10 @@ ALGORITHMS = {
 }
 
 
+# One algorithm of each kind of agent.
+EXPORTED = ["dqn", "rainbow", "iqn", "r2d1", "ppo", "ppo_lstm", "td3", "sac"]
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_dictionary_of_everything(name, tmp_path):
     kind = "Continuous" if name in ("ddpg", "td3", "sac", "sac_v", "d4pg") else "Discrete"
@@ -48,3 +58,62 @@ def test_dictionary_of_everything(name, tmp_path):
     assert all(abs(value) < float("inf") for value in loss)
     # The network can be made again, and acts.
     invoke("evaluate", tmp_path / "run_0", "--episodes", 2)
+    acts_alone(tmp_path / "run_0", Everything(kind == "Continuous"), is_random=name == "iqn")
+    if name in EXPORTED:
+        is_exported(name, tmp_path)
+
+
+def batch_of(space, B):
+    """B observations of a dictionary, as a vector environment has them, and each alone."""
+    singles = [space.sample() for _ in range(B)]
+    return {key: np.stack([single[key] for single in singles]) for key in space}, singles
+
+
+def acts_alone(run, env, is_random):
+    agent = rlpyt.load(run)
+    env.observation_space.seed(0)
+    state, reward, done = None, 0.0, np.array([False, False])
+    alone = [None, None]
+    for t in range(4):
+        batch, singles = batch_of(env.observation_space, 2)
+        actions, state = agent.act(batch, state, reward, done, deterministic=True)
+        for b, single in enumerate(singles):
+            action, alone[b] = agent.act(single, alone[b], reward, done[b], deterministic=True)
+            assert env.action_space.contains(action)
+            if not is_random:
+                np.testing.assert_allclose(actions[b], action, atol=1e-5)
+        reward, done = 1.0, np.array([False, t == 1])  # The second begins a new episode.
+
+
+def is_exported(name, directory):
+    """The graph acts as the agent, in torch and in ONNX Runtime, also from a recurrent state."""
+    run, files = directory / "run_0", [directory / "policy.pt2", directory / "policy.onnx"]
+    if name == "iqn":
+        assert "random numbers" in refused("export", run, files[0])
+        return
+    agent, env = rlpyt.load(run), Everything(name in ("td3", "sac"))
+    exported = agent.export(files[0])
+    program = torch.export.load(files[0]).module()
+    graphs = [lambda feeds: program(*map(torch.from_numpy, feeds))]
+    if find_spec("onnx") and find_spec("onnxscript") and find_spec("onnxruntime"):
+        from onnxruntime import InferenceSession
+
+        agent.export(files[1])
+        session = InferenceSession(files[1])
+        graphs.append(lambda feeds: session.run(None, dict(zip(exported.inputs, feeds))))
+    for graph, B in itertools.product(graphs, (1, 3)):
+        state, known = None, {name: zeros(x, B) for name, x in exported.inputs.items()}
+        for _ in range(2):
+            batch, _ = batch_of(env.observation_space, B)
+            actions, state = agent.act(batch, state, np.ones(B), deterministic=True)
+            known.update(named_leaves(agent.spaces.observation.convert(batch), "observation"))
+            outputs = graph([known[name] for name in exported.inputs])
+            outputs = dict(zip(exported.outputs, map(as_numpy, outputs)))
+            np.testing.assert_allclose(outputs["action"], actions, atol=1e-5)
+            known.update(prev_action=outputs["action"], prev_reward=np.ones(B, np.float32))
+            known.update({name.removeprefix("next_"): x for name, x in outputs.items()})
+
+
+def zeros(example, B):
+    """Zeros [B,...] or [N,B,H] for an example of two environments."""
+    return np.zeros([B if size == 2 else size for size in example.shape], as_numpy(example).dtype)

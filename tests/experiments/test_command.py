@@ -388,6 +388,15 @@ def test_a_package_that_gymnasium_lacks_is_named(run, monkeypatch):
     assert "pip install" in refused("watch", run, "--video", run / "x.gif")
 
 
+def test_export_lists_inputs_and_outputs(run, tmp_path):
+    lines = [line.split() for line in invoke("export", run, tmp_path / "x.pt2").splitlines()]
+    assert ["input", "observation", "float32", "[B,4]"] in lines
+    assert ["output", "action", "int64", "[B]"] in lines
+    assert (tmp_path / "x.pt2").stat().st_size > 1000
+    assert "ending" in refused("export", run, tmp_path / "x.txt")
+    assert "has no snapshot" in refused("export", tmp_path, tmp_path / "x.pt2")
+
+
 def test_evaluation_of_what_is_no_run(run, tmp_path):
     assert "there are some in" in refused("evaluate", run.parent)
     assert "has no snapshot" in refused("evaluate", tmp_path)
