@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+import rlpyt
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -101,10 +104,22 @@ def requirement_names() -> dict[str, bool]:
 
 
 def test_every_requirement_is_pinned() -> None:
-    pinned = re.findall(
-        r"^([\w-]+)==\d[\w.]*(?: ; |$)", (ROOT / "constraints.txt").read_text(), re.M
-    )
+    text = "".join((ROOT / f"constraints{kind}.txt").read_text() for kind in ("", "-gpu"))
+    pinned = re.findall(r"^([\w-]+)==\d[\w.]*(?: ; |$)", text, re.M)
+    assert len(pinned) == len(set(pinned))
     assert requirement_names().keys() - {"rlpyt"} <= set(pinned)
+
+
+def test_links_of_the_description_work_outside_of_the_repository(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setuptools = pytest.importorskip("setuptools")
+    given: dict[str, str] = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **kwargs: given.update(kwargs))
+    runpy.run_path(str(ROOT / "setup.py"))
+    links = re.findall(r"\]\(([^)]+)\)", given["long_description"])
+    assert any(f"/v{rlpyt.__version__}/docs/" in link for link in links)
+    assert not [link for link in links if not link.startswith(("https://", "#"))]
 
 
 def test_readme_explains_every_dependency() -> None:
