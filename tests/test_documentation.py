@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from rlpyt.experiments.command import main
 from rlpyt.utils.logging import context
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,6 +35,12 @@ def programs(page: Path) -> list[str]:
 def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path / "data"))
+    if '"runs/cartpole/run_0"' in "".join(programs(page)):
+        words = ["ppo", "CartPole-v1", "--steps", "256", "--log-dir", "runs/cartpole"]
+        CliRunner().invoke(main, ["train", *words], catch_exceptions=False)
+    if "onnxruntime" in "".join(programs(page)):
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnxscript")
     scope: dict[str, Any] = {"__name__": "__main__"}
     for program in programs(page):
         exec(compile(program, str(page), "exec", dont_inherit=True), scope)
