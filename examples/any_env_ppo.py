@@ -52,7 +52,7 @@ def build_and_train(
         agent=AgentCls(model_kwargs=dict(normalize_observation=True), greedy_eval=True),
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=dict(master_torch_threads=1),
         seed=seed,
     )

@@ -24,7 +24,7 @@ def build_and_train(
     sample_cuda_idx: int | None = None,
     n_workers: int = 2,
     n_steps: float = 50e6,
-    log_interval_steps: float = 1e5,
+    log_interval_steps: float = 1e4,
     replay_size: float = 1e6,
     seed: int | None = None,
     log_dir: str = "atari_dqn_async_gpu",
@@ -40,7 +40,7 @@ def build_and_train(
         batch_B=8,
         max_decorrelation_steps=100,
         eval_n_envs=2,
-        eval_max_steps=10e3,
+        eval_max_steps=2 * 1500,
         eval_max_trajectories=4,
     )
     affinity = dict(
@@ -52,7 +52,7 @@ def build_and_train(
         agent=AtariDqnAgent(),
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=affinity,
         seed=seed,
     )
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--sample_cuda_idx", type=int, default=None, help="gpu to act on")
     parser.add_argument("--n_workers", type=int, default=2, help="processes that step games")
     parser.add_argument("--n_steps", type=float, default=50e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
     parser.add_argument("--replay_size", type=float, default=1e6, help="transitions")
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(

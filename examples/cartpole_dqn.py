@@ -58,7 +58,7 @@ def build_and_train(
         agent=agent,
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=1e3,
+        log_interval_steps=min(1e3, n_steps),
         seed=seed,
         # Networks this small run fastest on one thread.
         affinity=dict(master_torch_threads=1),

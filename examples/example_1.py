@@ -51,7 +51,7 @@ def build_and_train(
         agent=agent,
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=dict(cuda_idx=cuda_idx),
         seed=seed,
     )

@@ -39,7 +39,7 @@ def build_and_train(
     run_ID: int = 0,
     cuda_idx: int | None = None,
     n_steps: float = 10e6,
-    log_interval_steps: float = 1e5,
+    log_interval_steps: float = 1e4,
     batch_B: int = 16,
     seed: int | None = None,
     log_dir: str = "example_3",
@@ -59,7 +59,7 @@ def build_and_train(
             max_decorrelation_steps=400,  # Environments start at different points of the game.
         ),
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=dict(cuda_idx=cuda_idx, workers_cpus=n_workers),
         seed=seed,
     )
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
     parser.add_argument("--batch_B", type=int, default=16, help="environments")
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(

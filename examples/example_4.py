@@ -36,7 +36,7 @@ def build_and_train(
     n_workers: int = 2,
     mid_batch_reset: bool = False,
     n_steps: float = 10e6,
-    log_interval_steps: float = 1e5,
+    log_interval_steps: float = 1e4,
     batch_B: int = 16,
     seed: int | None = None,
     log_dir: str = "example_4",
@@ -58,7 +58,7 @@ def build_and_train(
         agent=AtariLstmAgent(),
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=dict(cuda_idx=cuda_idx, workers_cpus=n_workers),
         seed=seed,
     )
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--n_workers", type=int, default=2, help="processes that step games")
     parser.add_argument("--mid_batch_reset", action="store_true", help="do not wait for the batch")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
     parser.add_argument("--batch_B", type=int, default=16, help="environments")
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(

@@ -33,7 +33,7 @@ def build_and_train(
     run_ID: int = 0,
     n_processes: int = 2,
     n_steps: float = 10e6,
-    log_interval_steps: float = 1e5,
+    log_interval_steps: float = 1e4,
     batch_T: int = 64,
     batch_B: int = 8,
     seed: int | None = None,
@@ -55,7 +55,7 @@ def build_and_train(
         agent=AtariFfAgent(),
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=make_affinity(n_processes),
         seed=seed,
     )
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--n_processes", type=int, default=2, help="ignored under torchrun")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=1e5, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
     parser.add_argument("--batch_T", type=int, default=64, help="steps in an iteration")
     parser.add_argument("--batch_B", type=int, default=8, help="environments of each process")
     parser.add_argument("--seed", type=int, default=None, help="random by default")

@@ -27,7 +27,7 @@ def build_and_train(
     batch_B: int = 32,
     n_sequences: int = 64,
     n_steps: float = 100e6,
-    log_interval_steps: float = 1e6,
+    log_interval_steps: float = 1e4,
     replay_size: float = 1e6,
     min_steps_learn: float = 1e5,
     seed: int | None = None,
@@ -43,7 +43,7 @@ def build_and_train(
         batch_B=batch_B,
         max_decorrelation_steps=1000,
         eval_n_envs=4,
-        eval_max_steps=4 * 28e3,  # At least one game in each.
+        eval_max_steps=4 * 1500,  # Longer games do not count: the longest have 27,000 steps.
     )
     runner = AsyncRlEval(
         algo=R2D1(  # Sequences of 40 steps to warm up the state, and 80 to train on.
@@ -52,7 +52,7 @@ def build_and_train(
         agent=AtariR2d1AlternatingAgent(eps_final=0.1, eps_final_min=0.0005),
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=dict(
             optimizer=[dict(cuda_idx=cuda_idx)],
             sampler=[dict(workers_cpus=n_workers, cuda_idx=i) for i in sample_cuda_idx or [None]],
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--batch_B", type=int, default=32, help="games at a time, an even number")
     parser.add_argument("--n_sequences", type=int, default=64, help="in an update")
     parser.add_argument("--n_steps", type=float, default=100e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=1e6, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
     parser.add_argument("--replay_size", type=float, default=1e6, help="transitions")
     parser.add_argument("--min_steps_learn", type=float, default=1e5, help="before training")
     parser.add_argument("--seed", type=int, default=None, help="random by default")

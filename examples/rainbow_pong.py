@@ -21,7 +21,7 @@ def build_and_train(
     run_ID: int = 0,
     cuda_idx: int | None = None,
     n_steps: float = 50e6,
-    log_interval_steps: float = 250e3,
+    log_interval_steps: float = 1e4,
     replay_size: float = 1e6,
     min_steps_learn: float = 20e3,
     seed: int | None = None,
@@ -62,7 +62,7 @@ def build_and_train(
         agent=agent,
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         affinity=dict(cuda_idx=cuda_idx),
         seed=seed,
     )
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--run_ID", type=int, default=0, help="run identifier (logging)")
     parser.add_argument("--cuda_idx", type=int, default=None, help="GPU to use; CPU by default")
     parser.add_argument("--n_steps", type=float, default=50e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=250e3, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
     parser.add_argument("--replay_size", type=float, default=1e6, help="transitions")
     parser.add_argument("--min_steps_learn", type=float, default=20e3, help="before training")
     parser.add_argument("--seed", type=int, default=None, help="random by default")
