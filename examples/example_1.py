@@ -40,8 +40,8 @@ def build_and_train(
         batch_T=4,  # Four steps per iteration,
         batch_B=1,  # of one environment.
         max_decorrelation_steps=0,
-        eval_n_envs=10,
-        eval_max_steps=10e3,
+        eval_n_envs=5,
+        eval_max_steps=5 * 1000,
         eval_max_trajectories=5,
     )
     algo = DQN(min_steps_learn=1e3, replay_size=replay_size)

@@ -36,7 +36,7 @@ def build_and_train(
     n_workers: int = 2,
     mid_batch_reset: bool = False,
     n_steps: float = 10e6,
-    log_interval_steps: float = 1e4,
+    log_interval_steps: float = 3e3,
     batch_B: int = 16,
     seed: int | None = None,
     log_dir: str = "example_4",
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--n_workers", type=int, default=2, help="processes that step games")
     parser.add_argument("--mid_batch_reset", action="store_true", help="do not wait for the batch")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=3e3, help="between log rows")
     parser.add_argument("--batch_B", type=int, default=16, help="environments")
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(

@@ -29,7 +29,7 @@ def build_and_train(
     n_workers: int = 2,
     no_overlap: bool = False,
     n_steps: float = 10e6,
-    log_interval_steps: float = 1e4,
+    log_interval_steps: float = 3e3,
     batch_B: int = 16,
     seed: int | None = None,
     log_dir: str = "example_5",
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--n_workers", type=int, default=2, help="processes, an even number")
     parser.add_argument("--no_overlap", action="store_true", help="only one half works at a time")
     parser.add_argument("--n_steps", type=float, default=10e6, help="environment steps")
-    parser.add_argument("--log_interval_steps", type=float, default=1e4, help="between log rows")
+    parser.add_argument("--log_interval_steps", type=float, default=3e3, help="between log rows")
     parser.add_argument("--batch_B", type=int, default=16, help="environments, an even number")
     parser.add_argument("--seed", type=int, default=None, help="random by default")
     parser.add_argument(

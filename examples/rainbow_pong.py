@@ -37,8 +37,8 @@ def build_and_train(
         batch_T=4,  # Noise is drawn once per batch:
         batch_B=1,  # every four steps, as often as the network is trained.
         max_decorrelation_steps=0,
-        eval_n_envs=10,
-        eval_max_steps=10e3,
+        eval_n_envs=5,
+        eval_max_steps=5 * 1000,
         eval_max_trajectories=5,
     )
     algo = CategoricalDQN(
