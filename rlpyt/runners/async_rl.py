@@ -124,6 +124,8 @@ class AsyncRlBase(AsyncRun):
         start = time.time()
         while not self.rate_limiter.is_due() and not self._is_over():
             self._supervisor.wait_for(self._count_batch)
+            if itr == 0:
+                self._log_filling(self.rate_limiter.n_copied)
             self._log_while_waiting(itr)
         self.rate_limiter.count_batches()
         self._throttle_time += time.time() - start

@@ -88,6 +88,7 @@ class BaseRunner:
     _cum_completed_trajs = InLog()
     _new_completed_trajs = InLog()
 
+    _filled_tenths = 0
     _stopping = False
     _stop_requested = False
     _failed = False
@@ -164,6 +165,14 @@ class BaseRunner:
         """Reset all counters and clocks."""
         self.run_log.start(self.algo.opt_info_fields)
         self.pbar = ProgBarCounter(self.log_interval_itrs)
+
+    def _log_filling(self, n_itrs: int) -> None:
+        """Log each tenth of the iterations that fill the replay buffer, before training starts."""
+        first = self.algo.min_itr_learn
+        tenths = n_itrs * 10 // first if n_itrs <= first else 0
+        if tenths > self._filled_tenths:
+            self._filled_tenths = tenths
+            logger.log(f"Filling the replay buffer: {tenths}0% of the steps before training.")
 
     def _log_infos(self, traj_infos: Sequence[Any] | None = None) -> None:
         """Record the statistics of trajectories, and of all opt infos since the last row."""

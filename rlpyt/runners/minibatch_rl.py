@@ -245,6 +245,8 @@ class MinibatchRlBase(BaseRunner):
         self.run_log.add_trajectories(traj_infos)
         self.run_log.add_opt_info(opt_info)
         self._itr = itr
+        if itr < self.algo.min_itr_learn:
+            self._log_filling(itr + 1)
         if self.pbar is not None:
             self.pbar.update((itr + 1) % self.log_interval_itrs)
         self._notify("on_itr", itr, traj_infos, opt_info)
@@ -389,7 +391,7 @@ class MinibatchRlEval(MinibatchRlBase):
         traj_infos = self.sampler.evaluate_agent(itr)
         set_rng_state(before)
         eval_time = time.time() - start
-        logger.log("Evaluation runs complete.")
+        logger.log(f"Evaluation complete: {len(traj_infos)} trajectories in {eval_time:.1f} s.")
         self._notify("on_eval", itr, traj_infos)
         return traj_infos, eval_time
 

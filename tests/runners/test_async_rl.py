@@ -63,6 +63,7 @@ def test_updates_log_and_snapshot(kind, tmp_path):
     assert values(rows, "CumSteps")[-1] == 320
     # 320 steps, of which the first 64 are not trained on, each 2 times.
     assert runner.algo.update_counter * runner.algo.batch_size == 512
+    assert "Filling the replay buffer" in (tmp_path / "run_0" / "debug.log").read_text()
     state = torch.load(tmp_path / "run_0" / "params.pkl")
     assert (state["sampler_itr"], state["cum_steps"]) == (20, 320)
     assert state["cum_updates"] == runner.algo.update_counter

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 import time
 
 import numpy as np
@@ -104,6 +105,15 @@ def test_first_evaluation_precedes_any_step(tmp_path):
         values(rows, "Diagnostics/CumTime (s)"), values(rows, "Diagnostics/CumEvalTime")
     )
     np.testing.assert_allclose(values(rows, "Diagnostics/CumTrainTime"), train_time)
+
+
+def test_filling_of_the_replay_buffer_is_logged(tmp_path):
+    runner = make_runner(MinibatchRlEval)
+    runner.algo.min_itr_learn = 5
+    train(runner, tmp_path)
+    log = (tmp_path / "run_0" / "debug.log").read_text()
+    assert re.findall(r"replay buffer: (\d+)%", log) == ["20", "40", "60", "80", "100"]
+    assert len(re.findall("Evaluation complete: 4 trajectories", log)) == 4
 
 
 @pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
