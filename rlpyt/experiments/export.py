@@ -84,7 +84,7 @@ def make_graph(trained: TrainedAgent) -> Graph:
     with greedy(agent), torch.no_grad(), _quiet():
         step = _Step(trained)
         program = step.program()
-        nodes = program.run_decompositions().graph.nodes
+        nodes = program.graph.nodes
         needed = _ancestors(next(node for node in nodes if node.op == "output"))
         # The last placeholders are the inputs, after parameters and constants.
         placeholders = [node for node in nodes if node.op == "placeholder"][-len(step.names) :]
@@ -146,7 +146,8 @@ class _Step:
             self._agent.acting_model,
             lambda *inputs: tuple(self.run(dict(zip(self.names, inputs))).values()),
         )
-        return torch.export.export(module, tensors, dynamic_shapes=(sizes,), strict=False)
+        program = torch.export.export(module, tensors, dynamic_shapes=(sizes,), strict=False)
+        return program.run_decompositions({})  # Without side effects, and what only they need.
 
     def run(self, given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the outputs by name; inputs that are not given are those of a first step."""

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -232,9 +233,11 @@ def _recorded_spaces(config: Config) -> EnvSpaces:
 
 
 def _spaces_of(env: Any) -> EnvSpaces:
-    spaces = getattr(env, "spaces", None)
-    if isinstance(spaces, tuple):  # Of this library.
-        return EnvSpaces(*spaces)
-    observation = getattr(env, "single_observation_space", env.observation_space)
-    action = getattr(env, "single_action_space", env.action_space)
+    of_one = ""
+    if not isinstance(env, gymnasium.Wrapper):  # Old ones warn of attributes that they lack.
+        if isinstance(getattr(env, "spaces", None), tuple):  # Of this library.
+            return EnvSpaces(*env.spaces)
+        of_one = "single_" if hasattr(env, "single_action_space") else ""
+    observation = getattr(env, of_one + "observation_space")
+    action = getattr(env, of_one + "action_space")
     return EnvSpaces(GymSpaceWrapper(observation, name="obs"), GymSpaceWrapper(action, name="act"))

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import warnings
 from importlib.util import find_spec
 
 import numpy as np
@@ -93,7 +94,9 @@ def is_exported(name, directory):
         return
     agent, env = rlpyt.load(run), Everything(name in ("td3", "sac"))
     exported = agent.export(files[0])
-    program = torch.export.load(files[0]).module()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Of torch 2.6.
+        program = torch.export.load(files[0]).module()
     graphs = [lambda feeds: program(*map(torch.from_numpy, feeds))]
     if find_spec("onnx") and find_spec("onnxscript") and find_spec("onnxruntime"):
         from onnxruntime import InferenceSession
