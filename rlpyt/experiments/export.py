@@ -147,7 +147,9 @@ class _Step:
             lambda *inputs: tuple(self.run(dict(zip(self.names, inputs))).values()),
         )
         program = torch.export.export(module, tensors, dynamic_shapes=(sizes,), strict=False)
-        return program.run_decompositions({})  # Without side effects, and what only they need.
+        # Without side effects, and without nodes that only these need.
+        functional: torch.export.ExportedProgram = program.run_decompositions({})
+        return functional
 
     def run(self, given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the outputs by name; inputs that are not given are those of a first step."""
