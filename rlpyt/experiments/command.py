@@ -120,6 +120,9 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
     "--resume", is_flag=True, help="Save checkpoints in --log-dir, and continue from the latest."
 )
 @click.option("--checkpoint-steps", type=STEPS, help="Steps between them; else ten minutes.")
+@click.option(
+    "--compile", "compiles", is_flag=True, help="Compile updates: setting runner.compile."
+)
 @click.option("--print", "prints", is_flag=True, help="Print the program that does the same.")
 @click.option("--settings", "lists", is_flag=True, help="List all settings with their values.")
 def train(
@@ -131,6 +134,7 @@ def train(
     run_id: str,
     resume: bool,
     checkpoint_steps: float | None,
+    compiles: bool,
     prints: bool,
     lists: bool,
 ) -> None:
@@ -143,6 +147,8 @@ def train(
     rlpyt train dqn CartPole-v1 runner=async sampler=cpu --print
     rlpyt train dqn pong --log-dir runs/pong --resume
     """
+    if compiles:
+        arguments = (*arguments, "runner.compile=True")
     with explained():
         config = configuration(what, arguments, steps)
         if lists:

@@ -66,6 +66,11 @@ def test_the_printed_program_does_the_same(run, tmp_path):
     assert first == second
 
 
+def test_compiled_updates_are_a_setting_of_the_runner():
+    assert "compile=True," in invoke("train", "ppo", "CartPole-v1", "--compile", "--print")
+    assert "compile is 'maybe'" in refused("train", "ppo", "CartPole-v1", "runner.compile=maybe")
+
+
 def test_classes_as_settings_are_printed_as_imports():
     words = ["dqn", "CartPole-v1", "algo.OptimCls=torch.optim.RMSprop", "optim.alpha=0.9"]
     program = invoke("train", *words, "--print")
