@@ -216,7 +216,11 @@ class CompiledUpdate:
         settings: dict[str, Any] = {"fullgraph": True, "dynamic": False}
         if not {"backend", "mode"} & self._settings.keys():
             # The random numbers of an eager run, and no Python between the kernels.
-            settings["options"] = {"fallback_random": True, "cpp_wrapper": True}
+            settings["options"] = {
+                "fallback_random": True,
+                "cpp_wrapper": True,
+                "size_asserts": False,
+            }
         compiled: Update = torch.compile(graph, **{**settings, **self._settings})
         return compiled
 
