@@ -32,7 +32,9 @@ IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """Return ``x weight^T + bias`` [...,H] for x [...,F], weight [H,F], and bias [H] or None."""
-    is_wide = weight.numel() >= WIDE and x.dim() == 2 and len(x) in FEW
+    is_wide = weight.numel() >= WIDE and x.dim() == 2
+    # The size of a batch is not an int where torch.export leaves it open.
+    is_wide = is_wide and type(x.shape[0]) is int and x.shape[0] in FEW
     if is_wide and bias is not None and x.device.type == "cpu":
         return torch.addmm(bias.unsqueeze(1), weight, x.t()).t().contiguous()
     return F.linear(x, weight, bias)

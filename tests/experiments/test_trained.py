@@ -87,6 +87,18 @@ def test_random_actions_of_a_value_agent_are_left_out_if_deterministic(tmp_path)
     assert len(set(agent.act(observation)[0])) == 2
 
 
+def test_a_network_that_treats_batches_differently_is_exported_for_all(tmp_path):
+    env, kwargs = gymnasium.make("CartPole-v1"), {"model_kwargs": {"hidden_sizes": [1024, 1024]}}
+    saved(MlpDqnAgent(**kwargs), env, tmp_path)
+    agent = rlpyt.load(tmp_path, MlpDqnAgent(**kwargs), env)
+    policy = agent.export(tmp_path / "policy.pt2").program.module()
+    for B in (1, 64):
+        observations = torch.randn(B, 4)
+        _, q = policy(observations)
+        expected = agent.agent.step(observations, torch.zeros(B, dtype=torch.long), torch.zeros(B))
+        torch.testing.assert_close(q, expected.agent_info.q, rtol=1e-3, atol=1e-3)
+
+
 def test_what_does_not_fit_is_refused(tmp_path):
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(FileNotFoundError, match="snapshot"):
