@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch._dynamo.exc import FailOnRecompileLimitHit as RecompileLimit
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
@@ -190,7 +189,7 @@ class CompiledUpdate:
             graph = self._compile()
             values = graph(*batch)
         except Exception as error:
-            if self._graph is not None and not isinstance(error, RecompileLimit):
+            if self._graph is not None and type(error).__name__ != "FailOnRecompileLimitHit":
                 raise
             self.is_given_up = True
             logger.log(f"WARNING: {self.name} is not compiled: {_reason(error)}")
@@ -200,7 +199,8 @@ class CompiledUpdate:
         return values
 
     def _compile(self) -> Update:
-        config = torch._dynamo.config
+        import torch._dynamo.config as config  # Takes a second, so only those who compile do it.
+
         if not hasattr(config, "trace_autograd_ops"):
             raise CannotCompile(f"torch {torch.__version__} does not trace gradients: use 2.13")
         config.trace_autograd_ops = True

@@ -392,8 +392,9 @@ class RlAlgorithm:
         Raises:
             FloatingPointError: if a loss or gradient was not finite; its step was not taken.
         """
-        n_skipped, self._n_skipped = self._n_skipped, torch.zeros(())
-        tensors = [torch.as_tensor(n_skipped, dtype=torch.float32)]
+        n_skipped = torch.as_tensor(self._n_skipped, dtype=torch.float32)
+        self._n_skipped = torch.zeros_like(n_skipped)
+        tensors = [n_skipped]
         tensors += [x for values in opt_info for x in values if isinstance(x, torch.Tensor)]
         numbers = iter(_numbers_of(tensors))
         (n_skipped,) = next(numbers)
