@@ -11,10 +11,15 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.experiments.program import runner_call
+from rlpyt.experiments.train import configuration
+from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from tests.accelerator import Accelerator, apart, is_supported
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
+from tests.experiments.parts import MODULE
+from tests.experiments.test_any_space import ALGORITHMS
 
 pytestmark = pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
 
@@ -45,7 +50,12 @@ ALLOWED = {
     "A2C-lstm": (2, 1),  # Waiting environments do not count in the statistics of observations.
     "PPO": (2, 1),  # Truncated episodes are found by the host.
 }
-CUT = {"PPO-lstm", "R2D1", "R2D1-wait"}  # Each run of a network copies the places of its pieces.
+CUT = {
+    "PPO-lstm",
+    "R2D1",
+    "R2D1-wait",
+    "r2d1-dict",
+}  # Each run of a network copies the places of its pieces.
 
 
 class Leaking(DQN):
@@ -63,6 +73,20 @@ def leaking(RunnerCls, **kwargs):
 
 
 RUNS["leaking"] = leaking
+
+
+def on_dictionary(name):
+    """A run on observations of a vector, an image and a choice."""
+
+    def make(RunnerCls, seed, n_steps, log_interval_steps, affinity):
+        kind = "Continuous" if name == "sac" else "Discrete"
+        words = [f"{MODULE}:{kind}-v0", *ALGORITHMS[name]]
+        return runner_call(configuration(name, words, n_steps), seed, affinity).make()
+
+    return make
+
+
+RUNS |= {f"{name}-dict": on_dictionary(name) for name in ("dqn", "r2d1", "ppo", "sac")}
 
 
 class Trained:
@@ -130,3 +154,41 @@ def test_numbers_and_copies(name):
 def test_a_loss_that_visits_the_host_is_found():
     run = apart(compared, "leaking")
     assert run.training["out"] >= run.n_itrs + run.n_draws + run.n_updates
+
+
+class Elsewhere(MlpDqnModel):
+    """A model whose constant stays on the CPU."""
+
+    def forward(self, *inputs):
+        return super().forward(*inputs).cpu()
+
+
+def outputs_elsewhere():
+    def make(RunnerCls, **kwargs):
+        runner = dqn.cartpole(RunnerCls, **kwargs)
+        runner.agent.ModelCls = Elsewhere
+        return runner
+
+    with Accelerator():
+        Trained(make, "sim:0", Counter())
+
+
+def test_model_that_returns_tensors_of_another_device_is_refused():
+    with pytest.raises(ValueError, match=r"Elsewhere returned tensors on \['cpu'\].*sim:0"):
+        apart(outputs_elsewhere)
+
+
+def with_cpu_outputs():
+    def make(RunnerCls, **kwargs):
+        runner = dqn.cartpole(RunnerCls, **kwargs)
+        runner.agent.cpu_outputs = True
+        return runner
+
+    expected = Trained(RUNS["DQN"], None, Counter())
+    with Accelerator():
+        run = Trained(make, "sim:0", Counter())
+    return all(map(torch.equal, expected.parameters, run.parameters))
+
+
+def test_losses_on_the_cpu_as_in_0_1_2():
+    assert apart(with_cpu_outputs)
