@@ -392,9 +392,9 @@ class RlAlgorithm:
         Raises:
             FloatingPointError: if a loss or gradient was not finite; its step was not taken.
         """
-        n_skipped = torch.as_tensor(self._n_skipped, dtype=torch.float32)
-        self._n_skipped = torch.zeros_like(n_skipped)
-        tensors = [n_skipped]
+        skipped = torch.as_tensor(self._n_skipped, dtype=torch.float32)
+        self._n_skipped = torch.zeros_like(skipped)
+        tensors = [skipped]
         tensors += [x for values in opt_info for x in values if isinstance(x, torch.Tensor)]
         numbers = iter(_numbers_of(tensors))
         (n_skipped,) = next(numbers)
