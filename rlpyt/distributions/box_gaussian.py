@@ -89,8 +89,10 @@ class BoxGaussian(Gaussian):
         scale_to_box: whether :meth:`scaled` and :meth:`unscaled` follow the bounds; False makes
             both the identity.
         clip_to_box: whether actions are clipped to the bounds.
-        **kwargs: arguments ``std``, ``noise_clip``, ``min_std`` and ``max_std`` of
-            :class:`~rlpyt.distributions.gaussian.Gaussian`.
+        std: fixed standard deviation, a scalar or [dim]; overrides ``dist_info.log_std``.
+        noise_clip: bound of the noise, a scalar or [dim].
+        min_std: lower limit of the policy's standard deviation.
+        max_std: upper limit of the policy's standard deviation.
 
     Raises:
         ValueError: if a lower bound is above the upper one.
@@ -104,12 +106,16 @@ class BoxGaussian(Gaussian):
         high: npt.ArrayLike,
         scale_to_box: bool = True,
         clip_to_box: bool = True,
-        **kwargs: Any,
+        *,
+        std: Any = None,
+        noise_clip: Any = None,
+        min_std: float | None = None,
+        max_std: float | None = None,
     ) -> None:
         low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
         if low.shape != high.shape or not np.all(low <= high):
             raise ValueError(f"low={low} must have the shape of high={high}, and not be above it")
-        super().__init__(dim=low.size, **kwargs)
+        super().__init__(low.size, std, noise_clip=noise_clip, min_std=min_std, max_std=max_std)
         self.shape = low.shape
         low, high = low.reshape(-1), high.reshape(-1)
         self.low, self.high = (torch.as_tensor(bound).float() for bound in (low, high))

@@ -74,16 +74,19 @@ class D4PG(DDPG):
         prioritized_replay: bool = False,
         pri_alpha: float = 0.6,
         pri_beta: float = 1.0,
+        *,
+        q_target_clip: None = None,
         **kwargs: Any,
     ) -> None:
-        if kwargs.get("q_target_clip") is not None:
+        if q_target_clip is not None:
             raise ValueError("q_target_clip has no effect: V_min and V_max bound the targets")
         super().__init__(
             batch_size=batch_size,
             replay_ratio=replay_ratio,
             q_learning_rate=q_learning_rate,
             n_step_return=n_step_return,
-            **{**kwargs, "q_target_clip": None},
+            q_target_clip=None,
+            **kwargs,
         )
         save__init__args(locals())
 

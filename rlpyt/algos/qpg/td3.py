@@ -49,9 +49,12 @@ class TD3(DDPG):
         policy_update_interval: int = 2,
         mu_learning_rate: float = 1e-3,
         q_learning_rate: float = 1e-3,
+        *,
+        learning_rate: float | None = None,
         **kwargs: Any,
     ) -> None:
-        learning_rate = kwargs.pop("learning_rate", mu_learning_rate)
+        if learning_rate is None:
+            learning_rate = mu_learning_rate
         if mu_learning_rate not in (1e-3, learning_rate):
             raise ValueError(
                 f"mu_learning_rate is {mu_learning_rate} and learning_rate is {learning_rate}: "
