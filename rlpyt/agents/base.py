@@ -25,7 +25,7 @@ from rlpyt.models.utils import fitting_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, leaves
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.quick_args import ConstructorSignature, save__init__args
 from rlpyt.utils.types import Nested
 
 T = TypeVar("T")
@@ -59,6 +59,8 @@ class BaseAgent:
             as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
     """
+
+    __signature__ = ConstructorSignature()
 
     cpu_outputs = False
     sampler_device = torch.device("cpu")

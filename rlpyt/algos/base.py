@@ -18,6 +18,7 @@ from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.buffer import buffer_to
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.types import Nested
 
 # Optional settings. As class attributes they would keep save__init__args from storing the arguments
@@ -76,6 +77,8 @@ class RlAlgorithm:
         compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
         update_counter: number of gradient updates so far.
     """
+
+    __signature__ = ConstructorSignature()
 
     opt_info_fields: tuple[str, ...] = ()
     opt_info_stride = 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.tensor import from_onehot, to_onehot
 
 
@@ -15,6 +16,8 @@ class DiscreteMixin:
         dtype: type of action indexes.
         onehot_dtype: type of one-hot vectors.
     """
+
+    __signature__ = ConstructorSignature()
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import torch
 from rlpyt.replays import _memory
 from rlpyt.replays._window import TruncatedRows, Window
 from rlpyt.utils.buffer import as_numpy, buffer_to, leaves, numpy_leaves
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import Array, IntArray, Nested
 
@@ -47,6 +48,8 @@ class BaseReplayBuffer:
             arrays registers them here.
     """
 
+    __signature__ = ConstructorSignature()
+
     async_ = False
     device: torch.device | None = None
     T: int
@@ -64,9 +67,7 @@ class BaseReplayBuffer:
     off_forward: int
     _buffer_full: bool
 
-    def __init__(self, device: Any = None, **kwargs: Any) -> None:
-        if kwargs:
-            raise TypeError(f"{type(self).__name__} takes no arguments {sorted(kwargs)}")
+    def __init__(self, device: Any = None) -> None:
         if device is not None:
             if self.async_:
                 raise ValueError(

@@ -31,6 +31,7 @@ from rlpyt.runners.log import InLog, RunLog, drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.seed import (
     Purpose,
     derived_seed,
@@ -56,6 +57,8 @@ class BaseRunner:
         group: processes that train together, each with a runner; None in a run of one process.
         supervisor: supervisor of the other processes, between their start and their end.
     """
+
+    __signature__ = ConstructorSignature()
 
     _eval = False
 

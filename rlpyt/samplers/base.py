@@ -7,7 +7,7 @@ from typing import Any, Union
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
-from rlpyt.utils.quick_args import save__init__args, whole_number
+from rlpyt.utils.quick_args import ConstructorSignature, save__init__args, whole_number
 
 # What collectors of each ``kind`` do, for the error of a sampler that needs another kind.
 _DESCRIPTIONS = {
@@ -57,6 +57,8 @@ class BaseSampler:
         TypeError: if no environment or collector can be made from the arguments.
         ValueError: if a size is below 1, or settings exclude each other.
     """
+
+    __signature__ = ConstructorSignature()
 
     alternating = False
 

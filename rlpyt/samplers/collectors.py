@@ -22,7 +22,7 @@ from rlpyt.samplers.buffer import first_inputs
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.quick_args import ConstructorSignature, save__init__args
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import Nested
 
@@ -42,6 +42,8 @@ class BaseCollector:
         global_B: number of environments over all processes.
         env_ranks: indexes of ``envs`` over all processes.
     """
+
+    __signature__ = ConstructorSignature()
 
     # Key of ``_DESCRIPTIONS`` in ``base``; samplers refuse collectors of another kind, if not None.
     kind: str | None = None

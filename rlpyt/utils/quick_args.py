@@ -1,4 +1,4 @@
-"""Constructor arguments: storage as attributes, and conversion to whole numbers."""
+"""Constructor arguments: their full list, storage as attributes, conversion to whole numbers."""
 
 from __future__ import annotations
 
@@ -56,6 +56,54 @@ def _positional_names(init: Callable[..., None]) -> tuple[str, ...]:
         return ()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(p.name for p in parameters[1:] if p.kind in positional)
+
+
+class ConstructorSignature:
+    """Class attribute ``__signature__``, which lists all arguments of a constructor.
+
+    In place of ``*args`` and ``**kwargs`` stand the arguments of the next constructor among the
+    bases, so ``help(cls)``, notebooks and the site show them. Subclasses inherit the attribute.
+    """
+
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        if instance is not None:  # The signature of an instance is that of its ``__call__``.
+            raise AttributeError("__signature__")
+        return _constructor_signature(owner)
+
+
+@lru_cache(maxsize=1024)
+def _constructor_signature(cls: Any) -> inspect.Signature:
+    found: dict[str, inspect.Parameter] = {}
+    rest: list[inspect.Parameter] = []
+    by_position = True  # Whether the next argument can be given by position.
+    for base in cls.__mro__[:-1]:
+        if "__init__" not in vars(base):
+            continue
+        rest = []
+        own = list(inspect.signature(base.__init__).parameters.values())[1:]
+        for i, p in enumerate(own):
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                rest.append(p)
+            elif p.name in found:  # A subclass passes it by name, unless it has the same place.
+                is_placed = found[p.name].kind is p.kind and list(found).index(p.name) == i
+                by_position &= is_placed or p.kind is p.KEYWORD_ONLY
+            else:
+                is_required = p.default is p.empty and p.kind is not p.KEYWORD_ONLY
+                by_position &= not (is_required and _has_optional_position(found))
+                found[p.name] = p if by_position else p.replace(kind=p.KEYWORD_ONLY)
+        kinds = [p.kind for p in rest]
+        by_position &= inspect.Parameter.VAR_POSITIONAL in kinds
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            break
+
+    def place(p: inspect.Parameter) -> tuple[int, bool]:
+        return p.kind, p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+
+    return inspect.Signature(sorted([*found.values(), *rest], key=place))
+
+
+def _has_optional_position(found: dict[str, inspect.Parameter]) -> bool:
+    return any(p.default is not p.empty and p.kind is not p.KEYWORD_ONLY for p in found.values())
 
 
 def whole_number(name: str, value: Any, at_least: int = 1, rounds_down: bool = True) -> int:

@@ -9,6 +9,7 @@ import torch
 from rlpyt.models.conv2d import DQN_CONV, Conv2dModel, read_image_shape
 from rlpyt.models.dqn.heads import q_head
 from rlpyt.models.mlp import Sizes
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
@@ -27,6 +28,8 @@ class AtariConvTrunk(torch.nn.Module):
     Raises:
         ValueError: if the settings do not fit each other or the image.
     """
+
+    __signature__ = ConstructorSignature()
 
     def __init__(
         self,

@@ -1,0 +1,212 @@
+"""``inspect.signature`` of a class, which ``help`` and notebooks show, lists every argument."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import pydoc
+import re
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.core.records import SamplesToBuffer
+from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
+from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import namedarraytuple
+from tests.compat.signatures import listed_parameters, read_retired, read_signatures
+from tests.samplers.parts import CountEnv
+
+# Classes that take anything, or the arguments of a class or function that is not among their bases.
+OPEN = {
+    "AlternatingRecurrentAgentMixin": "arguments of the agent that it is mixed into",
+    "AtariTrajInfo": "entries of a dictionary",
+    "AtariVector": "arguments of ale-py's AtariVectorEnv",
+    "AttrDict": "entries of a dictionary",
+    "DoubleBufferCollectorMixin": "arguments of the collector that it is mixed into",
+    "EncodedModel": "arguments of the model",
+    "ImageEncoder": "settings of the convolutions",
+    "RecurrentAgentMixin": "arguments of the agent that it is mixed into",
+    "ReseededPool": "arguments of EnvPool",
+    "SlurmCluster": "parameters of submitit",
+    "TrajInfo": "entries of a dictionary",
+    "Trial": "arguments of the measurement",
+    "WandbSink": "arguments of wandb.init",
+}
+
+
+def public_classes() -> Iterator[Any]:
+    for found in pkgutil.walk_packages(rlpyt.__path__, "rlpyt."):
+        if "._" not in found.name and "__main__" not in found.name:
+            try:
+                module = importlib.import_module(found.name)
+            except ImportError:  # An optional package is missing.
+                continue
+            for name, member in vars(module).items():
+                init = getattr(member, "__init__", None)
+                has_own = getattr(init, "__module__", "").startswith("rlpyt.")
+                if inspect.isclass(member) and has_own and not name.startswith("_"):
+                    yield member
+
+
+CLASSES = list(dict.fromkeys(public_classes()))
+
+
+def shown(cls: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(cls).parameters.values())
+
+
+def is_open(parameters: list[inspect.Parameter]) -> bool:
+    return any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+
+
+def own_constructor(cls: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(cls.__init__).parameters.values())
+
+
+def test_only_these_classes_take_anything() -> None:
+    assert {cls.__name__ for cls in CLASSES if is_open(shown(cls))} <= OPEN.keys()
+
+
+def test_help_lists_all_arguments() -> None:
+    text = pydoc.plain(pydoc.render_doc(CpuSampler))
+    heading = next(line for line in text.splitlines() if "CpuSampler(EnvCls" in line)
+    assert "eval_max_steps" in text[text.index(heading) : text.index("Method resolution order")]
+
+
+# --- What is shown is true ------------------------------------------------------------------------
+
+EXAMPLE = namedarraytuple("Example", [*SamplesToBuffer._fields, "timeout", "prev_rnn_state"])(
+    np.zeros((2, 4, 4), "uint8"), np.int64(0), np.float32(0), False, False, np.zeros((1, 2), "f")
+)
+GIVEN: dict[str, Any] = {
+    "EnvCls": CountEnv,
+    "env_kwargs": {},
+    "batch_T": 2,
+    "batch_B": 4,
+    "affinity": {"optimizer": [{}], "sampler": {}},
+    "algo": SimpleNamespace(min_itr_learn=0),
+    "agent": None,
+    "sampler": None,
+    "n_steps": 100,
+    "example": EXAMPLE,
+    "size": 40,
+    "B": 2,
+    "rnn_state_interval": 1,
+    "V_min": -1.0,
+    "V_max": 1.0,
+    "dim": 3,
+    "image_shape": (1, 84, 84),
+    "output_size": 2,
+}
+
+
+def arguments(cls: Any) -> dict[str, Any]:
+    """Every argument that is shown, the optional ones with their defaults."""
+    values = {p.name: GIVEN[p.name] if p.default is p.empty else p.default for p in shown(cls)}
+    if cls.__name__.startswith("SyncRl"):
+        values["affinity"] = [{}]
+    if "Prioritized" in cls.__name__ and "batch_T" in values:
+        values["batch_T"] = 2
+    return values
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, (np.ndarray, torch.Tensor)) or not isinstance(a, (int, float, str, type)):
+        return type(a) is type(b)
+    return bool(a == b)
+
+
+def can_be_made(cls: Any) -> bool:
+    role = cls.__module__.split(".")[1]
+    is_part = re.search("Base|Mixin|Replay$|Collector", cls.__name__)
+    return role != "envs" and not is_part and shown(cls) != own_constructor(cls)[1:]
+
+
+MERGED = [cls for cls in CLASSES if is_open(own_constructor(cls)) and can_be_made(cls)]
+MERGED = [cls for cls in MERGED if cls.__name__ not in OPEN]
+
+
+@pytest.mark.parametrize("cls", MERGED, ids=lambda cls: cls.__name__)
+def test_shown_arguments_are_taken_and_have_these_defaults(cls: Any) -> None:
+    values = arguments(cls)
+    needed = {p.name for p in shown(cls) if p.default is p.empty} | {"affinity", "batch_T"}
+    by_default = vars(cls(**{k: v for k, v in values.items() if k in needed}))
+    by_name = vars(cls(**values))
+    positions = [p.name for p in shown(cls) if p.kind is p.POSITIONAL_OR_KEYWORD]
+    rest = {k: v for k, v in values.items() if k not in positions}
+    by_position = vars(cls(*(values[name] for name in positions), **rest))
+    for name in by_default.keys() & values.keys():
+        assert same(by_default[name], by_name[name]), name
+        assert same(by_default[name], by_position[name]), name
+
+
+def test_own_subclass_lists_all_arguments() -> None:
+    class Sampler(SerialSampler):
+        def __init__(self, flag: bool = True, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+
+    first, *others = shown(Sampler)
+    assert (first.name, first.default) == ("flag", True)
+    assert {p.name for p in others} == {p.name for p in shown(SerialSampler)}
+
+
+def test_signature_of_an_agent_is_that_of_its_call() -> None:
+    agent = AtariDqnAgent()
+    assert inspect.signature(agent) == inspect.signature(agent.__call__)
+
+
+# --- Calls by position ----------------------------------------------------------------------------
+
+RETIRED = set(read_retired())
+LISTED: dict[Any, str] = {}  # Class: constructor that it defines in rlpyt 0.1.2, or "".
+for entry in read_signatures():
+    name, _, member = entry.name.partition(".")
+    is_kept = RETIRED.isdisjoint((entry.path, f"{entry.path}:{name}"))
+    if is_kept and (entry.kind == "class" or member == "__init__"):
+        cls = getattr(importlib.import_module(entry.module), name)
+        LISTED[cls] = entry.text if member else LISTED.get(cls, "")
+
+
+def old_positions(cls: Any) -> list[str]:
+    """The arguments that rlpyt 0.1.2 took by position, where constructors pass ``*args`` on."""
+    positions: list[str] = []
+    by_name: set[str] = set()
+    for text in filter(None, (LISTED.get(base) for base in cls.__mro__)):
+        listed = listed_parameters(text)
+        for i, name in enumerate(listed.positional):
+            if name in by_name or name in positions[i + 1 :]:
+                return positions
+            if name not in positions:
+                positions.append(name)
+        if "*args" not in text:
+            break
+        by_name.update(listed.keyword_only)
+    return positions
+
+
+def test_old_calls_by_position_reach_the_same_arguments() -> None:
+    for cls in LISTED:
+        expected = old_positions(cls)
+        if expected[:1] != ["alpha"]:  # See the next test.
+            positions = [p.name for p in shown(cls) if p.kind is not p.KEYWORD_ONLY]
+            assert positions[: len(expected)] == expected, cls
+
+
+@pytest.mark.parametrize("cls", [PrioritizedReplayBuffer, PrioritizedSequenceReplayBuffer])
+def test_priorities_take_the_storage_or_the_old_arguments_by_position(cls: Any) -> None:
+    storage = [EXAMPLE, 40, 2, 1, 2]
+    buffer = cls(*storage, alpha=0.7)
+    assert (buffer.size, buffer.B, buffer.alpha, buffer.beta) == (40, 2, 0.7, 0.4)
+    names = [p.name for p in shown(cls)][: len(storage)]
+    buffer = cls(0.7, 0.5, unique=True, **dict(zip(names, storage)))
+    assert (buffer.alpha, buffer.beta, buffer.unique, buffer.size) == (0.7, 0.5, True, 40)
