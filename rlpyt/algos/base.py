@@ -38,6 +38,10 @@ OPTIONAL_SETTINGS: Mapping[str, Any] = {
 }
 
 
+# Attributes of a run that its optimizers and compiled updates are kept in.
+COMPILED = ("_optimizers", "_graph_steps", "_compiled")
+
+
 @cache
 def default_settings(cls: Any) -> Mapping[str, Any]:
     """Return the defaults of the constructors of ``cls`` and its bases, the nearest first."""

@@ -163,3 +163,20 @@ def test_generated_code(capfd):
     assert "Compiling update_networks of PPO ..." in out
     assert "Compiled update_networks of PPO in" in out
     assert greatest_difference(eager, compiled) < 1e-5
+
+
+def test_a_second_run_compiles_its_own_update():
+    graphs = Graphs()
+    first = begun(RUNS["DQN"], {"backend": graphs})
+    train(first)
+
+    def again(RunnerCls, **kwargs):
+        runner = RUNS["DQN"](RunnerCls, **kwargs)
+        runner.algo = first.algo
+        return runner
+
+    second = begun(again)
+    before = [x.clone() for x in parameters(second)]
+    train(second, first.algo.update_counter + 3)
+    assert graphs.n == 2
+    assert not all(map(torch.equal, before, parameters(second)))

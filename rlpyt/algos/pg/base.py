@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.base import COMPILED, RlAlgorithm
 from rlpyt.algos.checks import check_fraction, check_positive, warn_without_timeout
 from rlpyt.algos.pg._episode_ends import (
     indexes_of,
@@ -109,7 +109,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._check_settings(examples)
         if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
-        for name in ("_return_std", "diagnostics", "_rng", "_optimizers", "_compiled"):
+        for name in ("_return_std", "diagnostics", "_rng", *COMPILED):
             vars(self).pop(name, None)  # Of an earlier run.
         self.lr_scheduler = None
         self.optim_initialize(rank)
