@@ -103,7 +103,8 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
     (PPO, {"minibatches": 4, "AgentCls": lstm_agent}, "minibatches is 4.*batch_B"),
     *[(PPO, {"minibatches": value}, "minibatches") for value in (0, 16)],
     *[(PPO, {name: 0}, name) for name in ("epochs", "ratio_clip")],
-    (PPO, {"value_clip": -1.0}, "value_clip"),
+    *[(PPO, {name: -1.0}, name) for name in ("value_clip", "target_kl", "desired_kl")],
+    (PPO, {"desired_kl": 0.01}, "linear_lr_schedule=False"),
     (PPO, {"gae_lambda": 95}, "gae_lambda"),
 ]
 

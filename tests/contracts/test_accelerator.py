@@ -5,6 +5,7 @@ nothing comes back but logged numbers and priorities.
 """
 
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ RUNS = {
     "A2C-lstm": pg.maze_a2c,
     "PPO": pg.pendulum,
     "PPO-lstm": pg.maze_ppo,
+    "PPO-kl": partial(pg.cartpole_kl, target_kl=1),
     "DQN": dqn.cartpole,
     "C51": dqn.catch,
     "Rainbow": quantile.rainbow,
@@ -49,6 +51,7 @@ RUNS = {
 ALLOWED = {
     "A2C-lstm": (2, 1),  # Waiting environments do not count in the statistics of observations.
     "PPO": (2, 1),  # Truncated episodes are found by the host.
+    "PPO-kl": (0, 4),  # The divergence of each epoch.
 }
 CUT = {
     "PPO-lstm",

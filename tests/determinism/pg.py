@@ -43,10 +43,16 @@ def pendulum(RunnerCls, **kwargs):
     )
 
 
-def cartpole(RunnerCls, **kwargs):
+def cartpole(RunnerCls, algo=None, **kwargs):
     return RunnerCls(
-        algo=A2C(),
+        algo=algo or A2C(),
         agent=GenericFfAgent(),
         sampler=SerialSampler(gym.make, {"id": "CartPole-v1"}, **BATCH, **EVALUATION),
         **kwargs,
     )
+
+
+def cartpole_kl(RunnerCls, target_kl=2e-3, **kwargs):
+    settings = {"learning_rate": 3e-3, "minibatches": 2, "linear_lr_schedule": False}
+    algo = PPO(epochs=4, target_kl=target_kl, desired_kl=1e-3, **settings)
+    return cartpole(RunnerCls, algo, **kwargs)

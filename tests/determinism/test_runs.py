@@ -133,6 +133,7 @@ CASES = {
     "ppo lstm": (pg.maze_ppo, MinibatchRl),
     "ppo normalized": (pg.pendulum, MinibatchRlEval),
     "a2c": (pg.cartpole, MinibatchRl),
+    "ppo kl": (pg.cartpole_kl, MinibatchRl),
 }
 
 
@@ -242,7 +243,7 @@ def test_runs_with_other_seeds_differ(name, whole, tmp_path):
 
 
 def test_every_algorithm_is_resumed_with_every_kind_of_sampler():
-    variants = {"dqn eval", "r2d1 waiting", "sac eval", "sac fixed"}
+    variants = {"dqn eval", "r2d1 waiting", "sac eval", "sac fixed", "ppo kl"}
     assert FAMILY_OF.keys() == CASES.keys() - variants
     chosen = selected(PARALLEL, aspects)
     assert {name for name, _ in chosen} == FAMILY_OF.keys()

@@ -51,9 +51,10 @@ def make_sampler(
     ("algo", "batch_T"),
     [
         variant(lambda: PPO(**PPO_SETTINGS), 64),
+        variant(lambda: PPO(**PPO_SETTINGS, target_kl=0.03, desired_kl=0.01), 64),
         variant(lambda: A2C(**COMMON, learning_rate=3e-3, entropy_loss_coeff=0.0), 16),
     ],
-    ids=["ppo", "a2c"],
+    ids=["ppo", "ppo-kl", "a2c"],
 )
 def test_cartpole(algo, batch_T, seed):
     sampler = make_sampler(gym.make, batch_T, 8, 501, 10, id="CartPole-v1")

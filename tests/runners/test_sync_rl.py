@@ -247,7 +247,11 @@ def test_stop_ends_all_processes(event, itr, last, tmp_path):
 
 # --- What the matrix in tests/contracts does not run: other families, start methods -------------
 
-FAMILIES = {"ppo normalized": (pg.pendulum, SyncRlEval), "sac_v": (sac.sac_v, SyncRl)}
+FAMILIES = {
+    "ppo normalized": (pg.pendulum, SyncRlEval),
+    "ppo kl": (pg.cartpole_kl, SyncRl),  # Which ends its epochs in all processes.
+    "sac_v": (sac.sac_v, SyncRl),
+}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -169,6 +169,20 @@ def ratio_statistics(
     }
 
 
+def approximate_kl(
+    ratios: list[tuple[torch.Tensor, torch.Tensor | None]], device: torch.device | None = None
+) -> torch.Tensor:
+    """Return ``approxKL`` of :func:`ratio_statistics` over the batches of all processes.
+
+    Args:
+        ratios: ratios and masks, as for :func:`ratio_statistics`.
+        device: device of the exchange, see :func:`moments`.
+    """
+    excess = torch.cat([ratio.reshape(-1) for ratio, _ in ratios]) - 1
+    masks = [valid.reshape(-1) for _, valid in ratios if valid is not None]
+    return moments(excess - excess.log1p(), torch.cat(masks) if masks else None, device)[1]
+
+
 class RunningStd:
     """Standard deviation of all data so far, merged exactly over batches and processes.
 

@@ -15,6 +15,7 @@ from rlpyt.algos.checks import check_at_least_one, check_positive
 from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import (
+    approximate_kl,
     iterate_parts,
     ratio_statistics,
     shuffled_parts,
@@ -34,6 +35,9 @@ from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested
+
+# Of the learning rate that adapts to the divergence.
+LR_FACTOR, MIN_LR, MAX_LR = 1.5, 1e-5, 1e-2
 
 LossInputs = namedarraytuple(
     "LossInputs", ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info"]
@@ -99,9 +103,16 @@ class PPO(PolicyGradientAlgo):
             beyond it. None for no limit.
         recompute_returns: whether to recompute returns and advantages with current values before
             each epoch but the first; the bootstrap value after the batch stays as recorded.
+        target_kl: largest divergence from the policy that acted: after an epoch with a greater mean
+            (``approxKL``), the remaining epochs are left out. None for no limit.
+        desired_kl: divergence to which the learning rate adapts: after each epoch it is divided by
+            1.5 if the divergence is above twice this value, and multiplied by 1.5 if below half of
+            it, within [1e-5, 1e-2]. Needs ``linear_lr_schedule=False``. None for no adaptation.
 
     Source: Schulman et al. 2017, arXiv:1707.06347; recomputation and the other options:
-    Andrychowicz et al. 2021, arXiv:2006.05990.
+    Andrychowicz et al. 2021, arXiv:2006.05990; ``target_kl``: Dossa et al. 2021,
+    doi:10.1109/ACCESS.2021.3106662; ``desired_kl``: Rudin et al. 2022, arXiv:2109.11978, code in
+    rsl_rl, there after each minibatch.
     """
 
     opt_info_fields = (
@@ -118,6 +129,8 @@ class PPO(PolicyGradientAlgo):
     ratio_clip: Any
     value_clip: float | None
     recompute_returns: bool
+    target_kl: float | None
+    desired_kl: float | None
     _schedule_itr = 0
 
     def __init__(
@@ -140,6 +153,8 @@ class PPO(PolicyGradientAlgo):
         normalize_return: bool = False,
         value_clip: float | None = None,
         recompute_returns: bool = False,
+        target_kl: float | None = None,
+        desired_kl: float | None = None,
     ) -> None:
         if optim_kwargs is None:
             optim_kwargs = {}
@@ -172,7 +187,13 @@ class PPO(PolicyGradientAlgo):
         self._check_agent_info(examples, PPO)
         check_at_least_one(self, "minibatches", "epochs")
         check_positive(self, "ratio_clip")
-        check_positive(self, "value_clip", "make it positive, or None")
+        for name in ("value_clip", "target_kl", "desired_kl"):
+            check_positive(self, name, "make it positive, or None")
+        if self.desired_kl is not None and self.linear_lr_schedule:
+            raise ValueError(
+                f"desired_kl is {self.desired_kl}, but linear_lr_schedule sets the learning rate: "
+                "pass linear_lr_schedule=False, or desired_kl=None"
+            )
         T, B = self.batch_spec
         if self.agent.recurrent and self.minibatches > B:
             raise ValueError(
@@ -194,10 +215,16 @@ class PPO(PolicyGradientAlgo):
         opt_info = self._get_empty_optim_info()
         ratios = []
         samples = self.to_training_device(samples)
-        for inputs in self.iterate_minibatches(samples):
+        watches_kl = self.target_kl is not None or self.desired_kl is not None
+        for i, inputs in enumerate(self.iterate_minibatches(samples), start=1):
             values = self._apply_optimization(inputs, opt_info)
             if "ratio" in values:
                 ratios.append((values["ratio"], inputs[0].valid))
+            if watches_kl and i % self.minibatches == 0:
+                kl = float(approximate_kl(ratios[-self.minibatches :], self.agent.device).cpu())
+                self._adapt_learning_rate(kl)
+                if self.target_kl is not None and kl > self.target_kl:
+                    break
         self.record_opt_info(opt_info, ratio_statistics(ratios, self.ratio_clip))
         return self._finish_iteration(itr, samples, opt_info)
 
@@ -385,6 +412,16 @@ class PPO(PolicyGradientAlgo):
         return self.combine_losses(pi_loss, valid_mean(value_errors, valid), dist_info, valid)
 
     # --- Schedule and state ------------------------------------------------------------------
+
+    def _adapt_learning_rate(self, kl: float) -> None:
+        """Change the learning rate by the divergence ``kl`` of the last epoch."""
+        if self.desired_kl is None:
+            return
+        for group in self.optimizer.param_groups:
+            if kl > 2 * self.desired_kl:
+                group["lr"] = max(MIN_LR, group["lr"] / LR_FACTOR)
+            elif kl < self.desired_kl / 2:
+                group["lr"] = min(MAX_LR, group["lr"] * LR_FACTOR)
 
     def update_itr_hyperparams(self, itr: int) -> None:
         super().update_itr_hyperparams(itr)

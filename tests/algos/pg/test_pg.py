@@ -510,6 +510,41 @@ def test_numbers_of_json_files() -> None:
     assert len(info.loss) == 6
 
 
+def test_epochs_end_at_target_kl() -> None:
+    settings = {"minibatches": 2, "epochs": 5, "learning_rate": 0.1, "linear_lr_schedule": False}
+    n_updates = []
+    for target_kl in (None, 1e9, 1e-9):
+        torch.manual_seed(0)
+        setup = Setup(PPO(target_kl=target_kl, **settings), T=16)
+        samples = setup.sample()
+        with Waits() as waits:
+            info = setup.algo.optimize_agent(0, samples)
+        assert len(info.loss) == setup.algo.update_counter
+        assert len(waits.names) <= (0 if target_kl is None else setup.algo.update_counter // 2)
+        n_updates.append(setup.algo.update_counter)
+    # The second minibatch differs from the policy that acted: one epoch is enough.
+    assert n_updates == [10, 10, 2]
+
+
+def test_learning_rate_adapts_to_divergence() -> None:
+    settings = {"minibatches": 2, "epochs": 2, "linear_lr_schedule": False}
+    for desired_kl, start, expected in (
+        (1e-12, 9e-4, 4e-4),  # Divided twice by 1.5.
+        (1e9, 4e-4, 9e-4),
+        (1e-12, 1.2e-5, 1e-5),  # The limits.
+        (1e9, 8e-3, 1e-2),
+    ):
+        algo = PPO(desired_kl=desired_kl, learning_rate=start, **settings)
+        setup = Setup(algo, T=16)
+        setup.train()
+        (group,) = algo.optimizer.param_groups
+        assert group["lr"] == pytest.approx(expected)
+        # It belongs to the state of the optimizer.
+        other = Setup(PPO(desired_kl=desired_kl, learning_rate=start, **settings), T=16).algo
+        other.load_state_dict(algo.state_dict())
+        assert other.optimizer.param_groups[0]["lr"] == group["lr"]
+
+
 def test_no_entropy_bonus_is_still_reported() -> None:
     (info,) = Setup(A2C(entropy_loss_coeff=0)).train()
     assert info.entropy > 0
