@@ -49,6 +49,8 @@ class Conv2dModel(torch.nn.Module):
         use_maxpool: whether to stride by max-pooling: convolutions have stride 1, and a stride
             above 1 becomes a max-pooling of that size after the nonlinearity.
         head_sizes: not used; :class:`Conv2dHeadModel` adds a perceptron.
+        layer_norm: whether to normalize the output of each convolution, over channels and pixels,
+            before its nonlinearity.
 
     Raises:
         ValueError: if the lists differ in length.
@@ -64,6 +66,7 @@ class Conv2dModel(torch.nn.Module):
         nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
         use_maxpool: bool = False,
         head_sizes: Any = None,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         layers: list[torch.nn.Module] = []
@@ -79,6 +82,8 @@ class Conv2dModel(torch.nn.Module):
                     padding=padding,
                 )
             )
+            if layer_norm:
+                layers.append(torch.nn.GroupNorm(1, out_channels))
             layers.append(nonlinearity())
             if use_maxpool and stride not in (1, (1, 1)):
                 layers.append(torch.nn.MaxPool2d(stride))
@@ -150,6 +155,7 @@ class Conv2dHeadModel(torch.nn.Module):
         output_size: width of the last linear layer, or None. With neither, the output is the
             flattened feature map.
         nonlinearity: class of the modules after convolutions and hidden layers.
+        layer_norm: whether to normalize convolutions and hidden layers before their nonlinearity.
 
     Raises:
         ValueError: if the lists differ in length, or the image is too small for them.
@@ -166,6 +172,7 @@ class Conv2dHeadModel(torch.nn.Module):
         paddings: Sizes = None,
         nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
         use_maxpool: bool = False,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         c, h, w = read_image_shape(image_shape)
@@ -177,9 +184,12 @@ class Conv2dHeadModel(torch.nn.Module):
             paddings=paddings,
             nonlinearity=nonlinearity,
             use_maxpool=use_maxpool,
+            layer_norm=layer_norm,
         )
         conv_out_size = self.conv.conv_out_size(h, w, c)
-        self.head = MlpModel(conv_out_size, hidden_sizes, output_size, nonlinearity)
+        self.head = MlpModel(
+            conv_out_size, hidden_sizes, output_size, nonlinearity, layer_norm=layer_norm
+        )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map images [B,C,H,W] to features [B,output_size]."""

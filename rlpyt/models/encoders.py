@@ -91,9 +91,9 @@ class ImageEncoder(torch.nn.Module):
         shape: shape (C, H, W) or (H, W, C) of an image; the smaller of the outer two is
             the number of channels.
         fc_sizes: widths of the layers after the convolutions.
-        **conv_settings: arguments ``channels``, ``kernel_sizes``, ``strides`` and ``paddings`` of
-            :class:`~rlpyt.models.conv2d.Conv2dHeadModel`, in place of the defaults for this size
-            of images.
+        **conv_settings: further arguments of :class:`~rlpyt.models.conv2d.Conv2dHeadModel`, such as
+            ``channels``, ``kernel_sizes``, ``strides`` and ``paddings`` in place of the defaults
+            for this size of images.
     """
 
     def __init__(self, shape: Sequence[int], fc_sizes: Any = 256, **conv_settings: Any) -> None:

@@ -91,6 +91,7 @@ class MlpModel(torch.nn.Module):
         output_size: width of a last linear layer, without nonlinearity; None leaves it out.
         nonlinearity: class of the modules between the layers.
         LinearCls: class of the layers, such as :class:`~rlpyt.models.noisy.NoisyLinear`.
+        layer_norm: whether to normalize each hidden layer before its nonlinearity.
     """
 
     def __init__(
@@ -100,12 +101,14 @@ class MlpModel(torch.nn.Module):
         output_size: int | None = None,
         nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
         LinearCls: Callable[[int, int], torch.nn.Module] = torch.nn.Linear,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         layers: list[torch.nn.Module] = []
         size = input_size
         for hidden_size in as_list(hidden_sizes):
-            layers += [LinearCls(size, hidden_size), nonlinearity()]
+            norms = [torch.nn.LayerNorm(hidden_size)] if layer_norm else []
+            layers += [LinearCls(size, hidden_size), *norms, nonlinearity()]
             size = hidden_size
         if output_size is not None:
             layers.append(LinearCls(size, output_size))

@@ -24,6 +24,7 @@ class AtariConvTrunk(torch.nn.Module):
         kernel_sizes: kernel size of each convolution, by default [8, 4, 3].
         strides: stride of each convolution, by default [4, 2, 1].
         paddings: zero padding of each convolution, by default [0, 1, 1].
+        layer_norm: whether to normalize the output of each convolution before its nonlinearity.
 
     Raises:
         ValueError: if the settings do not fit each other or the image.
@@ -39,12 +40,14 @@ class AtariConvTrunk(torch.nn.Module):
         kernel_sizes: Sizes = None,
         strides: Sizes = None,
         paddings: Sizes = None,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         c, h, w = read_image_shape(image_shape)
         self.conv = Conv2dModel(
             in_channels=c,
             use_maxpool=use_maxpool,
+            layer_norm=layer_norm,
             **DQN_CONV.override(channels, kernel_sizes, strides, paddings),
         )
         self.conv_out_size = self.conv.conv_out_size(h, w, c)
@@ -66,6 +69,7 @@ class AtariDqnModel(AtariConvTrunk):
         paddings: zero padding of each convolution, by default [0, 1, 1].
         noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
+        layer_norm: whether to normalize convolutions and hidden layers before their nonlinearity.
 
     Raises:
         ValueError: if the settings of the convolutions do not fit each other or the image.
@@ -85,10 +89,13 @@ class AtariDqnModel(AtariConvTrunk):
         strides: Sizes = None,
         paddings: Sizes = None,
         noisy: bool = False,
+        layer_norm: bool = False,
     ) -> None:
-        super().__init__(image_shape, use_maxpool, channels, kernel_sizes, strides, paddings)
+        super().__init__(
+            image_shape, use_maxpool, channels, kernel_sizes, strides, paddings, layer_norm
+        )
         self.dueling = dueling
-        self.head = q_head(self.conv_out_size, fc_sizes, output_size, dueling, noisy)
+        self.head = q_head(self.conv_out_size, fc_sizes, output_size, dueling, noisy, layer_norm)
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested

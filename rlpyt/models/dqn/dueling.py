@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from rlpyt.models.mlp import MlpModel, Sizes
@@ -25,6 +27,7 @@ class DuelingHeadModel(torch.nn.Module):
         output_size: number of actions A.
         grad_scale: factor of the gradient into the input.
         noisy: whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
+        layer_norm: whether to normalize each hidden layer before its nonlinearity.
 
     Source: Wang et al. 2016, arXiv:1511.06581, eq. 9; the factor: section 4.2.
     """
@@ -36,13 +39,15 @@ class DuelingHeadModel(torch.nn.Module):
         output_size: int,
         grad_scale: float = 2 ** (-1 / 2),
         noisy: bool = False,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         LinearCls = linear_layer(noisy)
-        self.advantage_hidden = MlpModel(input_size, hidden_sizes, LinearCls=LinearCls)
+        kwargs: Any = {"LinearCls": LinearCls, "layer_norm": layer_norm}
+        self.advantage_hidden = MlpModel(input_size, hidden_sizes, **kwargs)
         self.advantage_out = LinearCls(self.advantage_hidden.output_size, output_size, bias=False)
         self.advantage_bias = torch.nn.Parameter(torch.zeros(1))
-        self.value = MlpModel(input_size, hidden_sizes, 1, LinearCls=LinearCls)
+        self.value = MlpModel(input_size, hidden_sizes, 1, **kwargs)
         self._grad_scale = grad_scale
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:

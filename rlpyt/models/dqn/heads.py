@@ -91,12 +91,18 @@ class ImplicitQuantileHeadModel(torch.nn.Module):
 
 
 def q_head(
-    input_size: int, hidden_sizes: Sizes, output_size: int, dueling: bool, noisy: bool = False
+    input_size: int,
+    hidden_sizes: Sizes,
+    output_size: int,
+    dueling: bool,
+    noisy: bool = False,
+    layer_norm: bool = False,
 ) -> torch.nn.Module:
     """Return a head that maps features [B,input_size] to action values [B,A]."""
+    sizes = input_size, hidden_sizes, output_size
     if dueling:
-        return DuelingHeadModel(input_size, hidden_sizes, output_size, noisy=noisy)
-    return MlpModel(input_size, hidden_sizes, output_size, LinearCls=linear_layer(noisy))
+        return DuelingHeadModel(*sizes, noisy=noisy, layer_norm=layer_norm)
+    return MlpModel(*sizes, LinearCls=linear_layer(noisy), layer_norm=layer_norm)
 
 
 def distributional_head(

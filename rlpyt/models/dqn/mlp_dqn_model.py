@@ -22,7 +22,11 @@ class MlpTrunk(torch.nn.Module):
     """
 
     def __init__(
-        self, observation_shape: Sequence[int], hidden_sizes: Sizes, n_in_head: int = 1
+        self,
+        observation_shape: Sequence[int],
+        hidden_sizes: Sizes,
+        n_in_head: int = 1,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         if not all(isinstance(length, (int, np.integer)) for length in observation_shape):
@@ -34,7 +38,8 @@ class MlpTrunk(torch.nn.Module):
         self._obs_ndim = len(observation_shape)
         sizes = as_list(hidden_sizes)
         n_in_body = max(0, len(sizes) - n_in_head)
-        self.body = MlpModel(math.prod(observation_shape), sizes[:n_in_body])
+        size = math.prod(observation_shape)
+        self.body = MlpModel(size, sizes[:n_in_body], layer_norm=layer_norm)
         self.head_sizes = sizes[n_in_body:]
 
 
@@ -49,6 +54,7 @@ class MlpDqnModel(MlpTrunk):
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
         noisy: whether layers of the head are :class:`~rlpyt.models.noisy.NoisyLinear`, which
             explore: agents then need no random actions.
+        layer_norm: whether to normalize each hidden layer before its nonlinearity.
 
     Raises:
         ValueError: if observations are not one array.
@@ -61,10 +67,13 @@ class MlpDqnModel(MlpTrunk):
         hidden_sizes: Sizes = (64, 64),
         dueling: bool = False,
         noisy: bool = False,
+        layer_norm: bool = False,
     ) -> None:
-        super().__init__(observation_shape, hidden_sizes)
+        super().__init__(observation_shape, hidden_sizes, layer_norm=layer_norm)
         self.dueling = dueling
-        self.head = q_head(self.body.output_size, self.head_sizes, output_size, dueling, noisy)
+        self.head = q_head(
+            self.body.output_size, self.head_sizes, output_size, dueling, noisy, layer_norm
+        )
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
