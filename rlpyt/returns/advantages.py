@@ -1,4 +1,4 @@
-"""Discounted returns and generalized advantages of a time-major batch.
+"""Discounted returns, lambda returns and generalized advantages of a time-major batch.
 
 The time limit (``_tl``) forms differ where a time limit truncated an episode: the batch lacks the
 true next state, so V_t replaces the rest of the return, and nothing is learned from that step.
@@ -269,6 +269,48 @@ def generalized_advantage_estimation_tl(
     return like(advantages, shape, reward, advantage_dest), like(
         returns, shape, reward, return_dest
     )
+
+
+def q_lambda_return(
+    reward: Array,
+    value: Array,
+    done: Array,
+    bootstrap_value: Any,
+    discount: float,
+    q_lambda: float,
+    timeout: Array | None = None,
+    return_dest: Array | None = None,
+) -> Any:
+    """Return lambda returns of Q-learning that are not cut at exploratory actions.
+
+        G_t = r_t + discount * (1 - d_t) * (q_lambda * G_{t+1} + (1 - q_lambda) * V_{t+1})
+        V_t = max_a Q(s_t, a),      G_T = V_T
+
+    This is the recursion of generalized advantages: G_t = A_t + V_t. Where a time limit truncated
+    the episode, G_t = V_t.
+
+    Args:
+        reward: rewards r_t [T,B,...], received for the action at t.
+        value: values V_t [T,B,...].
+        done: flags d_t [T,B,...], nonzero where the episode ends at t.
+        bootstrap_value: values V_T [B,...] of the observation after the last step; also [1,B,...].
+        discount: discount factor of one step.
+        q_lambda: weight in [0, 1]; 0 for one-step returns, 1 for discounted returns.
+        timeout: flags [T,B,...], nonzero where ``done`` comes from a time limit; None for nowhere.
+        return_dest: array [T,B,...] to write into, optional.
+
+    Returns:
+        [T,B,...] G_t, numpy or torch as ``reward``.
+
+    Raises:
+        ValueError: if shapes differ or a tensor requires grad.
+
+    Source: Peng and Williams 1996, doi:10.1007/BF00114731; Gallici et al. 2024, arXiv:2407.04811,
+    algorithm 1.
+    """
+    timeout = _zeros_like(done) if timeout is None else timeout
+    inputs = (reward, value, done, bootstrap_value, discount, q_lambda, timeout)
+    return generalized_advantage_estimation_tl(*inputs, return_dest=return_dest)[1]
 
 
 def _zeros_like(array: Array) -> Any:

@@ -9,6 +9,7 @@ from rlpyt.returns.advantages import (
     discount_return,
     generalized_advantage_estimation,
     generalized_advantage_estimation_tl,
+    q_lambda_return,
 )
 
 
@@ -182,3 +183,18 @@ def test_errors_name_argument_and_remedy(batch):
 def test_old_path_hands_on_the_same_functions():
     assert old_path.discount_return is discount_return
     assert old_path.generalized_advantage_estimation is generalized_advantage_estimation
+
+
+def test_q_lambda_table_by_hand():
+    reward = np.array([1.0, 2.0, 3.0, 4.0])[:, None]
+    value = np.array([9.0, 8.0, 6.0, 4.0])[:, None]
+    done = np.array([0, 1, 0, 0])[:, None]
+    # G_3 = 4 + .5 * 10, G_2 = 3 + .5 * (.25 * 9 + .75 * 4), G_1 ends, G_0 = 1 + .5 * (.5 + 6).
+    expected = [4.25, 2.0, 5.625, 9.0]
+    for kind in (np.asarray, torch.from_numpy):
+        batch = map(kind, (reward, value, done, np.array([10.0])))
+        return_ = q_lambda_return(*batch, discount=0.5, q_lambda=0.25)
+        np.testing.assert_allclose(return_[:, 0], expected)
+    # Cut by a time limit, the second return is its value.
+    return_ = q_lambda_return(reward, value, done, np.array([10.0]), 0.5, 0.25, timeout=done)
+    np.testing.assert_allclose(return_[:, 0], [5.0, 8.0, 5.625, 9.0])
