@@ -6,8 +6,8 @@ A public class fits one algorithm, model and kind of action; to bring your own m
 * ``base``: :class:`~rlpyt.agents.base.BaseAgent`, its devices, modes, state and shared memory;
   ``recurrent``: mixins that keep a recurrent state between sampled steps.
 * ``dqn``: ``dqn_agent`` (Q-values and target network) and its variants ``catdqn_agent``,
-  ``qrdqn_agent``, ``iqn_agent`` and ``r2d1_agent``; ``epsilon_greedy`` (the schedule of random
-  actions); ``atari`` for images, ``mlp_agent`` for vectors.
+  ``qrdqn_agent``, ``iqn_agent``, ``r2d1_agent`` and ``pqn_agent``; ``epsilon_greedy`` (the
+  schedule of random actions); ``atari`` for images, ``mlp_agent`` for vectors.
 * ``pg``: ``base`` (policies for every kind of action, agents with and without recurrence);
   ``categorical`` and ``gaussian`` for one kind of action; ``atari`` and ``mujoco`` with their
   models; ``generic`` for any spaces.

@@ -4,7 +4,8 @@
   and the stored data of all algorithms with a replay buffer.
 - ``losses``: every loss as a pure function of tensors. ``checks``: validation of settings.
   ``_optim``: optimizers and the transfer of their state. ``_compiled``: updates as one graph.
-- ``dqn``: Q-learning of discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``) and of
-  recurrent agents (``r2d1``). ``pg``: policy gradient. ``qpg``: the same through Q-functions.
+- ``dqn``: Q-learning of discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``), of recurrent
+  agents (``r2d1``), and without replay (``pqn``). ``pg``: policy gradient. ``qpg``: the same
+  through Q-functions.
 - ``utils``: old import path of the formulas in :mod:`rlpyt.returns`.
 """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlpyt.algos.base import RlAlgorithm
     from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
     from rlpyt.algos.dqn.dqn import DQN
+    from rlpyt.algos.dqn.pqn import PQN
     from rlpyt.algos.dqn.r2d1 import R2D1
     from rlpyt.algos.pg.base import PolicyGradientAlgo
     from rlpyt.algos.qpg.d4pg import D4PG
@@ -28,6 +29,7 @@ MAX_MASKED_UPDATES = 100
 # Description, algorithm and agent for every ``q_kind``.
 Q_KINDS = {
     "value": ("values", "DQN", "DqnAgent"),
+    "value alone": ("values without a target network", "PQN", "PqnAgent"),
     "categorical": ("distributions of returns", "CategoricalDQN", "CatDqnAgent"),
     "quantile": ("quantiles of returns", "QRDQN", "QrDqnAgent"),
     "implicit quantile": ("quantiles of returns at random fractions", "IQN", "IqnAgent"),
@@ -92,7 +94,7 @@ def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
 # --- Agent and sampler ----------------------------------------------------------------------------
 
 
-def check_agent(algo: DQN, AlgoCls: Any, recurrent: bool = False) -> None:
+def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool = False) -> None:
     """Raise ``ValueError`` if the agent cannot fit the loss of ``AlgoCls``.
 
     Args:
@@ -100,8 +102,9 @@ def check_agent(algo: DQN, AlgoCls: Any, recurrent: bool = False) -> None:
         AlgoCls: class that defines the loss; an ``algo`` that overrides it is not checked.
         recurrent: whether the loss takes sequences.
     """
-    if any(getattr(type(algo), m) is not getattr(AlgoCls, m) for m in METHODS_OF_THE_LOSS):
-        return
+    for method in METHODS_OF_THE_LOSS:
+        if getattr(type(algo), method, None) is not getattr(AlgoCls, method, None):
+            return
     agent, name = type(algo.agent).__name__, type(algo).__name__
     if recurrent and not algo.agent.recurrent:
         raise ValueError(
@@ -133,7 +136,7 @@ def check_resets_at_once(algo: RlAlgorithm) -> None:
         )
 
 
-def warn_without_timeout(algo: PolicyGradientAlgo | ReplayAlgorithm, record: Nested) -> None:
+def warn_without_timeout(algo: PolicyGradientAlgo | PQN | ReplayAlgorithm, record: Nested) -> None:
     """Warn if ``bootstrap_timelimit`` has no effect, so that time limits count as real ends.
 
     Args:

@@ -49,6 +49,7 @@ ALGORITHMS = {
     "qr_dqn": Algorithm("rlpyt.algos.dqn.qr_dqn.QRDQN", _value_agents("QrDqn")),
     "iqn": Algorithm("rlpyt.algos.dqn.iqn.IQN", _value_agents("Iqn")),
     "r2d1": Algorithm("rlpyt.algos.dqn.r2d1.R2D1", _value_agents("R2d1")),
+    "pqn": Algorithm("rlpyt.algos.dqn.pqn.PQN", _value_agents("Pqn")),
     "a2c": Algorithm("rlpyt.algos.pg.a2c.A2C", _POLICY_AGENTS),
     "ppo": Algorithm("rlpyt.algos.pg.ppo.PPO", _POLICY_AGENTS),
     "ddpg": Algorithm("rlpyt.algos.qpg.ddpg.DDPG", {"mlp": f"{_QPG}.ddpg_agent.DdpgAgent"}),

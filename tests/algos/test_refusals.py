@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpIqnAgent, MlpQrDqnAgent, MlpR2d1Agent
+from rlpyt.agents.dqn.mlp_agent import (
+    MlpDqnAgent,
+    MlpIqnAgent,
+    MlpPqnAgent,
+    MlpQrDqnAgent,
+    MlpR2d1Agent,
+)
+from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
@@ -14,6 +21,7 @@ from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.ppo import PPO
@@ -22,6 +30,7 @@ from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
 from tests.agents.qpg.ddpg_parts import made as made_continuous
 from tests.agents.qpg.sac_parts import make_agent
@@ -36,6 +45,7 @@ AGENTS: dict[Any, Any] = {
     QRDQN: MlpQrDqnAgent,
     IQN: MlpIqnAgent,
     R2D1: MlpR2d1Agent,
+    PQN: MlpPqnAgent,
     **ddpg_parts.AGENTS,
     SAC: sac_agent.SacAgent,
     SAC_V: sac_v_agent.SacAgent,
@@ -54,6 +64,10 @@ def set_up(
         Setup(PPO(**settings), AgentCls and AgentCls())
         return
     AgentCls = AgentCls or AGENTS[AlgoCls]
+    if AlgoCls is PQN:
+        collector = CpuResetCollector if mid_batch_reset else CpuWaitResetCollector
+        Setup(PQN(**settings), AgentCls(), T=4, B=2, CollectorCls=collector)
+        return
     if AlgoCls in ddpg_parts.AGENTS:
         there, agent = ddpg_parts, made_continuous(AgentCls)
     elif AlgoCls in (SAC, SAC_V):
@@ -105,6 +119,9 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
     *[(PPO, {name: 0}, name) for name in ("epochs", "ratio_clip")],
     *[(PPO, {name: -1.0}, name) for name in ("value_clip", "target_kl", "desired_kl")],
     (PPO, {"desired_kl": 0.01}, "linear_lr_schedule=False"),
+    *[(PQN, {name: 0}, name) for name in ("minibatches", "epochs", "clip_grad_norm")],
+    *[(PQN, {name: 2}, name) for name in ("discount", "q_lambda")],
+    (PQN, {"minibatches": 9}, "minibatches"),
     (PPO, {"gae_lambda": 95}, "gae_lambda"),
 ]
 
@@ -123,6 +140,9 @@ def test_settings(AlgoCls: Any, settings: dict[str, Any], named: str) -> None:
         (DQN, MlpQrDqnAgent, "QRDQN"),
         (DQN, MlpIqnAgent, "IQN"),
         (DQN, MlpR2d1Agent, "R2D1"),
+        (DQN, MlpPqnAgent, "PQN"),
+        (PQN, MlpDqnAgent, "value"),
+        (PQN, GenericFfAgent, "MlpPqnAgent"),
         (CategoricalDQN, VectorDqnAgent, "CatDqnAgent"),
         (CategoricalDQN, MlpQrDqnAgent, "distributions"),
         (CategoricalDQN, MlpIqnAgent, "distributions"),
@@ -147,7 +167,7 @@ def test_agents_of_other_algorithms(AlgoCls: Any, AgentCls: Any, remedy: str) ->
         set_up(AlgoCls, AgentCls)
 
 
-@pytest.mark.parametrize("AlgoCls", [DQN, DDPG, SAC, SAC_V])
+@pytest.mark.parametrize("AlgoCls", [DQN, PQN, DDPG, SAC, SAC_V])
 def test_collectors_that_wait(AlgoCls: Any) -> None:
     # This was an error of the first update, after min_steps_learn steps.
     with pytest.raises(ValueError, match=f"mid_batch_reset is False.*{AlgoCls.__name__}"):

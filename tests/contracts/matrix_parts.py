@@ -18,6 +18,7 @@ from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
@@ -97,6 +98,11 @@ POLICY_GRADIENT = {
         of(mujoco.AlternatingMujocoLstmAgent, LSTM),
     ),
 }
+PARALLELISED = {
+    "PQN": Family(
+        lambda: PQN(epochs=2, minibatches=2), of(mlp_agent.MlpPqnAgent, SMALL), make_maze, 4
+    ),
+}
 REPLAY = {
     "DQN": Family(
         lambda: DQN(batch_size=16, **SETTINGS), of(mlp_agent.MlpDqnAgent, SMALL), make_maze, 2
@@ -124,7 +130,7 @@ REPLAY = {
         lambda: SAC(batch_size=16, **SETTINGS), of(SacAgent, ACTOR_CRITIC), make_aiming, 2
     ),
 }
-ALGOS = POLICY_GRADIENT | REPLAY
+ALGOS = POLICY_GRADIENT | PARALLELISED | REPLAY
 
 SAMPLERS = {SamplerCls.__name__: SamplerCls for SamplerCls in (SerialSampler, *PARALLEL)}
 ASYNC_SAMPLERS = {SamplerCls.__name__: SamplerCls for SamplerCls in async_parts.SAMPLERS.values()}

@@ -32,6 +32,7 @@ RUNS = {
     "PPO-lstm": pg.maze_ppo,
     "PPO-kl": partial(pg.cartpole_kl, target_kl=1),
     "DQN": dqn.cartpole,
+    "PQN": dqn.cartpole_pqn,
     "C51": dqn.catch,
     "Rainbow": quantile.rainbow,
     "QR-DQN": quantile.qr_dqn,

@@ -183,8 +183,8 @@ def test_one_state_does_not_serve_two_halves(RunnerCls, name, SamplerCls, tmp_pa
         train(runner, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["A2C", "PPO"])
-def test_policy_gradients_are_not_asynchronous(name, tmp_path):
+@pytest.mark.parametrize("name", ["A2C", "PPO", "PQN"])
+def test_algorithms_without_replay_are_not_asynchronous(name, tmp_path):
     runner, _ = start(AsyncRl, AsyncSerialSampler, name)
     with pytest.raises(ValueError, match="has no replay buffer and so cannot train while AsyncRl"):
         train(runner, tmp_path)

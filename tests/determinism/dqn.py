@@ -1,9 +1,10 @@
-"""Runs of DQN and C51."""
+"""Runs of DQN, C51 and PQN."""
 
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
-from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpPqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -40,5 +41,18 @@ def catch(RunnerCls, **kwargs):
         algo=CategoricalDQN(V_min=-1, V_max=1, **SETTINGS),
         agent=AtariCatDqnAgent(model_kwargs={**convolution, "fc_sizes": 16}, n_atoms=7),
         sampler=SerialSampler(**env, **BATCH, **evaluation),
+        **kwargs,
+    )
+
+
+def cartpole_pqn(RunnerCls, **kwargs):
+    env_kwargs = {"id": "CartPole-v1", "max_episode_steps": 9}
+    evaluation = {"eval_n_envs": 2, "eval_max_steps": 40}
+    return RunnerCls(
+        algo=PQN(minibatches=2, epochs=2, eps_steps=200, bootstrap_timelimit=True),
+        agent=MlpPqnAgent(model_kwargs={"hidden_sizes": [8]}, eps_final=0.1),
+        sampler=SerialSampler(
+            gym.make, env_kwargs, **BATCH, **evaluation, record_next_observation=True
+        ),
         **kwargs,
     )

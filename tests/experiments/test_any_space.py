@@ -29,6 +29,7 @@ ALGORITHMS = {
     "qr_dqn": [*SMALL, *VALUES],
     "iqn": [*SMALL, *VALUES],
     "r2d1": SEQUENCES,
+    "pqn": [*VALUES, "minibatches=2", "epochs=1"],
     "a2c": POLICY,
     "ppo": [*POLICY, "minibatches=2", "epochs=1"],
     "a2c_lstm": [*POLICY, "lstm_size=8"],

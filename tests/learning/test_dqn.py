@@ -1,4 +1,4 @@
-"""DQN and categorical DQN solve a vector task and a pixel task, each in well under a minute.
+"""DQN, categorical DQN and PQN solve a vector or a pixel task, each in well under a minute.
 
 DQN on pixels runs with the other tests, with one seed; the rest, and more seeds, with
 ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
@@ -11,9 +11,10 @@ import pytest
 
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
-from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpPqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
 from rlpyt.models.autocast import Autocast
@@ -111,6 +112,24 @@ def test_cartpole(AlgoCls, AgentCls, settings, seed):
         threshold=475,
         seed=seed,
     )
+    assert best >= 475, "random actions reach 20"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cartpole_without_replay(seed):
+    sampler = SerialSampler(
+        EnvCls=gym.make,
+        env_kwargs={"id": "CartPole-v1"},
+        batch_T=32,
+        batch_B=16,
+        max_decorrelation_steps=0,
+        eval_n_envs=5,
+        eval_max_steps=5 * 500,
+        eval_max_trajectories=10,
+    )
+    algo = PQN(learning_rate=1e-3, q_lambda=0.95, minibatches=8, epochs=4, eps_steps=30e3)
+    agent = MlpPqnAgent(model_kwargs={"hidden_sizes": [128, 128]}, eps_final=0.05)
+    best = best_return(algo, agent, sampler, n_steps=200e3, threshold=475, seed=seed)
     assert best >= 475, "random actions reach 20"
 
 

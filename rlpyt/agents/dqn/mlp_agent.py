@@ -8,6 +8,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.iqn_agent import IqnAgent
+from rlpyt.agents.dqn.pqn_agent import PqnAgent
 from rlpyt.agents.dqn.qrdqn_agent import QrDqnAgent
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent, R2d1AlternatingAgent
 from rlpyt.core.records import EnvSpaces
@@ -34,6 +35,18 @@ class MlpDqnAgent(MlpMixin, DqnAgent):
 
     def __init__(self, ModelCls: Any = MlpDqnModel, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class MlpPqnAgent(MlpMixin, PqnAgent):
+    """:class:`~rlpyt.agents.dqn.pqn_agent.PqnAgent` with a multi-layer perceptron.
+
+    Layers are normalized unless ``model_kwargs`` has ``layer_norm=False``.
+    """
+
+    def __init__(self, ModelCls: Any = MlpDqnModel, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+        if self.ModelCls is MlpDqnModel:
+            self.model_kwargs = {"layer_norm": True, **self.model_kwargs}
 
 
 class MlpCatDqnAgent(MlpMixin, CatDqnAgent):

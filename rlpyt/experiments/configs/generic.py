@@ -64,6 +64,17 @@ configs["r2d1"] = dict(
     sampler=dict(batch_T=16, batch_B=8, max_decorrelation_steps=0),
 )
 
+configs["pqn"] = dict(
+    roles=dict(algo="pqn"),
+    agent=dict(eps_final=0.05),
+    algo=dict(learning_rate=1e-3, q_lambda=0.95, minibatches=8, epochs=4, eps_steps=3e4),
+    env={},
+    model=dict(hidden_sizes=[128, 128]),
+    optim={},
+    runner=dict(n_steps=5e5, log_interval_steps=1e4),
+    sampler=dict(batch_T=32, batch_B=16, max_decorrelation_steps=0),
+)
+
 # --- Policy gradient -----------------------------------------------------------------------------
 
 configs["a2c"] = dict(

@@ -4,6 +4,8 @@ MinAtar has sticky actions, with probability 0.1. Sizes and rates follow Young a
 arXiv:1903.03176, where the paper has them.
 """
 
+import torch
+
 from rlpyt.experiments.configs import generic
 from rlpyt.experiments.sweeps.variant import Config, changed
 
@@ -44,6 +46,26 @@ configs["r2d1"] = changed(
     model=dict(image_kwargs=_IMAGE),
     runner=dict(n_steps=5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=16, batch_B=16),
+)
+# The settings of the authors, Gallici et al. 2024, arXiv:2407.04811.
+configs["pqn"] = changed(
+    generic.configs["pqn"],
+    agent=dict(eps_final=0.05),
+    algo=dict(
+        discount=0.99,
+        learning_rate=5e-4,
+        q_lambda=0.65,
+        minibatches=32,
+        epochs=2,
+        OptimCls=torch.optim.RAdam,
+        clip_grad_norm=10,
+        eps_steps=1e6,
+        linear_lr_schedule=True,
+    ),
+    env=dict(id="MinAtar/Breakout-v1"),
+    model=dict(hidden_sizes=[], layer_norm=True, image_kwargs=dict(_IMAGE, layer_norm=True)),
+    runner=dict(n_steps=1e7, log_interval_steps=1e5),
+    sampler=dict(batch_T=32, batch_B=128),
 )
 configs["ppo"] = changed(
     generic.configs["ppo"],

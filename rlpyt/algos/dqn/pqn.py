@@ -1,0 +1,235 @@
+"""Parallelised Q-network: Q-learning from sampler batches, without replay or target network."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.checks import (
+    check_agent,
+    check_at_least_one,
+    check_fraction,
+    check_positive,
+    check_resets_at_once,
+    warn_without_timeout,
+)
+from rlpyt.algos.losses import huber_td_loss, masked_mean
+from rlpyt.algos.pg._episode_ends import inputs_when_acting
+from rlpyt.algos.pg._minibatches import iterate_parts, shuffled_parts
+from rlpyt.core.records import BatchSpec
+from rlpyt.returns.advantages import q_lambda_return
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
+from rlpyt.utils.tensor import select_at_indexes
+from rlpyt.utils.types import Nested
+
+LossInputs = namedarraytuple("LossInputs", ["agent_inputs", "action", "return_", "valid"])
+
+
+class PQN(RlAlgorithm):
+    """Parallelised Q-network: fits Q(s, a) to the lambda returns of the last batch.
+
+        V_t  = max_a Q(s_t, a)
+        G_t  = r_t + discount * (1 - d_t) * (q_lambda * G_{t+1} + (1 - q_lambda) * V_{t+1})
+        G_T  = V_T
+        loss = mean of (G_t - Q(s_t, a_t))^2 / 2
+
+    V_t are the values by which the agent acted. In place of a target network, the layers of the
+    network are normalized (``layer_norm`` of the model). In each epoch all samples of a batch are
+    divided into new random minibatches.
+
+    Agents are feed-forward and act epsilon-greedily, such as
+    :class:`~rlpyt.agents.dqn.mlp_agent.MlpPqnAgent`.
+
+    Args:
+        discount: discount factor per step, in [0, 1].
+        learning_rate: learning rate of the first iteration.
+        q_lambda: weight of longer returns, in [0, 1]; 0 for one-step returns.
+        minibatches: number of minibatches in one epoch.
+        epochs: number of epochs in one iteration.
+        OptimCls: class of the optimizer; the authors use ``torch.optim.RAdam``.
+        optim_kwargs: keyword arguments of ``OptimCls``.
+        initial_optim_state_dict: state of the optimizer to start from, from
+            :meth:`optim_state_dict`.
+        clip_grad_norm: largest norm of the gradient; None does not clip.
+        eps_steps: number of environment steps, over all processes, until epsilon is final.
+        linear_lr_schedule: whether ``learning_rate`` falls to zero over the run.
+        bootstrap_timelimit: whether returns that a time limit truncates (``env_info.timeout``) are
+            bootstrapped from the last observation, if the sampler records it, or else left out of
+            the loss. By default a time limit counts as a real end.
+
+    Source: Gallici et al. 2024, arXiv:2407.04811, algorithm 1; time limits: Pardo et al. 2018,
+    arXiv:1712.00378.
+    """
+
+    bootstrap_value = True
+    opt_info_fields = ("loss", "gradNorm", "tdAbsErr", "qMean")
+    q_kind = "value alone"  # Kind of network output that the loss takes.
+
+    minibatches: int
+    epochs: int
+    q_lambda: float
+    eps_steps: float
+    linear_lr_schedule: bool
+    bootstrap_timelimit: bool
+
+    def __init__(
+        self,
+        discount: float = 0.99,
+        learning_rate: float = 5e-4,
+        q_lambda: float = 0.65,
+        minibatches: int = 4,
+        epochs: int = 2,
+        OptimCls: Any = torch.optim.Adam,
+        optim_kwargs: dict[str, Any] | None = None,
+        initial_optim_state_dict: Any = None,
+        clip_grad_norm: float | None = 10.0,
+        eps_steps: float = int(1e6),
+        linear_lr_schedule: bool = True,
+        bootstrap_timelimit: bool = False,
+    ) -> None:
+        save__init__args(locals())
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        agent: Any,
+        n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool = True,
+        examples: Nested = None,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None:
+        """Set up the optimizer, and the schedule of the agent's random actions.
+
+        Raises:
+            ValueError: if a setting cannot work, alone or with this agent and sampler.
+        """
+        self.agent = agent
+        self.n_itr = n_itr
+        self.batch_spec = batch_spec
+        self.mid_batch_reset = mid_batch_reset
+        self.world_size = world_size
+        # Every number of a JSON configuration may be a float.
+        self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
+        self._check_settings(examples)
+        for name in ("_rng", "_optimizers", "_compiled", "_graph_steps"):
+            vars(self).pop(name, None)  # Of an earlier run.
+        self._rng  # noqa: B018  (Seeded now.)
+        self._batch_size = batch_spec.size // self.minibatches
+        self.agent.set_epsilon_itr_min_max(0, self.eps_steps // (batch_spec.size * world_size))
+        self.optim_initialize(rank)
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        """Generator that divides samples into minibatches."""
+        return make_generator()
+
+    def _check_settings(self, examples: Nested) -> None:
+        check_agent(self, PQN)
+        if not hasattr(self.agent, "set_epsilon_itr_min_max"):
+            raise ValueError(
+                f"the agent is {type(self.agent).__name__}, but PQN trains agents that act "
+                "epsilon-greedily: use one such as MlpPqnAgent"
+            )
+        check_fraction(self, "discount", "q_lambda")
+        check_at_least_one(self, "minibatches", "epochs")
+        check_positive(self, "clip_grad_norm", "make it positive, or None")
+        check_resets_at_once(self)
+        if self.minibatches > self.batch_spec.size:
+            raise ValueError(
+                f"minibatches is {self.minibatches}, more than the {self.batch_spec.size} samples "
+                f"of a batch {tuple(self.batch_spec)}: choose fewer, or a larger batch_T or batch_B"
+            )
+        if examples:
+            warn_without_timeout(self, examples["env_info"])
+
+    # --- One iteration -----------------------------------------------------------------------
+
+    def optimize_agent(
+        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
+    ) -> Any:
+        self._itr = itr
+        if self.linear_lr_schedule:
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.learning_rate * max(0.0, (self.n_itr - itr) / self.n_itr)
+        opt_info = self._get_empty_optim_info()
+        inputs = self.loss_input_from_samples(self.to_training_device(samples))
+        rows = np.arange(self.batch_spec.size)
+        for _ in range(self.epochs):
+            order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
+            for part in iterate_parts(inputs, order, sizes, n_dims=2):
+                self.record_opt_info(opt_info, self.run_update(self.update_networks, part))
+                self.update_counter += 1
+        return self.fetch_opt_info(opt_info)
+
+    def loss_input_from_samples(self, samples: Nested) -> Nested:
+        """Return ``LossInputs`` [T,B,...] from a batch [T,B] of the sampler."""
+        return_, valid = self.compute_returns(samples)
+        agent_inputs = inputs_when_acting(self.agent, samples)
+        return LossInputs(agent_inputs, samples.agent.action, return_, valid)
+
+    @torch.no_grad()
+    def compute_returns(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Compute the targets of a batch.
+
+        Args:
+            samples: batch [T,B] of the sampler, with ``agent_info.value`` and ``bootstrap_value``.
+
+        Returns:
+            G [T,B], and a mask [T,B], False for truncated steps without a last observation; None
+            if every step counts.
+        """
+        agent, env = samples.agent, samples.env
+        reward, valid, timeout = env.reward, None, None
+        if self.bootstrap_timelimit:
+            timeout = getattr(env.env_info, "timeout", None)
+        if timeout is not None:
+            timeout = timeout.bool() & env.done.bool()
+            if "next_observation" in env._fields:
+                last_value = self.agent(env.next_observation, agent.action, reward).max(-1).values
+                reward = reward + self.discount * torch.where(timeout, last_value, 0)
+                timeout = None
+            else:
+                valid = ~timeout
+        targets = (reward, agent.agent_info.value, env.done, agent.bootstrap_value)
+        return q_lambda_return(*targets, self.discount, self.q_lambda, timeout), valid
+
+    # --- One update --------------------------------------------------------------------------
+
+    def update_networks(self, loss_inputs: Nested) -> dict[str, Any]:
+        """Take one step down the gradient of the loss; return values to log, by name."""
+        loss, values = self.loss(loss_inputs)
+        loss, grad_norm = self.minimize(loss, self.optimizer)
+        return {"loss": loss, "gradNorm": grad_norm, **values}
+
+    def loss(self, loss_inputs: Nested) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute the loss of one minibatch.
+
+        Args:
+            loss_inputs: ``LossInputs`` [B,...].
+
+        Returns:
+            The scalar loss, and values to log by name.
+        """
+        q = select_at_indexes(loss_inputs.action, self.agent(*loss_inputs.agent_inputs))
+        losses, td_abs_errors = huber_td_loss(q, loss_inputs.return_, None)
+        valid = loss_inputs.valid
+        loss = losses.mean() if valid is None else masked_mean(losses, valid)
+        return loss, {"tdAbsErr": td_abs_errors, "qMean": q.detach().mean()}
+
+    # --- State -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "rng": generator_state(self._rng)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        set_generator_state(self._rng, state["rng"])
