@@ -43,7 +43,7 @@ def build_and_train(
         agent=GenericFfAgent(),
         sampler=sampler,
         n_steps=n_steps,
-        log_interval_steps=log_interval_steps,
+        log_interval_steps=min(log_interval_steps, n_steps),
         seed=seed,
         affinity=dict(cuda_idx=cuda_idx, master_torch_threads=1),
         callbacks=[StopAtReturn(stop_at_return)],

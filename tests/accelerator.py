@@ -104,6 +104,13 @@ def _process() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
 
 
+def end() -> None:
+    """End the process, if it was started."""
+    if _process.cache_info().currsize:
+        _process().shutdown()
+        _process.cache_clear()
+
+
 def _begin() -> None:
     torch.set_num_threads(1)
     _set_up(NAME)

@@ -36,6 +36,15 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_accelerator_is_left() -> Iterator[None]:
+    """The process of the simulated device ends with the module, since others count processes."""
+    yield
+    accelerator = sys.modules.get("tests.accelerator")
+    if accelerator is not None:
+        accelerator.end()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest, so that no worker is left with one, and skip what has no device."""
     items.sort(key=lambda item: item.path.name != "test_tooling.py")
