@@ -7,11 +7,14 @@ algorithms. One test generates it.
 import io
 import math
 import multiprocessing
+import os
+import shutil
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
 
 import pytest
 import torch
+import torch._dynamo
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
@@ -21,8 +24,14 @@ from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.contracts.test_accelerator import RUNS
 
-# Of torch, about what torch does.
-pytestmark = pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>")
+pytestmark = [
+    # Of torch, about what torch does.
+    pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>"),
+    pytest.mark.skipif(
+        not hasattr(torch._dynamo.config, "trace_autograd_ops"),
+        reason="this torch does not trace gradients",
+    ),
+]
 
 N_UPDATES = 20
 RECURRENT = {"A2C-lstm", "PPO-lstm", "R2D1", "R2D1-wait"}
@@ -167,6 +176,7 @@ def generated():
     return log.getvalue(), greatest_difference(eager, compiled)
 
 
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")
 def test_generated_code():
     # In a process apart, with those that torch starts to generate code.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
