@@ -44,6 +44,7 @@ RUNS = {
     "D4PG": ddpg.pendulum("d4pg"),
     "SAC": sac.learned,
     "SAC-fixed": sac.fixed,
+    "SAC-prior": sac.prior,
     "SAC_V": sac.sac_v,
 }
 
@@ -182,17 +183,20 @@ def test_model_that_returns_tensors_of_another_device_is_refused():
         apart(outputs_elsewhere)
 
 
-def with_cpu_outputs():
+def with_cpu_outputs(name):
     def make(RunnerCls, **kwargs):
-        runner = dqn.cartpole(RunnerCls, **kwargs)
+        runner = RUNS[name](RunnerCls, **kwargs)
         runner.agent.cpu_outputs = True
         return runner
 
-    expected = Trained(RUNS["DQN"], None, Counter())
+    expected = Trained(RUNS[name], None, Counter())
     with Accelerator():
         run = Trained(make, "sim:0", Counter())
-    return all(map(torch.equal, expected.parameters, run.parameters))
+    pairs = zip(expected.parameters, run.parameters)
+    return max((a - b).abs().max().item() for a, b in pairs)
 
 
-def test_losses_on_the_cpu_as_in_0_1_2():
-    assert apart(with_cpu_outputs)
+@pytest.mark.parametrize("name", ["DQN", "PPO", "PPO-lstm", "R2D1", "TD3", "SAC-prior"])
+def test_losses_on_the_cpu_as_in_0_1_2(name):
+    # Gradients of SAC's policy come together in another order.
+    assert apart(with_cpu_outputs, name) <= (1e-6 if name == "SAC-prior" else 0)

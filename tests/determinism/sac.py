@@ -41,5 +41,9 @@ def fixed(RunnerCls, **kwargs):
     return runner(RunnerCls, SAC(fixed_alpha=0.2, **SETTINGS), sac_agent.SacAgent, **kwargs)
 
 
+def prior(RunnerCls, **kwargs):
+    return runner(RunnerCls, SAC(action_prior="gaussian", **SETTINGS), sac_agent.SacAgent, **kwargs)
+
+
 def sac_v(RunnerCls, **kwargs):
     return runner(RunnerCls, SAC_V(**SETTINGS), sac_v_agent.SacAgent, **kwargs)

@@ -16,6 +16,7 @@ from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
+from rlpyt.distributions.base import constant_like
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray, Nested
@@ -170,6 +171,8 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             raise ValueError(f"action_prior is {self.action_prior!r}: choose of {ACTION_PRIORS}")
 
     def make_optimizers(self) -> None:
+        # Kept for the prior, so that a device gets them once.
+        self._action_range = tuple(map(torch.as_tensor, range_of_actions(self.agent)))
         self.pi_optimizer = self.make_optimizer(self.agent.pi_parameters())
         self.q1_optimizer = self.make_optimizer(self.agent.q1_parameters())
         self.q2_optimizer = self.make_optimizer(self.agent.q2_parameters())
@@ -195,6 +198,14 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         """Return ``losses`` and ``values`` of :meth:`loss`; further entries are logged by name."""
         losses, values = self.loss(samples)
         return {"losses": losses, "values": values}
+
+    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
+        values = self.run_update(self.update_networks, samples_from_replay)
+        losses, grad_norms = values["losses"], values["grad_norms"]
+        self.append_opt_info_(opt_info, losses, grad_norms, values["values"])
+        self.record_opt_info(opt_info, values)
+        self.update_counter += 1
+        self.update_target()
 
     def q_target_of(self, samples: Nested, next_value: torch.Tensor) -> torch.Tensor:
         """Return the targets [B] of both critics, from values [B] of the next observations."""
@@ -232,9 +243,10 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         """
         if self.action_prior == "uniform":
             return 0.0
-        mid, half_range = (torch.as_tensor(x).to(action) for x in range_of_actions(self.agent))
-        prior = torch.distributions.Normal(mid, half_range)
-        return prior.log_prob(action).sum(-1)
+        mid, half_range = (constant_like(x, action) for x in self._action_range)
+        # Its checks would wait for the device.
+        prior = torch.distributions.Normal(mid, half_range, validate_args=False)
+        return self.agent.for_loss(prior.log_prob(action).sum(-1))
 
 
 def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:

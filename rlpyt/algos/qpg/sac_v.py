@@ -178,14 +178,6 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
 
     # --- One update --------------------------------------------------------------------------
 
-    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
-        values = self.run_update(self.update_networks, samples_from_replay)
-        losses, grad_norms = values["losses"], values["grad_norms"]
-        self.append_opt_info_(opt_info, losses, grad_norms, values["values"])
-        self.record_opt_info(opt_info, values)
-        self.update_counter += 1
-        self.update_target()
-
     def update_networks(self, samples: Nested) -> dict[str, Any]:
         values = self._get_loss_values(samples)
         q1_loss, q2_loss, v_loss, pi_loss = values["losses"]
