@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -168,9 +169,7 @@ class CompiledUpdate:
         prepare: function to call before; raises :class:`CannotCompile` with a reason.
     """
 
-    def __init__(
-        self, name: str, update: Update, settings: Any, prepare: Callable[[], None]
-    ) -> None:
+    def __init__(self, name: str, update: Any, settings: Any, prepare: Callable[[], None]) -> None:
         self.name = name
         self._prepare = prepare
         self._update = update
@@ -204,6 +203,10 @@ class CompiledUpdate:
         if not hasattr(config, "trace_autograd_ops"):
             raise CannotCompile(f"torch {torch.__version__} does not trace gradients: use 2.13")
         config.trace_autograd_ops = True
+        # Schedules do not see the steps of compiled updates.
+        warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
+        if self._update.__self__.world_size > 1:
+            raise CannotCompile("other processes take part in the backward pass")
         self._prepare()
         update = self._update
 
@@ -223,6 +226,38 @@ class CompiledUpdate:
             }
         compiled: Update = torch.compile(graph, **{**settings, **self._settings})
         return compiled
+
+
+class UpdateCompiler:
+    """The compiled updates of one run of an algorithm, and the optimizers that they step.
+
+    Attributes:
+        optimizers: optimizers of the algorithm.
+    """
+
+    def __init__(self) -> None:
+        self.optimizers: list[Any] = []
+        self._steps: list[GraphStep] = []
+        self._updates: dict[str, CompiledUpdate] = {}
+
+    def run(self, update: Any, batch: tuple[Any, ...], settings: Any) -> Any:
+        """Return ``update(*batch)``; the first call of each update compiles it."""
+        if not all(step.follow() for step in self._steps):  # Another state was loaded.
+            self._steps, self._updates = [], {}
+        name = update.__name__
+        if name not in self._updates:
+            title = f"{name} of {type(update.__self__).__name__}"
+            self._updates[name] = CompiledUpdate(title, update, settings, self._make_steps)
+        return self._updates[name](*batch)
+
+    def _make_steps(self) -> None:
+        if not self._steps:
+            self._steps = [*map(GraphStep, self.optimizers)]
+
+    def step_of(self, optimizer: Any) -> GraphStep:
+        """Return the step of ``optimizer`` in a graph."""
+        (step,) = (step for step in self._steps if step.optimizer is optimizer)
+        return step
 
 
 def _detached(values: Any) -> Any:

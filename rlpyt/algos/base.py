@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from rlpyt.algos._compiled import CannotCompile, CompiledUpdate, GraphStep
+from rlpyt.algos._compiled import UpdateCompiler
 from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
@@ -36,10 +36,6 @@ OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "ReplayBufferCls": None,
     "replay_device": None,
 }
-
-
-# Attributes of a run that its optimizers and compiled updates are kept in.
-COMPILED = ("_optimizers", "_graph_steps", "_compiled")
 
 
 @cache
@@ -122,16 +118,8 @@ class RlAlgorithm:
     # --- Set-up ------------------------------------------------------------------------------
 
     @cached_property
-    def _optimizers(self) -> list[Any]:
-        return []
-
-    @cached_property
-    def _graph_steps(self) -> list[GraphStep]:
-        return []
-
-    @cached_property
-    def _compiled(self) -> dict[str, CompiledUpdate]:
-        return {}
+    def _compiler(self) -> UpdateCompiler:
+        return UpdateCompiler()
 
     def initialize(
         self,
@@ -197,7 +185,7 @@ class RlAlgorithm:
         """Make an optimizer of ``OptimCls``; by default with the algorithm's learning rate."""
         lr = self.learning_rate if learning_rate is None else learning_rate
         optimizer = make_optimizer(self.OptimCls, parameters, lr, self.optim_kwargs)
-        self._optimizers.append(optimizer)
+        self._compiler.optimizers.append(optimizer)
         return optimizer
 
     @property
@@ -284,7 +272,7 @@ class RlAlgorithm:
             The loss and the norm of the gradients before clipping, both without gradient.
         """
         if torch.compiler.is_compiling():
-            optimized = self._graph_step(optimizer).parameters
+            optimized = self._compiler.step_of(optimizer).parameters
             gradients = torch.autograd.grad(loss, optimized, allow_unused=True)
             for parameter, gradient in zip(optimized, gradients):
                 parameter.grad = gradient
@@ -303,7 +291,7 @@ class RlAlgorithm:
         if torch.compiler.is_compiling():
             is_finite = torch.isfinite(number)
             self._n_skipped = self._n_skipped + (~is_finite).float()
-            self._graph_step(optimizer)(is_finite)
+            self._compiler.step_of(optimizer)(is_finite)
             return
         is_fused = all(group.get("fused") for group in optimizer.param_groups)
         if is_fused and not number.is_cpu:  # The kernel skips the step: no wait for the number.
@@ -325,24 +313,8 @@ class RlAlgorithm:
         """
         if not self.compile:
             return update(*batch)
-        name = update.__name__
-        if self._graph_steps and not all(step.follow() for step in self._graph_steps):
-            self._graph_steps, self._compiled = [], {}  # Another state was loaded.
-        if name not in self._compiled:
-            title = f"{name} of {type(self).__name__}"
-            self._compiled[name] = CompiledUpdate(title, update, self.compile, self._prepare_graph)
-        return self._compiled[name](*batch)
-
-    def _prepare_graph(self) -> None:
-        if self.world_size > 1:
-            raise CannotCompile("other processes take part in the backward pass")
-        if not self._graph_steps:
-            self._graph_steps = [*map(GraphStep, self._optimizers)]
         self._n_skipped = torch.as_tensor(self._n_skipped, dtype=torch.float32)
-
-    def _graph_step(self, optimizer: Any) -> GraphStep:
-        (step,) = (step for step in self._graph_steps if step.optimizer is optimizer)
-        return step
+        return self._compiler.run(update, batch, self.compile)
 
     def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
         """Scale gradients down to the norm ``clip_grad_norm``; None leaves them unchanged.

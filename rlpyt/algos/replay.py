@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.base import COMPILED, RlAlgorithm, opt_info_class as opt_info_class
+from rlpyt.algos.base import RlAlgorithm, opt_info_class as opt_info_class
 from rlpyt.algos.checks import (
     check_at_least_one,
     check_fraction,
@@ -173,8 +173,7 @@ class ReplayAlgorithm(RlAlgorithm):
         return self.replay_buffer
 
     def _set_up(self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
-        for name in COMPILED:
-            vars(self).pop(name, None)  # Of an earlier run.
+        vars(self).pop("_compiler", None)  # Of an earlier run.
         self.agent = agent
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset

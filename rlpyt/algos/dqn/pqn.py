@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos.base import COMPILED, RlAlgorithm
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
     check_agent,
     check_at_least_one,
@@ -120,7 +120,7 @@ class PQN(RlAlgorithm):
         # Every number of a JSON configuration may be a float.
         self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         self._check_settings(examples)
-        for name in ("_rng", *COMPILED):
+        for name in ("_rng", "_compiler"):
             vars(self).pop(name, None)  # Of an earlier run.
         self._rng  # noqa: B018  (Seeded now.)
         self._batch_size = batch_spec.size // self.minibatches

@@ -160,9 +160,7 @@ def ratio_statistics(
     """
     if not ratios:
         return {}
-    excess = torch.cat([ratio.reshape(-1) for ratio, _ in ratios]) - 1
-    masks = [valid.reshape(-1) for _, valid in ratios if valid is not None]
-    valid = torch.cat(masks) if masks else None
+    excess, valid = _joined(ratios)
     return {
         "approxKL": _mean_where(excess - excess.log1p(), valid),
         "clipFraction": _mean_where((excess.abs() > ratio_clip).to(excess), valid),
@@ -178,9 +176,17 @@ def approximate_kl(
         ratios: ratios and masks, as for :func:`ratio_statistics`.
         device: device of the exchange, see :func:`moments`.
     """
+    excess, valid = _joined(ratios)
+    return moments(excess - excess.log1p(), valid, device)[1]
+
+
+def _joined(
+    ratios: list[tuple[torch.Tensor, torch.Tensor | None]],
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return ratio - 1 and the mask of all updates, as vectors."""
     excess = torch.cat([ratio.reshape(-1) for ratio, _ in ratios]) - 1
     masks = [valid.reshape(-1) for _, valid in ratios if valid is not None]
-    return moments(excess - excess.log1p(), torch.cat(masks) if masks else None, device)[1]
+    return excess, torch.cat(masks) if masks else None
 
 
 class RunningStd:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import namedtuple
 from functools import cached_property
 from typing import Any
 
 import torch
 
-from rlpyt.algos.base import COMPILED, RlAlgorithm
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import check_fraction, check_positive, warn_without_timeout
 from rlpyt.algos.pg._episode_ends import (
     indexes_of,
@@ -109,7 +108,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._check_settings(examples)
         if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
-        for name in ("_return_std", "diagnostics", "_rng", *COMPILED):
+        for name in ("_return_std", "diagnostics", "_rng", "_compiler"):
             vars(self).pop(name, None)  # Of an earlier run.
         self.lr_scheduler = None
         self.optim_initialize(rank)
@@ -369,9 +368,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     def update_itr_hyperparams(self, itr: int) -> None:
         """Advance the schedule to the iteration after ``itr``."""
         if self.lr_scheduler is not None:
-            with warnings.catch_warnings():  # It does not see the steps of compiled updates.
-                warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
-                self.lr_scheduler.step()
+            self.lr_scheduler.step()
 
     def optim_state_dict(self) -> Any:
         """Return the state of the optimizer and, as a further entry, of the schedule."""
