@@ -39,8 +39,7 @@ class PrioritizedReplay(BaseReplayBuffer):
 
     A priority below EPS counts as EPS. An entry is a transition or, in storage of sequences, one of
     ``batch_T`` steps, burn-in included, from any row where a sequence can begin (see
-    ``rnn_state_interval``). ``batch_T`` cannot change. The arguments of the storage may be given by
-    position, and those below by name.
+    ``rnn_state_interval``). ``batch_T`` cannot change.
 
     Args:
         alpha: exponent of priorities, 0 for uniform draws.
@@ -65,7 +64,6 @@ class PrioritizedReplay(BaseReplayBuffer):
 
     def __init__(
         self,
-        *args: Any,
         alpha: float = 0.6,
         beta: float = 0.4,
         default_priority: float = 1,
@@ -74,12 +72,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         input_priority_shift: int = 0,
         **kwargs: Any,
     ) -> None:
-        if args and isinstance(args[0], (int, float)):  # In rlpyt 0.1.2 these came first.
-            own: list[Any] = [alpha, beta, default_priority, unique]
-            own += [input_priorities, input_priority_shift]
-            own[: len(args)], args = args, ()
-            alpha, beta, default_priority, unique, input_priorities, input_priority_shift = own
-        super().__init__(*args, **kwargs)
+        super().__init__(**kwargs)
         self.alpha = alpha
         self.beta = beta
         self.default_priority = default_priority

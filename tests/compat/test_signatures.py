@@ -36,13 +36,8 @@ from tests.compat.signatures import (
 VENDORED = "rlpyt/utils/logging/tabulate.py"
 LOGGER = "rlpyt/utils/logging/logger.py"
 LOGGER_STATE = ("_iteration", "_prefixes", "_tabular_prefix_str", "_tf_summary_writer")
-# The package tabulate has further parameters among the old ones; by position, priorities take the
-# arguments of the storage or the old ones (see test_constructors).
-GROWN = (
-    "rlpyt/utils/logging/tabulate.py:tabulate",
-    "rlpyt/replays/non_sequence/prioritized.py:PrioritizedReplay.__init__",
-    "rlpyt/replays/sequence/prioritized.py:PrioritizedSequenceReplay.__init__",
-)
+# The package tabulate has further parameters among the old ones.
+GROWN = ("rlpyt/utils/logging/tabulate.py:tabulate",)
 RETIRED = set(read_retired())
 
 
