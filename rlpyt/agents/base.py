@@ -23,7 +23,7 @@ from rlpyt.core.records import (
 from rlpyt.models.encoders import EncodedModel, needs_encoder
 from rlpyt.models.utils import fitting_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
-from rlpyt.utils.buffer import buffer_to, leaves
+from rlpyt.utils.buffer import buffer_to, existing_device, leaves
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import ConstructorSignature, save__init__args
 from rlpyt.utils.types import Nested
@@ -212,7 +212,10 @@ class BaseAgent:
         Raises:
             ValueError: if there is no such device.
         """
-        device = existing_device(cuda_idx)
+        device = torch.device("cpu")
+        if cuda_idx is not None:
+            remedy = "leave it out of the affinity to run on the CPU"
+            device = existing_device("cuda_idx", cuda_idx, remedy)
         if device.type == "cpu":
             return
         if self.shared_model is not None:
@@ -384,32 +387,6 @@ class BaseAgent:
     def for_sampler(self, outputs: T) -> T:
         """Move results of acting to the device of the sampler's batches."""
         return outputs if self.device.type == "cpu" else buffer_to(outputs, self.sampler_device)
-
-
-def existing_device(device: int | str | torch.device | None) -> torch.device:
-    """Return a device, given the index of a CUDA device, a name, or None for the CPU.
-
-    Raises:
-        ValueError: if this machine has no such device.
-    """
-    if device is None:
-        return torch.device("cpu")
-    if isinstance(device, (str, torch.device)):
-        found = torch.device(device)
-    else:
-        found = torch.device("cuda", int(device))
-    try:
-        n_devices = torch.get_device_module(found).device_count()
-    except RuntimeError:  # This build of torch lacks the kind.
-        n_devices = 0
-    if found.index is None and n_devices:
-        found = torch.device(found.type, 0)
-    if found.type != "cpu" and (found.index or 0) >= n_devices:
-        raise ValueError(
-            f"cuda_idx is {device!r}, but torch sees {n_devices} {found.type} devices: leave it "
-            "out of the affinity to run on the CPU"
-        )
-    return found
 
 
 def _will_be_trained(model: DistributedDataParallel) -> bool:

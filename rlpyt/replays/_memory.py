@@ -47,25 +47,6 @@ def allocate_on(device: torch.device, example: Nested, leading_dims: tuple[int, 
     return map_buffer(zeros, buffer_from_example(example, 1))
 
 
-def find_device(device: Any) -> torch.device:
-    """Return ``device`` with its index.
-
-    Args:
-        device: device, its name, or its index among CUDA devices.
-
-    Raises:
-        ValueError: if torch cannot use it.
-    """
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:  # The latter from torch without CUDA.
-        reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"device is {device!r}, which torch cannot use ({reason}): give another device, or "
-            "None to store in host memory"
-        ) from None
-
-
 def free_memory(device: torch.device) -> int | None:
     """Return the bytes that can be allocated on ``device``, or None where torch does not count."""
     if device.type != "cuda":

@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.replays import _memory
 from rlpyt.replays._window import TruncatedRows, Window
-from rlpyt.utils.buffer import as_numpy, buffer_to, leaves, numpy_leaves
+from rlpyt.utils.buffer import as_numpy, buffer_to, existing_device, leaves, numpy_leaves
 from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import Array, IntArray, Nested
@@ -74,7 +74,8 @@ class BaseReplayBuffer:
                     f"device is {device!r}, but processes share a {type(self).__name__} in host "
                     "memory: leave it out"
                 )
-            self.device = _memory.find_device(device)
+            remedy = "leave it out to store in host memory"
+            self.device = existing_device("device", device, remedy)
         self.rng = make_generator()
         self.stored_rows: dict[str, Any] = {}
 

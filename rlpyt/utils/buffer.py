@@ -228,6 +228,28 @@ def _move_packed(tensors: list[torch.Tensor], device: Any) -> list[torch.Tensor]
     return views(packed.to(device, non_blocking=is_pinned))
 
 
+def existing_device(name: str, device: int | str | torch.device, remedy: str) -> torch.device:
+    """Return a device with its index.
+
+    Args:
+        name: argument named in the error.
+        device: device, its name, or the index of a CUDA device.
+        remedy: what to do without such a device, for the error.
+
+    Raises:
+        ValueError: if torch cannot use it.
+    """
+    if not isinstance(device, (str, torch.device)):
+        device = torch.device("cuda", int(device))
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:  # The latter from torch without CUDA.
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{name} is {str(device)!r}, which torch cannot use ({reason}): {remedy}"
+        ) from None
+
+
 def buffer_method(buffer_: Nested, method_name: str, *args: Any, **kwargs: Any) -> Nested:
     """Call the method of this name on every array or tensor; returns the structure of results."""
     return map_buffer(methodcaller(method_name, *args, **kwargs), buffer_)

@@ -18,8 +18,6 @@ import torch
 import rlpyt
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
-from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import namedarraytuple
@@ -200,13 +198,3 @@ def test_old_calls_by_position_reach_the_same_arguments() -> None:
         if expected[:1] != ["alpha"]:  # See the next test.
             positions = [p.name for p in shown(cls) if p.kind is not p.KEYWORD_ONLY]
             assert positions[: len(expected)] == expected, cls
-
-
-@pytest.mark.parametrize("cls", [PrioritizedReplayBuffer, PrioritizedSequenceReplayBuffer])
-def test_priorities_take_the_storage_or_the_old_arguments_by_position(cls: Any) -> None:
-    storage = [EXAMPLE, 40, 2, 1, 2]
-    buffer = cls(*storage, alpha=0.7)
-    assert (buffer.size, buffer.B, buffer.alpha, buffer.beta) == (40, 2, 0.7, 0.4)
-    names = [p.name for p in shown(cls)][: len(storage)]
-    buffer = cls(0.7, 0.5, unique=True, **dict(zip(names, storage)))
-    assert (buffer.alpha, buffer.beta, buffer.unique, buffer.size) == (0.7, 0.5, True, 40)
