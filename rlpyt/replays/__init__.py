@@ -4,7 +4,8 @@ A buffer's class names its parts (``base`` says how they compose). Where to look
 
 * The public classes: ``non_sequence`` draws single transitions, ``sequence`` sequences; each has
   the modules ``uniform`` and ``prioritized`` (how to choose), ``n_step`` (what a batch holds),
-  ``frame`` (images stored once, and stacked again when they are read) and ``time_limit``.
+  ``frame`` (images stored once, and stacked again when they are read) and ``time_limit``; goals
+  that were reached later are in ``non_sequence.hindsight``.
 * How to store: ``n_step`` (rows, their returns and timeouts), with the cursor and the rows that may
   be drawn in ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share).
 * Priorities: ``priorities`` (draws of transitions or sequences), with priorities that follow the

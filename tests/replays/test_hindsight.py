@@ -1,0 +1,179 @@
+"""Goals that were reached later: which transitions get them, and that a task is learned by them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.core.records import SamplesToBuffer, extended
+from rlpyt.envs.gym import GymEnvWrapper, TimeLimit
+from rlpyt.replays.non_sequence.hindsight import HindsightReplayBuffer, TlHindsightReplayBuffer
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import namedarraytuple
+from tests.learning.test_dqn import best_return
+
+Observation = namedarraytuple("Observation", ["observation", "achieved_goal", "desired_goal"])
+TlRecord = extended(SamplesToBuffer, ("timeout", "last_observation"), "Tl")
+
+
+def distance(achieved: Any, desired: Any, info: Any) -> Any:
+    assert info == {}
+    return -np.abs(achieved - desired)[:, 0]
+
+
+def is_near(achieved: Any, desired: Any, info: Any) -> Any:
+    return np.abs(achieved - desired)[:, 0] <= 1
+
+
+def rows(first: int, T: int) -> Any:
+    """Rows [T,2]; the achieved goal is the number of the step, in episodes of 6 and 1 steps."""
+    steps = np.arange(first, first + T, dtype=np.float32)[:, None, None].repeat(2, axis=1)
+    done = np.stack([steps[:, 0, 0] % 6 == 5, np.ones(T, bool)], axis=1)
+    observation = Observation(steps, steps, np.full_like(steps, -7))
+    reward = np.full((T, 2), 100, np.float32)
+    last = Observation(steps + 0.5, steps + 0.5, np.full_like(steps, -7))
+    return TlRecord(observation, steps[..., 0].astype(int), reward, done, done, last)
+
+
+def without_limits(samples: Any) -> Any:
+    return SamplesToBuffer(samples.observation, samples.action, samples.reward, samples.done)
+
+
+def filled(BufferCls: Any, **kwargs: Any) -> Any:
+    convert = without_limits if BufferCls is HindsightReplayBuffer else lambda x: x
+    example = convert(rows(0, 1))[0, 0]
+    buffer = BufferCls(example=example, size=40, B=2, compute_reward=distance, **kwargs)
+    for first in range(0, 28, 4):  # Around the end of the circle.
+        buffer.append_samples(convert(rows(first, 4)))
+    return buffer
+
+
+@pytest.mark.parametrize("BufferCls", [HindsightReplayBuffer, TlHindsightReplayBuffer])
+def test_goals_and_rewards(BufferCls):
+    batch = filled(BufferCls, compute_terminated=is_near, horizon=4).sample_batch(2000)
+    seen = set()
+    for i in range(2000):
+        step = int(batch.agent_inputs.observation.achieved_goal[i])
+        goal = float(batch.agent_inputs.observation.desired_goal[i])
+        assert batch.target_inputs.observation.desired_goal[i] == goal
+        if goal == -7:
+            assert batch.return_[i] == 100
+            assert step < 27
+            continue
+        later = goal - step
+        seen.add((step, later))
+        # In the same episode, written already, and within four rows.
+        assert 1 <= later <= 4
+        assert goal // 6 == step // 6
+        assert goal <= 27
+        assert batch.return_[i] == -(later - 1)
+        assert bool(batch.done_n[i]) == (later <= 2)
+    # Every pair of rows of a whole episode is drawn.
+    assert {(s, k) for s in range(12, 18) for k in range(1, 5) if s + k < 18} <= seen
+
+
+def test_fraction_and_state():
+    buffer = filled(HindsightReplayBuffer, relabeled_fraction=0.25)
+    goals = buffer.sample_batch(20000).agent_inputs.observation.desired_goal
+    # In the first environment 3 of 18 rows end episodes; those of the other always do.
+    assert float((goals != -7).float().mean()) == pytest.approx(0.25 * 0.5 * 5 / 6, abs=0.02)
+    other = filled(HindsightReplayBuffer, relabeled_fraction=0.25)
+    other.load_state_dict(buffer.state_dict())
+    mine, others = buffer.sample_batch(50), other.sample_batch(50)
+    assert (mine.return_ == others.return_).all()
+    unchanged = filled(HindsightReplayBuffer, relabeled_fraction=0).sample_batch(50)
+    assert (unchanged.return_ == 100).all()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "name"),
+    [
+        ({"relabeled_fraction": 1.5}, "relabeled_fraction"),
+        ({"horizon": 0}, "horizon"),
+        ({"n_step_return": 3}, "n_step_return"),
+        ({"device": "cpu"}, "device"),
+        ({"example": SamplesToBuffer(np.zeros(3), 0, 0.0, True)}, "observ"),
+    ],
+)
+def test_refused(kwargs, name):
+    example = {"example": without_limits(rows(0, 1))[0, 0]}
+    with pytest.raises(ValueError, match=name):
+        HindsightReplayBuffer(**{**example, **kwargs}, size=40, B=2, compute_reward=distance)
+
+
+class Lock(gymnasium.Env):
+    """Flip switches, one in each step, until they match a pattern; -1 for each step."""
+
+    N = 8
+    box = spaces.Box(0, 1, (N,), np.float32)
+    observation_space = spaces.Dict({"observation": box, "achieved_goal": box, "desired_goal": box})
+    action_space = spaces.Discrete(N)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.switches, self.goal = self.np_random.integers(0, 2, (2, self.N)).astype(np.float32)
+        return self.observe(), {}
+
+    def step(self, action):
+        self.switches[action] = 1 - self.switches[action]
+        is_open = bool(is_open_lock(self.switches, self.goal, {}))
+        return self.observe(), float(is_open) - 1, is_open, False, {}
+
+    def observe(self):
+        switches = self.switches.copy()
+        return {"observation": switches, "achieved_goal": switches, "desired_goal": self.goal}
+
+
+def is_open_lock(achieved, desired, info):
+    return (achieved == desired).all(axis=-1)
+
+
+def lock_reward(achieved, desired, info):
+    return is_open_lock(achieved, desired, info).astype(np.float32) - 1
+
+
+def make_lock():
+    return GymEnvWrapper(TimeLimit(Lock(), Lock.N))
+
+
+@pytest.mark.parametrize(
+    ("bootstrap_timelimit", "seed"), [(False, 0), (False, 1), (False, 2), (True, 0)]
+)
+def test_a_task_with_goals_is_learned(bootstrap_timelimit, seed):
+    BufferCls = TlHindsightReplayBuffer if bootstrap_timelimit else HindsightReplayBuffer
+    buffer = partial(BufferCls, compute_reward=lock_reward, compute_terminated=is_open_lock)
+    best = best_return(
+        DQN(
+            learning_rate=1e-3,
+            discount=0.95,
+            batch_size=128,
+            eps_steps=5e3,
+            target_update_tau=0.05,
+            target_update_interval=1,
+            replay_size=5e4,
+            replay_ratio=16,
+            min_steps_learn=1e3,
+            bootstrap_timelimit=bootstrap_timelimit,
+            ReplayBufferCls=buffer,
+        ),
+        MlpDqnAgent(model_kwargs={"hidden_sizes": [128]}),
+        SerialSampler(
+            EnvCls=make_lock,
+            env_kwargs={},
+            batch_T=4,
+            batch_B=8,
+            eval_n_envs=20,
+            eval_max_steps=20 * Lock.N * 5,
+        ),
+        n_steps=3e4,
+        threshold=-4.5,
+        seed=seed,
+    )
+    assert best >= -4.5, "a closed lock gives -8, and without hindsight it stays there"
