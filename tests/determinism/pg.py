@@ -4,6 +4,7 @@ from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.pg.rnd import RndPPO
 from rlpyt.envs import gym
 from rlpyt.envs.toy import TMaze
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
@@ -56,3 +57,7 @@ def cartpole_kl(RunnerCls, target_kl=2e-3, **kwargs):
     settings = {"learning_rate": 3e-3, "minibatches": 2, "linear_lr_schedule": False}
     algo = PPO(epochs=4, target_kl=target_kl, desired_kl=1e-3, **settings)
     return cartpole(RunnerCls, algo, **kwargs)
+
+
+def cartpole_rnd(RunnerCls, **kwargs):
+    return cartpole(RunnerCls, RndPPO(minibatches=2, bonus_features=4), **kwargs)

@@ -135,6 +135,7 @@ CASES = {
     "ppo normalized": (pg.pendulum, MinibatchRlEval),
     "a2c": (pg.cartpole, MinibatchRl),
     "ppo kl": (pg.cartpole_kl, MinibatchRl),
+    "ppo rnd": (pg.cartpole_rnd, MinibatchRl),
 }
 
 

@@ -1,0 +1,114 @@
+"""The bonus for new observations: its numbers, its state, and a task that needs it."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.pg.rnd import RndPPO
+from rlpyt.envs.base import Env, EnvStep
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+from tests.learning.test_dqn import best_return
+
+SETTINGS = {
+    "learning_rate": 1e-3,
+    "gae_lambda": 0.95,
+    "minibatches": 4,
+    "epochs": 4,
+    "entropy_loss_coeff": 0.0,
+}
+
+
+class Chain(Env):
+    """Walk right along 24 cells within 40 steps, for a reward at the end alone."""
+
+    n_cells, time_limit = 24, 40
+
+    def __init__(self):
+        self._observation_space = FloatBox(-1, 1, shape=(2,))
+        self._action_space = IntBox(0, 2)
+
+    def reset(self):
+        self.cell = self.n_steps = 0
+        return self.observe()
+
+    def step(self, action):
+        self.cell = max(0, self.cell + (1 if action == 1 else -1))
+        self.n_steps += 1
+        is_end = self.cell == self.n_cells
+        return EnvStep(self.observe(), float(is_end), is_end or self.n_steps == self.time_limit, ())
+
+    def observe(self):
+        x = self.cell / self.n_cells
+        return np.array([2 * x - 1, np.sin(20 * x)], np.float32)
+
+
+def make_runner(algo, **kwargs):
+    sampler = SerialSampler(Chain, {}, batch_T=16, batch_B=4, max_decorrelation_steps=0)
+    roles = {"algo": algo, "agent": GenericFfAgent(), "sampler": sampler}
+    return MinibatchRl(**roles, log_interval_steps=64, seed=0, **kwargs)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_distant_reward_is_found(seed):
+    best = best_return(
+        RndPPO(**SETTINGS),
+        GenericFfAgent(),
+        SerialSampler(Chain, {}, batch_T=64, batch_B=8, eval_n_envs=5, eval_max_steps=400),
+        n_steps=4e4,
+        threshold=0.9,
+        seed=seed,
+    )
+    assert best >= 0.9, "without the bonus, seed 1 stays at 0"
+
+
+def test_the_bonus_of_a_batch():
+    algo = RndPPO(**SETTINGS)
+    runner = make_runner(algo, n_steps=64)
+    runner.startup()
+    try:
+        samples, _ = runner.sampler.obtain_samples(0)
+        x = samples.env.observation.double()
+        seen = []
+        algo.process_returns = lambda given: (
+            seen.append(given.env.reward.clone()) or PPO.process_returns(algo, given)
+        )
+        predicting, target = algo._bonus_nets
+        mean, std = x.mean((0, 1)), x.flatten(0, 1).std(0, correction=0)
+        normal = ((x - mean) / (std + 1e-8)).clamp(-5, 5).float()
+        with torch.no_grad():
+            errors = (predicting(normal) - target(normal)).square().mean(-1)
+        sums, total = [], torch.zeros(4)
+        for row in errors:
+            total = algo.discount * total + row
+            sums.append(total)
+        expected = samples.env.reward + algo.bonus_coeff * errors / torch.stack(sums).std(correction=0)
+        fixed = [p.clone() for p in target.parameters()]
+        reward = samples.env.reward.clone()
+        opt_info = algo.optimize_agent(0, samples)
+    finally:
+        runner.shutdown()
+    torch.testing.assert_close(seen[0], expected, rtol=1e-4, atol=1e-6)
+    assert torch.equal(samples.env.reward, reward), "the sampler's batch is unchanged"
+    assert all(map(torch.equal, fixed, target.parameters()))
+    assert opt_info.bonus == pytest.approx(float(errors.mean()), rel=1e-4)
+    assert opt_info.bonusLoss == pytest.approx(float(errors.mean()), rel=1e-4)
+
+
+def test_what_was_seen_often_has_a_small_bonus():
+    algo = RndPPO(**SETTINGS)
+    runner = make_runner(algo, n_steps=64 * 60)
+    first_and_last = []
+    record = algo.optimize_agent
+    algo.optimize_agent = lambda *args: first_and_last.append(record(*args)) or first_and_last[-1]
+    runner.train()
+    assert first_and_last[-1].bonusLoss < 0.3 * first_and_last[0].bonusLoss
+
+
+def test_several_processes_are_refused():
+    with pytest.raises(ValueError, match="world_size"):
+        RndPPO().initialize(None, 1, None, world_size=2)
