@@ -86,7 +86,8 @@ def test_the_bonus_of_a_batch():
         for row in errors:
             total = algo.discount * total + row
             sums.append(total)
-        expected = samples.env.reward + algo.bonus_coeff * errors / torch.stack(sums).std(correction=0)
+        std = torch.stack(sums).std(correction=0)
+        expected = samples.env.reward + algo.bonus_coeff * errors / std
         fixed = [p.clone() for p in target.parameters()]
         reward = samples.env.reward.clone()
         opt_info = algo.optimize_agent(0, samples)
