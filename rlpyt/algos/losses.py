@@ -98,6 +98,74 @@ def huber_td_loss(
     return loss, td_abs_error.clamp_(max=delta_clip)
 
 
+def soft_value(q: torch.Tensor, entropy_tau: float) -> torch.Tensor:
+    """Return the values of softmax policies, with a bonus for their entropy.
+
+        pi(a|s) = exp(q(s, a) / tau) / sum_b exp(q(s, b) / tau)
+        V(s)    = sum_a pi(a|s) * (q(s, a) - tau * log pi(a|s))
+                = tau * log sum_a exp(q(s, a) / tau)
+
+    Args:
+        q: values [B,A] of all actions.
+        entropy_tau: temperature tau, positive.
+
+    Returns:
+        [B] V.
+
+    Source: Vieillard et al. 2020, arXiv:2007.14430, eq. 1.
+    """
+    return entropy_tau * (q / entropy_tau).logsumexp(-1)
+
+
+def soft_quantiles(q: torch.Tensor, quantiles: torch.Tensor, entropy_tau: float) -> torch.Tensor:
+    """Return the quantiles of the mean action by a softmax policy, with a bonus for its entropy.
+
+        Z_j(s) = sum_a pi(a|s) * (Z_j(s, a) - tau * log pi(a|s))
+
+    where pi is the policy in :func:`soft_value`.
+
+    Args:
+        q: values [B,A] of all actions, which determine pi.
+        quantiles: quantiles Z_j(s, a) [B,A,N] of all actions.
+        entropy_tau: temperature tau, positive.
+
+    Returns:
+        [B,N] Z_j(s).
+
+    Source: Vieillard et al. 2020, arXiv:2007.14430, appendix (M-IQN).
+    """
+    check_shapes(q=q, quantiles=quantiles[..., 0])
+    pi = (q / entropy_tau).softmax(-1)
+    entropy = torch.special.entr(pi).sum(-1, keepdim=True)
+    return (pi[..., None] * quantiles).sum(1) + entropy_tau * entropy
+
+
+def munchausen_bonus(
+    q_taken: torch.Tensor, q: torch.Tensor, alpha: float, entropy_tau: float, clip: float
+) -> torch.Tensor:
+    """Return the bonus to a reward: the clipped log-probability of the action taken.
+
+        m = alpha * clip(tau * log pi(a|s), l_0, 0),      tau * log pi(a|s) = q(s, a) - V(s)
+
+    where pi and V are those of :func:`soft_value`.
+
+    Args:
+        q_taken: values q(s, a) [B] of the actions taken.
+        q: values [B,A] of all actions.
+        alpha: weight of the bonus.
+        entropy_tau: temperature tau, positive.
+        clip: lower bound l_0, negative.
+
+    Returns:
+        [B] m.
+
+    Source: Vieillard et al. 2020, arXiv:2007.14430, eq. 2 and section 4.
+    """
+    value = soft_value(q, entropy_tau)
+    check_shapes(q_taken=q_taken, value=value)
+    return alpha * (q_taken - value).clamp(clip, 0)
+
+
 def categorical_projection(
     return_: torch.Tensor,
     done_n: torch.Tensor,

@@ -106,6 +106,17 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
     (D4PG, {"q_target_clip": 5}, "q_target_clip"),
     *[(cls, {"delta_clip": value}, "delta_clip") for cls in (QRDQN, IQN) for value in (None, 0.0)],
     *[(IQN, {name: 0}, name) for name in ("n_tau", "n_target_tau")],
+    *[
+        (DQN, {"munchausen_alpha": 0.9, name: value}, name)
+        for name, value in {
+            "munchausen_alpha": 1.1,
+            "entropy_tau": 0,
+            "munchausen_clip": 1,
+            "n_step_return": 3,
+        }.items()
+    ],
+    *[(c, {"munchausen_alpha": 0.9, "double_dqn": True}, "double_dqn") for c in (DQN, QRDQN, IQN)],
+    (CategoricalDQN, {"munchausen_alpha": 0.9}, "munchausen_alpha"),
     *[(R2D1, {name: 0}, name) for name in ("batch_T", "batch_B", "delta_clip")],
     *[(R2D1, {name: -1}, name) for name in ("warmup_T", "store_rnn_state_interval")],
     *[(R2D1, {name: -1}, name) for name in ("value_scale_eps", "input_priority_shift")],

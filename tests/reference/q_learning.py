@@ -53,3 +53,28 @@ def divergence(p: Sequence[float], target_p: Sequence[float]) -> float:
     """Kullback-Leibler divergence of one sample, in [1e-6, 1e6]."""
     total = cross_entropy(p, target_p) + sum(t * math.log(t) for t in target_p if t)
     return min(max(total, 1e-6), 1e6)
+
+
+def munchausen_target(
+    reward: float,
+    done: bool,
+    action: int,
+    q: Sequence[float],
+    next_q: Sequence[float],
+    next_values: Sequence[float],
+    discount: float,
+    alpha: float,
+    entropy_tau: float,
+    clip: float,
+) -> float:
+    """Target of one sample; policies are of ``q`` and ``next_q``, ``next_values`` are averaged."""
+
+    def policy(values: Sequence[float]) -> list[float]:
+        weights = [math.exp((value - max(values)) / entropy_tau) for value in values]
+        return [weight / sum(weights) for weight in weights]
+
+    y = reward + alpha * min(max(entropy_tau * math.log(policy(q)[action]), clip), 0)
+    if not done:
+        for p, value in zip(policy(next_q), next_values, strict=True):
+            y += discount * p * (value - entropy_tau * math.log(p))
+    return y

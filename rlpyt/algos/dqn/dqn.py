@@ -1,4 +1,4 @@
-"""Deep Q-learning with the common extensions: double, prioritized replay, n-step returns."""
+"""Deep Q-learning with its extensions: double, prioritized replay, n-step, Munchausen."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
     check_agent,
     check_fraction,
+    check_munchausen,
     check_positive,
     check_resets_at_once,
 )
-from rlpyt.algos.losses import huber_td_loss, masked_mean, n_step_target
+from rlpyt.algos.losses import (
+    huber_td_loss,
+    masked_mean,
+    munchausen_bonus,
+    n_step_target,
+    soft_value,
+)
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.records import BatchSpec, SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils.quick_args import save__init__args
@@ -47,9 +54,17 @@ class DQN(ReplayAlgorithm):
         y    = R_n + (1 - done_n) * discount^n * max_a Q_target(s', a)
         loss = mean of weight * huber(y - Q(s, a))
 
-    With ``double_dqn`` the action at s' is the best one by Q, not by Q_target. Images (uint8
-    [C,H,W]) are taken for stacks of C successive frames, and each frame is stored once; pass
-    ``ReplayBufferCls=UniformReplayBuffer`` for other images.
+    With ``double_dqn`` the action at s' is the best one by Q, not by Q_target. With
+    ``munchausen_alpha`` (Munchausen DQN) the value of s' is that of a softmax policy, entropy
+    included, and the log-probability of a is added to the reward::
+
+        y = r + munchausen_alpha * clip(entropy_tau * log pi(a|s), munchausen_clip, 0)
+              + (1 - done) * discount * entropy_tau * log sum_a exp(Q_target(s', a) / entropy_tau)
+
+        pi(a|s) = exp(Q_target(s, a) / entropy_tau) / sum_b exp(Q_target(s, b) / entropy_tau)
+
+    Images (uint8 [C,H,W]) are taken for stacks of C successive frames, and each frame is stored
+    once; pass ``ReplayBufferCls=UniformReplayBuffer`` for other images.
 
     The log has the loss, the gradient norm, TD errors, and the mean Q-value of the actions taken.
 
@@ -93,9 +108,14 @@ class DQN(ReplayAlgorithm):
             end.
         replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
             None for host memory.
+        munchausen_alpha: weight of the log-probability in the reward, in [0, 1], 0.9 in the paper;
+            0 for plain Q-learning. Needs ``double_dqn=False`` and ``n_step_return=1``.
+        entropy_tau: temperature of the softmax policy; has no effect without ``munchausen_alpha``.
+        munchausen_clip: lower bound of ``entropy_tau`` times the log-probability, negative.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
-    Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
+    Schaul et al. 2016, arXiv:1511.05952; Munchausen: Vieillard et al. 2020, arXiv:2007.14430; time
+    limits: Pardo et al. 2018, arXiv:1712.00378.
     """
 
     opt_info_fields: tuple[str, ...] = (*OptInfo._fields, "qMean")
@@ -114,6 +134,9 @@ class DQN(ReplayAlgorithm):
     pri_beta_steps: float
     pri_beta_itr: int
     default_priority: float | None
+    munchausen_alpha: float
+    entropy_tau: float
+    munchausen_clip: float
 
     def __init__(
         self,
@@ -143,6 +166,9 @@ class DQN(ReplayAlgorithm):
         updates_per_sync: int = 1,
         bootstrap_timelimit: bool = False,
         replay_device: Any = None,
+        munchausen_alpha: float = 0,
+        entropy_tau: float = 0.03,
+        munchausen_clip: float = -1,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
@@ -160,6 +186,8 @@ class DQN(ReplayAlgorithm):
         if self.prioritized_replay:
             check_fraction(self, "pri_alpha", "pri_beta_init", "pri_beta_final")
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
+        if self.munchausen_alpha:
+            check_munchausen(self)
         if not self.agent.recurrent:
             check_resets_at_once(self)
 
@@ -219,8 +247,11 @@ class DQN(ReplayAlgorithm):
             The scalar loss, and the absolute TD errors [B], without gradient.
         """
         q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
+        return_ = samples.return_
+        if self.munchausen_alpha:
+            return_ = return_ + self.munchausen_bonus(samples)
         y = n_step_target(
-            samples.return_,
+            return_,
             samples.done_n,
             self.next_value(samples.target_inputs),
             self.discount,
@@ -231,8 +262,23 @@ class DQN(ReplayAlgorithm):
         return self.weighted_mean(losses, samples), td_abs_errors
 
     @torch.no_grad()
+    def munchausen_bonus(self, samples: Nested) -> torch.Tensor:
+        """Return the bonus [B] to the rewards: clipped log-probabilities of the actions taken."""
+        q = self.target_values(samples.agent_inputs)
+        q_taken = self.select_at_indexes(samples.action, q)
+        settings = self.munchausen_alpha, self.entropy_tau, self.munchausen_clip
+        return munchausen_bonus(q_taken, q, *settings)
+
+    def target_values(self, inputs: Nested) -> torch.Tensor:
+        """Return the values [B,A] of all actions, by the target network."""
+        values: torch.Tensor = self.agent.target(*inputs)
+        return values
+
+    @torch.no_grad()
     def next_value(self, target_inputs: Nested) -> torch.Tensor:
         """Return values [B] of the observations after n steps, by the target network."""
+        if self.munchausen_alpha:
+            return soft_value(self.target_values(target_inputs), self.entropy_tau)
         if not self.double_dqn:
             values: torch.Tensor = self.agent.target(*target_inputs).max(dim=-1).values
             return values

@@ -20,7 +20,9 @@ class IQN(QRDQN):
         u_ij = R_n + (1 - done_n) * discount^n * Z_target_{tau'_j}(s', a') - Z_{tau_i}(s, a)
         tau_i, tau'_j ~ U(0, 1),      i = 1, ..., N,      j = 1, ..., N'
 
-    where a' has the greatest mean over ``agent.n_tau`` further fractions.
+    where a' has the greatest mean over ``agent.n_tau`` further fractions. With ``munchausen_alpha``
+    (M-IQN) these means determine a softmax policy, and the target quantiles are averaged over its
+    actions, as in :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
 
     Args:
         n_tau: number N of fractions of the predicted return.
@@ -47,6 +49,11 @@ class IQN(QRDQN):
         """Return quantiles [B,A,N] of all actions, with gradients, and their fractions [B,N]."""
         quantiles, tau = self.agent(*agent_inputs, n_tau=self.n_tau)
         return quantiles, tau
+
+    def target_values(self, inputs: Nested) -> torch.Tensor:
+        quantiles, _ = self.agent.target(*inputs)
+        values: torch.Tensor = quantiles.mean(dim=-1)
+        return values
 
     def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the quantiles [B,A,K] that choose actions, and the target quantiles [B,A,N']."""

@@ -6,7 +6,12 @@ import torch
 
 from rlpyt.algos.checks import check_agent
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
-from rlpyt.algos.losses import n_step_target, quantile_huber_loss, quantile_midpoints
+from rlpyt.algos.losses import (
+    n_step_target,
+    quantile_huber_loss,
+    quantile_midpoints,
+    soft_quantiles,
+)
 from rlpyt.utils.types import Nested
 
 
@@ -17,7 +22,9 @@ class QRDQN(DQN):
         loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
         u_ij = y_j - theta_i(s, a),      tau_i = (i - 1/2) / N
 
-    where a' has the greatest mean of its quantiles. Unlike :class:`CategoricalDQN` it needs no
+    where a' has the greatest mean of its quantiles. With ``munchausen_alpha`` the target
+    quantiles are sum_a' pi(a'|s') * (theta_target_j(s', a') - entropy_tau * log pi(a'|s')), and pi
+    is the softmax policy of the means. Unlike :class:`CategoricalDQN` it needs no
     range of returns. kappa is ``delta_clip``, which must not be None. The priority of a sample is
     the absolute difference of the means of theta and y, at most kappa.
 
@@ -51,8 +58,11 @@ class QRDQN(DQN):
             The scalar loss, and the absolute TD errors of the means [B], without gradient.
         """
         quantiles, tau = self.quantiles(samples.agent_inputs)
+        return_ = samples.return_
+        if self.munchausen_alpha:
+            return_ = return_ + self.munchausen_bonus(samples)
         y = n_step_target(
-            samples.return_[:, None],
+            return_[:, None],
             samples.done_n[:, None],
             self.next_quantiles(samples.target_inputs),
             self.discount,
@@ -72,7 +82,13 @@ class QRDQN(DQN):
     def next_quantiles(self, target_inputs: Nested) -> torch.Tensor:
         """Return quantiles [B,N'] after n steps, by the target network, for its best actions."""
         choosing, quantiles = self.next_outputs(target_inputs)
-        return self.select_at_indexes(choosing.mean(dim=-1).argmax(dim=-1), quantiles)
+        q = choosing.mean(dim=-1)
+        if self.munchausen_alpha:
+            return soft_quantiles(q, quantiles, self.entropy_tau)
+        return self.select_at_indexes(q.argmax(dim=-1), quantiles)
+
+    def target_values(self, inputs: Nested) -> torch.Tensor:
+        return super().target_values(inputs).mean(dim=-1)
 
     def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the quantiles [B,A,K] that choose actions, and the target quantiles [B,A,N']."""

@@ -1,0 +1,135 @@
+"""Munchausen Q-learning: its formulas, the loss of every algorithm that takes it, its cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.losses import munchausen_bonus, soft_quantiles, soft_value
+from tests.agents.parts import VectorDqnAgent, made
+from tests.algos.parts import make_algo, run
+from tests.reference.q_learning import munchausen_target, td_loss
+from tests.reference.quantiles import quantile_huber
+
+LOG2, LOG4 = math.log(2), math.log(4)
+# values, temperature, action; soft value, tau * log pi of the action
+TABLE = [
+    ([0.0, 0.0], 1.0, 0, LOG2, -LOG2),
+    ([3.0, 3.0, 3.0, 3.0], 0.5, 2, 3 + 0.5 * LOG4, -0.5 * LOG4),
+    ([0.0, math.log(3)], 1.0, 0, LOG4, -LOG4),  # Probabilities 1/4 and 3/4.
+    ([0.0, math.log(3)], 1.0, 1, LOG4, math.log(3) - LOG4),
+    ([100.0, 99.0], 0.03, 0, 100.0, 0.0),
+    ([100.0, 99.0], 0.03, 1, 100.0, -1.0),  # As the gap of the values, if it is large.
+    ([5.0, -math.inf], 0.03, 0, 5.0, 0.0),  # An action that is not allowed.
+]
+
+
+@pytest.mark.parametrize(("q", "tau", "action", "value", "log_pi"), TABLE)
+def test_by_hand(q: list[float], tau: float, action: int, value: float, log_pi: float) -> None:
+    values = torch.tensor([q])
+    assert soft_value(values, tau).item() == pytest.approx(value)
+    for clip in (-10.0, -0.4):
+        bonus = munchausen_bonus(values[:, action], values, 0.5, tau, clip)
+        assert bonus.item() == pytest.approx(0.5 * max(log_pi, clip), abs=1e-5)
+
+
+def test_quantiles_by_hand() -> None:
+    q = torch.tensor([[0.0, math.log(3)]])  # Probabilities 1/4 and 3/4.
+    quantiles = torch.tensor([[[4.0, 8.0, 0.0], [0.0, 4.0, 8.0]]])
+    entropy = LOG4 / 4 + (LOG4 - math.log(3)) * 3 / 4
+    expected = [1 + entropy, 5 + entropy, 6 + entropy]
+    assert soft_quantiles(q, quantiles, 1.0)[0].tolist() == pytest.approx(expected)
+    # Their mean is the soft value of their means.
+    quantiles = torch.randn(6, 4, 5)
+    q = quantiles.mean(-1)
+    torch.testing.assert_close(soft_quantiles(q, quantiles, 0.3).mean(-1), soft_value(q, 0.3))
+
+
+def test_shapes_are_checked() -> None:
+    q = torch.zeros(3, 2)
+    with pytest.raises(ValueError, match="q_taken"):
+        munchausen_bonus(q[:, :1], q, 0.9, 0.03, -1.0)
+    with pytest.raises(ValueError, match="quantiles"):
+        soft_quantiles(q, torch.zeros(3, 4, 2), 0.03)
+
+
+SETTINGS = {"munchausen_alpha": 0.9, "entropy_tau": 0.2, "munchausen_clip": -0.3}
+QUANTILES = {"hidden_sizes": [8]}
+
+
+def agent_for(AlgoCls: Any) -> Any:
+    if AlgoCls is QRDQN:
+        return made(MlpQrDqnAgent(n_quantiles=5, model_kwargs=QUANTILES))
+    if AlgoCls is IQN:
+        return made(MlpIqnAgent(n_tau=6, model_kwargs=QUANTILES))
+    return made(VectorDqnAgent())
+
+
+@pytest.mark.parametrize("AlgoCls", [DQN, QRDQN, IQN])
+def test_loss_like_its_naive_twin(AlgoCls: Any) -> None:
+    settings = {"n_tau": 3, "n_target_tau": 4} if AlgoCls is IQN else {}
+    algo = make_algo(
+        AlgoCls, agent_for(AlgoCls), **SETTINGS, **settings, target_update_interval=1000
+    )
+    run(algo, 0, 5)
+    samples, agent = algo.replay_buffer.sample_batch(8), algo.agent
+    torch.manual_seed(4)
+    loss, errors = algo.loss(samples)
+    torch.manual_seed(4)  # Fractions are drawn in the same order.
+    if AlgoCls is IQN:
+        outputs, fractions = agent(*samples.agent_inputs, n_tau=3)
+        q_now = agent.target(*samples.agent_inputs)[0].mean(-1)
+        both = agent.target(*samples.target_inputs, n_tau=10)[0]
+        q_next, values = both[..., :6].mean(-1), both[..., 6:]
+    else:
+        outputs, fractions = agent(*samples.agent_inputs), torch.full((8, 5), 0.2).cumsum(-1) - 0.1
+        q_now, values = agent.target(*samples.agent_inputs), agent.target(*samples.target_inputs)
+        q_next = values
+    if AlgoCls is QRDQN:
+        q_now, q_next = q_now.mean(-1), values.mean(-1)
+    if AlgoCls is DQN:
+        values = values[..., None]
+
+    total = 0.0
+    for i in range(8):
+        action = int(samples.action[i])
+        targets = [
+            munchausen_target(
+                samples.return_[i].item(),
+                bool(samples.done_n[i]),
+                action,
+                q_now[i].tolist(),
+                q_next[i].tolist(),
+                values[i, :, j].tolist(),
+                0.99,
+                *SETTINGS.values(),
+            )
+            for j in range(values.shape[-1])
+        ]
+        if AlgoCls is DQN:
+            one_loss, error = td_loss(
+                outputs[i, action].item(), targets[0], True, [0.0], [0.0], 0.99, 1, 1.0
+            )
+        else:
+            quantiles, tau = outputs[i, action].tolist(), fractions[i].tolist()
+            one_loss, error = quantile_huber(quantiles, tau, targets, 1.0)
+        total += one_loss / 8
+        assert errors[i].item() == pytest.approx(error, rel=1e-3, abs=1e-5)
+    assert loss.item() == pytest.approx(total, rel=1e-3)
+
+
+@pytest.mark.parametrize(("alpha", "n_runs"), [(0, 1), (None, 1), (0.9, 2)])
+def test_without_it_the_target_network_runs_once(alpha: float | None, n_runs: int) -> None:
+    algo = make_algo(munchausen_alpha=alpha)
+    run(algo, 0, 2)
+    runs: list[Any] = []
+    algo.agent.target_model.register_forward_hook(lambda *args: runs.append(args))
+    algo.loss(algo.sample_from_replay())
+    assert len(runs) == n_runs
