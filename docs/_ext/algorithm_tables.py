@@ -20,8 +20,11 @@ from rlpyt.algos.replay import ReplayAlgorithm
 PAGES = Path(__file__).resolve().parents[1] / "algorithms"
 TABLE = re.compile(r"<!-- (settings|columns): (\S+) -->\n\n(?:\|.*\n)*\n?")
 ARGUMENT = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
-# An alias of a setting, or a setting of a base class that a class refuses.
-LEFT_OUT = re.compile(r"``(\w+)`` is another\s+name|but not\s+``(\w+)``")
+# An alias of a setting, or one or three settings of a base class that a class refuses.
+LEFT_OUT = re.compile(
+    r"``(\w+)`` is another\s+name"
+    r"|but not\s+``(\w+)``(?:,\s+``(\w+)``\s+and\s+``(\w+)``)?"
+)
 
 MEANINGS = {
     "alpha": "temperature",
@@ -73,6 +76,9 @@ def settings(AlgoCls: Any) -> Iterator[tuple[str, Any, str]]:
             if name not in seen:
                 seen.add(name)
                 yield name, parameters[name].default, " ".join(meaning.split())
+        kinds = {parameter.kind for parameter in parameters.values()}
+        if "__init__" in vars(base) and inspect.Parameter.VAR_KEYWORD not in kinds:
+            return  # It takes no settings of base classes.
 
 
 def as_code(default: Any) -> str:
