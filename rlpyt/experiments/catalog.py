@@ -135,6 +135,8 @@ ATARI_ENTRIES = {
     "rainbow": "atari_dqn/rainbow",
     "qr_dqn": "atari_dqn/qr_dqn",
     "iqn": "atari_dqn/iqn",
+    "munchausen_dqn": "atari_dqn/munchausen_dqn",
+    "munchausen_iqn": "atari_dqn/munchausen_iqn",
     "r2d1": "atari_r2d1/r2d1",
     "a2c": "atari_ff_a2c/0",
     "ppo": "atari_ff_ppo/0",

@@ -28,6 +28,8 @@ ALGORITHMS = {
     "rainbow": [*SMALL, *VALUES],
     "qr_dqn": [*SMALL, *VALUES],
     "iqn": [*SMALL, *VALUES],
+    "munchausen_dqn": [*SMALL, *VALUES],
+    "munchausen_iqn": [*SMALL, *VALUES],
     "r2d1": SEQUENCES,
     "pqn": [*VALUES, "minibatches=2", "epochs=1"],
     "a2c": POLICY,
@@ -60,7 +62,7 @@ def test_dictionary_of_everything(name, tmp_path):
     assert all(abs(value) < float("inf") for value in loss)
     # The network can be made again, and acts.
     invoke("evaluate", tmp_path / "run_0", "--episodes", 2)
-    acts_alone(tmp_path / "run_0", Everything(kind == "Continuous"), is_random=name == "iqn")
+    acts_alone(tmp_path / "run_0", Everything(kind == "Continuous"), is_random="iqn" in name)
     if name in EXPORTED:
         is_exported(name, tmp_path)
 

@@ -2,6 +2,7 @@
 
 import torch
 
+from rlpyt.experiments.configs.generic import MUNCHAUSEN
 from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
@@ -70,6 +71,9 @@ configs["qr_dqn"] = changed(
     optim=dict(eps=0.01 / 32),
 )
 configs["iqn"] = changed(configs["qr_dqn"], roles=dict(algo="iqn"))
+# With Adam as QR-DQN has it: Vieillard et al. 2020, arXiv:2007.14430.
+configs["munchausen_dqn"] = changed(configs["qr_dqn"], roles=dict(algo="dqn"), algo=MUNCHAUSEN)
+configs["munchausen_iqn"] = changed(configs["iqn"], algo=MUNCHAUSEN)
 configs["rmsprop"] = changed(
     configs["dqn"],
     algo=dict(learning_rate=2.5e-4, OptimCls=torch.optim.RMSprop),
