@@ -113,6 +113,12 @@ REPLAY = {
         make_maze,
         2,
     ),
+    "M-DQN": Family(
+        lambda: DQN(batch_size=16, munchausen_alpha=0.9, prioritized_replay=True, **SETTINGS),
+        of(mlp_agent.MlpDqnAgent, SMALL),
+        make_maze,
+        2,
+    ),
     "R2D1": Family(
         r2d1,
         of(mlp_agent.MlpR2d1Agent, LSTM),

@@ -1,5 +1,7 @@
 """Runs of DQN, C51 and PQN."""
 
+from functools import partial
+
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpPqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
@@ -22,15 +24,21 @@ SETTINGS = {
 }
 
 
-def cartpole(RunnerCls, **kwargs):
+MUNCHAUSEN = {**SETTINGS, "munchausen_alpha": 0.9, "n_step_return": 1}
+
+
+def cartpole(RunnerCls, settings=SETTINGS, **kwargs):
     env = {"EnvCls": gym.make, "env_kwargs": {"id": "CartPole-v1"}}
     evaluation = {"eval_n_envs": 2, "eval_max_steps": 40}
     return RunnerCls(
-        algo=DQN(**SETTINGS),
+        algo=DQN(**settings),
         agent=MlpDqnAgent(eps_final=0.1),
         sampler=SerialSampler(**env, **BATCH, **evaluation),
         **kwargs,
     )
+
+
+cartpole_munchausen = partial(cartpole, settings=MUNCHAUSEN)
 
 
 def catch(RunnerCls, **kwargs):

@@ -8,7 +8,7 @@ from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
 from rlpyt.samplers.serial.sampler import SerialSampler
-from tests.determinism.dqn import BATCH, SETTINGS
+from tests.determinism.dqn import BATCH, MUNCHAUSEN, SETTINGS
 
 EVALUATION = {"eval_n_envs": 2, "eval_max_steps": 40}
 
@@ -41,4 +41,8 @@ qr_dqn = cartpole(
 iqn = cartpole(
     lambda: IQN(n_tau=3, n_target_tau=4, **SETTINGS),
     lambda: MlpIqnAgent(n_tau=5, model_kwargs={"noisy": True}),
+)
+munchausen_iqn = cartpole(
+    lambda: IQN(n_tau=3, n_target_tau=4, bootstrap_timelimit=True, **MUNCHAUSEN),
+    lambda: MlpIqnAgent(n_tau=5),
 )

@@ -116,6 +116,7 @@ def use_sampler(runner, name, n_workers=2):
 CASES = {
     "dqn": (dqn.cartpole, MinibatchRl),
     "dqn eval": (dqn.cartpole, MinibatchRlEval),
+    "munchausen": (dqn.cartpole_munchausen, MinibatchRlEval),
     "c51": (dqn.catch, MinibatchRlEval),
     "rainbow": (quantile.rainbow, MinibatchRlEval),
     "qr_dqn": (quantile.qr_dqn, MinibatchRl),
@@ -246,7 +247,7 @@ def test_runs_with_other_seeds_differ(name, whole, tmp_path):
 
 
 def test_every_algorithm_is_resumed_with_every_kind_of_sampler():
-    variants = {"dqn eval", "r2d1 waiting", "sac eval", "sac fixed", "ppo kl"}
+    variants = {"dqn eval", "munchausen", "r2d1 waiting", "sac eval", "sac fixed", "ppo kl"}
     assert FAMILY_OF.keys() == CASES.keys() - variants
     chosen = selected(PARALLEL, aspects)
     assert {name for name, _ in chosen} == FAMILY_OF.keys()

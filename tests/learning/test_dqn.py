@@ -91,6 +91,7 @@ CARTPOLE = {
     "eps_steps": 8e3,
     "double_dqn": True,
 }
+MUNCHAUSEN = {"munchausen_alpha": 0.9, "double_dqn": False, "n_step_return": 1}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -100,8 +101,9 @@ CARTPOLE = {
         variant(DQN, MlpDqnAgent, {}),
         variant(DQN, MlpDqnAgent, {"prioritized_replay": True}),
         variant(CategoricalDQN, MlpCatDqnAgent, {"V_min": 0, "V_max": 100, "replay_ratio": 16}),
+        variant(DQN, MlpDqnAgent, MUNCHAUSEN),
     ],
-    ids=["dqn", "dqn-prioritized", "categorical"],
+    ids=["dqn", "dqn-prioritized", "categorical", "munchausen"],
 )
 def test_cartpole(AlgoCls, AgentCls, settings, seed):
     best = best_return(

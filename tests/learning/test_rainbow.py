@@ -22,6 +22,7 @@ from tests.learning.test_dqn import SEEDS, _quiet, variant
 __all__ = ["_quiet"]  # A fixture for all tests here.
 
 EXTENSIONS = {"double_dqn": True, "prioritized_replay": True, "n_step_return": 3}
+FRACTIONS = {"n_tau": 8, "n_target_tau": 8}
 NOISY_AGENT = partial(AtariCatDqnAgent, ModelCls=partial(AtariCatDqnModel, noisy=True))
 
 
@@ -31,9 +32,10 @@ NOISY_AGENT = partial(AtariCatDqnAgent, ModelCls=partial(AtariCatDqnModel, noisy
     [
         (CategoricalDQN, NOISY_AGENT, {"V_min": -1, "V_max": 1, **EXTENSIONS}),
         variant(QRDQN, partial(AtariQrDqnAgent, n_quantiles=32), {}),
-        variant(IQN, partial(AtariIqnAgent, n_tau=8), {"n_tau": 8, "n_target_tau": 8}),
+        variant(IQN, partial(AtariIqnAgent, n_tau=8), FRACTIONS),
+        variant(IQN, partial(AtariIqnAgent, n_tau=8), {**FRACTIONS, "munchausen_alpha": 0.9}),
     ],
-    ids=["rainbow", "qr_dqn", "iqn"],
+    ids=["rainbow", "qr_dqn", "iqn", "munchausen_iqn"],
 )
 def test_catch(AlgoCls, AgentCls, settings, seed):
     test_dqn.test_catch(AlgoCls, AgentCls, settings, seed)
