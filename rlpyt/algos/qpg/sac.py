@@ -156,9 +156,7 @@ class SAC(SoftActorCriticAlgorithm):
     def make_optimizers(self) -> None:
         super().make_optimizers()
         if self.target_entropy == "auto":
-            _, half_range = range_of_actions(self.agent)
-            # Rescaling from [-1, 1] to the bounds changes log pi by -sum(log half_range).
-            self.target_entropy = float(np.log(half_range).sum() - half_range.size)
+            self.target_entropy = self.default_target_entropy()
         is_learned = self.fixed_alpha is None
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
         device = "cpu" if self.agent.cpu_outputs else self.agent.device
@@ -167,6 +165,12 @@ class SAC(SoftActorCriticAlgorithm):
         )
         self.alpha_optimizer = self.make_optimizer([self._log_alpha]) if is_learned else None
         self._alpha = self._log_alpha.detach().exp()
+
+    def default_target_entropy(self) -> float:
+        """Return the target entropy that "auto" stands for, in nats."""
+        _, half_range = range_of_actions(self.agent)
+        # Rescaling from [-1, 1] to the bounds changes log pi by -sum(log half_range).
+        return float(np.log(half_range).sum() - half_range.size)
 
     # --- Losses ------------------------------------------------------------------------------
 
