@@ -6,6 +6,6 @@
   ``_optim``: optimizers and the transfer of their state. ``_compiled``: updates as one graph.
 - ``dqn``: Q-learning of discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``), of recurrent
   agents (``r2d1``), and without replay (``pqn``). ``pg``: policy gradient. ``qpg``: the same
-  through Q-functions.
+  through Q-functions, of continuous actions, or of discrete ones (``sac_discrete``).
 - ``utils``: old import path of the formulas in :mod:`rlpyt.returns`.
 """

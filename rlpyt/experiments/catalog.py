@@ -55,6 +55,13 @@ ALGORITHMS = {
     "ddpg": Algorithm("rlpyt.algos.qpg.ddpg.DDPG", {"mlp": f"{_QPG}.ddpg_agent.DdpgAgent"}),
     "td3": Algorithm("rlpyt.algos.qpg.td3.TD3", {"mlp": f"{_QPG}.td3_agent.Td3Agent"}),
     "sac": Algorithm("rlpyt.algos.qpg.sac.SAC", {"mlp": f"{_QPG}.sac_agent.SacAgent"}),
+    "sac_discrete": Algorithm(
+        "rlpyt.algos.qpg.sac_discrete.DiscreteSAC",
+        {
+            "mlp": f"{_QPG}.sac_discrete_agent.DiscreteSacAgent",
+            "atari": f"{_QPG}.sac_discrete_agent.AtariDiscreteSacAgent",
+        },
+    ),
     "sac_v": Algorithm("rlpyt.algos.qpg.sac_v.SAC_V", {"mlp": f"{_QPG}.sac_v_agent.SacAgent"}),
     "d4pg": Algorithm("rlpyt.algos.qpg.d4pg.D4PG", {"mlp": f"{_QPG}.d4pg_agent.D4pgAgent"}),
 }

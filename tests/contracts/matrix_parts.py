@@ -15,6 +15,7 @@ from rlpyt.agents.dqn import mlp_agent
 from rlpyt.agents.pg import generic, mujoco
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
@@ -24,6 +25,7 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
@@ -134,6 +136,9 @@ REPLAY = {
     ),
     "SAC": Family(
         lambda: SAC(batch_size=16, **SETTINGS), of(SacAgent, ACTOR_CRITIC), make_aiming, 2
+    ),
+    "DiscreteSAC": Family(
+        lambda: DiscreteSAC(batch_size=16, **SETTINGS), of(DiscreteSacAgent, SMALL), make_maze, 2
     ),
 }
 ALGOS = POLICY_GRADIENT | PARALLELISED | REPLAY

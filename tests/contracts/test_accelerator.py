@@ -48,6 +48,7 @@ RUNS = {
     "SAC-fixed": sac.fixed,
     "SAC-prior": sac.prior,
     "SAC_V": sac.sac_v,
+    "DiscreteSAC": sac.discrete,
 }
 
 
@@ -93,7 +94,9 @@ def on_dictionary(name):
     return make
 
 
-RUNS |= {f"{name}-dict": on_dictionary(name) for name in ("dqn", "r2d1", "ppo", "sac")}
+RUNS |= {
+    f"{name}-dict": on_dictionary(name) for name in ("dqn", "r2d1", "ppo", "sac", "sac_discrete")
+}
 
 
 class Trained:

@@ -49,7 +49,14 @@ N_EVAL_TRAJS = 4  # At least, in each evaluation.
 
 
 # These train like another that is in the tables.
-FAMILIES = {"PPO": "A2C", "PPO-lstm": "A2C-lstm", "CatDQN": "DQN", "M-DQN": "DQN", "TD3": "DDPG"}
+FAMILIES = {
+    "PPO": "A2C",
+    "PPO-lstm": "A2C-lstm",
+    "CatDQN": "DQN",
+    "M-DQN": "DQN",
+    "TD3": "DDPG",
+    "DiscreteSAC": "SAC",
+}
 
 
 def aspects(cell):

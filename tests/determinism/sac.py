@@ -1,7 +1,8 @@
-"""Runs of SAC and SAC_V."""
+"""Runs of SAC, SAC_V and discrete SAC."""
 
-from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.agents.qpg import sac_agent, sac_discrete_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.envs import gym
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -16,13 +17,17 @@ SETTINGS = {
 SMALL = {"hidden_sizes": [8]}
 
 
-def runner(RunnerCls, algo, AgentCls, **kwargs):
+def small(AgentCls):
+    return AgentCls(model_kwargs=SMALL, q_model_kwargs=SMALL, v_model_kwargs=SMALL)
+
+
+def runner(RunnerCls, algo, agent, env_id="Pendulum-v1", **kwargs):
     return RunnerCls(
         algo=algo,
-        agent=AgentCls(model_kwargs=SMALL, q_model_kwargs=SMALL, v_model_kwargs=SMALL),
+        agent=agent,
         sampler=SerialSampler(
             gym.make,
-            {"id": "Pendulum-v1", "max_episode_steps": 17},
+            {"id": env_id, "max_episode_steps": 17},
             batch_T=2,
             batch_B=4,
             max_decorrelation_steps=5,
@@ -34,16 +39,22 @@ def runner(RunnerCls, algo, AgentCls, **kwargs):
 
 
 def learned(RunnerCls, **kwargs):
-    return runner(RunnerCls, SAC(**SETTINGS), sac_agent.SacAgent, **kwargs)
+    return runner(RunnerCls, SAC(**SETTINGS), small(sac_agent.SacAgent), **kwargs)
 
 
 def fixed(RunnerCls, **kwargs):
-    return runner(RunnerCls, SAC(fixed_alpha=0.2, **SETTINGS), sac_agent.SacAgent, **kwargs)
+    return runner(RunnerCls, SAC(fixed_alpha=0.2, **SETTINGS), small(sac_agent.SacAgent), **kwargs)
 
 
 def prior(RunnerCls, **kwargs):
-    return runner(RunnerCls, SAC(action_prior="gaussian", **SETTINGS), sac_agent.SacAgent, **kwargs)
+    algo = SAC(action_prior="gaussian", **SETTINGS)
+    return runner(RunnerCls, algo, small(sac_agent.SacAgent), **kwargs)
 
 
 def sac_v(RunnerCls, **kwargs):
-    return runner(RunnerCls, SAC_V(**SETTINGS), sac_v_agent.SacAgent, **kwargs)
+    return runner(RunnerCls, SAC_V(**SETTINGS), small(sac_v_agent.SacAgent), **kwargs)
+
+
+def discrete(RunnerCls, **kwargs):
+    agent = sac_discrete_agent.DiscreteSacAgent(model_kwargs=SMALL)
+    return runner(RunnerCls, DiscreteSAC(**SETTINGS), agent, "CartPole-v1", **kwargs)

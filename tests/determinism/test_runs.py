@@ -131,6 +131,7 @@ CASES = {
     "sac eval": (sac.learned, MinibatchRlEval),
     "sac fixed": (sac.fixed, MinibatchRlEval),
     "sac_v": (sac.sac_v, MinibatchRl),
+    "sac_discrete": (sac.discrete, MinibatchRlEval),
     "a2c lstm": (pg.maze_a2c, MinibatchRlEval),
     "ppo lstm": (pg.maze_ppo, MinibatchRl),
     "ppo normalized": (pg.pendulum, MinibatchRlEval),
@@ -173,7 +174,7 @@ FAMILIES = [
     ("r2d1",),
     ("pqn",),
     ("ddpg", "td3", "d4pg"),
-    ("sac", "sac_v"),
+    ("sac", "sac_v", "sac_discrete"),
     ("a2c lstm", "ppo lstm"),
     ("ppo normalized", "a2c"),
 ]

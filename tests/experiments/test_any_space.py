@@ -40,12 +40,13 @@ ALGORITHMS = {
     "td3": [*SMALL, *ACTORS],
     "sac": [*SMALL, *ACTORS],
     "sac_v": [*SMALL, *ACTORS],
+    "sac_discrete": [*SMALL, *VALUES[:1], "sampler.batch_B=2", VALUES[2]],
     "d4pg": [*SMALL, *ACTORS, "V_min=-10", "V_max=10"],
 }
 
 
 # One algorithm of each kind of agent.
-EXPORTED = ["dqn", "rainbow", "iqn", "r2d1", "ppo", "ppo_lstm", "td3", "sac"]
+EXPORTED = ["dqn", "rainbow", "iqn", "r2d1", "ppo", "ppo_lstm", "td3", "sac", "sac_discrete"]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

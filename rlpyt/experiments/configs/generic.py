@@ -123,6 +123,20 @@ configs["sac"] = dict(
     runner=dict(n_steps=1e5, log_interval_steps=1e4),
     sampler=dict(batch_T=1, batch_B=1, max_decorrelation_steps=0),
 )
+configs["sac_discrete"] = changed(
+    configs["sac"],
+    roles=dict(algo="sac_discrete"),
+    algo=dict(
+        learning_rate=1e-3,
+        batch_size=128,
+        replay_size=1e5,
+        replay_ratio=32,
+        target_update_tau=0.02,
+        n_step_return=3,
+    ),
+    model=dict(hidden_sizes=[128, 128]),
+    sampler=dict(batch_T=8, batch_B=4),
+)
 configs["sac_v"] = changed(configs["sac"], roles=dict(algo="sac_v"))
 configs["ddpg"] = changed(configs["sac"], roles=dict(algo="ddpg"))
 configs["td3"] = changed(configs["sac"], roles=dict(algo="td3"))

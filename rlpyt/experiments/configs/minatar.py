@@ -69,6 +69,23 @@ configs["pqn"] = changed(
     runner=dict(n_steps=1e7, log_interval_steps=1e5),
     sampler=dict(batch_T=32, batch_B=128),
 )
+# The rates of the DQN above, and the temperature of the paper.
+configs["sac_discrete"] = changed(
+    generic.configs["sac_discrete"],
+    algo=dict(
+        learning_rate=3e-4,
+        batch_size=64,
+        min_steps_learn=5e3,
+        replay_ratio=16,
+        target_update_tau=1,
+        target_update_interval=1000,
+        n_step_return=1,
+    ),
+    env=dict(id="MinAtar/Breakout-v1"),
+    model=dict(hidden_sizes=[128], image_kwargs=_IMAGE),
+    runner=dict(n_steps=5e6, log_interval_steps=5e4),
+    sampler=dict(batch_T=4, batch_B=8),
+)
 configs["ppo"] = changed(
     generic.configs["ppo"],
     algo=dict(entropy_loss_coeff=0.01, epochs=4),

@@ -1,0 +1,134 @@
+"""Soft actor-critic for discrete actions."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rlpyt.algos.checks import check_fraction
+from rlpyt.algos.qpg.actor_critic import mean_weights
+from rlpyt.algos.qpg.sac import SAC, Losses
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.tensor import select_at_indexes
+from rlpyt.utils.types import Nested
+
+OptInfo = namedtuple(
+    "OptInfo",
+    [
+        "q1Loss",
+        "q2Loss",
+        "piLoss",
+        "q1GradNorm",
+        "q2GradNorm",
+        "piGradNorm",
+        "q1",
+        "q2",
+        "entropy",
+        "qMeanDiff",
+        "alpha",
+    ],
+)
+
+
+class DiscreteSAC(SAC):
+    """Soft actor-critic for discrete actions: expectations over all actions, instead of samples.
+
+        V(s')    = sum_a pi(a|s') (min_i Q_target_i(s', a) - alpha log pi(a|s'))
+        y        = reward_scale * R_n + (1 - done_n) discount^n V(s')
+        loss_Qi  = mean of (y - Q_i(s, a))^2 / 2
+        loss_pi  = mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a))
+        loss_a   = mean of log alpha (H(pi(.|s)) - target_entropy)
+
+    with the entropy H(pi) = -sum_a pi(a) log pi(a). All four losses use the networks before the
+    update; then the optimizers step in the order alpha, pi, Q_1, Q_2.
+
+    Args:
+        target_entropy: target entropy for learning the temperature, in nats; "auto" for
+            ``target_entropy_fraction`` of the greatest. None does not train the temperature.
+        target_entropy_fraction: fraction of the greatest entropy, log A for A actions, in [0, 1].
+        **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``action_prior``: the
+            prior is uniform; but not ``reparameterize``: no action is drawn in training.
+
+    Source: Christodoulou 2019, arXiv:1910.07207.
+    """
+
+    opt_info_fields = tuple(OptInfo._fields)
+    q_kind = "a policy and two critics of discrete actions"
+    agent_example = "rlpyt.agents.qpg.sac_discrete_agent.DiscreteSacAgent"
+
+    target_entropy_fraction: float
+
+    def __init__(
+        self,
+        target_entropy: Any = "auto",
+        target_entropy_fraction: float = 0.98,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(target_entropy=target_entropy, **kwargs)
+        save__init__args(locals())
+
+    def _check_settings(self) -> None:
+        if self.action_prior != "uniform" or not self.reparameterize:
+            name = "reparameterize" if self.action_prior == "uniform" else "action_prior"
+            raise ValueError(
+                f"{name} is {getattr(self, name)!r}, but {type(self).__name__} has a uniform prior "
+                "and draws no actions in training: leave it out"
+            )
+        super()._check_settings()
+        check_fraction(self, "target_entropy_fraction")
+
+    def default_target_entropy(self) -> float:
+        return self.target_entropy_fraction * math.log(self.agent.distribution.dim)
+
+    # --- Losses ------------------------------------------------------------------------------
+
+    def loss(self, samples: Nested) -> tuple[Any, Any]:
+        """Compute all losses of one batch.
+
+        Args:
+            samples: ``SamplesFromReplay`` [B,...], with ``timeout_n`` [B] if time limits are
+                stored.
+
+        Returns:
+            :class:`~rlpyt.algos.qpg.sac.Losses`; and, without gradient, the values of the actions
+            taken, by both critics, and the policy's entropy, [B] each.
+        """
+        weights = mean_weights(self.valid(samples))
+        inputs = self.agent.to_model_device(*samples.agent_inputs)
+        q1, q2 = self.agent.q(*inputs)
+        y = self.q_target(samples)
+        log_pi = self.agent.log_pi(*inputs)
+        entropy = -expectation(log_pi, log_pi)
+        q1_taken, q2_taken = (select_at_indexes(samples.action, q) for q in (q1, q2))
+        pi_losses = -self._alpha * entropy - expectation(log_pi, torch.min(q1, q2).detach())
+        losses = Losses(
+            q1=self.q_loss(q1_taken, y, weights),
+            q2=self.q_loss(q2_taken, y, weights),
+            pi=torch.dot(pi_losses, weights),
+            alpha=self.alpha_loss(-entropy, weights),
+        )
+        return losses, tuple(value.detach() for value in (q1_taken, q2_taken, entropy))
+
+    @torch.no_grad()
+    def q_target(self, samples: Nested) -> torch.Tensor:
+        inputs = self.agent.to_model_device(*samples.target_inputs)
+        log_pi = self.agent.log_pi(*inputs)
+        values = torch.min(*self.agent.target_q(*inputs)) - self._alpha * log_pi
+        return self.q_target_of(samples, expectation(log_pi, values))
+
+    def append_opt_info_(
+        self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
+    ) -> None:
+        q1, q2, _ = values
+        q_mean_diff = (q1 - q2).abs().mean()
+        record = OptInfo._make([*losses[:3], *grad_norms, *values, q_mean_diff, self._alpha])
+        self.record_opt_info(opt_info, record._asdict())
+
+
+def expectation(log_pi: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return the mean [B] of values [B,A] under a policy, from its log-probabilities [B,A]."""
+    return (log_pi.exp() * values).sum(-1)
