@@ -1,4 +1,4 @@
-"""DQN, categorical DQN and PQN solve a vector or a pixel task, each in well under a minute.
+"""DQN, C51, PQN and discrete SAC solve a vector or a pixel task, each in well under a minute.
 
 DQN on pixels runs with the other tests, with one seed; the rest, and more seeds, with
 ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
@@ -12,9 +12,11 @@ import pytest
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpPqnAgent
+from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.pqn import PQN
+from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
 from rlpyt.models.autocast import Autocast
@@ -132,6 +134,22 @@ def test_cartpole_without_replay(seed):
     algo = PQN(learning_rate=1e-3, q_lambda=0.95, minibatches=8, epochs=4, eps_steps=30e3)
     agent = MlpPqnAgent(model_kwargs={"hidden_sizes": [128, 128]}, eps_final=0.05)
     best = best_return(algo, agent, sampler, n_steps=200e3, threshold=475, seed=seed)
+    assert best >= 475, "random actions reach 20"
+
+
+@pytest.mark.parametrize("seed", [variant(seed) for seed in SEEDS])
+def test_cartpole_by_sac_discrete(seed):
+    algo = DiscreteSAC(
+        learning_rate=1e-3,
+        batch_size=128,
+        replay_size=100e3,
+        min_steps_learn=1e3,
+        replay_ratio=32,
+        target_update_tau=0.02,
+        n_step_return=3,
+    )
+    agent = DiscreteSacAgent(model_kwargs={"hidden_sizes": [128, 128]})
+    best = best_return(algo, agent, cartpole_sampler(), n_steps=40e3, threshold=475, seed=seed)
     assert best >= 475, "random actions reach 20"
 
 

@@ -41,7 +41,7 @@ class DiscreteSacAgent(ActorCriticAgent):
     q_kind = "a policy and two critics of discrete actions"
     network_names = ("model", "q1_model", "q2_model")
     target_names = ("q1_model", "q2_model")
-    vector_models = (MlpDqnModel,)
+    vector_models: Any = (MlpDqnModel,)
 
     q1_model: Any
     q2_model: Any
