@@ -69,7 +69,7 @@ configs["pqn"] = changed(
     runner=dict(n_steps=1e7, log_interval_steps=1e5),
     sampler=dict(batch_T=32, batch_B=128),
 )
-# The rates of the DQN above, and the temperature of the paper.
+# Learning rate and batch size of Christodoulou 2019, arXiv:1910.07207.
 configs["sac_discrete"] = changed(
     generic.configs["sac_discrete"],
     algo=dict(
