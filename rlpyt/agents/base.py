@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from rlpyt.agents.masks import MaskField, find_mask
 from rlpyt.agents.recurrent import (
     AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
     RecurrentAgentMixin as RecurrentAgentMixin,
 )
+from rlpyt.core.masks import ACTION_MASK
 from rlpyt.core.records import (
     AgentInputs as AgentInputs,
     AgentInputsRnn as AgentInputsRnn,
@@ -58,6 +60,8 @@ class BaseAgent:
         cpu_outputs: whether batches to train on stay on the CPU and outputs for losses come there,
             as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
+        mask_field: field of observations that is a mask of the allowed actions, which the network
+            does not see; None if a network should see a field of this name.
     """
 
     __signature__ = ConstructorSignature()
@@ -68,6 +72,8 @@ class BaseAgent:
     recurrent = False
     alternating = False
     q_kind: str | None = None
+    mask_field: str | None = ACTION_MASK
+    _mask: MaskField | None = None
     # Models that take one vector; an encoder turns other observations into one.
     vector_models: tuple[type[torch.nn.Module], ...] = ()
 
@@ -129,6 +135,18 @@ class BaseAgent:
             "an agent that estimates values"
         )
 
+    def mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
+        """Apply an action mask to the outputs of a network.
+
+        Args:
+            outputs: outputs of the network.
+            mask: mask [...,A] of the allowed actions, on the same device.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} takes no action masks: define mask_outputs(), or set "
+            f"{type(self).__name__}.mask_field = None to let its network see the mask"
+        )
+
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return the keywords of ``ModelCls`` that the environment determines, such as shapes."""
         return {}
@@ -150,8 +168,10 @@ class BaseAgent:
                 that keep something for each environment; ``env_ranks`` is None if the workers act.
 
         Raises:
-            ValueError: if ``ModelCls`` is missing or its keywords are given twice.
+            ValueError: if ``ModelCls`` is missing or its keywords are given twice, or observations
+                have an action mask that does not fit.
         """
+        self._mask, env_spaces = find_mask(type(self).__name__, self.mask_field, env_spaces)
         self.env_spaces = env_spaces
         self.share_memory = share_memory
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
@@ -355,6 +375,14 @@ class BaseAgent:
         """
         if isinstance(model, DistributedDataParallel) and not _will_be_trained(model):
             model = model.module
+        if self._mask is not None:
+            observation, *others = self.to_model_device(*inputs)
+            observation, mask = self._mask.split(observation)
+            outputs = self._forward(model, observation, *others, **kwargs)
+            return self.mask_outputs(outputs, mask)
+        return self._forward(model, *inputs, **kwargs)
+
+    def _forward(self, model: Any, *inputs: Nested, **kwargs: Any) -> Any:
         if self.device.type == "cpu":
             return model(*inputs, **kwargs)
         outputs = model(*buffer_to(inputs, device=self.device), **kwargs)

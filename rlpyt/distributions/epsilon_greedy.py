@@ -7,6 +7,7 @@ from typing import Any, Union
 import numpy as np
 import torch
 
+from rlpyt.core.masks import is_allowed
 from rlpyt.distributions.base import Distribution, constant_like
 from rlpyt.distributions.discrete import DiscreteMixin
 from rlpyt.distributions.noise import integers_like, uniform
@@ -24,8 +25,14 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         epsilon: probability of a random action, a scalar in [0,1] or one per environment [B].
         **kwargs: arguments of :class:`~rlpyt.distributions.discrete.DiscreteMixin`.
 
+    Attributes:
+        masked: whether values may be those of forbidden actions, see
+            :mod:`rlpyt.core.masks`, which are never drawn; then A counts the allowed ones.
+
     Source: Mnih et al. 2015 (Nature 518), Methods; a vector: Horgan et al. 2018, arXiv:1803.00933.
     """
+
+    masked = False
 
     def __init__(self, epsilon: Epsilon = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -58,7 +65,11 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         if isinstance(epsilon, float) and epsilon == 0.0:
             return greedy
         explore = uniform(greedy.shape, greedy.device) < epsilon
-        anything = integers_like(greedy, q.shape[-1])
+        if self.masked:
+            race = torch.where(is_allowed(q), uniform(q.shape, q.device), -1.0)
+            anything = torch.argmax(race, dim=-1).type(self.dtype)
+        else:
+            anything = integers_like(greedy, q.shape[-1])
         return torch.where(explore, anything, greedy)
 
     def _epsilon_for(self, actions: torch.Tensor) -> float | torch.Tensor:

@@ -79,6 +79,12 @@ def action_kind(space: Any) -> Kind:
     return Choices(kind.high.astype(np.int64) + 1)
 
 
+def record_parts(space: Any) -> dict[str, Any]:
+    """Return the sub-spaces of a record by name; none for any other space."""
+    inner = _inner(space)
+    return dict(zip(inner.names, inner.spaces)) if _is_record(space) else {}
+
+
 def _inner(space: Any) -> Any:
     """Return the space inside a wrapper of gym spaces, or ``space`` itself."""
     return getattr(space, "space", space)

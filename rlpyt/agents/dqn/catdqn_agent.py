@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.core.masks import mask_atoms
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import CategoricalEpsilonGreedy
 from rlpyt.utils.collections import namedarraytuple
@@ -62,3 +63,12 @@ class CatDqnAgent(DqnAgent):
         """
         p = self.for_sampler(output)
         return AgentStep(action=self.distribution.sample(p), agent_info=AgentInfo(p=p))
+
+    def mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
+        """Give forbidden actions the lowest mean, by weights that are not probabilities.
+
+        Args:
+            outputs: probabilities [...,A,P].
+            mask: mask [...,A] of the allowed actions.
+        """
+        return mask_atoms(outputs, mask)

@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
+from rlpyt.core.masks import mask_values
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.models.noisy import draw_noise, is_noisy, remove_noise
@@ -86,6 +87,8 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
         self.distribution = self._make_distribution(env_spaces)
+        if self._mask is not None:
+            self.distribution.masked = True
         self._is_noisy = is_noisy(self.model)
         if self._is_noisy:
             self._noise_seed = int(torch.randint(2**62, ()))  # Workers inherit it.
@@ -152,6 +155,15 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         """
         q = self.for_sampler(output)
         return AgentStep(action=self.distribution.sample(q), agent_info=AgentInfo(q=q))
+
+    def mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
+        """Give forbidden actions the lowest value; override it for models that return more.
+
+        Args:
+            outputs: values [...,A], or quantiles [...,A,N].
+            mask: mask [...,A] of the allowed actions.
+        """
+        return mask_values(outputs, mask)
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target network towards the model.

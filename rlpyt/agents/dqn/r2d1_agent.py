@@ -126,6 +126,10 @@ class R2d1AgentBase(DqnAgent):
             action=self.distribution.sample(q), agent_info=AgentInfo(q=q, prev_rnn_state=before)
         )
 
+    def mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
+        q, rnn_state = outputs
+        return super().mask_outputs(q, mask), rnn_state
+
 
 class R2d1Agent(RecurrentAgentMixin, R2d1AgentBase):
     """:class:`R2d1AgentBase` with one state for all environments."""

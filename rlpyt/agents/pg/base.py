@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
+from rlpyt.core.masks import mask_probabilities
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.box_gaussian import BoxGaussian
@@ -211,7 +212,19 @@ class PolicyAgent(BaseAgent):
         """
         model = without_ddp(self.model)
         if hasattr(model, "update_obs_rms"):
+            if self._mask is not None:
+                observation, _ = self._mask.split(observation)
             model.update_obs_rms(*self.to_model_device(observation))
+
+    def mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
+        """Give forbidden actions probability 0.
+
+        Args:
+            outputs: probabilities [...,A], and the other outputs of the model.
+            mask: mask [...,A] of the allowed actions.
+        """
+        prob, *others = outputs
+        return mask_probabilities(prob, mask), *others
 
     def _run(
         self,
