@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import TimeLimit as TimeLimit
 
+from rlpyt.core.masks import mask_of, random_action
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import (
     InfoLayout,
@@ -71,10 +72,10 @@ class GymEnvWrapper(Wrapper):
     """Gym environment with converted spaces, whose info dictionary becomes a record.
 
     Construction resets the environment and takes one step with the null action, or with a random
-    one if the space lacks that, to see the entries of the info; every later ``env_info`` has these
-    fields. Missing entries are filled with zeros; entries that first appear later are dropped,
-    unless the ``info_example`` of ``make`` has them; entries that are not numeric are left out. The
-    field ``timeout`` always exists: it is True if the episode was truncated and not terminated, or
+    one if the space lacks that or a mask forbids it, to see the entries of the info; every later
+    ``env_info`` has these fields. Missing entries are filled with zeros; entries that first appear
+    later are dropped, unless the ``info_example`` of ``make`` has them; entries that are not
+    numeric are left out. The field ``timeout`` always exists: it is True if the episode was truncated and not terminated, or
     if it ended and the environment's own info has a true ``timeout``, even if it was marked as
     terminated.
 
@@ -114,10 +115,11 @@ class GymEnvWrapper(Wrapper):
         seed = self._seed
         *wrappers, _ = layers_of(self.env)
         before = known_states(wrappers)
-        self.reset()
+        observation = self.reset()
         action = self.action_space.null_value()
-        if not self.action_space.contains(action):
-            action = self.action_space.sample()
+        mask = mask_of(observation, self.action_space)
+        if not self.action_space.contains(action) or (mask is not None and not mask[action]):
+            action = random_action(self.action_space, observation)
         result = self.env.step(self.action_space.revert(action))
         set_layer_states(before)
         self._seed = seed

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from rlpyt.core.masks import redrawn
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import InfoLayout, infill_info
 from rlpyt.envs.base import EnvSpaces
@@ -115,9 +116,10 @@ class VectorEnvWrapper(Wrapper):
     def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
         *wrappers, _ = layers_of(self.env)
         before = known_states(wrappers)
-        self.reset()
+        first = self.reset()
         lacks_null = not self.action_space.contains(self.action_space.null_value())
         action = self.sample_actions(np.full(self.num_envs, lacks_null))
+        action = redrawn(action, first, self.action_space, self.sample_actions)
         info = self.env.step(self.action_space.revert(action))[-1]
         set_layer_states(before)
         self._is_seed_due = True

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.masks import random_action
 from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.core.records import (
     AgentInputs,
@@ -138,7 +139,7 @@ def get_example_outputs(
         examples.update(_in_child(agent, env))
         return
     observation = env.reset()
-    action = env.action_space.sample()
+    action = random_action(env.action_space, observation)
     observation, reward, done, env_info = env.step(action)
     reward = np.asarray(reward, dtype="float32")
     if reward.ndim:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.core.masks import random_action
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
@@ -188,7 +189,7 @@ class DecorrelatingStartCollector(BaseCollector):
         Heartbeat.beat(heartbeat, self._env_rank(b))
         for t in range(n_steps):
             heartbeat[Heartbeat.STEPS] = t
-            action = env.action_space.sample()
+            action = random_action(env.action_space, inputs.observation[b])
             observation, reward, done, env_info = env.step(action)
             traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
             if getattr(env_info, "traj_done", done):

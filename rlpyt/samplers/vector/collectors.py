@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.core.masks import redrawn
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
@@ -67,6 +68,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         env: VectorEnvLike = self.envs
         null_action = env.action_space.null_value()
         action = env.sample_actions(runs)
+        action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         step = env.step(action)
         trajectories.step(inputs.observation, action, step.reward, step.done, None, step.env_info)
         traj_done = getattr(step.env_info, "traj_done", step.done)
