@@ -1,4 +1,4 @@
-"""Runs of DQN, C51 and PQN."""
+"""Runs of DQN, C51 and PQN, and of DQN with action masks."""
 
 from functools import partial
 
@@ -10,6 +10,7 @@ from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.envs.doors import make_doors
 
 BATCH = {"batch_T": 2, "batch_B": 4, "max_decorrelation_steps": 5}
 SETTINGS = {
@@ -62,5 +63,14 @@ def cartpole_pqn(RunnerCls, **kwargs):
         sampler=SerialSampler(
             gym.make, env_kwargs, **BATCH, **evaluation, record_next_observation=True
         ),
+        **kwargs,
+    )
+
+
+def doors(RunnerCls, **kwargs):
+    return RunnerCls(
+        algo=DQN(**SETTINGS, double_dqn=True),
+        agent=MlpDqnAgent(eps_final=0.1, eps_final_min=0.01),
+        sampler=SerialSampler(make_doors, {}, **BATCH, eval_n_envs=2, eval_max_steps=40),
         **kwargs,
     )

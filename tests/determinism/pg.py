@@ -1,4 +1,4 @@
-"""Runs of A2C and PPO."""
+"""Runs of A2C and PPO, and of PPO with action masks."""
 
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
@@ -9,6 +9,7 @@ from rlpyt.envs import gym
 from rlpyt.envs.toy import TMaze
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.envs.doors import make_doors
 
 BATCH = {"batch_T": 5, "batch_B": 4, "max_decorrelation_steps": 5}
 EVALUATION = {"eval_n_envs": 2, "eval_max_steps": 40}
@@ -61,3 +62,12 @@ def cartpole_kl(RunnerCls, target_kl=2e-3, **kwargs):
 
 def cartpole_rnd(RunnerCls, **kwargs):
     return cartpole(RunnerCls, RndPPO(minibatches=2, bonus_features=4), **kwargs)
+
+
+def doors(RunnerCls, **kwargs):
+    return RunnerCls(
+        algo=PPO(minibatches=2, epochs=2),
+        agent=GenericFfAgent(model_kwargs={"normalize_observation": True}),
+        sampler=SerialSampler(make_doors, {}, **BATCH, **EVALUATION),
+        **kwargs,
+    )
