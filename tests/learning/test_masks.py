@@ -1,0 +1,128 @@
+"""Agents with action masks learn which of the open doors is best; forbidden actions raise errors.
+
+PPO and DQN run with the other tests, with one seed; the rest, and more seeds, with
+``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
+"""
+
+import os
+
+import pytest
+
+from rlpyt.agents.dqn import mlp_agent
+from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.pqn import PQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.runners.callbacks import Callback, mean_return
+from rlpyt.runners.minibatch_rl import MinibatchRlEval
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging import logger
+from tests.envs.doors import make_doors
+
+SEEDS = [int(seed) for seed in os.environ.get("RLPYT_LEARNING_SEEDS", "0").split(",")]
+SMALL = {"hidden_sizes": [64]}
+LSTM = {"hidden_sizes": [32], "lstm_size": 32}
+REPLAY = {
+    "discount": 0.5,
+    "learning_rate": 1e-3,
+    "min_steps_learn": 500,
+    "replay_size": 20e3,
+    "replay_ratio": 16,
+    "target_update_interval": 50,
+    "eps_steps": 5e3,
+}
+SEQUENCES = {"batch_T": 10, "batch_B": 16, "warmup_T": 0, "n_step_return": 1}
+POLICY = {"discount": 0.5, "learning_rate": 3e-3}
+
+
+def dqn():
+    return DQN(**REPLAY, double_dqn=True, n_step_return=2), mlp_agent.MlpDqnAgent(
+        model_kwargs=SMALL
+    )
+
+
+def rainbow():
+    algo = CategoricalDQN(**REPLAY, V_min=0, V_max=2, prioritized_replay=True, double_dqn=True)
+    return algo, mlp_agent.MlpCatDqnAgent(model_kwargs={**SMALL, "dueling": True, "noisy": True})
+
+
+def qr_dqn():
+    return QRDQN(**REPLAY), mlp_agent.MlpQrDqnAgent(n_quantiles=20, model_kwargs=SMALL)
+
+
+def iqn():
+    algo = IQN(**REPLAY, n_tau=16, n_target_tau=16)
+    return algo, mlp_agent.MlpIqnAgent(n_tau=16, model_kwargs=SMALL)
+
+
+def r2d1():
+    algo = R2D1(**REPLAY, **SEQUENCES, store_rnn_state_interval=5)
+    return algo, mlp_agent.MlpR2d1Agent(model_kwargs=LSTM)
+
+
+def pqn():
+    algo = PQN(discount=0.5, learning_rate=2e-3, eps_steps=5e3)
+    return algo, mlp_agent.MlpPqnAgent(model_kwargs=SMALL)
+
+
+def a2c():
+    return A2C(**POLICY), GenericFfAgent(model_kwargs=SMALL)
+
+
+def ppo():
+    return PPO(**POLICY), GenericFfAgent(model_kwargs=SMALL)
+
+
+def ppo_lstm():
+    return PPO(**POLICY), GenericLstmAgent(model_kwargs=LSTM)
+
+
+VARIANTS = [rainbow, qr_dqn, iqn, r2d1, pqn, a2c, ppo_lstm]
+
+
+class StopWhenSolved(Callback):
+    """Remembers the best mean return of an evaluation, and stops at a good one."""
+
+    def __init__(self, threshold):
+        self.threshold, self.best = threshold, 0.0
+
+    def on_eval(self, runner, itr, traj_infos):
+        self.best = max(self.best, mean_return(traj_infos))
+        if self.best >= self.threshold:
+            runner.stop()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "make", [ppo, dqn, *(pytest.param(make, marks=pytest.mark.variant) for make in VARIANTS)]
+)
+def test_doors(make, seed):
+    algo, agent = make()
+    solved = StopWhenSolved(9)
+    sampler = SerialSampler(
+        EnvCls=make_doors,
+        env_kwargs={},
+        batch_T=16,
+        batch_B=8,
+        max_decorrelation_steps=20,
+        eval_n_envs=5,
+        eval_max_steps=5 * 200,
+    )
+    with logger.using(logger.Logger()):
+        logger.disable()
+        MinibatchRlEval(
+            algo=algo,
+            agent=agent,
+            sampler=sampler,
+            n_steps=40e3,
+            log_interval_steps=2e3,
+            seed=seed,
+            affinity={"master_torch_threads": 1},
+            callbacks=[solved],
+        ).train()
+    assert solved.best >= 9, "random allowed actions reach 3.3"
