@@ -1,1 +1,1 @@
-"""Data and interfaces shared by the roles: ``records`` and ``protocols``."""
+"""Data and interfaces shared by the roles: ``records``, ``protocols`` and ``masks``."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.types import NDArray, Nested
 
 ACTION_MASK = "action_mask"  # The field, as in PettingZoo and in the info of gymnasium's Taxi.
@@ -84,7 +85,7 @@ def mask_of(observation: Nested, action_space: Any) -> NDArray | None:
     mask = getattr(observation, ACTION_MASK, None)
     if mask is None or np.shape(mask)[-1:] != (getattr(action_space, "n", None),):
         return None
-    return np.asarray(mask, dtype=bool)
+    return as_numpy(mask).astype(bool)
 
 
 def random_action(action_space: Any, observation: Nested) -> Any:
@@ -95,18 +96,24 @@ def random_action(action_space: Any, observation: Nested) -> Any:
     return action
 
 
-def redrawn(action: NDArray, observation: Nested, action_space: Any, draw: Any) -> NDArray:
-    """Replace forbidden actions [B] by allowed ones.
+def redrawn(action: Any, observation: Nested, action_space: Any, draw: Any) -> Any:
+    """Replace the forbidden ones of several actions by allowed ones.
 
     Args:
-        action: actions [B], which are changed in place.
+        action: actions [B], an array or a tensor, which is changed in place.
         observation: observations [B,...], with or without a mask.
         action_space: action space of one environment.
-        draw: function of a mask [B] that returns actions [B], random ones where it is True.
+        draw: function of a boolean array [B] that returns actions [B], random ones where it is
+            True.
+
+    Returns:
+        The actions [B].
     """
     mask = mask_of(observation, action_space)
     if mask is None:
         return action
-    while (bad := ~mask[np.arange(len(mask)), action] & mask.any(axis=-1)).any():
-        action[bad] = draw(bad)[bad]
+    rows = np.arange(len(mask))
+    while (bad := ~mask[rows, as_numpy(action)] & mask.any(axis=-1)).any():
+        which = np.flatnonzero(bad).tolist()
+        action[which] = draw(bad)[which]
     return action

@@ -9,6 +9,7 @@
   environments of EnvPool.
 * ``device``: vector environments of tensors, such as simulators on a GPU; ``control``: CartPole and
   Pendulum in torch.
+* ``masks``: action masks of an info, put into observations.
 * ``atari``: Atari games, one at a time and vectorized.
 * ``toy``: small deterministic environments for tests and examples.
 """

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.masks import redrawn
 from rlpyt.envs._info import infill_info
 from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
 from rlpyt.spaces.gym_wrapper import field_names
@@ -51,9 +52,10 @@ class DeviceEnvWrapper(VectorEnvWrapper):
                 "VectorEnvWrapper, for VectorSampler"
             )
         self.device = found.device
-        self.reset()
+        first = self.reset()
         lacks_null = not self.action_space.contains(self.action_space.null_value())
         action = self.sample_actions(np.full(self.num_envs, lacks_null))
+        action = redrawn(action, first, self.action_space, self.sample_actions)
         _, reward, *_, info = self.env.step(self.action_space.revert_tensors(action))
         if reward.shape != (self.num_envs,):
             raise ValueError(

@@ -37,7 +37,7 @@ def test_masks_of_taxi():
 
     check_env(make)  # Taxi takes forbidden actions, which have no effect.
     env = make()
-    assert env.observation_space.names == ("action_mask", "observation")
+    assert env.reset()._fields == ("action_mask", "observation")
     assert env.observation_space.contains(env.reset())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.masks import redrawn
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers.vector._device_loop import (
     DeviceLoop,
@@ -50,6 +51,7 @@ class DeviceResetCollector(VectorResetCollector):
     def _random_step(self, inputs: AgentInputs, trajectories: Any, runs: Any) -> None:
         env = self.envs
         action = env.sample_actions(runs)
+        action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         step = env.step(action)
         over = getattr(step.env_info, "traj_done", step.done)
         trajectories.step(step.reward, over, None)

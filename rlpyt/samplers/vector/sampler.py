@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.core.masks import redrawn
 from rlpyt.core.protocols import VectorEnvLike
 from rlpyt.core.records import EnvStep
 from rlpyt.samplers._env_states import (
@@ -158,10 +159,12 @@ class FirstOf:
         self.close = env.close
 
     def reset(self) -> Any:
-        return numpify_buffer(self._env.reset()[0])
+        self._first = self._env.reset()
+        return numpify_buffer(self._first[0])
 
     def step(self, action: Nested) -> EnvStep:
-        actions: Any = self._env.sample_actions()
+        draw = self._env.sample_actions
+        actions: Any = redrawn(draw(), self._first, self.action_space, draw)
         for rows, part in zip(leaves(actions), leaves(action)):
             rows[0] = torch.from_numpy(part) if isinstance(rows, torch.Tensor) else part
         step = self._env.step(actions)
