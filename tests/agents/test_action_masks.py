@@ -13,6 +13,7 @@ from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.spaces.composite import Composite
@@ -54,6 +55,7 @@ POLICIES = [
     generic.GenericLstmAgent(model_kwargs=LSTM),
     generic.AlternatingGenericLstmAgent(model_kwargs=LSTM),
 ]
+SAC = [DiscreteSacAgent(model_kwargs=SMALL)]
 
 
 def inputs(*lead: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
@@ -63,7 +65,7 @@ def inputs(*lead: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
     return observation, torch.randint(A, lead), torch.randn(lead)
 
 
-@pytest.mark.parametrize("agent", VALUES + POLICIES, ids=lambda agent: type(agent).__name__)
+@pytest.mark.parametrize("agent", VALUES + POLICIES + SAC, ids=lambda agent: type(agent).__name__)
 @pytest.mark.parametrize("mode", ["sample", "eval"])
 def test_actions_are_allowed(agent: Any, mode: str) -> None:
     torch.manual_seed(0)

@@ -10,6 +10,7 @@ import pytest
 
 from rlpyt.agents.dqn import mlp_agent
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
+from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
@@ -18,6 +19,7 @@ from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.runners.minibatch_rl import MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -82,7 +84,14 @@ def ppo_lstm():
     return PPO(**POLICY), GenericLstmAgent(model_kwargs=LSTM)
 
 
-VARIANTS = [rainbow, qr_dqn, iqn, r2d1, pqn, a2c, ppo_lstm]
+def sac():
+    settings = {name: x for name, x in REPLAY.items() if name not in ("eps_steps", "replay_ratio")}
+    settings["target_update_interval"] = 1
+    algo = DiscreteSAC(**settings, replay_ratio=64, target_entropy_fraction=0.1)
+    return algo, DiscreteSacAgent(model_kwargs=SMALL)
+
+
+VARIANTS = [rainbow, qr_dqn, iqn, r2d1, pqn, a2c, ppo_lstm, sac]
 
 
 class StopWhenSolved(Callback):

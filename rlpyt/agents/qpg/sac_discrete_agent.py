@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.agents.dqn.atari.mixin import AtariMixin
 from rlpyt.agents.qpg.actor_critic import ActorCriticAgent
+from rlpyt.core.masks import is_allowed, mask_values
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.distributions.categorical import Categorical, DistInfo
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
@@ -106,7 +107,7 @@ class DiscreteSacAgent(ActorCriticAgent):
         """
         logits = self._run(self.model, observation, prev_action, prev_reward)
         if self._is_uniform:
-            logits = torch.zeros_like(logits)
+            logits = torch.where(is_allowed(logits), 0.0, logits)
         return self.for_loss(torch.log_softmax(logits, dim=-1))
 
     def q(
@@ -128,6 +129,15 @@ class DiscreteSacAgent(ActorCriticAgent):
     def _run(self, network: Any, observation: Nested, prev_action: Any, prev_reward: Any) -> Any:
         onehot = self.distribution.to_onehot(prev_action)
         return self.run_model(network, observation, onehot, prev_reward)
+
+    def mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
+        """Give forbidden actions the lowest logit and value, so that expectations leave them out.
+
+        Args:
+            outputs: logits or values [...,A].
+            mask: mask [...,A] of the allowed actions.
+        """
+        return mask_values(outputs, mask)
 
     # --- Modes and parameters ----------------------------------------------------------------
 
