@@ -99,7 +99,7 @@ def huber_td_loss(
 
 
 def soft_value(q: torch.Tensor, entropy_tau: float) -> torch.Tensor:
-    """Return the values of softmax policies, with a bonus for their entropy.
+    """Return the value of a softmax policy, with a bonus for its entropy.
 
         pi(a|s) = exp(q(s, a) / tau) / sum_b exp(q(s, b) / tau)
         V(s)    = sum_a pi(a|s) * (q(s, a) - tau * log pi(a|s))
@@ -118,7 +118,7 @@ def soft_value(q: torch.Tensor, entropy_tau: float) -> torch.Tensor:
 
 
 def soft_quantiles(q: torch.Tensor, quantiles: torch.Tensor, entropy_tau: float) -> torch.Tensor:
-    """Return the quantiles of the mean action by a softmax policy, with a bonus for its entropy.
+    """Return quantiles averaged by a softmax policy, with a bonus for its entropy.
 
         Z_j(s) = sum_a pi(a|s) * (Z_j(s, a) - tau * log pi(a|s))
 
@@ -159,7 +159,7 @@ def munchausen_bonus(
     Returns:
         [B] m.
 
-    Source: Vieillard et al. 2020, arXiv:2007.14430, eq. 2 and section 4.
+    Source: Vieillard et al. 2020, arXiv:2007.14430, eq. 2; the bound: section 4.
     """
     value = soft_value(q, entropy_tau)
     check_shapes(q_taken=q_taken, value=value)

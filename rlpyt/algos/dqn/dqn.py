@@ -109,7 +109,7 @@ class DQN(ReplayAlgorithm):
         replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
             None for host memory.
         munchausen_alpha: weight of the log-probability in the reward, in [0, 1], 0.9 in the paper;
-            0 for plain Q-learning. Needs ``double_dqn=False`` and ``n_step_return=1``.
+            0 for plain Q-learning. It needs ``double_dqn=False`` and ``n_step_return=1``.
         entropy_tau: temperature of the softmax policy; has no effect without ``munchausen_alpha``.
         munchausen_clip: lower bound of ``entropy_tau`` times the log-probability, negative.
 

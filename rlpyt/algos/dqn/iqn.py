@@ -21,8 +21,8 @@ class IQN(QRDQN):
         tau_i, tau'_j ~ U(0, 1),      i = 1, ..., N,      j = 1, ..., N'
 
     where a' has the greatest mean over ``agent.n_tau`` further fractions. With ``munchausen_alpha``
-    (M-IQN) these means determine a softmax policy, and the target quantiles are averaged over its
-    actions, as in :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
+    (M-IQN) these means determine a softmax policy, which averages the target quantiles as in
+    :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
 
     Args:
         n_tau: number N of fractions of the predicted return.

@@ -22,11 +22,13 @@ class QRDQN(DQN):
         loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
         u_ij = y_j - theta_i(s, a),      tau_i = (i - 1/2) / N
 
-    where a' has the greatest mean of its quantiles. With ``munchausen_alpha`` the target
-    quantiles are sum_a' pi(a'|s') * (theta_target_j(s', a') - entropy_tau * log pi(a'|s')), and pi
-    is the softmax policy of the means. Unlike :class:`CategoricalDQN` it needs no
+    where a' has the greatest mean of its quantiles. Unlike :class:`CategoricalDQN` it needs no
     range of returns. kappa is ``delta_clip``, which must not be None. The priority of a sample is
     the absolute difference of the means of theta and y, at most kappa.
+
+    With ``munchausen_alpha`` the means determine a softmax policy pi, as values do in
+    :class:`~rlpyt.algos.dqn.dqn.DQN`, and theta_target_j(s', a') in y_j becomes
+    sum_a pi(a|s') * (theta_target_j(s', a) - entropy_tau * log pi(a|s')).
 
     Args:
         **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`.
