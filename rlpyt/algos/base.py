@@ -242,15 +242,16 @@ class RlAlgorithm:
         """
         raise NotImplementedError(f"{type(self).__name__} does not define optimize_agent()")
 
-    def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch in one copy to the device of the agent, where its losses are computed.
+    @property
+    def training_device(self) -> torch.device:
+        """The device of losses: the agent's, or the CPU for an agent with ``cpu_outputs``."""
+        device: torch.device = self.agent.device
+        return torch.device("cpu") if self.agent.cpu_outputs else device
 
-        Batches stay on the CPU for agents on the CPU, and for those with ``cpu_outputs``.
-        """
-        agent = self.agent
-        if agent.device.type == "cpu" or agent.cpu_outputs:
-            return samples
-        return buffer_to(samples, agent.device)
+    def to_training_device(self, samples: Nested) -> Nested:
+        """Move a batch in one copy to :attr:`training_device`."""
+        device = self.training_device
+        return samples if device.type == "cpu" else buffer_to(samples, device)
 
     # --- One update --------------------------------------------------------------------------
 

@@ -159,10 +159,8 @@ class SAC(SoftActorCriticAlgorithm):
             self.target_entropy = self.default_target_entropy()
         is_learned = self.fixed_alpha is None
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
-        device = "cpu" if self.agent.cpu_outputs else self.agent.device
-        self._log_alpha = torch.nn.Parameter(
-            torch.full((1,), log_alpha, device=device), requires_grad=is_learned
-        )
+        log_alphas = torch.full((1,), log_alpha, device=self.training_device)
+        self._log_alpha = torch.nn.Parameter(log_alphas, requires_grad=is_learned)
         self.alpha_optimizer = self.make_optimizer([self._log_alpha]) if is_learned else None
         self._alpha = self._log_alpha.detach().exp()
 
