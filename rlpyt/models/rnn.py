@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -78,10 +78,11 @@ def unroll(
     if takes(instance, method, "reset"):
         return network(*inputs, init_rnn_state, reset=reset)
     T = len(reset)
+    mask = reset.pieces.reset if isinstance(reset, Resets) and reset.pieces else reset
     starts = sorted({0, *reset.any(1).nonzero().squeeze(1).tolist()})
     rnn_state, outputs = init_rnn_state, []
     for start, stop in zip(starts, [*starts[1:], T]):
-        rnn_state = _zeroed(rnn_state, reset[start])
+        rnn_state = _zeroed(rnn_state, mask[start])
         piece = (_rows(part, start, stop) for part in inputs)
         output, rnn_state = network(*piece, rnn_state)
         outputs.append(output)
@@ -150,11 +151,53 @@ def run_lstm(
 class _Pieces(NamedTuple):
     """[T,B] sequences cut before every reset into K pieces, the longest first."""
 
+    reset: torch.Tensor  # [T,B]
     rows: torch.Tensor  # [T*B] index t * B + b of every step, in the order of a PackedSequence
     batch_sizes: Any  # [length of the longest] number of pieces with this step, on the CPU
     b: torch.Tensor  # [K] the sequence of every piece
     is_first: torch.Tensor  # [K] whether a piece continues from the initial state
     last: torch.Tensor  # [B] the last piece of every sequence
+
+
+class Resets(torch.Tensor):
+    """Mask [T,B] on the CPU of steps before which the state is zero, cut for another device."""
+
+    pieces: _Pieces | None = None  # Their indexes are on the device.
+
+
+def move_with_resets(
+    batch: Nested, masks: Sequence[torch.Tensor | None], device: torch.device
+) -> tuple[Nested, Sequence[Any]]:
+    """Move ``batch`` to ``device`` together with the places where sequences are cut.
+
+    Args:
+        batch: tensors to move.
+        masks: masks [T,B] on the CPU of steps before which the recurrent state is zero; None for no
+            such step.
+        device: device of the network.
+
+    Returns:
+        The batch on the device, and the masks, still on the CPU, for runs of the network there.
+    """
+    if device.type == "cpu":
+        return batch, masks
+    cut = [None if mask is None or not mask.any() else _cut(mask) for mask in masks]
+    batch, cut = _move(batch, cut, device)
+    resets = [mask if mask is None else mask.as_subclass(Resets) for mask in masks]
+    for reset, pieces in zip(resets, cut):
+        if reset is not None:
+            reset.pieces = pieces
+    return batch, resets
+
+
+def _move(
+    batch: Nested, cut: Sequence[_Pieces | None], device: torch.device
+) -> tuple[Nested, list[Any]]:
+    """Move ``batch`` and the indexes of all pieces in one copy."""
+    batch, moved = buffer_to(
+        (batch, tuple(x and x._replace(batch_sizes=None) for x in cut)), device
+    )
+    return batch, [x and there._replace(batch_sizes=x.batch_sizes) for x, there in zip(cut, moved)]
 
 
 def run_lstm_with_resets(
@@ -169,16 +212,17 @@ def run_lstm_with_resets(
         lstm: time-major LSTM.
         lstm_input: inputs [T,B,F].
         init_rnn_state: state (h, c) before the first step, [N,B,H] each; None for zeros.
-        reset: mask [T,B], True where the state before the step is zero; best on the CPU.
+        reset: mask [T,B], True where the state before the step is zero; best on the CPU, and for
+            another device from :func:`move_with_resets`, so that nothing crosses.
 
     Returns:
         Outputs [T,B,H], and the state (h, c), [N,B,H] each, after the last step.
     """
     T, B, _ = lstm_input.shape
-    pieces = _cut(reset.cpu())
-    batch_sizes, indexes = pieces.batch_sizes, pieces._replace(batch_sizes=None)
-    pieces = buffer_to(indexes, lstm_input.device)
-    packed = PackedSequence(lstm_input.flatten(0, 1)[pieces.rows], batch_sizes)
+    pieces: Any = reset.pieces if isinstance(reset, Resets) else None
+    if pieces is None:
+        _, (pieces,) = _move(None, [_cut(reset.cpu())], lstm_input.device)
+    packed = PackedSequence(lstm_input.flatten(0, 1)[pieces.rows], pieces.batch_sizes)
     output, state = lstm(packed, _first_states(init_rnn_state, pieces))
     ordered = torch.empty_like(output.data).index_copy(0, pieces.rows, output.data)
     h, c = (part.index_select(1, pieces.last) for part in state)
@@ -201,6 +245,7 @@ def _cut(reset: torch.Tensor) -> _Pieces:
     is_last = starts + lengths == (b + 1) * T
     last[b[is_last]] = is_last.nonzero().squeeze(1)
     return _Pieces(
+        reset=reset,
         rows=places % T * B + places // T,
         batch_sizes=exists.sum(1),
         b=b,

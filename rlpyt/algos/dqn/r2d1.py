@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from rlpyt.algos.losses import (
 )
 from rlpyt.algos.replay import not_timed_out
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
-from rlpyt.models.rnn import masked_rows, unroll
+from rlpyt.models.rnn import masked_rows, move_with_resets, unroll
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import buffer_func
@@ -295,11 +295,12 @@ class R2D1(DQN):
         return self.replay_buffer.sample_batch(self.batch_B)
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch to the agent's device, with :meth:`resets`, by which the CPU cuts it."""
-        moved = super().to_training_device(samples)
-        if moved is samples:
+        """Move a batch in one copy, with :meth:`resets`, by which the CPU cuts it."""
+        device = self.training_device
+        if device.type == "cpu":
             return samples
-        return extended(type(moved), ("reset",), "Reset")(*moved, self.resets(samples))
+        moved, resets = move_with_resets(samples, self._of_runs(self.resets(samples)), device)
+        return extended(type(moved), ("resets",), "Resets")(*moved, resets)
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors, priorities = self.loss(samples)
@@ -354,35 +355,43 @@ class R2D1(DQN):
             Values [batch_T,B,A] of all actions, with gradients, and values [batch_T,B] n steps
             later by the target network, without gradients.
         """
-        inputs, rnn_state, reset = self.sequence_inputs(samples)
-        first, last, n = self.warmup_T, self.sequence_T, self.n_step_return
-        warmup, steps, behind = slice(0, first), slice(first, last), slice(last, None)
+        inputs, rnn_state, resets = self.sequence_inputs(samples)
+        whole, warmup, steps, behind = zip(self._runs, resets)
+        n = self.n_step_return
         with torch.no_grad():
-            target_qs, _ = self._run("target", inputs, rnn_state, reset, slice(None))
-            target_qs = target_qs[first + n :]
-            if first > 0:
-                _, rnn_state = self._run("__call__", inputs, rnn_state, reset, warmup)
-        qs, rnn_state = self._run("__call__", inputs, rnn_state, reset, steps)
+            target_qs, _ = self._run("target", inputs, rnn_state, *whole)
+            target_qs = target_qs[self.warmup_T + n :]
+            if self.warmup_T > 0:
+                _, rnn_state = self._run("__call__", inputs, rnn_state, *warmup)
+        qs, rnn_state = self._run("__call__", inputs, rnn_state, *steps)
         if not self.double_dqn:
             return qs, target_qs.max(dim=-1).values
         with torch.no_grad():
-            qs_behind, _ = self._run("__call__", inputs, rnn_state, reset, behind)
+            qs_behind, _ = self._run("__call__", inputs, rnn_state, *behind)
             next_action = torch.cat((qs, qs_behind))[n:].argmax(dim=-1)
             return qs, self.select_at_indexes(next_action, target_qs)
 
-    def sequence_inputs(
-        self, samples: Nested
-    ) -> tuple[tuple[Nested, ...], Nested, torch.Tensor | None]:
+    @property
+    def _runs(self) -> tuple[slice, slice, slice, slice]:
+        """The steps of a sequence in which networks run: all, burn-in, loss, behind the loss."""
+        first, last = self.warmup_T, self.sequence_T
+        return slice(None), slice(0, first), slice(first, last), slice(last, None)
+
+    def _of_runs(self, reset: torch.Tensor | None) -> list[Any]:
+        return [reset if reset is None else reset[steps] for steps in self._runs]
+
+    def sequence_inputs(self, samples: Nested) -> tuple[tuple[Nested, ...], Nested, Sequence[Any]]:
         """Return the inputs of the networks, with zeros at the start of every episode.
 
         Returns:
             Observation, previous action and previous reward [T,B,...] with
             T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and
-            :meth:`resets`.
+            :meth:`resets` in the steps of each run.
         """
-        reset = samples.reset if "reset" in samples._fields else self.resets(samples)
+        is_cut = "resets" in samples._fields
+        resets = samples.resets if is_cut else self._of_runs(self.resets(samples))
         prev_action, prev_reward = samples.all_action, samples.all_reward
-        if reset is not None:
+        if resets[0] is not None:
             starts = self.episode_starts(samples)
             prev_action = masked_rows(prev_action, starts)
             prev_reward = masked_rows(prev_reward, starts)
@@ -392,7 +401,7 @@ class R2D1(DQN):
         if state is not None:
             # Samples have the order [B,N,H], models [N,B,H].
             state = buffer_func(state, lambda part: part.transpose(0, 1).contiguous())
-        return inputs, state, reset
+        return inputs, state, resets
 
     def resets(self, samples: Nested) -> torch.Tensor | None:
         """Return :meth:`episode_starts` on the CPU, or None if no step begins an episode."""
@@ -414,15 +423,15 @@ class R2D1(DQN):
         method: str,
         inputs: tuple[Nested, ...],
         rnn_state: Nested,
-        reset: torch.Tensor | None,
         steps: slice,
+        reset: torch.Tensor | None,
     ) -> tuple[torch.Tensor, Nested]:
         """Run a network of the agent over some steps, in pieces if it does not take ``reset``."""
         rows = tuple(part[steps] for part in inputs)
         network = getattr(self.agent, method)
         if reset is None:
             return network(*rows, rnn_state)  # type: ignore[no-any-return]
-        return unroll(network, rows, rnn_state, reset[steps], self.agent, method)
+        return unroll(network, rows, rnn_state, reset, self.agent, method)
 
     def scaled_target(
         self,

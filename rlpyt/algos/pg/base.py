@@ -20,6 +20,7 @@ from rlpyt.algos.pg._episode_ends import (
 from rlpyt.algos.pg._minibatches import RunningStd, normalize
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
+from rlpyt.models.rnn import move_with_resets
 from rlpyt.returns.advantages import (
     discount_return,
     discount_return_tl,
@@ -231,13 +232,14 @@ class PolicyGradientAlgo(RlAlgorithm):
         return return_, advantage
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch [T,B] to the agent's device, with resets, by which the CPU cuts it."""
+        """Move a batch [T,B] in one copy, with resets, by which the CPU cuts it."""
         self._tell_of_stand_in(samples.env)
         samples = self.with_resets(samples)
         reset = resets(samples)
         if reset is None:
             return super().to_training_device(samples)
-        moved = super().to_training_device(samples._replace(env=samples.env._replace(reset=None)))
+        samples = samples._replace(env=samples.env._replace(reset=None))
+        moved, (reset,) = move_with_resets(samples, [reset.cpu()], self.training_device)
         return moved._replace(env=moved.env._replace(reset=reset))
 
     def _tell_of_stand_in(self, env: Nested) -> None:

@@ -27,7 +27,7 @@ from rlpyt.core.records import (
     AgentInputsRnn as AgentInputsRnn,
     extended,
 )
-from rlpyt.models.rnn import takes
+from rlpyt.models.rnn import move_with_resets, takes
 from rlpyt.utils.buffer import buffer_method as buffer_method, buffer_to as buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
@@ -247,7 +247,7 @@ class PPO(PolicyGradientAlgo):
         if self.value_clip is not None:
             options["old_value"] = agent_info.value
         if reset is not None:
-            options["reset"] = reset
+            options["reset"] = None  # Divided below, in each epoch.
         distribution = self.agent.distribution
         likelihoods_are_kept = takes(self, "loss", "old_logli") and takes(
             distribution, "likelihood_ratio", "old_logli"
@@ -265,7 +265,9 @@ class PPO(PolicyGradientAlgo):
             if is_recurrent:
                 states = agent_info.prev_rnn_state[:1]  # [1,B,N,H], divided along B as the others.
                 divided = iterate_parts((loss_inputs, states), order, sizes, dim=1)
-                return ((part, state[0]) for part, state in divided)
+                if reset is None:
+                    return ((part, state[0]) for part, state in divided)
+                return ((p._replace(reset=m), s[0]) for (p, s), m in zip(divided, masks))
             batches = iterate_parts(loss_inputs, order, sizes, n_dims=2)
             return zip(batches, itertools.repeat(None))
 
@@ -273,6 +275,9 @@ class PPO(PolicyGradientAlgo):
             if epoch and self.recompute_returns:
                 loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
+            if reset is not None:
+                masks = reset[:, order].split(sizes, dim=1)
+                order, masks = move_with_resets(order, masks, self.training_device)
             if epoch == 0 and hasattr(self.agent.acting_model, "autocast_dtype"):
                 loss_inputs = self.with_old_policy(
                     loss_inputs, parts(loss_inputs), order.split(sizes)
