@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -58,7 +59,7 @@ def names_from_private_modules(module: ModuleType) -> Iterator[tuple[str, str]]:
 def section(module: ModuleType, seen: set[Any]) -> Iterator[str]:
     """The part of a page that describes one module; ``seen`` are the objects described before."""
     name = module.__name__
-    title = name.replace("_.", r"\_.")  # Or it would be a reference, as of ``async_``.
+    title = re.sub(r"_(?=\.|$)", r"\_", name)  # Or it would be a reference, as of ``async_``.
     yield from ("", title, "-" * len(title), "", f".. automodule:: {name}", "")
     for directive, member in names_from_private_modules(module):
         if (value := getattr(module, member)) not in seen:
