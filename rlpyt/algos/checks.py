@@ -94,6 +94,12 @@ def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
 # --- Agent and sampler ----------------------------------------------------------------------------
 
 
+def keeps_methods(algo: RlAlgorithm, AlgoCls: Any, methods: Sequence[str]) -> bool:
+    """Return whether ``algo`` has these methods from ``AlgoCls``, or neither has them."""
+    cls = type(algo)
+    return all(getattr(cls, name, None) is getattr(AlgoCls, name, None) for name in methods)
+
+
 def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool = False) -> None:
     """Raise ``ValueError`` if the agent cannot fit the loss of ``AlgoCls``.
 
@@ -102,9 +108,8 @@ def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool = False) -> None:
         AlgoCls: class that defines the loss; an ``algo`` that overrides it is not checked.
         recurrent: whether the loss takes sequences.
     """
-    for method in METHODS_OF_THE_LOSS:
-        if getattr(type(algo), method, None) is not getattr(AlgoCls, method, None):
-            return
+    if not keeps_methods(algo, AlgoCls, METHODS_OF_THE_LOSS):
+        return
     agent, name = type(algo.agent).__name__, type(algo).__name__
     if recurrent and not algo.agent.recurrent:
         raise ValueError(

@@ -17,7 +17,7 @@ from rlpyt.algos.checks import (
     check_replay_size,
     warn_without_timeout,
 )
-from rlpyt.core.protocols import AgentLike
+from rlpyt.core.protocols import AgentLike, Stateful
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.collections import fields_of
@@ -413,8 +413,8 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def bootstrap_steps(self, samples: Nested) -> int | torch.Tensor:
         """Return the number of rewards before the bootstrap value; [B] if samples differ."""
-        steps: int | torch.Tensor = getattr(samples, "bootstrap_steps", self.n_step_return)
-        return steps
+        differ = "bootstrap_steps" in fields_of(samples)
+        return samples.bootstrap_steps if differ else self.n_step_return
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         """Compute the loss to minimize, and the values to log, for one batch from replay.
@@ -460,11 +460,10 @@ class ReplayAlgorithm(RlAlgorithm):
         Raises:
             TypeError: if its class has no state.
         """
-        for name in ("state_dict", "load_state_dict"):
-            if not hasattr(self.replay_buffer, name):
-                raise TypeError(
-                    "resuming a run needs the state of its replay buffer, but "
-                    f"{type(self.replay_buffer)} has no {name}(): define it in the class "
-                    "that is passed as ReplayBufferCls"
-                )
+        if not isinstance(self.replay_buffer, Stateful):
+            raise TypeError(
+                "resuming a run needs the state of its replay buffer, but "
+                f"{type(self.replay_buffer)} lacks state_dict() or load_state_dict(): define "
+                "both in the class that is passed as ReplayBufferCls"
+            )
         return self.replay_buffer

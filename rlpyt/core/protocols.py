@@ -175,6 +175,7 @@ class AlgoLike(Protocol):
 class AsyncAlgoLike(AlgoLike, Protocol):
     """An algorithm that trains from a shared replay buffer while another process samples."""
 
+    replay_buffer: Any
     replay_ratio: float
     updates_per_optimize: int
 
@@ -199,6 +200,7 @@ class SamplerLike(Protocol):
     batch_spec: BatchSpec
     mid_batch_reset: bool
     alternating: bool
+    samples_np: Nested
 
     @property
     def batch_size(self) -> int: ...
@@ -225,6 +227,7 @@ class AsyncSamplerLike(Protocol):
 
     batch_spec: BatchSpec
     mid_batch_reset: bool
+    samples_np: Nested
     start_method: str | None
 
     def async_initialize(

@@ -203,6 +203,14 @@ class SamplesFromReplay(NamedTuple):
     target_inputs: Nested  # AgentInputs [B,...] at t + n
 
 
+# --- Optional fields -----------------------------------------------------------------------------
+
+
+def trajectory_end(env_info: Nested, done: Any) -> Any:
+    """Return whether the environment is reset: ``env_info.traj_done``, by default ``done``."""
+    return getattr(env_info, "traj_done", done)
+
+
 # --- Records with more fields ------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.protocols import EnvLike
+from rlpyt.core.records import trajectory_end
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.types import NDArray, Nested
 
@@ -84,7 +85,7 @@ def _play(env: EnvLike, actions: list[Any]) -> list[Nested]:
     for action in actions:
         step = env.step(action)
         looks.check_step(step)
-        ended = getattr(step.env_info, "traj_done", step.done)
+        ended = trajectory_end(step.env_info, step.done)
         kept.append((step, env.reset()) if ended else step)
         copies.append(_copy(kept[-1]))
     _compare(kept, copies, "an observation must not be written to later: return a copy")
@@ -159,7 +160,7 @@ def _continue(env: EnvLike, actions: list[Any], *start: Nested) -> list[Nested]:
     for action in actions:
         step = env.step(action)
         results.append(_copy(step))
-        if getattr(step.env_info, "traj_done", step.done):
+        if trajectory_end(step.env_info, step.done):
             results.append(_copy(env.reset()))
     return results
 

@@ -172,8 +172,7 @@ class AsyncRlBase(AsyncRun):
             return
         self.checkpoints.wait()  # Before the buffer is locked for the other processes.
         # Under the lock, only the parts that are written need a copy.
-        replay_buffer = getattr(self.algo, "replay_buffer", None)
-        with getattr(replay_buffer, "frozen", nullcontext)():
+        with getattr(self.algo.replay_buffer, "frozen", nullcontext)():  # Only buffers of ours.
             super()._save_checkpoint()
 
     def _describe_inexact_resume(self) -> str:

@@ -109,7 +109,7 @@ class DivergenceGuard(Callback):
         self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any], opt_info: Any
     ) -> None:
         """Raise ``DivergenceError`` if the batch holds numbers that are not finite."""
-        found = _not_finite(_batch_of(runner))
+        found = _not_finite(runner.sampler.samples_np)
         if found is not None:
             raise DivergenceError(f"{found} in the batch of iteration {itr}: mend the environment")
 
@@ -130,7 +130,7 @@ class DivergenceGuard(Callback):
 
     def on_error(self, runner: RunnerLike, itr: int, error: Exception) -> bool:
         """Write the bundle; return whether the runner continues from an earlier checkpoint."""
-        if reproduced_bundle() is not None or not _is_divergence(error, _batch_of(runner)):
+        if reproduced_bundle() is not None or not _is_divergence(error, runner.sampler.samples_np):
             return False
         max_steps = self._good_steps if isinstance(error, ReturnCollapse) else None
         is_alone = runner.checkpoints is not None and runner.world_size == 1
@@ -209,7 +209,7 @@ def write_bundle(
     if checkpoint is not None:
         copied = bundle / CHECKPOINTS / checkpoint.name
         shutil.copytree(checkpoint, copied, copy_function=link_or_copy)
-    batch = _batch_of(runner)
+    batch = runner.sampler.samples_np
     if batch is not None:
         np.savez(bundle / BATCH, **dict(named_leaves(batch)))
     main = vars(sys.modules["__main__"])
@@ -263,11 +263,6 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return {**found, "machine": f"{platform.system()} {platform.machine()}"}
-
-
-def _batch_of(runner: RunnerLike) -> Nested:
-    """Return the last batch of the sampler as numpy arrays, or None."""
-    return getattr(runner.sampler, "samples_np", None)
 
 
 def _not_finite(batch: Nested) -> str | None:

@@ -107,8 +107,10 @@ class BatchRows(NoBatch):
         self._reward: NDArray = env.reward
         self._done: NDArray = env.done
         self._env_info = rows_of(env.env_info)
-        self._next_observation = rows_of(getattr(env, "next_observation", None))
-        self.bootstrap_value = getattr(agent, "bootstrap_value", None)
+        keeps_last = "next_observation" in env._fields
+        self._next_observation = rows_of(env.next_observation) if keeps_last else None
+        if "bootstrap_value" in agent._fields:
+            self.bootstrap_value = agent.bootstrap_value
 
     def begin(self, inputs: AgentInputs) -> list[tuple[NDArray, NDArray]]:
         if inputs is not self._inputs:

@@ -8,6 +8,7 @@ from typing import Any, Union
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
 from rlpyt.utils.quick_args import ConstructorSignature, save__init__args, whole_number
+from rlpyt.utils.types import Nested
 
 # What collectors of each ``kind`` do, for the error of a sampler that needs another kind.
 _DESCRIPTIONS = {
@@ -61,6 +62,7 @@ class BaseSampler:
     __signature__ = ConstructorSignature()
 
     alternating = False
+    samples_np: Nested = None
 
     EnvCls: Any
     env_kwargs: EnvKwargs
@@ -149,7 +151,7 @@ class BaseSampler:
         """Refuse collectors of the library that are made for other samplers."""
         for name, fitting in zip(("CollectorCls", "eval_CollectorCls"), self._fitting_collectors):
             given = getattr(self, name)
-            kind, needed = getattr(given, "kind", None), fitting.kind
+            kind, needed = kind_of(given), fitting.kind
             if kind is not None and kind != needed:
                 raise ValueError(
                     f"{name} is {given.__name__}, which {_DESCRIPTIONS.get(kind, kind)}, but "
@@ -173,7 +175,7 @@ class BaseSampler:
                 "for no limit but that of eval_max_steps"
             )
         if n_episodes is not None:
-            if getattr(self.eval_CollectorCls, "kind", None) is None:
+            if kind_of(self.eval_CollectorCls) is None:
                 raise ValueError(
                     f"eval_n_episodes is {n_episodes}, but {self.eval_CollectorCls} cannot count "
                     "episodes: use an evaluation collector of the library, or "
@@ -259,6 +261,11 @@ class BaseSampler:
     def batch_size(self) -> int:
         """Environment steps in one batch, T * B."""
         return self.batch_spec.size
+
+
+def kind_of(CollectorCls: Any) -> str | None:
+    """Return the kind of a collector class of the library; None for others, which may lack it."""
+    return getattr(CollectorCls, "kind", None)
 
 
 def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rlpyt.core.masks import random_action
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentInputs
+from rlpyt.core.records import AgentInputs, trajectory_end
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
 from rlpyt.samplers._batch_writer import BatchRows
@@ -192,7 +192,7 @@ class DecorrelatingStartCollector(BaseCollector):
             action = random_action(env.action_space, inputs.observation[b])
             observation, reward, done, env_info = env.step(action)
             traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
-            if getattr(env_info, "traj_done", done):
+            if trajectory_end(env_info, done):
                 Heartbeat.beat(heartbeat, self._env_rank(b))
                 observation = env.reset()
                 traj_info = self.TrajInfoCls()

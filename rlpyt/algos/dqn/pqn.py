@@ -18,8 +18,9 @@ from rlpyt.algos.checks import (
     warn_without_timeout,
 )
 from rlpyt.algos.losses import huber_td_loss, masked_mean
-from rlpyt.algos.pg._episode_ends import inputs_when_acting
+from rlpyt.algos.pg._episode_ends import inputs_when_acting, truncations
 from rlpyt.algos.pg._minibatches import iterate_parts, shuffled_parts
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.returns.advantages import q_lambda_return
 from rlpyt.utils.collections import namedarraytuple
@@ -99,7 +100,7 @@ class PQN(RlAlgorithm):
 
     def initialize(
         self,
-        agent: Any,
+        agent: AgentLike,
         n_itr: int,
         batch_spec: BatchSpec,
         mid_batch_reset: bool = True,
@@ -188,17 +189,12 @@ class PQN(RlAlgorithm):
             if every step counts.
         """
         agent, env = samples.agent, samples.env
-        reward, valid, timeout = env.reward, None, None
-        if self.bootstrap_timelimit:
-            timeout = getattr(env.env_info, "timeout", None)
-        if timeout is not None:
-            timeout = timeout.bool() & env.done.bool()
-            if "next_observation" in env._fields:
-                last_value = self.agent(env.next_observation, agent.action, reward).max(-1).values
-                reward = reward + self.discount * torch.where(timeout, last_value, 0)
-                timeout = None
-            else:
-                valid = ~timeout
+        reward = env.reward
+        timeout = truncations(env) if self.bootstrap_timelimit else None
+        if timeout is not None and "next_observation" in env._fields:
+            last_value = self.agent(env.next_observation, agent.action, reward).max(-1).values
+            reward, timeout = reward + self.discount * torch.where(timeout, last_value, 0), None
+        valid = None if timeout is None else ~timeout
         targets = (reward, agent.agent_info.value, env.done, agent.bootstrap_value)
         return q_lambda_return(*targets, self.discount, self.q_lambda, timeout), valid
 

@@ -16,6 +16,7 @@ from rlpyt.algos.checks import (
     check_first_sequences,
     check_fraction,
     check_sequences,
+    keeps_methods,
 )
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.losses import (
@@ -32,7 +33,7 @@ from rlpyt.models.rnn import masked_rows, move_with_resets, unroll
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import NDArray, Nested
 
@@ -193,10 +194,9 @@ class R2D1(DQN):
             raise ValueError(f"value_scale_eps is {self.value_scale_eps}: make it 0 or more")
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
-        if not self.mid_batch_reset and all(  # A subclass with another loop decides what to append.
-            getattr(type(self), m) is getattr(R2D1, m)
-            for m in ("optimize_agent", "add_samples_to_buffer")
-        ):
+        # A subclass with another loop decides what to append.
+        our_loop = keeps_methods(self, R2D1, ("optimize_agent", "add_samples_to_buffer"))
+        if our_loop and not self.mid_batch_reset:
             self._stores_valid = True
             example = extended(type(example), ("valid",), "Valid")(*example, True)
         kwargs = super()._replay_kwargs(example, batch_spec)
@@ -282,9 +282,8 @@ class R2D1(DQN):
         _, td_abs_errors = huber_td_loss(q_taken, y, self.delta_clip)
         valid = torch.ones_like(reward) if self.mid_batch_reset else valid_from_done(done)
         valid = valid[:-n]
-        timeout = getattr(samples.env.env_info, "timeout", None)
-        if timeout is not None and self.bootstrap_timelimit:
-            timeout = torch.as_tensor(timeout)
+        if self.bootstrap_timelimit and "timeout" in fields_of(samples.env.env_info):
+            timeout = torch.as_tensor(samples.env.env_info.timeout)
             valid = valid * ~timeout_n_step(done, timeout, n)[:-1].bool()
         priorities: NDArray = sequence_priorities(td_abs_errors, valid, self.pri_eta).numpy()
         return priorities

@@ -9,6 +9,7 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, extended
 from rlpyt.models.rnn import takes
 from rlpyt.utils.buffer import map_buffer
+from rlpyt.utils.collections import fields_of
 from rlpyt.utils.types import Nested
 
 
@@ -87,6 +88,14 @@ def resets(samples: Nested) -> torch.Tensor | None:
 
 
 # --- Where time limits truncate episodes ----------------------------------------------------------
+
+
+def truncations(env: Nested) -> torch.Tensor | None:
+    """Return a mask [T,B] of the last steps of truncated episodes; None without ``timeout``."""
+    if "timeout" not in fields_of(env.env_info):
+        return None
+    mask: torch.Tensor = env.env_info.timeout.bool() & env.done.bool()
+    return mask
 
 
 @torch.no_grad()

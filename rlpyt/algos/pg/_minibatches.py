@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.distributed
 
+from rlpyt.utils.collections import fields_of
 from rlpyt.utils.types import NDArray, Nested
 
 MIN_STD = 1e-6  # Keeps quotients finite where all entries are equal.
@@ -131,7 +132,9 @@ def value_statistics(
         return_: returns R [...].
         valid: mask [...], nonzero where the entry counts; None to count all.
     """
-    value: Any = getattr(agent_info, "value", None)
+    if "value" not in fields_of(agent_info):
+        return {}
+    value = agent_info.value
     tensors = isinstance(value, torch.Tensor) and isinstance(return_, torch.Tensor)
     if not tensors or value.shape != return_.shape:
         return {}

@@ -9,11 +9,17 @@ from typing import Any
 import torch
 
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.checks import check_fraction, check_positive, warn_without_timeout
+from rlpyt.algos.checks import (
+    check_fraction,
+    check_positive,
+    keeps_methods,
+    warn_without_timeout,
+)
 from rlpyt.algos.pg._episode_ends import (
     indexes_of,
     resets,
     to_model_state,
+    truncations,
     values_at_truncation,
     with_resets,
 )
@@ -139,15 +145,12 @@ class PolicyGradientAlgo(RlAlgorithm):
         if not examples:
             return
 
-        def is_ours(method: str) -> bool:
-            return getattr(type(self), method, None) is getattr(OwnCls, method, None)
-
         names = fields_of(examples["agent_info"])
         lacking = [
             name
             for name, readers in READERS.items()
             if name not in names
-            and all(map(is_ours, ("optimize_agent", *readers)))
+            and keeps_methods(self, OwnCls, ("optimize_agent", *readers))
             and (name != "prev_rnn_state" or self.agent.recurrent)
         ]
         if lacking:
@@ -207,16 +210,12 @@ class PolicyGradientAlgo(RlAlgorithm):
         if self.normalize_return:  # Values are learned in units of the returns' deviation.
             unit = self._return_std.std
             value, bootstrap_value = value * unit, bootstrap_value * unit
-        timeout = getattr(samples.env.env_info, "timeout", None)
-        if timeout is not None and self.bootstrap_timelimit:
-            timeout = timeout.bool() & samples.env.done.bool()
-            if "next_observation" in samples.env._fields:
-                last_value = values_at_truncation(
-                    self.agent, samples, timeout, all_processes=self.world_size > 1
-                )
-                reward, timeout = reward + self.discount * unit * last_value, None
-        else:
-            timeout = None
+        timeout = truncations(samples.env) if self.bootstrap_timelimit else None
+        if timeout is not None and "next_observation" in samples.env._fields:
+            last_value = values_at_truncation(
+                self.agent, samples, timeout, all_processes=self.world_size > 1
+            )
+            reward, timeout = reward + self.discount * unit * last_value, None
         if self.gae_lambda == 1:  # Avoids the rounding of summed differences.
             targets = (reward, done, bootstrap_value, self.discount)
             if timeout is None:
@@ -244,11 +243,12 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     def _tell_of_stand_in(self, env: Nested) -> None:
         """Log once that a value stands in for the last observation of a truncated episode."""
-        timeout = getattr(env.env_info, "timeout", None)
         is_needed = self.bootstrap_timelimit and "next_observation" not in env._fields
-        if self._told_of_stand_in or not is_needed or timeout is None:
+        if self._told_of_stand_in or not is_needed:
             return
-        if not timeout.is_cpu or not timeout.numpy().any():  # Not worth a wait for an accelerator.
+        timeout = truncations(env)
+        # Not worth a wait for an accelerator.
+        if timeout is None or not timeout.is_cpu or not timeout.numpy().any():
             return
         self._told_of_stand_in = True
         logger.log(

@@ -29,7 +29,7 @@ from rlpyt.core.records import (
 )
 from rlpyt.models.rnn import move_with_resets, takes
 from rlpyt.utils.buffer import buffer_method as buffer_method, buffer_to as buffer_to
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
@@ -57,7 +57,7 @@ def takes_record(loss: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(loss)
     def adapted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if args and "old_dist_info" in getattr(args[0], "_fields", ()):
+        if args and "old_dist_info" in fields_of(args[0]):
             args, further = as_arguments(*args, **kwargs)  # type: ignore[assignment]
             kwargs = {name: further.get(name) for name in ("old_value", "reset", "old_logli")}
         return loss(self, *args, **kwargs)

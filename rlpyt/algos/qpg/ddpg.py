@@ -11,7 +11,7 @@ import torch
 from rlpyt.algos.checks import check_at_least_one, check_positive
 from rlpyt.algos.losses import masked_mean, n_step_target
 from rlpyt.algos.qpg.actor_critic import ActorCriticAlgorithm, SamplesToBufferTl, frozen
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
@@ -150,7 +150,7 @@ class DDPG(ActorCriticAlgorithm):
         self, losses: torch.Tensor, samples: Nested, valid: torch.Tensor | None
     ) -> torch.Tensor:
         """Return the mean of valid losses [B], with importance weights if samples have them."""
-        if hasattr(samples, "is_weights"):
+        if "is_weights" in fields_of(samples):
             losses = losses * samples.is_weights
         return losses.mean() if valid is None else masked_mean(losses, valid)
 
@@ -162,7 +162,7 @@ class DDPG(ActorCriticAlgorithm):
         A priority is the mean over critics of the absolute ``td_errors`` [B]. Masked samples get 0,
         so that they are hardly drawn again.
         """
-        if hasattr(samples, "is_weights"):
+        if "is_weights" in fields_of(samples):
             priorities = torch.stack(td_errors).detach().abs().mean(0)
             self._priorities = priorities if valid is None else priorities * valid
 

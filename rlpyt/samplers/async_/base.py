@@ -39,7 +39,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     agent: AgentLike
     seed: int
-    samples_np: Nested
+    samples_np: Nested = None
     double_buffer: tuple[Nested, Nested]
     null_action: Nested
     examples: dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
+from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, trajectory_end
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import buffer_to, leaves, numpify_buffer, torchify_buffer
@@ -76,10 +76,10 @@ class DeviceLoop:
             step = self.env.step(action)
             if samples is not None:
                 _record_step(samples.env, t, step)
-            over = getattr(step.env_info, "traj_done", step.done)
+            over = trajectory_end(step.env_info, step.done)
             self.trajectories.step(step.reward, over, log[t])
             self._advance(action, step)
-        if samples is not None and hasattr(samples.agent, "bootstrap_value"):
+        if samples is not None and "bootstrap_value" in samples.agent._fields:
             samples.agent.bootstrap_value[:] = self.agent.value(*inputs)
         return self.trajectories.fetch(log)
 
@@ -98,7 +98,7 @@ def _record_step(env_samples: Any, t: int, step: Any) -> None:
     env_samples.done[t] = step.done
     if leaves(step.env_info):
         env_samples.env_info[t] = step.env_info
-    if hasattr(env_samples, "next_observation"):
+    if "next_observation" in env_samples._fields:
         env_samples.next_observation[t] = step.observation
 
 

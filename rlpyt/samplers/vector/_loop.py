@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import VectorEnvLike
-from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
+from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, trajectory_end
 from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.buffer import null_inputs
@@ -97,7 +97,7 @@ class VectorLoop:
             self.inputs.observation, action, step.reward, step.done, info, step.env_info
         )
         # ``done`` ends the episode of the learner; a trajectory may continue (lost lives in Atari).
-        traj_done = getattr(step.env_info, "traj_done", step.done)
+        traj_done = trajectory_end(step.env_info, step.done)
         for b in np.flatnonzero(traj_done).tolist():
             traj_info = self.trajectories.complete(b, step.observation[b])
             if self.waiting[b]:

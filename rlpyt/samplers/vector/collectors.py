@@ -10,7 +10,7 @@ import numpy as np
 
 from rlpyt.core.masks import redrawn
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
-from rlpyt.core.records import AgentInputs
+from rlpyt.core.records import AgentInputs, trajectory_end
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._batch_writer import NO_BATCH, BatchRows, NoBatch
 from rlpyt.samplers._step_loop import LocalActions
@@ -71,7 +71,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         step = env.step(action)
         trajectories.step(inputs.observation, action, step.reward, step.done, None, step.env_info)
-        traj_done = getattr(step.env_info, "traj_done", step.done)
+        traj_done = trajectory_end(step.env_info, step.done)
         for b in np.flatnonzero(traj_done).tolist():
             trajectories.restart(b)
         inputs.observation[:] = step.next_inputs

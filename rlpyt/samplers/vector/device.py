@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.masks import redrawn
-from rlpyt.core.records import AgentInputs
+from rlpyt.core.records import AgentInputs, trajectory_end
 from rlpyt.samplers.vector._device_loop import (
     DeviceLoop,
     DeviceTrajectories,
@@ -53,7 +53,7 @@ class DeviceResetCollector(VectorResetCollector):
         action = env.sample_actions(runs)
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         step = env.step(action)
-        over = getattr(step.env_info, "traj_done", step.done)
+        over = trajectory_end(step.env_info, step.done)
         trajectories.step(step.reward, over, None)
         blank = step.done | ~torch.from_numpy(runs).to(env.device)
         null_action = env.sample_actions(np.zeros(env.num_envs, dtype=bool))

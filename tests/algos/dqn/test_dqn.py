@@ -473,7 +473,7 @@ def test_replay_class_without_state() -> None:
 
     algo = make_algo(ReplayBufferCls=Mine)
     for call in (algo.state_dict, lambda: algo.load_state_dict({"replay_buffer": {}})):
-        with pytest.raises(TypeError, match=r"Mine.*no state_dict\(\).*ReplayBufferCls"):
+        with pytest.raises(TypeError, match=r"Mine.*state_dict\(\).*ReplayBufferCls"):
             call()
 
 

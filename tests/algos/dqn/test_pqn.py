@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
 from tests.algos.pg.parts import Setup
 
 SMALL: dict[str, Any] = {"model_kwargs": {"hidden_sizes": [8]}}
+EnvInfo = namedtuple("EnvInfo", ["timeout"])
 LIMITED = {"id": "CartPole-v1", "max_episode_steps": 3}
 
 
@@ -49,7 +51,7 @@ def samples(timeout: Any = None, next_observation: Any = None) -> Any:
     env: dict[str, Any] = {
         "reward": torch.tensor([[1.0], [2.0], [3.0], [4.0]]),
         "done": torch.tensor([[0], [1], [0], [0]]).bool(),
-        "env_info": SimpleNamespace(timeout=timeout),
+        "env_info": EnvInfo(timeout),
         "_fields": ("reward", "done", "env_info"),
     }
     if next_observation is not None:
