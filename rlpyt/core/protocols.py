@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import torch
+
 from rlpyt.core.records import AgentStep, BatchSpec, EnvSpaces, EnvStep
 from rlpyt.utils.types import BoolArray, Nested
 
@@ -59,6 +61,12 @@ class VectorEnvLike(EnvLike, Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class DeviceEnvLike(VectorEnvLike, Protocol):
+    """A vector environment of tensors on one device."""
+
+    device: torch.device
 
 
 class AgentLike(Protocol):

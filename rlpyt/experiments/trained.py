@@ -14,6 +14,7 @@ import torch
 
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.pg.base import PolicyAgent
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.experiments import catalog
 from rlpyt.experiments.evaluation import find_snapshot, load_agent, load_snapshot
@@ -56,7 +57,7 @@ class TrainedAgent:
         spaces: spaces of the environment, in the form that agents see.
     """
 
-    def __init__(self, agent: Any, spaces: EnvSpaces) -> None:
+    def __init__(self, agent: AgentLike, spaces: EnvSpaces) -> None:
         self.agent = agent
         self.spaces = spaces
 
@@ -172,7 +173,7 @@ def step_from(agent: Any, inputs: Sequence[Nested], rnn_state: Nested) -> tuple[
 
 
 @contextmanager
-def greedy(agent: Any, deterministic: bool = True) -> Iterator[None]:
+def greedy(agent: AgentLike, deterministic: bool = True) -> Iterator[None]:
     """Let an agent of this library take its best actions."""
     if deterministic and isinstance(agent, PolicyAgent):
         before, agent.greedy_eval = agent.greedy_eval, True
@@ -192,7 +193,7 @@ def greedy(agent: Any, deterministic: bool = True) -> Iterator[None]:
 
 
 def load(
-    path: str | Path, agent: Any = None, env: Any = None, cuda_idx: int | None = None
+    path: str | Path, agent: AgentLike | None = None, env: Any = None, cuda_idx: int | None = None
 ) -> TrainedAgent:
     """Load the agent of a run, to act in your own program.
 

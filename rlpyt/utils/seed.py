@@ -124,7 +124,7 @@ def set_envs_seeds(envs: Sequence[Resettable], seed: int | Sequence[int] | None)
         seed_spaces(env, env_seed)
 
 
-def seed_spaces(env: Any, seed: int) -> None:
+def seed_spaces(env: Resettable, seed: int) -> None:
     """Seed both spaces of an environment, with different streams than the environment.
 
     Args:

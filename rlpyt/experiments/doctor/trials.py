@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psutil
 import torch
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.experiments.catalog import targets
 from rlpyt.experiments.program import Call, agent_call, runner_call
@@ -216,7 +217,7 @@ def acting(
         env.close()
 
 
-def _act(agent: Any, inputs: AgentInputs, seconds: float) -> ActTime:
+def _act(agent: AgentLike, inputs: AgentInputs, seconds: float) -> ActTime:
     def transfer() -> None:
         buffer_to(inputs.observation, agent.device)
         _wait_for(agent)
@@ -235,7 +236,7 @@ def _mean_time(work: Callable[[], Any], seconds: float) -> float:
     return (now - begin) / n_calls
 
 
-def _wait_for(agent: Any) -> None:
+def _wait_for(agent: AgentLike) -> None:
     """Wait until the GPU, if there is one, has finished its work."""
     if agent.device.type == "cuda":
         torch.cuda.synchronize(agent.device)

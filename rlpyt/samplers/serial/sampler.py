@@ -103,7 +103,7 @@ class SerialSampler(BaseSampler):
             agent_shared=False,
             env_shared=False,
             subprocess=False,
-            examples=self._example_outputs(envs[0]),
+            examples=self._example_outputs(),
             next_observation=self.record_next_observation,
             device=self.device,
         )
@@ -121,8 +121,8 @@ class SerialSampler(BaseSampler):
     def _seed_envs(self, envs: Sequence[Any], seeds: list[int] | None) -> None:
         set_envs_seeds(envs, seeds)
 
-    def _example_outputs(self, env: Any) -> dict[str, Any] | None:
-        """Return examples of what the buffers hold; None to have them made by a step of ``env``."""
+    def _example_outputs(self) -> dict[str, Any] | None:
+        """Return examples of what the buffers hold; None to have them made by a step."""
         return None
 
     def _collected(self, envs: Sequence[Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.protocols import AgentLike, DeviceEnvLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, trajectory_end
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers.buffer import null_inputs
@@ -32,9 +33,9 @@ class DeviceLoop:
 
     def __init__(
         self,
-        env: Any,
+        env: DeviceEnvLike,
         trajectories: DeviceTrajectories,
-        agent: Any,
+        agent: AgentLike,
         inputs: AgentInputs,
         noise: ActingNoise | None,
     ) -> None:
@@ -102,7 +103,7 @@ def _record_step(env_samples: Any, t: int, step: Any) -> None:
         env_samples.next_observation[t] = step.observation
 
 
-def reset_where(agent: Any, done: torch.Tensor) -> None:
+def reset_where(agent: AgentLike, done: torch.Tensor) -> None:
     """Make a recurrent agent forget the past of environments that are ``done`` [B].
 
     A recurrent agent without ``prev_rnn_state`` gets ``reset_one`` for each of them, for which the
@@ -123,7 +124,7 @@ def _beside(mask: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
     return mask.view(*[1] * dim, -1, *[1] * (x.dim() - dim - 1))
 
 
-def first_device_inputs(env: Any) -> AgentInputs:
+def first_device_inputs(env: DeviceEnvLike) -> AgentInputs:
     """Reset a vector environment, and return the agent's first inputs as tensors [B,...]."""
     observation = env.reset()
     example = numpify_buffer(observation[0])

@@ -84,9 +84,9 @@ class VectorSampler(SerialSampler):
         if seeds is not None:
             envs[0].seed(seeds)
 
-    def _example_outputs(self, env: Any) -> dict[str, Any]:
+    def _example_outputs(self) -> dict[str, Any]:
         examples: dict[str, Any] = {}
-        get_example_outputs(self.agent, FirstOf(env), examples)
+        get_example_outputs(self.agent, FirstOf(self.env), examples)
         return examples
 
     def _collected(self, envs: Sequence[Any]) -> Any:
