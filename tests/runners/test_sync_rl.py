@@ -51,17 +51,18 @@ STARTS_A_PROCESS_OFTEN = {"start_method": "fork", "rank_timeout_s": 60}
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind():
+    before = set(psutil.Process().children(recursive=True))  # Of other tests.
     yield
     TrajInfo._discount = 1
     assert not torch.distributed.is_initialized()
-    left = [p for p in psutil.Process().children(recursive=True) if p.status() != "zombie"]
-    left = [p for p in left if not {"forkserver", "resource_tracker"} & set(_words(p))]
+    left = [p for p in psutil.Process().children(recursive=True) if p not in before]
+    left = [p for p in left if p.status() != "zombie" and not _is_server(p)]
     assert left == []
 
 
-def _words(process):
+def _is_server(process):
     words = " ".join(process.cmdline())
-    return [word for word in ("forkserver", "resource_tracker") if word in words]
+    return "forkserver" in words or "resource_tracker" in words
 
 
 def ranks(RunnerCls, n=2, **settings):
