@@ -91,13 +91,8 @@ class DeviceEnvWrapper(VectorEnvWrapper):
         env_info = self._info_layout.read({**info, "timeout": timeout})
         return VectorStep(observation, reward.float(), done, env_info, next_inputs)
 
-    def reset(self) -> Nested:
-        """Start an episode in all environments and return their first observations [B,...]."""
-        seeds: Any = None
-        if self._is_seed_due:
-            seeds = self._seeds if self._takes_seeds else self._seeds[0]
-        self._is_seed_due = self._needs_reset = False
-        return self.observation_space.convert_tensors(self.env.reset(seed=seeds)[0])
+    def _converted(self, observation: Any) -> Nested:
+        return self.observation_space.convert_tensors(observation)
 
     def reset_some(self, which: Any, observation: Nested, seeded: bool = False) -> Nested:
         """Start an episode in some of the environments.

@@ -192,7 +192,10 @@ class VectorEnvWrapper(Wrapper):
             every = np.ones(self.num_envs, dtype=bool)
             seeds = self._seeds_of(every) if self._takes_seeds else self._seeds[0]
         self._is_seed_due = self._needs_reset = False
-        return self.observation_space.convert(self.env.reset(seed=seeds)[0])
+        return self._converted(self.env.reset(seed=seeds)[0])
+
+    def _converted(self, observation: Any) -> Nested:
+        return self.observation_space.convert(observation)
 
     def reset_some(self, which: BoolArray, observation: Nested, seeded: bool = False) -> Nested:
         """Start an episode in some of the environments.
