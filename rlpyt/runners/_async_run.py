@@ -290,15 +290,6 @@ class AsyncRun(BaseRunner):
 
     # --- End ---------------------------------------------------------------------------------
 
-    def shutdown(self) -> None:
-        """End all other processes, and close the progress bar."""
-        if self.pbar is not None:
-            self.pbar.stop()
-        try:
-            self._notify("on_end")
-        finally:
-            self._end_processes()
-
     def _end_processes(self) -> None:
         supervisor, self.supervisor = self.supervisor, None
         if supervisor is None:

@@ -104,8 +104,16 @@ class BaseRunner:
         raise NotImplementedError
 
     def shutdown(self) -> None:
-        """End everything that :meth:`train` has started."""
-        raise NotImplementedError
+        """Close the progress bar, and end everything that :meth:`train` has started."""
+        if self.pbar is not None:
+            self.pbar.stop()
+        try:
+            self._notify("on_end")
+        finally:
+            self._end_processes()
+
+    def _end_processes(self) -> None:
+        self.sampler.shutdown()
 
     def stop(self) -> None:
         """End the run after the present iteration, with a last log row.

@@ -218,15 +218,6 @@ class MinibatchRlBase(BaseRunner):
         logger.log(f"Running {self.n_itr} iterations of minibatch RL.")
         return self.n_itr
 
-    def shutdown(self) -> None:
-        """Close the progress bar and the sampler."""
-        if self.pbar is not None:
-            self.pbar.stop()
-        try:
-            self._notify("on_end")
-        finally:
-            self.sampler.shutdown()
-
     # --- The log ---------------------------------------------------------------------------------
 
     def _evaluate_before_training(self) -> None:
