@@ -136,7 +136,7 @@ def soft_quantiles(q: torch.Tensor, quantiles: torch.Tensor, entropy_tau: float)
     """
     check_shapes(q=q, quantiles=quantiles[..., 0])
     pi = (q / entropy_tau).softmax(-1)
-    entropy = torch.special.entr(pi).sum(-1, keepdim=True)
+    entropy: torch.Tensor = torch.special.entr(pi).sum(-1, keepdim=True)
     return (pi[..., None] * quantiles).sum(1) + entropy_tau * entropy
 
 

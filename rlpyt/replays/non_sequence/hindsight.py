@@ -30,7 +30,8 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
         SAC(ReplayBufferCls=partial(TlHindsightReplayBuffer, compute_reward=env.compute_reward))
 
     Args:
-        example: as in ``BaseNStepReturnBuffer``, and so are the arguments that are not here.
+        example: one step of the stored record; with all further arguments as in
+            ``BaseNStepReturnBuffer``.
         compute_reward: function of achieved goals [m,...], desired goals [m,...] and an empty dict
             (in place of infos) that returns rewards [m], all numpy.
         compute_terminated: function of the same arguments that returns if the episode ends there
