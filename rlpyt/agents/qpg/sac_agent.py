@@ -1,9 +1,10 @@
-"""Soft actor-critic agents: a squashed Gaussian policy and two critics."""
+"""Soft actor-critic agents: a squashed Gaussian policy and two or more critics."""
 
 from __future__ import annotations
 
 import math
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.quick_args import save__init__args, whole_number
 from rlpyt.utils.types import Nested
 
 MIN_LOG_STD = -20
@@ -29,13 +30,17 @@ AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])
 
 
 class SoftActorCriticAgent(ActorCriticAgent):
-    """Base class of the soft actor-critic agents: a squashed Gaussian policy and two critics.
+    """Base class of the soft actor-critic agents: a squashed Gaussian policy and critics.
 
         u ~ N(mean(s), std(s)),      action = mid + half_range * tanh(u)
 
     Until training starts, actions are sampled with ``pretrain_std``; in evaluation std is 0.
+
+    Attributes:
+        critic_names: names of the critics.
     """
 
+    critic_names: tuple[str, ...] = ("q1_model", "q2_model")
     network_names: tuple[str, ...] = ("model", "q1_model", "q2_model")
 
     ModelCls: Any
@@ -72,7 +77,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
     # --- Set-up ------------------------------------------------------------------------------
 
     def build_network(self, name: str) -> Any:
-        if name in ("q1_model", "q2_model"):
+        if name in self.critic_names:
             return self.build_model(self.QModelCls, self.q_model_kwargs)
         return super().build_network(name)
 
@@ -141,11 +146,11 @@ class SoftActorCriticAgent(ActorCriticAgent):
 
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the values [B] of actions [B,A] by both critics, with gradients."""
+    ) -> tuple[torch.Tensor, ...]:
+        """Compute the values [B] of actions [B,A] by each critic, with gradients."""
         inputs = (observation, prev_action, prev_reward, action)
-        q1, q2 = self.run_model(self.q1_model, *inputs), self.run_model(self.q2_model, *inputs)
-        return self.for_loss((q1, q2))
+        qs = (self.run_model(getattr(self, name), *inputs) for name in self.critic_names)
+        return self.for_loss(tuple(qs))
 
     # --- Modes and parameters ----------------------------------------------------------------
 
@@ -173,16 +178,20 @@ class SoftActorCriticAgent(ActorCriticAgent):
         """Return the parameters of the second critic."""
         return self.q2_model.parameters()
 
+    def q_parameters(self, name: str) -> Any:
+        """Return the parameters of a critic, one of ``critic_names``."""
+        return getattr(self, name).parameters()
+
 
 Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 
 
 class SacAgent(SoftActorCriticAgent):
-    """Soft actor-critic agent with two critics, each with a target copy.
+    """Soft actor-critic agent with two or more critics, each with a target copy.
 
     Args:
         ModelCls: class of the policy; returns mean and log standard deviation, [B,A] each.
-        QModelCls: class of both critics; called with observation, previous action, previous reward
+        QModelCls: class of the critics; called with observation, previous action, previous reward
             and action, returns values [B].
         model_kwargs: keywords of ``ModelCls``; None for two hidden layers of 256.
         q_model_kwargs: keywords of ``QModelCls``; None for two hidden layers of 256.
@@ -191,16 +200,17 @@ class SacAgent(SoftActorCriticAgent):
         action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
             makes ``-action_squash`` and ``action_squash`` the bounds.
         pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
+        n_critics: number of critics, at least 2.
 
     Raises:
-        ValueError: if ``pretrain_std`` is negative or not a number, or ``action_squash`` is not
-            positive.
+        ValueError: if ``pretrain_std`` is negative or not a number, ``action_squash`` is not
+            positive, or ``n_critics`` is less than 2.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905.
     """
 
-    q_kind = "two critics and a stochastic policy"
-    target_names = ("q1_model", "q2_model")
+    q_kind = "critics and a stochastic policy"
+    target_names: tuple[str, ...] = ("q1_model", "q2_model")
 
     target_q1_model: Any
     target_q2_model: Any
@@ -215,6 +225,7 @@ class SacAgent(SoftActorCriticAgent):
         initial_model_state_dict: Any = None,
         action_squash: Any = 1.0,
         pretrain_std: Any = 0.75,
+        n_critics: int = 2,
     ) -> None:
         super().__init__(
             ModelCls,
@@ -226,17 +237,36 @@ class SacAgent(SoftActorCriticAgent):
             pretrain_std,
         )
         save__init__args(locals())
+        n_critics = whole_number("n_critics", n_critics, at_least=2)
+        if n_critics > 2:
+            self.critic_names = tuple(f"q{k}_model" for k in range(1, n_critics + 1))
+            self.network_names = ("model", *self.critic_names)
+            self.target_names = self.critic_names
 
     @torch.no_grad()
     def target_q(
-        self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the values [B] of actions [B,A] by both target critics."""
+        self,
+        observation: Nested,
+        prev_action: Nested,
+        prev_reward: Nested,
+        action: Nested,
+        subset: Sequence[int] | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """Compute the values [B] of actions [B,A] by each target critic.
+
+        Args:
+            observation: observations [B,...].
+            prev_action: previous actions [B,A].
+            prev_reward: previous rewards [B].
+            action: actions [B,A].
+            subset: indexes of the critics to run; None for all.
+        """
         inputs = (observation, prev_action, prev_reward, action)
-        q1 = self.run_model(self.target_q1_model, *inputs)
-        return self.for_loss((q1, self.run_model(self.target_q2_model, *inputs)))
+        names = self.critic_names if subset is None else [self.critic_names[i] for i in subset]
+        qs = (self.run_model(getattr(self, "target_" + name), *inputs) for name in names)
+        return self.for_loss(tuple(qs))
 
     @property
     def models(self) -> Any:
-        """The networks to train; there is no ``v``."""
+        """The policy and the first two critics; there is no ``v``."""
         return Models(pi=self.model, q1=self.q1_model, q2=self.q2_model, v=None)

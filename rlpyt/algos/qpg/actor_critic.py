@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
 
 
 class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
-    """Base class of soft actor-critics: two critics, and a policy with a prior.
+    """Base class of soft actor-critics: two or more critics, and a policy with a prior.
 
     All losses use the networks before the update; then each optimizer steps.
     """
@@ -177,6 +178,11 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         self.q1_optimizer = self.make_optimizer(self.agent.q1_parameters())
         self.q2_optimizer = self.make_optimizer(self.agent.q2_parameters())
 
+    @property
+    def q_optimizers(self) -> list[Any]:
+        """The optimizers of all critics, in order."""
+        return [self.q1_optimizer, self.q2_optimizer]
+
     def optimizers(self) -> dict[str, Any]:
         return {
             "pi_optimizer": self.pi_optimizer,
@@ -200,15 +206,19 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         return {"losses": losses, "values": values}
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
-        values = self.run_update(self.update_networks, samples_from_replay)
+        values = self.run_update(self.next_update(), samples_from_replay)
         losses, grad_norms = values["losses"], values["grad_norms"]
         self.append_opt_info_(opt_info, losses, grad_norms, values["values"])
         self.record_opt_info(opt_info, values)
         self.update_counter += 1
         self.update_target()
 
+    def next_update(self) -> Callable[..., Any]:
+        """Return the method that takes the next step on a batch."""
+        return self.update_networks
+
     def q_target_of(self, samples: Nested, next_value: torch.Tensor) -> torch.Tensor:
-        """Return the targets [B] of both critics, from values [B] of the next observations."""
+        """Return the targets [B] of all critics, from values [B] of the next observations."""
         return n_step_target(
             self.reward_scale * samples.return_,
             samples.done_n,
@@ -218,18 +228,26 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         )
 
     def min_q(self, inputs: Nested, action: torch.Tensor) -> torch.Tensor:
-        """Return the lesser value [B] of both critics, with gradients in the action only.
+        """Return the least value [B] of all critics, with gradients in the action only.
 
         Args:
             inputs: model inputs [B,...] of the agent.
             action: actions [B,A] from the policy, with gradient.
         """
-        optimizers = (self.q1_optimizer, self.q2_optimizer, self.pi_optimizer)
-        q1_parameters, q2_parameters, pi_parameters = map(optimized_parameters, optimizers)
-        with frozen(q1_parameters + q2_parameters, but=pi_parameters):
-            q1, q2 = self.agent.q(*inputs, action)
-        min_q: torch.Tensor = torch.min(q1, q2)
-        return min_q
+        least: torch.Tensor = reduce(torch.min, self.qs_of_policy(inputs, action))
+        return least
+
+    def qs_of_policy(self, inputs: Nested, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the values [B] by each critic, with gradients in the action only.
+
+        Args:
+            inputs: model inputs [B,...] of the agent.
+            action: actions [B,A] from the policy, with gradient.
+        """
+        parameters = [p for o in self.q_optimizers for p in optimized_parameters(o)]
+        with frozen(parameters, but=optimized_parameters(self.pi_optimizer)):
+            qs: tuple[torch.Tensor, ...] = self.agent.q(*inputs, action)
+        return qs
 
     def get_action_prior(self, action: torch.Tensor) -> Any:
         """Return the log prior density of actions, up to a constant.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from rlpyt.algos._optim import load_optimizer_state
-from rlpyt.algos.checks import check_positive
+from rlpyt.algos.checks import check_at_least_one, check_positive
 from rlpyt.algos.qpg.actor_critic import (
     SamplesToBufferTl as SamplesToBufferTl,
     SoftActorCriticAlgorithm,
@@ -43,7 +44,7 @@ OptInfo = namedtuple(
 
 
 class Losses(NamedTuple):
-    """Loss of each optimizer; ``alpha`` is None where the temperature is not learned."""
+    """Loss of each optimizer with two critics; ``alpha`` is None where it is not learned."""
 
     q1: torch.Tensor
     q2: torch.Tensor
@@ -60,8 +61,11 @@ class SAC(SoftActorCriticAlgorithm):
         loss_pi  = mean of alpha log pi(u|s) - min_i Q_i(s, u) - log prior(u)
         loss_a   = mean of -log alpha (log pi(u|s) + target_entropy)
 
-    with a' and u drawn from the policy. All four losses use the networks before the update; then
-    the optimizers step in the order alpha, pi, Q_1, Q_2.
+    with a' and u drawn from the policy. All losses use the networks before the update; then the
+    optimizers step in the order alpha, pi, Q_1, Q_2, ...
+
+    With ``target_subset`` M and ``n_critics`` N of the agent, min_i in y is over M critics drawn
+    at random in each update, and min_i in loss_pi becomes the mean over all N.
 
     Args:
         discount: discount factor per step, in [0, 1].
@@ -93,12 +97,15 @@ class SAC(SoftActorCriticAlgorithm):
             keywords.
         replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
             None for host memory.
+        target_subset: number M of critics in each target; None for all.
+        policy_update_interval: number of critic updates for one update of policy and temperature.
 
-    Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1.
+    Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
+    al. 2021, arXiv:2101.05982, algorithm 1.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
-    q_kind = "two critics and a stochastic policy"
+    q_kind = "critics and a stochastic policy"
     agent_example = "rlpyt.agents.qpg.sac_agent.SacAgent"
 
     fixed_alpha: float | None
@@ -131,6 +138,8 @@ class SAC(SoftActorCriticAlgorithm):
         bootstrap_timelimit: bool = True,
         ReplayBufferCls: Any = None,
         replay_device: Any = None,
+        target_subset: int | None = None,
+        policy_update_interval: int = 1,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
@@ -152,9 +161,32 @@ class SAC(SoftActorCriticAlgorithm):
                 "leave the temperature unchanged"
             )
         check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
+        check_at_least_one(self, "policy_update_interval")
+        if self.target_subset is not None and not 1 <= self.target_subset <= self.n_critics:
+            raise ValueError(
+                f"target_subset is {self.target_subset}, but the agent has {self.n_critics} "
+                "critics: choose at most as many, or None for all"
+            )
+
+    @property
+    def n_critics(self) -> int:
+        """Number of critics of the agent."""
+        return len(self.agent.critic_names)
+
+    @property
+    def q_optimizers(self) -> list[Any]:
+        return [*super().q_optimizers, *self._further_q_optimizers]
+
+    def optimizers(self) -> dict[str, Any]:
+        further = {f"q{k}_optimizer": o for k, o in enumerate(self._further_q_optimizers, 3)}
+        return {**super().optimizers(), **further}
 
     def make_optimizers(self) -> None:
         super().make_optimizers()
+        self._further_q_optimizers = [
+            self.make_optimizer(self.agent.q_parameters(name))
+            for name in self.agent.critic_names[2:]
+        ]
         if self.target_entropy == "auto":
             self.target_entropy = self.default_target_entropy()
         is_learned = self.fixed_alpha is None
@@ -180,29 +212,59 @@ class SAC(SoftActorCriticAlgorithm):
                 stored.
 
         Returns:
-            :class:`Losses`; and, without gradient, the values [B] of both critics and the policy's
-            means and log standard deviations [B,A].
+            Losses of each critic, of the policy and of the temperature (:class:`Losses` with two
+            critics); and, without gradient, the values [B] of each critic and the policy's means
+            and log standard deviations [B,A].
         """
         weights = mean_weights(self.valid(samples))
         inputs = self.agent.to_model_device(*samples.agent_inputs)
-        q1, q2 = self.agent.q(*inputs, samples.action)
-        y = self.q_target(samples)
+        q_losses, qs = self.critic_losses(samples, inputs, weights)
         action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs)
-        losses = Losses(
-            q1=self.q_loss(q1, y, weights),
-            q2=self.q_loss(q2, y, weights),
-            pi=self.pi_loss(inputs, action, log_pi, weights),
-            alpha=self.alpha_loss(log_pi, weights),
-        )
-        return losses, tuple(value.detach() for value in (q1, q2, pi_mean, pi_log_std))
+        pi_loss = self.pi_loss(inputs, action, log_pi, weights)
+        losses = (*q_losses, pi_loss, self.alpha_loss(log_pi, weights))
+        values = tuple(value.detach() for value in (*qs, pi_mean, pi_log_std))
+        return Losses(*losses) if len(qs) == 2 else losses, values
+
+    def critic_losses(
+        self, samples: Nested, inputs: Nested, weights: torch.Tensor
+    ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
+        """Compute the losses of the critics, and their values [B] of the actions in a batch.
+
+        Args:
+            samples: ``SamplesFromReplay`` [B,...].
+            inputs: model inputs [B,...] of the agent, on its device.
+            weights: weights [B] of the mean.
+        """
+        qs = self.agent.q(*inputs, samples.action)
+        y = self.q_target(samples)
+        return [self.q_loss(q, y, weights) for q in qs], qs
 
     @torch.no_grad()
     def q_target(self, samples: Nested) -> torch.Tensor:
-        """Return the targets y [B] of both critics."""
+        """Return the targets y [B] of all critics."""
         inputs = self.agent.to_model_device(*samples.target_inputs)
         action, log_pi, _ = self.agent.pi(*inputs)
-        next_value = torch.min(*self.agent.target_q(*inputs, action)) - self._alpha * log_pi
-        return self.q_target_of(samples, next_value)
+        least = reduce(torch.min, self.target_qs(inputs, action))
+        return self.q_target_of(samples, least - self._alpha * log_pi)
+
+    def target_qs(self, inputs: Nested, action: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Return the values [B] by each target critic, or by ``target_subset`` of them.
+
+        Args:
+            inputs: model inputs [B,...] of the agent.
+            action: actions [B,A].
+        """
+        if self.target_subset is None:
+            all_qs: Sequence[torch.Tensor] = self.agent.target_q(*inputs, action)
+            return all_qs
+        subset = torch.randperm(self.n_critics)[: self.target_subset]
+        if torch.compiler.is_compiling():  # A graph cannot choose its networks.
+            qs = torch.stack(self.agent.target_q(*inputs, action))
+            return qs[subset.to(qs.device)].unbind()
+        some_qs: Sequence[torch.Tensor] = self.agent.target_q(
+            *inputs, action, subset=subset.tolist()
+        )
+        return some_qs
 
     def q_loss(self, q: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Compute the loss of one critic, from values, targets and weights [B] of the mean."""
@@ -224,8 +286,11 @@ class SAC(SoftActorCriticAlgorithm):
             weights: weights [B] of the mean.
         """
         prior = self.get_action_prior(action)
-        losses = self._alpha * log_pi - self.min_q(inputs, action) - prior
-        return torch.dot(losses, weights)
+        if self.target_subset is None:
+            q = self.min_q(inputs, action)
+        else:
+            q = torch.stack(self.qs_of_policy(inputs, action)).mean(0)
+        return torch.dot(self._alpha * log_pi - q - prior, weights)
 
     def alpha_loss(self, log_pi: torch.Tensor, weights: torch.Tensor) -> torch.Tensor | None:
         """Compute the loss of the temperature; None where it is not learned."""
@@ -235,15 +300,31 @@ class SAC(SoftActorCriticAlgorithm):
 
     # --- One update --------------------------------------------------------------------------
 
+    def next_update(self) -> Callable[..., Any]:
+        is_for_all = (self.update_counter + 1) % self.policy_update_interval == 0
+        return self.update_networks if is_for_all else self.update_critics
+
     def update_networks(self, samples: Nested) -> dict[str, Any]:
         values = self._get_loss_values(samples)
-        q1_loss, q2_loss, pi_loss, alpha_loss = values["losses"]
+        *q_losses, pi_loss, alpha_loss = values["losses"]
         if alpha_loss is not None:
             self._step_alpha(alpha_loss)
         _, pi_norm = self.minimize(pi_loss, self.pi_optimizer)
-        _, q1_norm = self.minimize(q1_loss, self.q1_optimizer)
-        _, q2_norm = self.minimize(q2_loss, self.q2_optimizer)
-        return {**values, "grad_norms": (q1_norm, q2_norm, pi_norm)}
+        return {**values, "grad_norms": (*self._step_critics(q_losses), pi_norm)}
+
+    def update_critics(self, samples: Nested) -> dict[str, Any]:
+        """Take one step of the critics alone; return values to log, without the policy's."""
+        weights = mean_weights(self.valid(samples))
+        inputs = self.agent.to_model_device(*samples.agent_inputs)
+        q_losses, qs = self.critic_losses(samples, inputs, weights)
+        return {
+            "losses": (*q_losses, None, None),
+            "values": (*(q.detach() for q in qs), None, None),
+            "grad_norms": (*self._step_critics(q_losses), None),
+        }
+
+    def _step_critics(self, q_losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [self.minimize(loss, o)[1] for loss, o in zip(q_losses, self.q_optimizers)]
 
     def _step_alpha(self, alpha_loss: torch.Tensor) -> None:
         (gradient,) = torch.autograd.grad(alpha_loss, self._log_alpha)
@@ -263,12 +344,12 @@ class SAC(SoftActorCriticAlgorithm):
         Args:
             opt_info: record of lists.
             losses: losses that :meth:`loss` returned.
-            grad_norms: gradient norms of q1, q2 and pi.
+            grad_norms: gradient norms of each critic and pi.
             values: values that :meth:`loss` returned; every ``opt_info_stride``-th is kept.
         """
-        q1, q2 = values[:2]
-        q_mean_diff = (q1 - q2).abs().mean()
-        record = OptInfo._make([*losses[:3], *grad_norms, *values, q_mean_diff, self._alpha])
+        first = [*losses[:2], losses[-2], *grad_norms[:2], grad_norms[-1], *values[:2]]
+        q_mean_diff = (values[0] - values[1]).abs().mean()
+        record = OptInfo._make([*first, *values[-2:], q_mean_diff, self._alpha])
         self.record_opt_info(opt_info, record._asdict())
 
     # --- State -------------------------------------------------------------------------------
