@@ -246,7 +246,8 @@ class RlAlgorithm:
     def training_device(self) -> torch.device:
         """The device of losses: the agent's, or the CPU for an agent with ``cpu_outputs``."""
         device: torch.device = self.agent.device
-        return torch.device("cpu") if self.agent.cpu_outputs else device
+        is_host = device.type == "cpu" or self.agent.cpu_outputs
+        return torch.device("cpu") if is_host else device
 
     def to_training_device(self, samples: Nested) -> Nested:
         """Move a batch in one copy to :attr:`training_device`."""

@@ -92,6 +92,7 @@ class MlpModel(torch.nn.Module):
         nonlinearity: class of the modules between the layers.
         LinearCls: class of the layers, such as :class:`~rlpyt.models.noisy.NoisyLinear`.
         layer_norm: whether to normalize each hidden layer before its nonlinearity.
+        dropout: probability that a hidden unit is left out in training, before normalization.
     """
 
     def __init__(
@@ -102,13 +103,15 @@ class MlpModel(torch.nn.Module):
         nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
         LinearCls: Callable[[int, int], torch.nn.Module] = torch.nn.Linear,
         layer_norm: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         layers: list[torch.nn.Module] = []
         size = input_size
         for hidden_size in as_list(hidden_sizes):
+            drops = [torch.nn.Dropout(dropout)] if dropout else []
             norms = [torch.nn.LayerNorm(hidden_size)] if layer_norm else []
-            layers += [LinearCls(size, hidden_size), *norms, nonlinearity()]
+            layers += [LinearCls(size, hidden_size), *drops, *norms, nonlinearity()]
             size = hidden_size
         if output_size is not None:
             layers.append(LinearCls(size, output_size))

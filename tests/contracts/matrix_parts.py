@@ -140,6 +140,12 @@ REPLAY = {
     "DiscreteSAC": Family(
         lambda: DiscreteSAC(batch_size=16, **SETTINGS), of(DiscreteSacAgent, SMALL), make_maze, 2
     ),
+    "REDQ": Family(
+        lambda: SAC(batch_size=16, target_subset=2, **SETTINGS),
+        of(SacAgent, {**ACTOR_CRITIC, "n_critics": 4}),
+        make_aiming,
+        2,
+    ),
 }
 ALGOS = POLICY_GRADIENT | PARALLELISED | REPLAY
 

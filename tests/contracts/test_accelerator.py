@@ -50,6 +50,9 @@ RUNS = {
     "SAC": sac.learned,
     "SAC-fixed": sac.fixed,
     "SAC-prior": sac.prior,
+    "REDQ": sac.redq,
+    "DroQ": sac.droq,
+    "TQC": sac.tqc,
     "SAC_V": sac.sac_v,
     "DiscreteSAC": sac.discrete,
 }

@@ -37,7 +37,8 @@ N_UPDATES = 20
 RECURRENT = {"A2C-lstm", "PPO-lstm", "R2D1", "R2D1-wait", "R2D1-piecewise"}
 OTHERS = {name for name in RUNS if name.endswith("-dict")} | {"leaking"}
 FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - OTHERS)
-N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "PPO": 2}  # Policies apart; two sizes of minibatches.
+# Policies apart; two sizes of minibatches.
+N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "REDQ": 2, "PPO": 2}
 
 
 class Graphs:

@@ -55,6 +55,7 @@ FAMILIES = {
     "CatDQN": "DQN",
     "M-DQN": "DQN",
     "TD3": "DDPG",
+    "REDQ": "SAC",
     "DiscreteSAC": "SAC",
 }
 

@@ -1,4 +1,4 @@
-"""Runs of SAC, SAC_V and discrete SAC."""
+"""Runs of SAC, its ensembles of critics, SAC_V and discrete SAC."""
 
 from rlpyt.agents.qpg import sac_agent, sac_discrete_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC
@@ -17,8 +17,9 @@ SETTINGS = {
 SMALL = {"hidden_sizes": [8]}
 
 
-def small(AgentCls):
-    return AgentCls(model_kwargs=SMALL, q_model_kwargs=SMALL, v_model_kwargs=SMALL)
+def small(AgentCls, **kwargs):
+    nets = {"model_kwargs": SMALL, "q_model_kwargs": SMALL, "v_model_kwargs": SMALL}
+    return AgentCls(**{**nets, **kwargs})
 
 
 def runner(RunnerCls, algo, agent, env_id="Pendulum-v1", **kwargs):
@@ -49,6 +50,23 @@ def fixed(RunnerCls, **kwargs):
 def prior(RunnerCls, **kwargs):
     algo = SAC(action_prior="gaussian", **SETTINGS)
     return runner(RunnerCls, algo, small(sac_agent.SacAgent), **kwargs)
+
+
+def redq(RunnerCls, **kwargs):
+    algo = SAC(target_subset=2, policy_update_interval=3, **SETTINGS)
+    return runner(RunnerCls, algo, small(sac_agent.SacAgent, n_critics=4), **kwargs)
+
+
+def droq(RunnerCls, **kwargs):
+    algo = SAC(target_subset=2, **SETTINGS)
+    q_model = {**SMALL, "layer_norm": True, "dropout": 0.1}
+    return runner(RunnerCls, algo, small(sac_agent.SacAgent, q_model_kwargs=q_model), **kwargs)
+
+
+def tqc(RunnerCls, **kwargs):
+    q_model = {**SMALL, "n_quantiles": 5}
+    agent = small(sac_agent.SacAgent, n_critics=3, q_model_kwargs=q_model)
+    return runner(RunnerCls, SAC(dropped_quantiles=2, **SETTINGS), agent, **kwargs)
 
 
 def sac_v(RunnerCls, **kwargs):

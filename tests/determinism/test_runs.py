@@ -130,6 +130,9 @@ CASES = {
     "sac": (sac.learned, MinibatchRl),
     "sac eval": (sac.learned, MinibatchRlEval),
     "sac fixed": (sac.fixed, MinibatchRlEval),
+    "redq": (sac.redq, MinibatchRl),
+    "droq": (sac.droq, MinibatchRl),
+    "tqc": (sac.tqc, MinibatchRl),
     "sac_v": (sac.sac_v, MinibatchRl),
     "sac_discrete": (sac.discrete, MinibatchRlEval),
     "a2c lstm": (pg.maze_a2c, MinibatchRlEval),
@@ -174,7 +177,7 @@ FAMILIES = [
     ("r2d1",),
     ("pqn",),
     ("ddpg", "td3", "d4pg"),
-    ("sac", "sac_v", "sac_discrete"),
+    ("sac", "sac_v", "redq", "droq", "tqc", "sac_discrete"),
     ("a2c lstm", "ppo lstm"),
     ("ppo normalized", "a2c"),
 ]

@@ -39,10 +39,15 @@ ALGORITHMS = {
     "ddpg": [*SMALL, *ACTORS],
     "td3": [*SMALL, *ACTORS],
     "sac": [*SMALL, *ACTORS],
+    "redq": [*SMALL[:-1], *ACTORS, "n_critics=3", "replay_ratio=160"],
+    "droq": [*SMALL[:-1], *ACTORS[:1], "replay_ratio=160"],
+    "tqc": [*SMALL, *ACTORS[:1]],
     "sac_v": [*SMALL, *ACTORS],
     "sac_discrete": [*SMALL, *VALUES[:1], "sampler.batch_B=2", VALUES[2]],
     "d4pg": [*SMALL, *ACTORS, "V_min=-10", "V_max=10"],
 }
+
+CONTINUOUS = ("ddpg", "td3", "sac", "redq", "droq", "tqc", "sac_v", "d4pg")
 
 
 # One algorithm of each kind of agent.
@@ -51,7 +56,7 @@ EXPORTED = ["dqn", "rainbow", "iqn", "r2d1", "ppo", "ppo_lstm", "td3", "sac", "s
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_dictionary_of_everything(name, tmp_path):
-    kind = "Continuous" if name in ("ddpg", "td3", "sac", "sac_v", "d4pg") else "Discrete"
+    kind = "Continuous" if name in CONTINUOUS else "Discrete"
     words = [f"{MODULE}:{kind}-v0", *ALGORITHMS[name], "--steps", 64, "--seed", 1]
     invoke("train", name, *words, "threads=1", "--log-dir", tmp_path)
     with (tmp_path / "run_0" / "progress.csv").open() as file:

@@ -25,23 +25,30 @@ SETTINGS = {
 }
 NET = {"hidden_sizes": [64, 64]}
 SMALL = {"model_kwargs": NET, "q_model_kwargs": NET, "v_model_kwargs": NET}
+REDQ = {"target_subset": 2, "policy_update_interval": 2, "replay_ratio": 2 * 128}
+DROPOUT = {"q_model_kwargs": {**NET, "layer_norm": True, "dropout": 0.01}}
+QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
-    ("AlgoCls", "AgentCls", "settings"),
+    ("AlgoCls", "AgentCls", "settings", "agent"),
     [
-        (SAC, sac_agent.SacAgent, {}),
-        variant(SAC, sac_agent.SacAgent, {"fixed_alpha": 0.2}),
-        variant(SAC_V, sac_v_agent.SacAgent, {}),
+        (SAC, sac_agent.SacAgent, {}, {}),
+        variant(SAC, sac_agent.SacAgent, {"fixed_alpha": 0.2}, {}),
+        variant(SAC, sac_agent.SacAgent, REDQ, {"n_critics": 4}),
+        variant(SAC, sac_agent.SacAgent, REDQ, DROPOUT),
+        variant(SAC, sac_agent.SacAgent, {"dropped_quantiles": 2}, QUANTILES),
+        variant(SAC_V, sac_v_agent.SacAgent, {}, {}),
     ],
-    ids=["sac", "sac-fixed", "sac_v"],
+    ids=["sac", "sac-fixed", "redq", "droq", "tqc", "sac_v"],
 )
-def test_pendulum(AlgoCls, AgentCls, settings, seed):
+def test_pendulum(AlgoCls, AgentCls, settings, agent, seed):
     """Torques are bounded by -2 and 2."""
     sampler = make_sampler(gym.make, 200, 10, id="Pendulum-v1")
     algo = AlgoCls(**{**SETTINGS, **settings})
-    best = best_return(algo, AgentCls(**SMALL), sampler, n_steps=15e3, threshold=-200, seed=seed)
+    agent = AgentCls(**{**SMALL, **agent})
+    best = best_return(algo, agent, sampler, n_steps=15e3, threshold=-200, seed=seed)
     assert best >= -200, "random torques reach -1200"
 
 

@@ -192,7 +192,7 @@ class SacAgent(SoftActorCriticAgent):
     Args:
         ModelCls: class of the policy; returns mean and log standard deviation, [B,A] each.
         QModelCls: class of the critics; called with observation, previous action, previous reward
-            and action, returns values [B].
+            and action, returns values [B], or quantiles [B,N].
         model_kwargs: keywords of ``ModelCls``; None for two hidden layers of 256.
         q_model_kwargs: keywords of ``QModelCls``; None for two hidden layers of 256.
         v_model_kwargs: not used: this agent has no network of state values.
@@ -243,6 +243,11 @@ class SacAgent(SoftActorCriticAgent):
             self.network_names = ("model", *self.critic_names)
             self.target_names = self.critic_names
 
+    @property
+    def n_quantiles(self) -> int | None:
+        """Number of quantiles by each critic; None for critics of values."""
+        return self.q_model_kwargs.get("n_quantiles")
+
     @torch.no_grad()
     def target_q(
         self,
@@ -252,7 +257,7 @@ class SacAgent(SoftActorCriticAgent):
         action: Nested,
         subset: Sequence[int] | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Compute the values [B] of actions [B,A] by each target critic.
+        """Compute the values [B] or quantiles [B,N] of actions by each target critic.
 
         Args:
             observation: observations [B,...].

@@ -165,6 +165,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     pi_optimizer: Any
     q1_optimizer: Any
     q2_optimizer: Any
+    _further_q_optimizers: Sequence[Any] = ()
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -181,7 +182,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     @property
     def q_optimizers(self) -> list[Any]:
         """The optimizers of all critics, in order."""
-        return [self.q1_optimizer, self.q2_optimizer]
+        return [self.q1_optimizer, self.q2_optimizer, *self._further_q_optimizers]
 
     def optimizers(self) -> dict[str, Any]:
         return {
@@ -218,10 +219,11 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         return self.update_networks
 
     def q_target_of(self, samples: Nested, next_value: torch.Tensor) -> torch.Tensor:
-        """Return the targets [B] of all critics, from values [B] of the next observations."""
+        """Return the targets of all critics, from values of the next observations, [B,...] each."""
+        shape = (-1,) + (1,) * (next_value.dim() - 1)
         return n_step_target(
-            self.reward_scale * samples.return_,
-            samples.done_n,
+            self.reward_scale * samples.return_.reshape(shape),
+            samples.done_n.reshape(shape),
             next_value,
             self.discount,
             self.bootstrap_steps(samples),
@@ -238,7 +240,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         return least
 
     def qs_of_policy(self, inputs: Nested, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the values [B] by each critic, with gradients in the action only.
+        """Return the outputs of each critic, with gradients in the action only.
 
         Args:
             inputs: model inputs [B,...] of the agent.

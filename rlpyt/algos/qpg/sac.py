@@ -13,6 +13,7 @@ import torch
 
 from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos.checks import check_at_least_one, check_positive
+from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.qpg.actor_critic import (
     SamplesToBufferTl as SamplesToBufferTl,
     SoftActorCriticAlgorithm,
@@ -67,6 +68,14 @@ class SAC(SoftActorCriticAlgorithm):
     With ``target_subset`` M and ``n_critics`` N of the agent, min_i in y is over M critics drawn
     at random in each update, and min_i in loss_pi becomes the mean over all N.
 
+    With ``dropped_quantiles`` D the critics estimate quantiles of the return:
+
+        z        = the quantiles of all target critics at (s', a'), but the greatest N D of them
+        y_j      = reward_scale * R_n + (1 - done_n) discount^n (z_j - alpha log pi(a'|s'))
+        loss_Qi  = mean of the quantile Huber losses of quantiles k of Q_i to all y_j, kappa = 1
+
+    and min_i in loss_pi becomes the mean over all quantiles of all critics.
+
     Args:
         discount: discount factor per step, in [0, 1].
         batch_size: number B of samples in one update.
@@ -99,9 +108,12 @@ class SAC(SoftActorCriticAlgorithm):
             None for host memory.
         target_subset: number M of critics in each target; None for all.
         policy_update_interval: number of critic updates for one update of policy and temperature.
+        dropped_quantiles: number D of the greatest quantiles left out of targets for each critic,
+            whose model returns quantiles; None for critics of values.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
-    al. 2021, arXiv:2101.05982, algorithm 1.
+    al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,
+    arXiv:2005.04269, section 4.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
@@ -110,6 +122,9 @@ class SAC(SoftActorCriticAlgorithm):
 
     fixed_alpha: float | None
     target_entropy: Any
+    target_subset: int | None
+    policy_update_interval: int
+    dropped_quantiles: int | None
     alpha_optimizer: Any
     _log_alpha: torch.nn.Parameter
     _alpha: torch.Tensor
@@ -140,6 +155,7 @@ class SAC(SoftActorCriticAlgorithm):
         replay_device: Any = None,
         target_subset: int | None = None,
         policy_update_interval: int = 1,
+        dropped_quantiles: int | None = None,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
@@ -167,15 +183,18 @@ class SAC(SoftActorCriticAlgorithm):
                 f"target_subset is {self.target_subset}, but the agent has {self.n_critics} "
                 "critics: choose at most as many, or None for all"
             )
+        dropped, n = self.dropped_quantiles, getattr(self.agent, "n_quantiles", None)
+        is_of_values = dropped is None and n is None
+        if not is_of_values and not (dropped is not None and n and 0 <= dropped < n):
+            raise ValueError(
+                f"dropped_quantiles is {dropped} and n_quantiles of the critics is {n}: set "
+                "n_quantiles in q_model_kwargs, and drop fewer, or leave both None"
+            )
 
     @property
     def n_critics(self) -> int:
-        """Number of critics of the agent."""
-        return len(self.agent.critic_names)
-
-    @property
-    def q_optimizers(self) -> list[Any]:
-        return [*super().q_optimizers, *self._further_q_optimizers]
+        """Number of critics of the agent; other agents than ``SacAgent`` have two."""
+        return len(getattr(self.agent, "critic_names", ("q1_model", "q2_model")))
 
     def optimizers(self) -> dict[str, Any]:
         further = {f"q{k}_optimizer": o for k, o in enumerate(self._further_q_optimizers, 3)}
@@ -184,8 +203,8 @@ class SAC(SoftActorCriticAlgorithm):
     def make_optimizers(self) -> None:
         super().make_optimizers()
         self._further_q_optimizers = [
-            self.make_optimizer(self.agent.q_parameters(name))
-            for name in self.agent.critic_names[2:]
+            self.make_optimizer(self.agent.q_parameters(self.agent.critic_names[i]))
+            for i in range(2, self.n_critics)
         ]
         if self.target_entropy == "auto":
             self.target_entropy = self.default_target_entropy()
@@ -221,19 +240,23 @@ class SAC(SoftActorCriticAlgorithm):
         q_losses, qs = self.critic_losses(samples, inputs, weights)
         action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs)
         pi_loss = self.pi_loss(inputs, action, log_pi, weights)
-        losses = (*q_losses, pi_loss, self.alpha_loss(log_pi, weights))
-        values = tuple(value.detach() for value in (*qs, pi_mean, pi_log_std))
-        return Losses(*losses) if len(qs) == 2 else losses, values
+        alpha_loss = self.alpha_loss(log_pi, weights)
+        losses = (*q_losses, pi_loss, alpha_loss)
+        values = tuple(x.detach() for x in (*self._values(qs), pi_mean, pi_log_std))
+        return Losses._make(losses) if len(qs) == 2 else losses, values
 
     def critic_losses(
         self, samples: Nested, inputs: Nested, weights: torch.Tensor
     ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
-        """Compute the losses of the critics, and their values [B] of the actions in a batch.
+        """Compute the losses of the critics on the actions in a batch.
 
         Args:
             samples: ``SamplesFromReplay`` [B,...].
             inputs: model inputs [B,...] of the agent, on its device.
             weights: weights [B] of the mean.
+
+        Returns:
+            The loss of each critic, and its values [B] or quantiles [B,N].
         """
         qs = self.agent.q(*inputs, samples.action)
         y = self.q_target(samples)
@@ -241,14 +264,19 @@ class SAC(SoftActorCriticAlgorithm):
 
     @torch.no_grad()
     def q_target(self, samples: Nested) -> torch.Tensor:
-        """Return the targets y [B] of all critics."""
+        """Return the targets y of all critics: [B], or [B,M] for quantiles."""
         inputs = self.agent.to_model_device(*samples.target_inputs)
         action, log_pi, _ = self.agent.pi(*inputs)
-        least = reduce(torch.min, self.target_qs(inputs, action))
-        return self.q_target_of(samples, least - self._alpha * log_pi)
+        qs = self.target_qs(inputs, action)
+        if self.dropped_quantiles is None:
+            return self.q_target_of(samples, reduce(torch.min, qs) - self._alpha * log_pi)
+        z = torch.cat(tuple(qs), -1)
+        n_kept = z.shape[-1] - self.dropped_quantiles * len(qs)
+        least = z.sort(-1).values[:, :n_kept]
+        return self.q_target_of(samples, least - (self._alpha * log_pi).unsqueeze(-1))
 
     def target_qs(self, inputs: Nested, action: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Return the values [B] by each target critic, or by ``target_subset`` of them.
+        """Return the outputs of all target critics, or of ``target_subset`` of them.
 
         Args:
             inputs: model inputs [B,...] of the agent.
@@ -267,8 +295,18 @@ class SAC(SoftActorCriticAlgorithm):
         return some_qs
 
     def q_loss(self, q: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the loss of one critic, from values, targets and weights [B] of the mean."""
-        return half_squared_error(q, y, weights)
+        """Compute the loss of one critic.
+
+        Args:
+            q: values [B], or quantiles [B,N].
+            y: targets [B], or [B,M] for quantiles.
+            weights: weights [B] of the mean.
+        """
+        if self.dropped_quantiles is None:
+            return half_squared_error(q, y, weights)
+        n = q.shape[-1]
+        losses, _ = quantile_huber_loss(q, quantile_midpoints(n, q.device), y, kappa=1.0)
+        return torch.dot(losses / n, weights)
 
     def pi_loss(
         self,
@@ -286,11 +324,15 @@ class SAC(SoftActorCriticAlgorithm):
             weights: weights [B] of the mean.
         """
         prior = self.get_action_prior(action)
-        if self.target_subset is None:
+        if self.target_subset is None and self.dropped_quantiles is None:
             q = self.min_q(inputs, action)
         else:
-            q = torch.stack(self.qs_of_policy(inputs, action)).mean(0)
+            q = torch.stack(self._values(self.qs_of_policy(inputs, action))).mean(0)
         return torch.dot(self._alpha * log_pi - q - prior, weights)
+
+    def _values(self, qs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Return the values [B] that the outputs of critics stand for."""
+        return qs if self.dropped_quantiles is None else tuple(q.mean(-1) for q in qs)
 
     def alpha_loss(self, log_pi: torch.Tensor, weights: torch.Tensor) -> torch.Tensor | None:
         """Compute the loss of the temperature; None where it is not learned."""
@@ -319,7 +361,7 @@ class SAC(SoftActorCriticAlgorithm):
         q_losses, qs = self.critic_losses(samples, inputs, weights)
         return {
             "losses": (*q_losses, None, None),
-            "values": (*(q.detach() for q in qs), None, None),
+            "values": (*(q.detach() for q in self._values(qs)), None, None),
             "grad_norms": (*self._step_critics(q_losses), None),
         }
 

@@ -137,6 +137,23 @@ configs["sac_discrete"] = changed(
     model=dict(hidden_sizes=[128, 128]),
     sampler=dict(batch_T=8, batch_B=4),
 )
+configs["redq"] = changed(
+    configs["sac"],
+    agent=dict(n_critics=10),
+    algo=dict(target_subset=2, policy_update_interval=20, replay_ratio=20 * 256),
+)
+configs["droq"] = changed(
+    configs["redq"],
+    agent=dict(
+        n_critics=2,
+        q_model_kwargs=dict(hidden_sizes=[256, 256], layer_norm=True, dropout=0.01),
+    ),
+)
+configs["tqc"] = changed(
+    configs["sac"],
+    agent=dict(n_critics=5, q_model_kwargs=dict(hidden_sizes=[512] * 3, n_quantiles=25)),
+    algo=dict(dropped_quantiles=2),
+)
 configs["sac_v"] = changed(configs["sac"], roles=dict(algo="sac_v"))
 configs["ddpg"] = changed(configs["sac"], roles=dict(algo="ddpg"))
 configs["td3"] = changed(configs["sac"], roles=dict(algo="td3"))

@@ -24,11 +24,12 @@ class _ObservationMlp(torch.nn.Module):
         hidden_sizes: Sizes,
         output_size: int,
         extra_size: int = 0,
+        **mlp_kwargs: Any,
     ) -> None:
         super().__init__()
         self._obs_ndim = len(observation_shape)
         input_size = math.prod(observation_shape) + extra_size
-        self.mlp = MlpModel(input_size, hidden_sizes, output_size)
+        self.mlp = MlpModel(input_size, hidden_sizes, output_size, **mlp_kwargs)
 
 
 class MuMlpModel(_ObservationMlp):
@@ -111,8 +112,11 @@ class _CriticMlp(_ObservationMlp):
         hidden_sizes: Sizes,
         action_size: int,
         output_size: int,
+        **mlp_kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, hidden_sizes, output_size, extra_size=action_size)
+        super().__init__(
+            observation_shape, hidden_sizes, output_size, extra_size=action_size, **mlp_kwargs
+        )
 
     def _outputs(
         self, observation: torch.Tensor, action: torch.Tensor
@@ -123,18 +127,38 @@ class _CriticMlp(_ObservationMlp):
 
 
 class QofMuMlpModel(_CriticMlp):
-    """The value of an action in a state, Q(s, a).
+    """The value of an action in a state, Q(s, a), or quantiles of the return.
 
     Args:
         observation_shape: shape of one observation, which is flattened.
         hidden_sizes: widths of the hidden layers.
         action_size: number of dimensions A of an action.
+        layer_norm: whether to normalize each hidden layer before its nonlinearity.
+        dropout: probability that a hidden unit is left out in training, before normalization.
+        n_quantiles: number N of quantiles; None for one value.
+
+    Source: layer normalization and dropout as in Hiraoka et al. 2022, arXiv:2110.02034; quantiles
+    as in Kuznetsov et al. 2020, arXiv:2005.04269.
     """
 
     def __init__(
-        self, observation_shape: Sequence[int], hidden_sizes: Sizes, action_size: int
+        self,
+        observation_shape: Sequence[int],
+        hidden_sizes: Sizes,
+        action_size: int,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        n_quantiles: int | None = None,
     ) -> None:
-        super().__init__(observation_shape, hidden_sizes, action_size, 1)
+        super().__init__(
+            observation_shape,
+            hidden_sizes,
+            action_size,
+            n_quantiles or 1,
+            layer_norm=layer_norm,
+            dropout=dropout,
+        )
+        self._n_quantiles = n_quantiles
 
     def forward(
         self,
@@ -143,9 +167,9 @@ class QofMuMlpModel(_CriticMlp):
         prev_reward: Nested,
         action: torch.Tensor,
     ) -> torch.Tensor:
-        """Return values [...] of actions [...,A]; previous actions and rewards are not used."""
+        """Return values [...] or quantiles [...,N] of actions [...,A]; the rest is not used."""
         q, lead = self._outputs(observation, action)
-        return lead.restore(q.squeeze(-1))
+        return lead.restore(q.squeeze(-1) if self._n_quantiles is None else q)
 
 
 class CatQofMuMlpModel(_CriticMlp):

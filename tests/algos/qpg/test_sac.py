@@ -128,6 +128,65 @@ def test_table_of_sac() -> None:
     assert table_algo(SAC, target_entropy=None).loss(table_samples())[0].alpha is None
 
 
+class ThreeCritics(TableAgent):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(n_critics=3, **kwargs)
+        self.subsets: list[Any] = []
+
+    def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        return tuple(factor * action.sum(-1) for factor in (2, 3, 7))
+
+    def target_q(  # type: ignore[override]
+        self, observation: Any, prev_action: Any, prev_reward: Any, action: Any, subset: Any
+    ) -> Any:
+        self.subsets.append(tuple(subset))
+        return tuple((10, 8, 9)[i] * action.sum(-1) for i in subset)
+
+
+def test_table_of_random_subsets() -> None:
+    settings = {"fixed_alpha": 0.25, "reward_scale": 3}
+    algo = make_algo(
+        SAC, ThreeCritics, UNIT, n_step_return=2, discount=0.5, target_subset=3, **settings
+    )
+    (q1_loss, q2_loss, q3_loss, pi_loss, _), _ = algo.loss(table_samples())
+    # Targets are those of all critics; the policy's value is 1.5 (2 + 3 + 7) / 3 = 6.
+    assert q1_loss.item() == pytest.approx(((6.125 - 2) ** 2 + (3 - 4) ** 2) / 4)
+    assert q2_loss.item() == pytest.approx(((6.125 - 3) ** 2 + (3 - 6) ** 2) / 4)
+    assert q3_loss.item() == pytest.approx(((6.125 - 7) ** 2 + (3 - 14) ** 2) / 4)
+    assert pi_loss.item() == pytest.approx(-0.25 * 2 - 6)
+    algo.target_subset = 2
+    for _ in range(50):
+        algo.q_target(table_samples())
+    drawn = {frozenset(subset) for subset in algo.agent.subsets[1:]}
+    assert drawn == {frozenset(pair) for pair in ((0, 1), (0, 2), (1, 2))}
+
+
+class Quantiles(TableAgent):
+    n_quantiles = 2
+
+    def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        a = action.sum(-1, keepdim=True)
+        return a * torch.tensor([2.0, 4]), a * torch.tensor([3.0, 3])
+
+    def target_q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        a = action.sum(-1, keepdim=True)
+        return a * torch.tensor([8.0, 20]), a * torch.tensor([10.0, 12])
+
+
+def test_table_of_quantiles() -> None:
+    settings = {"n_step_return": 2, "discount": 0.5, "fixed_alpha": 0.25, "reward_scale": 3}
+    losses, values = make_algo(SAC, Quantiles, UNIT, dropped_quantiles=1, **settings).loss(
+        table_samples()
+    )
+    # Of the quantiles 12, 15, 18 and 30 two are kept, so y = 6.125 and 6.875; and 3.
+    q1 = 0.25 * 4 + 0.75 * 2, 0.75 * 0.5 + 0.25 * 4.5  # Huber losses, summed over quantiles.
+    q2 = (0.25 + 0.75) * 3, (0.75 + 0.25) * 2.5
+    assert losses.q1.item() == pytest.approx(sum(q1) / 4)
+    assert losses.q2.item() == pytest.approx(sum(q2) / 4)
+    assert losses.pi.item() == pytest.approx(-0.25 * 2 - 1.5 * 3)
+    assert [v.tolist() for v in values[:2]] == [[3, 6, 81]] * 2
+
+
 def test_table_of_sac_v() -> None:
     algo = table_algo(SAC_V)
     losses, _ = algo.loss(table_samples())
@@ -221,6 +280,26 @@ def test_target_update_interval() -> None:
         run(algo, itr, itr + 1)
         changed.append(not torch.equal(before, flat(targets())))
     assert changed == [False, False, True] * 2
+
+
+def test_policy_update_interval() -> None:
+    agent = make_agent(spaces=BOX, n_critics=3)
+    algo = make_algo(agent=agent, policy_update_interval=3)
+    run(algo, 0, 2)
+    algo.updates_per_optimize = 1
+    changed = []
+    for itr in range(2, 8):
+        before = [flat(net.parameters()) for net in (agent.model, agent.q1_model, agent.q3_model)]
+        alpha = algo._log_alpha.item()
+        info = run(algo, itr, itr + 1)[-1]
+        after = [flat(net.parameters()) for net in (agent.model, agent.q1_model, agent.q3_model)]
+        is_changed = [not torch.equal(a, b) for a, b in zip(before, after, strict=True)]
+        assert (algo._log_alpha.item() != alpha) == is_changed[0]
+        assert (len(info.q2Loss), len(info.piLoss)) == (1, is_changed[0])
+        changed.append(is_changed)
+    assert changed == [[False, True, True]] * 2 + [[True] * 3] + [[False, True, True]] * 2 + [
+        [True] * 3
+    ]
 
 
 # --- The temperature ------------------------------------------------------------------------------
