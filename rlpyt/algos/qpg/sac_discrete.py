@@ -33,6 +33,15 @@ OptInfo = namedtuple(
     ],
 )
 
+# Settings of SAC that have one value here.
+FIXED = {
+    "action_prior": "uniform",
+    "reparameterize": True,
+    "target_subset": None,
+    "policy_update_interval": 1,
+    "dropped_quantiles": None,
+}
+
 
 class DiscreteSAC(SAC):
     """Soft actor-critic for discrete actions: expectations over all actions, instead of samples.
@@ -50,7 +59,8 @@ class DiscreteSAC(SAC):
         target_entropy: target entropy for learning the temperature, in nats; "auto" for
             ``target_entropy_fraction`` of the greatest. None does not train the temperature.
         target_entropy_fraction: fraction of the greatest entropy, log A for A actions, in [0, 1].
-        **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``action_prior``: the
+        **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``target_subset``,
+            ``policy_update_interval`` and ``dropped_quantiles``; but not ``action_prior``: the
             prior is uniform; but not ``reparameterize``: no action is drawn in training.
 
     Source: Christodoulou 2019, arXiv:1910.07207.
@@ -72,12 +82,12 @@ class DiscreteSAC(SAC):
         save__init__args(locals())
 
     def _check_settings(self) -> None:
-        if self.action_prior != "uniform" or not self.reparameterize:
-            name = "reparameterize" if self.action_prior == "uniform" else "action_prior"
-            raise ValueError(
-                f"{name} is {getattr(self, name)!r}, but {type(self).__name__} has a uniform prior "
-                "and draws no actions in training: leave it out"
-            )
+        for name, value in FIXED.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, but {type(self).__name__} has a uniform "
+                    "prior, two critics of values, and draws no actions in training: leave it out"
+                )
         super()._check_settings()
         check_fraction(self, "target_entropy_fraction")
 
