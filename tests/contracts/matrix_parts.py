@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import torch
 from torch.utils._pytree import tree_flatten
 
@@ -35,7 +34,7 @@ from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from tests.runners import async_parts
-from tests.runners.async_parts import ACTOR_CRITIC, LSTM, SMALL, WORKERS, make_aiming
+from tests.runners.async_parts import ACTOR_CRITIC, LSTM, SMALL, WORKERS, descendants, make_aiming
 from tests.samplers.parallel_parts import PARALLEL
 
 T, B = 8, 4
@@ -245,11 +244,6 @@ class Witness(Callback):
 
     def on_eval(self, runner, itr, traj_infos):
         self.n_evals += 1
-
-
-def descendants():
-    """All processes which were started by this one, and by those."""
-    return {process.pid for process in psutil.Process().children(recursive=True)}
 
 
 def all_parameters_have_changed(before, agent):

@@ -31,7 +31,6 @@ from tests.contracts.matrix_parts import (
     T,
     Witness,
     all_parameters_have_changed,
-    descendants,
     has_numbers,
     is_lowered,
     make_runner,
@@ -40,7 +39,7 @@ from tests.contracts.matrix_parts import (
     states_begin_with_episodes,
     watch_ranks,
 )
-from tests.runners.async_parts import no_process_is_left, train, values
+from tests.runners.async_parts import descendants, no_process_is_left, train, values
 from tests.selection import pairs_of, selected
 
 RECURRENT = [name for name, family in ALGOS.items() if family.is_recurrent]

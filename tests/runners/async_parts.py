@@ -115,6 +115,11 @@ def kill(process):
     process.send_signal(signal.SIGKILL)
 
 
+def descendants():
+    """All processes which were started by this one, and by those."""
+    return {process.pid for process in psutil.Process().children(recursive=True)}
+
+
 def no_process_is_left(pids, within_s=5.0):
     """Whether none of these processes is alive any more, but maybe waits to be collected."""
     deadline = time.monotonic() + within_s

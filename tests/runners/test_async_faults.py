@@ -20,6 +20,7 @@ from rlpyt.runners.async_rl import AsyncRlEval
 from tests.runners.async_parts import (
     SETTINGS,
     AtIteration,
+    descendants,
     kill,
     make_runner,
     member,
@@ -42,10 +43,6 @@ def _as_before():
     torch.set_num_threads(threads)
 
 
-def children():
-    return {p.pid for p in psutil.Process().children(recursive=True)}
-
-
 class AtIterationSix(AtIteration):
     """Does something once there are log rows and snapshots, and notes all processes and the time.
 
@@ -55,10 +52,10 @@ class AtIterationSix(AtIteration):
     def __init__(self, act):
         super().__init__(6, self._note_and_act)
         self._act = act
-        self.before = children()  # Servers which start processes for other tests.
+        self.before = descendants()  # Servers which start processes for other tests.
 
     def _note_and_act(self, runner):
-        self.pids = sorted(children() - self.before)
+        self.pids = sorted(descendants() - self.before)
         self.time = time.monotonic()
         self._act(runner)
 
@@ -170,10 +167,10 @@ class LastIteration(AtIteration):
     """Notes the last iteration which was made."""
 
     def __init__(self):
-        self.before = children()
+        self.before = descendants()
 
     def on_itr(self, runner, itr, traj_infos, opt_info):
-        self.pids, self.time = sorted(children() - self.before), time.monotonic()
+        self.pids, self.time = sorted(descendants() - self.before), time.monotonic()
 
 
 @pytest.mark.parametrize(
@@ -269,7 +266,7 @@ class BrokenUpdate(DQN):
 
 def test_algorithm_which_raises_shows_its_own_error(tmp_path):
     runner = make_runner(algo=BrokenUpdate(batch_size=16, **SETTINGS))
-    before, pids = children(), set()
+    before, pids = descendants(), set()
     runner.callbacks = (OnStart(pids),)
     with pytest.raises(ZeroDivisionError, match="a bug of the user"):
         train(runner, tmp_path)
@@ -283,7 +280,7 @@ class OnStart(AtIteration):
         self.pids = pids
 
     def on_start(self, runner):
-        self.pids |= children()
+        self.pids |= descendants()
 
 
 def test_interrupt_ends_everything(tmp_path):

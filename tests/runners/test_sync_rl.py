@@ -38,7 +38,7 @@ from tests.determinism.test_runs import (
     state_of,
 )
 from tests.runners import sync_script
-from tests.runners.async_parts import no_process_is_left, shared_memory_of
+from tests.runners.async_parts import descendants, no_process_is_left, shared_memory_of
 from tests.runners.parts import CountingAlgo, make_runner
 from tests.runners.sync_parts import ColumnsSampler, FailingAlgo, ParallelQuietAgent, Telling
 from tests.runners.test_minibatch_rl import train, values
@@ -319,10 +319,6 @@ def test_states_of_another_number_of_processes_are_refused(tmp_path):
 # --- Failures -----------------------------------------------------------------------------------
 
 LIMIT_S = 2.0
-
-
-def descendants():
-    return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 class Witness(Callback):
