@@ -76,6 +76,11 @@ class LoopEvalCollector(BaseEvalCollector):
     env_ranks: Sequence[int] | None = None
     acting_noise: ActingNoise | None = None
 
+    def collect_evaluation(self, itr: int) -> Any:
+        """Run one evaluation in a worker; the queue gets None after its trajectory infos."""
+        self.run_evaluation(itr)
+        self.traj_infos_queue.put(None)
+
     def run_evaluation(self, itr: int) -> list[Any]:
         """Reset everything, then step until the end; return the completed trajectory infos."""
         heartbeat = heartbeat_of(self.sync)
@@ -109,12 +114,14 @@ class LoopEvalCollector(BaseEvalCollector):
         return bool(loop.on_done.waiting.all())
 
     def report(self, place: tuple[int, int], traj_info: Any) -> None:
-        """Pass on a trajectory info as soon as it is complete.
+        """Pass on a trajectory info as soon as it is complete: to the queue, if there is one.
 
         Args:
             place: last time step, and index of the environment in the evaluation.
             traj_info: trajectory info.
         """
+        if self.traj_infos_queue is not None:
+            self.traj_infos_queue.put(traj_info, place)
 
 
 class ResetUntilQuota(ResetNow):

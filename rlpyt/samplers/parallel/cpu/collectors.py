@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlpyt.samplers._step_loop import HoldUntilBatchEnd, LocalActions, ResetNow, StepLoop
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
@@ -26,18 +24,10 @@ class CpuWaitResetCollector(LoopCollector):
 
 
 class CpuEvalCollector(LoopEvalCollector):
-    """Evaluates in a worker; trajectory infos go to the queue as soon as they are complete."""
+    """Evaluates in a worker, until ``max_T``, the quota, or ``sync.stop_eval``."""
 
     kind = "local evaluation in a worker"
     actions = LocalActions
 
-    def collect_evaluation(self, itr: int) -> None:
-        """Run one evaluation, until ``max_T``, the quota, or ``sync.stop_eval``."""
-        self.run_evaluation(itr)
-        self.traj_infos_queue.put(None)
-
     def is_enough(self, loop: StepLoop) -> bool:
         return bool(self.sync.stop_eval.value) or super().is_enough(loop)
-
-    def report(self, place: tuple[int, int], traj_info: Any) -> None:
-        self.traj_infos_queue.put(traj_info, place)

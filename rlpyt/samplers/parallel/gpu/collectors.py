@@ -78,18 +78,10 @@ class GpuWaitResetCollector(LoopCollector):
 
 
 class GpuEvalCollector(LoopEvalCollector):
-    """Evaluates in a worker; trajectory infos go to the queue as soon as they are complete."""
+    """Evaluates in a worker, until ``max_T``, or until the server sets ``sync.stop_eval``."""
 
     kind = "served evaluation"
     actions = ServedActions
 
-    def collect_evaluation(self, itr: int) -> None:
-        """Run one evaluation, until ``max_T``, or until the server sets ``sync.stop_eval``."""
-        self.run_evaluation(itr)
-        self.traj_infos_queue.put(None)
-
     def is_enough(self, loop: StepLoop) -> bool:
         return False  # The server stops all workers at the same step.
-
-    def report(self, place: tuple[int, int], traj_info: Any) -> None:
-        self.traj_infos_queue.put(traj_info, place)
