@@ -144,9 +144,7 @@ def discount_return_n_step(
     )
 
 
-def timeout_n_step(
-    done: Array, timeout: Array, n_step: int, timeout_n_dest: Array | None = None
-) -> Any:
+def timeout_n_step(done: Array, timeout: Array, n_step: int) -> Any:
     """Return whether an n-step return ended by a time limit rather than a terminal state.
 
         timeout_n_t = timeout at the first i in [t, t+n-1] with d_i, or False if there is none
@@ -155,7 +153,6 @@ def timeout_n_step(
         done: flags d_t [T,B,...].
         timeout: flags [T,B,...], nonzero where ``done`` comes from a time limit.
         n_step: number n of steps, from 1 to T.
-        timeout_n_dest: array [T-n+1,B,...] to write into, optional.
 
     Returns:
         [T-n+1,B,...], dtype of ``timeout``.
@@ -168,11 +165,10 @@ def timeout_n_step(
     shape = tuple(done.shape)
     if isinstance(done, torch.Tensor) and not done.is_cpu:
         n_windows = _n_windows("done", len(done), n_step)
-        timeouts = _first_done_is_timeout_on_device(done, timeout, n_windows, int(n_step))
-        return _into(timeouts, timeout_n_dest)
+        return _first_done_is_timeout_on_device(done, timeout, n_windows, int(n_step))
     dones = as_flag_rows("done", done)
     n_windows = _n_windows("done", len(dones), n_step)
     result = np.empty((n_windows, dones.shape[1]), dtype=np.bool_)
     _first_done_is_timeout(dones, as_flag_rows("timeout", timeout, shape), int(n_step), result)
     out_shape = (n_windows, *shape[1:])
-    return like(result, out_shape, timeout, timeout_n_dest)
+    return like(result, out_shape, timeout, None)

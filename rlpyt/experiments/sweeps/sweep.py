@@ -332,11 +332,11 @@ def _is_elsewhere(handle: Any, status: RunStatus) -> bool:
     )
 
 
-def _end_of(path: str, n_lines: int = 10) -> str:
+def _end_of(path: str) -> str:
     if not osp.exists(path):
         return ""
     with open(path, encoding="utf-8", errors="replace") as file:
-        return "".join(deque(file, maxlen=n_lines))
+        return "".join(deque(file, maxlen=10))
 
 
 @contextmanager
