@@ -268,6 +268,7 @@ def check_sequences(algo: R2D1) -> None:
 def check_first_sequences(algo: R2D1) -> None:
     """Raise ``ValueError`` if training would start before there is a sequence to train on."""
     interval = max(1, algo.store_rnn_state_interval)
+    # A user's ReplayBufferCls may lack it.
     first = math.ceil(getattr(algo.replay_buffer, "off_forward", 1) / interval) * interval
     n_rows = algo.sequence_T + algo.n_step_return + 1
     if algo.prioritized_replay:  # Priorities are kept of whole intervals.

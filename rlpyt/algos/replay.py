@@ -255,6 +255,7 @@ class ReplayAlgorithm(RlAlgorithm):
                 f"({error}): pass a class that takes them, for prioritized_replay=True one such "
                 "as PrioritizedReplayBuffer (device is from replay_device)"
             ) from error
+        # A user's ReplayBufferCls may lack it.
         if async_ and not getattr(self.replay_buffer, "async_", True):
             raise ValueError(
                 f"ReplayBufferCls={ReplayCls} makes a buffer for one process, and no other process "

@@ -171,8 +171,8 @@ class AsyncRlBase(AsyncRun):
         if self.checkpoints is None:
             return
         self.checkpoints.wait()  # Before the buffer is locked for the other processes.
-        # Under the lock, only the parts that are written need a copy.
-        with getattr(self.algo.replay_buffer, "frozen", nullcontext)():  # Only buffers of ours.
+        # Under the lock, which a user's buffer may lack, only the parts written need a copy.
+        with getattr(self.algo.replay_buffer, "frozen", nullcontext)():
             super()._save_checkpoint()
 
     def _describe_inexact_resume(self) -> str:

@@ -65,7 +65,7 @@ class RunLog:
     def add_opt_info(self, opt_info: Any) -> None:
         """Keep the fields of ``opt_info``, lists or single values, until the next row."""
         for name, values in self.opt_infos.items():
-            new = getattr(opt_info, name, [])
+            new = getattr(opt_info, name, [])  # A user's algorithm may return any object.
             values.extend(new if isinstance(new, (list, tuple)) else [new])
 
     # --- Rows ------------------------------------------------------------------------------------

@@ -79,9 +79,8 @@ def check_vector_action(agent_name: str, space: Any) -> None:
     Raises:
         ValueError: if the space is any other.
     """
-    shape = getattr(space, "shape", None)
     is_real = np.issubdtype(getattr(space, "dtype", np.float32), np.floating)
-    if not (hasattr(space, "high") and is_real and shape is not None and len(shape) == 1):
+    if not (hasattr(space, "high") and is_real and len(space.shape) == 1):
         raise ValueError(
             f"{agent_name} needs actions that are a vector of real numbers, but the action space "
             f"is {space}: use an agent for such actions, or make them one vector in a wrapper"
