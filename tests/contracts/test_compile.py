@@ -39,6 +39,8 @@ OTHERS = {name for name in RUNS if name.endswith("-dict")} | {"leaking"}
 FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - OTHERS)
 # Policies apart; two sizes of minibatches.
 N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "REDQ": 2, "PPO": 2}
+# Dropout leaves gradients near zero, whose rounding Adam scales up.
+CLOSE = {"DroQ": 2e-4}
 
 
 class Graphs:
@@ -88,7 +90,7 @@ def test_one_graph_computes_the_same(name):
     compiled = begun(RUNS[name], {"backend": graphs})
     infos = train(compiled)
     assert graphs.n == N_GRAPHS.get(name, 1)  # While learning rate, ratio_clip and beta change.
-    assert greatest_difference(eager, compiled) < 1e-5
+    assert greatest_difference(eager, compiled) < CLOSE.get(name, 1e-5)
     assert all(math.isfinite(x) for field in infos for x in torch.tensor(field).reshape(-1))
 
 
