@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psutil
 import torch
 
+from rlpyt.core.masks import random_action
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.experiments.catalog import targets
@@ -139,7 +140,7 @@ def stepping(config: Config) -> Measurement:
     """Step one environment by random actions; results are of type :class:`StepTime`."""
     before = psutil.Process().memory_full_info().uss
     env = _environment(config)
-    env.reset()
+    observation = env.reset()
     memory = psutil.Process().memory_full_info().uss - before
     result = None
     try:
@@ -148,8 +149,8 @@ def stepping(config: Config) -> Measurement:
             n_steps, queued = 0, _queued()
             begin, cpu_begin = time.perf_counter(), time.process_time()
             while time.perf_counter() - begin < seconds or n_steps < 2:
-                if env.step(env.action_space.sample()).done:
-                    env.reset()
+                step = env.step(random_action(env.action_space, observation))
+                observation = env.reset() if step.done else step.observation
                 n_steps += 1
             wall, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin
             sleeping = max(0.0, wall - cpu - (_queued() - queued))

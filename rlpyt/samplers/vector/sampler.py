@@ -159,15 +159,16 @@ class FirstOf:
         self.close = env.close
 
     def reset(self) -> Any:
-        self._first = self._env.reset()
-        return numpify_buffer(self._first[0])
+        self._observation = self._env.reset()
+        return numpify_buffer(self._observation[0])
 
     def step(self, action: Nested) -> EnvStep:
         draw = self._env.sample_actions
-        actions: Any = redrawn(draw(), self._first, self.action_space, draw)
+        actions: Any = redrawn(draw(), self._observation, self.action_space, draw)
         for rows, part in zip(leaves(actions), leaves(action)):
             rows[0] = torch.from_numpy(part) if isinstance(rows, torch.Tensor) else part
         step = self._env.step(actions)
+        self._observation = step.next_inputs
         env_info = step.env_info[0] if step.env_info else step.env_info
         observation, reward = numpify_buffer(step.observation[0]), numpify_buffer(step.reward[0])
         return EnvStep(observation, reward, bool(step.done[0]), numpify_buffer(env_info))
