@@ -114,3 +114,14 @@ def test_an_algorithm_starts_from_the_entry_for_the_environment(words, entry, en
     config = starting_point(*words)
     assert config["algo"] == entries()[entry]["algo"]
     assert config["env"].get("game", config["env"].get("id")) == env
+
+
+@pytest.mark.parametrize("name", ["young_tian_dqn", "ppo"])
+def test_settings_of_minatar_hold_for_its_games_whose_evaluation_ends(name):
+    pytest.importorskip("minatar")
+    sampler = made(starting_point(f"minatar/{name}", "MinAtar/Seaquest-v0")).sampler
+    env = sampler.EnvCls(**sampler.eval_env_kwargs)
+    assert env.spec.id == "MinAtar/Seaquest-v0"
+    assert env.spec.max_episode_steps == 10_000
+    assert env.action_space.n == 6
+    assert env.unwrapped.game.sticky_action_prob == 0.1

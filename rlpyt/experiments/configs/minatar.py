@@ -1,7 +1,10 @@
 """MinAtar games: Atari games on a grid of 10 x 10, whose runs take minutes to hours on one CPU.
 
 MinAtar has sticky actions, with probability 0.1. Sizes and rates follow Young and Tian 2019,
-arXiv:1903.03176, where the paper has them.
+arXiv:1903.03176, where the paper has them. Their tables are of version ``-v0``, with all six
+actions, as entries ``young_tian_dqn`` and ``ppo`` have it; version ``-v1`` has only the actions
+that the game needs. Episodes of evaluation end after 10,000 steps, since a good agent may never
+lose.
 """
 
 import torch
@@ -12,6 +15,8 @@ from rlpyt.experiments.sweeps.variant import Config, changed
 configs: dict[str, Config] = {}
 
 _IMAGE = dict(channels=[16], kernel_sizes=[3], strides=[1], paddings=[0], fc_sizes=128)
+
+_EVAL_ENV = dict(max_episode_steps=10_000)
 
 configs["dqn"] = changed(
     generic.configs["dqn"],
@@ -27,9 +32,25 @@ configs["dqn"] = changed(
         eps_steps=1e5,
     ),
     env=dict(id="MinAtar/Breakout-v1"),
+    eval_env=_EVAL_ENV,
     model=dict(hidden_sizes=[128], image_kwargs=_IMAGE),
     runner=dict(n_steps=5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=4, batch_B=8),
+)
+# The settings of the authors, Young and Tian 2019: one update for each step.
+configs["young_tian_dqn"] = changed(
+    configs["dqn"],
+    agent=dict(eps_final=0.1, eps_eval=0),
+    algo=dict(
+        replay_ratio=32,
+        double_dqn=False,
+        clip_grad_norm=None,
+        OptimCls=torch.optim.RMSprop,
+    ),
+    env=dict(id="MinAtar/Breakout-v0"),
+    model=dict(hidden_sizes=[]),
+    optim=dict(alpha=0.95, eps=0.01, centered=True),
+    sampler=dict(batch_T=1, batch_B=1),
 )
 configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
 configs["rainbow"] = changed(
@@ -45,6 +66,7 @@ configs["r2d1"] = changed(
     generic.configs["r2d1"],
     algo=dict(learning_rate=2.5e-4, replay_size=1e6, min_steps_learn=1e4, eps_steps=1e5),
     env=dict(id="MinAtar/Breakout-v1"),
+    eval_env=_EVAL_ENV,
     model=dict(image_kwargs=_IMAGE),
     runner=dict(n_steps=5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=16, batch_B=16),
@@ -65,6 +87,7 @@ configs["pqn"] = changed(
         linear_lr_schedule=True,
     ),
     env=dict(id="MinAtar/Breakout-v1"),
+    eval_env=_EVAL_ENV,
     model=dict(hidden_sizes=[], layer_norm=True, image_kwargs=dict(_IMAGE, layer_norm=True)),
     runner=dict(n_steps=1e7, log_interval_steps=1e5),
     sampler=dict(batch_T=32, batch_B=128),
@@ -88,15 +111,17 @@ configs["sac_discrete"] = changed(
 )
 configs["ppo"] = changed(
     generic.configs["ppo"],
-    algo=dict(entropy_loss_coeff=0.01, epochs=4),
-    env=dict(id="MinAtar/Breakout-v1"),
+    algo=dict(learning_rate=1e-3, entropy_loss_coeff=0.01, epochs=4),
+    env=dict(id="MinAtar/Breakout-v0"),
+    eval_env=_EVAL_ENV,
     model=dict(image_kwargs=_IMAGE),
-    runner=dict(n_steps=1e7, log_interval_steps=1e5),
+    runner=dict(n_steps=5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=128, batch_B=16),
 )
 configs["a2c"] = changed(
     generic.configs["a2c"],
     env=dict(id="MinAtar/Breakout-v1"),
+    eval_env=_EVAL_ENV,
     model=dict(image_kwargs=_IMAGE),
     runner=dict(n_steps=1e7, log_interval_steps=1e5),
 )
