@@ -4,6 +4,7 @@
     nox -s "tests(3.12-newest)"             # one cell of it
     nox -s "tests(3.10-oldest)" -- tests/replays -m "not slow"
     nox -s lint docs package
+    nox -s gate                             # before a release: whether it learns as it did
 
 Each Python is tested with the newest dependencies, and the oldest Python also with the oldest ones.
 Both lists come from ``pyproject.toml``: classifiers, and lower limits of dependencies.
@@ -43,6 +44,15 @@ def tests(session: nox.Session, dependencies: str) -> None:
         session.install("-e", ".[all,test]")
     arguments = session.posargs or ["-n", "2", "--dist", "worksteal"]
     session.run("python", "-m", "pytest", "--ignore=tests/test_tooling.py", *arguments)
+
+
+@nox.session
+def gate(session: nox.Session) -> None:
+    """Train the tasks of the gate, and compare them with the baseline of the library."""
+    session.install("-e", ".")
+    runs = Path(session.create_tmp(), "runs")
+    shutil.rmtree(runs, ignore_errors=True)
+    session.run("rlpyt", "compare", str(runs), "--train", *session.posargs)
 
 
 @nox.session

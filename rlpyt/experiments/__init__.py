@@ -20,6 +20,7 @@ Where to look for what:
 * ``catalog``, ``configs``, ``settings``, ``program``: the steps above.
 * ``sweeps``: many runs, with shares of the machine.
 * ``results``: finished runs as curves, tables and pictures.
+* ``gate``: whether runs learn worse than a baseline, with tasks and a baseline of the library.
 * ``doctor``: measurements of a task on this machine, and the fastest settings.
 * ``evaluation``: statistics and videos of a snapshot.
 * ``trained``, ``export``: the agent of a run in your own loop; its policy as a file.

@@ -1,4 +1,4 @@
-"""The command ``rlpyt``: train, sweep, doctor, list, evaluate, watch, export and plot."""
+"""The command ``rlpyt``: train, sweep, doctor, list, evaluate, watch, export, plot and compare."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ def list_(kind: str | None, text: str | None) -> None:
             click.echo("\n".join(names))
 
 
-# --- evaluate, watch, export and plot ------------------------------------------------------------
+# --- evaluate, watch, export, plot and compare ---------------------------------------------------
 
 
 @main.command()
@@ -424,6 +424,50 @@ def plot(
         )
     click.echo(comparison.table())
     click.echo("\n" + "\n".join(str(file) for file in files))
+
+
+@main.command()
+@click.argument("runs", type=click.Path())
+@click.argument("baseline", type=click.Path(exists=True), required=False)
+@click.option("--train", "trains", is_flag=True, help="First train the library's tasks into RUNS.")
+@click.option("--seeds", type=COUNT, default=5, help="Runs of each task that --train makes.")
+@click.option("--seed", default=100, help="Seed of the first of them.")
+@click.option("--task", "tasks", multiple=True, help="Task to train; may be repeated; else all.")
+@click.option("--tolerance", default=0.1, help="Loss that does not matter, of the whole range.")
+@click.option("--column", "y", default="ReturnAverage", help="Column of the log to compare.")
+@click.option("--score-fraction", default=0.5, help="Last part of the steps, to average over.")
+@click.option("--confidence", default=0.95, help="Probability of the intervals.")
+def compare(
+    runs: str,
+    baseline: str | None,
+    trains: bool,
+    seeds: int,
+    seed: int,
+    tasks: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Find out whether RUNS learn worse than BASELINE; exit code 1 if they do.
+
+    \b
+    rlpyt compare runs/new runs/old          # the same settings, before and after a change
+    rlpyt compare runs/gate --train          # the library's tasks and its own baseline
+
+    Runs are compared on each task, which is the path below the directory, and on all tasks. They
+    are worse if both hold: the interval of P(improvement), the probability that a run scores more
+    than one of the baseline, lies below 0.5; and the effect, the difference of the interquartile
+    means in units of the range of the baseline's curve, is below -TOLERANCE. Small samples show
+    large losses only; a few seeds of each are the least.
+    """
+    from rlpyt.experiments import gate
+
+    with explained():
+        if trains:
+            for run_dir in gate.train(runs, range(seed, seed + seeds), tasks or None):
+                click.echo(f"Trained: {run_dir}", err=True)
+        lines, notes = gate.compare(runs, baseline or gate.BASELINE, **options)
+    click.echo("\n".join([gate.table(lines), *notes]))
+    if any(line.is_worse for line in lines):
+        raise SystemExit(1)
 
 
 def _score_range(word: str) -> tuple[str, tuple[float, float]]:

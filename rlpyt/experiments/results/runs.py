@@ -18,8 +18,6 @@ from rlpyt.utils.types import NDArray
 STEPS = "Diagnostics/CumSteps"
 # Parameters with the task of a run, in the tables of experiments and in the examples.
 TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env")
-# Directories whose names only number the repetitions of a setting.
-_REPETITION = re.compile(r"(run|seed)_?-?\d+")
 
 
 class LoggedRun(NamedTuple):
@@ -62,7 +60,7 @@ def find_runs(
     for (_, directory), head in zip(given, heads):
         for csv_file in _csv_files(directory):
             inside = csv_file.parent.relative_to(directory).parts
-            parts = tuple(part for part in inside if not _REPETITION.fullmatch(part))
+            parts = tuple(part for part in inside if not is_repetition(part))
             csv_files.setdefault(csv_file, (*head, *(() if by else parts)))
     params = {csv_file: _read_params(csv_file.with_name("params.json")) for csv_file in csv_files}
     for key in (*by, *(() if task is None else (task,))):
@@ -76,6 +74,11 @@ def find_runs(
         label = ", ".join(filter(None, (label, *values))) or only_name or _own_name(given[0][1])
         runs.append(LoggedRun(csv_file, label, task_name))
     return runs
+
+
+def is_repetition(part: str) -> bool:
+    """Return whether a part of a path only numbers the repetitions of a setting."""
+    return re.fullmatch(r"(run|seed)_?-?\d+", part) is not None
 
 
 def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
@@ -183,7 +186,7 @@ def _heads(given: Sequence[tuple[str, Path]]) -> list[tuple[str, ...]]:
     heads = []
     for name, directory in given:
         parts = directory.relative_to(common).parts or (directory.name,)
-        kept = tuple(part for part in parts if not _REPETITION.fullmatch(part))
+        kept = tuple(part for part in parts if not is_repetition(part))
         heads.append((name,) if name else kept)
     return heads
 
@@ -214,7 +217,7 @@ def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str]) -> list[str]
 
 def _own_name(directory: Path) -> str:
     """Return the last part of a path that is not the number of a run."""
-    parts = [part for part in directory.parts if not _REPETITION.fullmatch(part)]
+    parts = [part for part in directory.parts if not is_repetition(part)]
     return parts[-1]
 
 

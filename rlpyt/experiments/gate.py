@@ -1,0 +1,231 @@
+"""A gate: whether runs learn worse than a baseline, and short runs that show it.
+
+A baseline is any directory of runs, or of csv files ``<task>_seed<n>.csv`` with two columns, as
+:func:`keep` writes them. The library has one of its own, ``BASELINE``: the short runs of ``TASKS``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tabulate import tabulate
+
+from rlpyt.experiments.program import runner_call
+from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
+from rlpyt.experiments.results.runs import STEPS, LoggedRun, is_repetition, read_curve, write_rows
+from rlpyt.experiments.results.statistics import (
+    Estimate,
+    estimate,
+    interquartile_mean,
+    probability_of_improvement,
+)
+from rlpyt.experiments.train import configuration, log_call
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.log import Logger
+from rlpyt.utils.types import NDArray
+
+BASELINE = Path(__file__).with_name("baseline")
+RUNS, OTHERS = "runs", "baseline"
+
+# Steps and words of ``rlpyt train``; each run takes seconds on one core. Learning rates are so high
+# that still higher ones do harm.
+_QUICK = ("learning_rate=5e-3", "hidden_sizes=[64,64]", "runner.log_traj_window=10", "threads=1")
+TASKS: dict[str, tuple[float, tuple[str, ...]]] = {
+    "ppo_cartpole": (1e4, ("ppo", "CartPole-v1", *_QUICK)),
+    "dqn_cartpole": (8e3, ("dqn", "CartPole-v1", "batch_size=64", "eps_steps=2e3", *_QUICK)),
+}
+
+
+class Line(NamedTuple):
+    """Comparison on one task, or on all of them.
+
+    Attributes:
+        task: name of the task.
+        n_runs: number of runs, and of runs in the baseline.
+        improvement: probability that a run scores more than one of the baseline.
+        effect: difference of the interquartile means, in units of the baseline's range.
+        is_worse: whether the runs learn worse.
+    """
+
+    task: str
+    n_runs: tuple[int, int]
+    improvement: Estimate
+    effect: Estimate
+    is_worse: bool
+
+
+def compare(
+    runs: str | Path,
+    baseline: str | Path = BASELINE,
+    tolerance: float = 0.1,
+    y: str = "ReturnAverage",
+    score_fraction: float = 0.5,
+    confidence: float = 0.95,
+) -> tuple[list[Line], list[str]]:
+    """Compare runs with a baseline, on each task and on all tasks together.
+
+    Runs are worse if the interval of the probability of improvement lies below 1/2, and their
+    interquartile mean is lower by more than a fraction of the baseline's range: that of the
+    interquartile mean along its curve. The first alone would find differences that do not matter,
+    the second alone bad luck. With several tasks, each weighs the same.
+
+    Args:
+        runs: directory of runs.
+        baseline: directory of runs, or of csv files ``<task>_seed<n>.csv``.
+        tolerance: fraction of the baseline's range.
+        y: column to compare; more is better.
+        score_fraction: last fraction of the steps, to average the score of a run over.
+        confidence: probability of the intervals.
+
+    Returns:
+        A line for each task, and for all tasks if there are several; and sentences about runs that
+        are left out or short.
+
+    Raises:
+        ValueError: if the directories have no task in common.
+    """
+    found, known = _tasks(Path(runs)), _tasks(Path(baseline))
+    if len(found) == len(known) == 1:  # The name of the directory does not matter.
+        found = {next(iter(known)): files for files in found.values()}
+    both = [task for task in known if task in found]
+    if not both:
+        raise ValueError(
+            f"runs={str(runs)!r} and baseline={str(baseline)!r} have no task in common: "
+            f"{', '.join(found)} and {', '.join(known)}"
+        )
+    comparison = Comparison(
+        [
+            LoggedRun(csv_file, label, task)
+            for label, tasks in ((OTHERS, known), (RUNS, found))
+            for task in both
+            for csv_file in tasks[task]
+        ],
+        y=y,
+        score_fraction=score_fraction,
+        n_resamples=1,
+    )
+    scores = {}
+    for task in both:
+        if {(task, RUNS), (task, OTHERS)} <= comparison.scores.keys():
+            curve = comparison.curves[task, OTHERS].estimate.value
+            unit = float(np.ptp(curve)) or 1.0
+            scores[task] = [comparison.scores[task, label] / unit for label in (RUNS, OTHERS)]
+    lines = [_line(task, [pair], tolerance, confidence) for task, pair in scores.items()]
+    if len(scores) > 1:
+        lines.append(_line(ALL_TASKS, list(scores.values()), tolerance, confidence))
+    one_sided = sorted(found.keys() ^ known.keys())
+    notes = [f"Not compared, in one directory only: {', '.join(one_sided)}"] if one_sided else []
+    return lines, [*comparison.notes, *notes]
+
+
+def _line(
+    task: str, scores: Sequence[Sequence[NDArray]], tolerance: float, confidence: float
+) -> Line:
+    """Return the line of tasks, given their scores [N] in units of the range."""
+    ours, theirs = ([pair[side] for pair in scores] for side in (0, 1))
+    n = len(ours)
+
+    def difference(drawn: Sequence[NDArray]) -> NDArray:
+        each = [interquartile_mean([x]) - interquartile_mean([y]) for x, y in zip(drawn, drawn[n:])]
+        return np.asarray(np.mean(each))
+
+    improvement = estimate(
+        lambda drawn: probability_of_improvement(drawn[:n], drawn[n:]),
+        [*ours, *theirs],
+        confidence,
+    )
+    effect = estimate(difference, [*ours, *theirs], confidence)
+    is_worse = bool(improvement.high < 0.5 and effect.value < -tolerance)
+    return Line(task, (sum(map(len, ours)), sum(map(len, theirs))), improvement, effect, is_worse)
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Return the lines as text."""
+    rows = [
+        (
+            line.task,
+            *line.n_runs,
+            f"{line.improvement.value:.2f}",
+            _interval(line.improvement),
+            f"{line.effect.value:+.2f}",
+            _interval(line.effect),
+            "worse" if line.is_worse else "one run only" if np.isnan(line.effect.low) else "fine",
+        )
+        for line in lines
+    ]
+    head = ("task", RUNS, OTHERS, "P(improvement)", "interval", "effect", "interval", "verdict")
+    return str(tabulate(rows, head, disable_numparse=True))
+
+
+def train(
+    directory: str | Path,
+    seeds: Sequence[int],
+    tasks: Sequence[str] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Iterator[Path]:
+    """Train each task with each seed, one after the other, and yield the directory of each run.
+
+    Args:
+        directory: directory of the runs ``<task>/run_<seed>``.
+        seeds: seeds.
+        tasks: names in ``TASKS``; None for all.
+        changes: changes of all configurations, by section.
+
+    Raises:
+        ValueError: if a run is there already.
+    """
+    for task in TASKS if tasks is None else tasks:
+        steps, (name, *words) = TASKS[task]
+        for seed in seeds:
+            run_dir = Path(directory, task, f"run_{seed}")
+            if run_dir.exists():
+                raise ValueError(f"{run_dir} has a run already: choose another directory")
+            config = configuration(name, words, steps, changes)
+            log = log_call(config, seed, str(run_dir.parent), seed)
+            with logger.using(Logger(sinks=[])), log.make():
+                runner_call(config, seed).make().train()
+            yield run_dir
+
+
+def keep(runs: str | Path, baseline: str | Path = BASELINE, y: str = "ReturnAverage") -> None:
+    """Write the curves of runs as a small baseline: ``<task>_seed<n>.csv`` of two columns.
+
+    Args:
+        runs: directory of runs.
+        baseline: directory of the csv files.
+        y: column of the values.
+    """
+    Path(baseline).mkdir(parents=True, exist_ok=True)
+    for task, csv_files in _tasks(Path(runs)).items():
+        for n, csv_file in enumerate(csv_files):
+            rows = ([int(x), f"{value:.4g}"] for x, value in read_curve(csv_file, y).T)
+            name = f"{task.replace('/', '_')}_seed{n}.csv"
+            write_rows(Path(baseline, name), (STEPS, y), rows)
+
+
+def _tasks(directory: Path) -> dict[str, list[Path]]:
+    """Return the csv files of each task, by its path in the directory."""
+    tasks: dict[str, list[Path]] = {}
+    for csv_file in sorted(directory.rglob("*.csv")):
+        parts = csv_file.relative_to(directory).parts
+        if csv_file.name == "progress.csv":
+            parts = tuple(part for part in parts[:-1] if not is_repetition(part))
+        elif match := re.fullmatch(r"(.+)_seed\d+\.csv", csv_file.name):
+            parts = (*parts[:-1], match[1])
+        else:
+            continue
+        tasks.setdefault("/".join(parts), []).append(csv_file)
+    if not tasks:
+        raise ValueError(
+            f"directory={str(directory)!r} has no runs: give one with progress.csv or "
+            "<task>_seed<n>.csv in it or below"
+        )
+    return tasks
+
+
+def _interval(found: Estimate) -> str:
+    return "none" if np.isnan(found.low) else f"{found.low:.2f} to {found.high:.2f}"

@@ -1,0 +1,98 @@
+"""The gate: verdicts on runs beside a baseline, and short runs that it trains."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from click.testing import CliRunner
+
+from rlpyt.experiments import gate
+from rlpyt.experiments.command import main
+from rlpyt.experiments.results.comparison import ALL_TASKS
+from rlpyt.experiments.results.runs import STEPS
+from tests.experiments.parts import refused
+
+
+def write(directory, task, ends, places=(0, 10, 20, 30)):
+    """Write a run for each end of a curve that rises from 0."""
+    for seed, end in enumerate(ends):
+        run = directory / task / f"run_{seed}"
+        run.mkdir(parents=True)
+        with (run / "progress.csv").open("w", newline="") as file:
+            rows = [(place, end * min(place, 20) / 20) for place in places]
+            csv.writer(file).writerows([(STEPS, "ReturnAverage"), *rows])
+
+
+@pytest.fixture
+def baseline(tmp_path):
+    """Directory of a baseline of two tasks that reaches 99 to 101, and -50 to -48."""
+    write(tmp_path / "runs", "up", [99, 100, 101])
+    write(tmp_path / "runs", "down", [-50, -49, -48])
+    gate.keep(tmp_path / "runs", tmp_path / "baseline")
+    return tmp_path / "baseline"
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "worse"),
+    [
+        ([98, 100, 101], [-50, -49, -48], []),
+        ([96, 97, 98], [-51, -52, -51], []),  # Lower without doubt, but by little.
+        ([10, 110, 100], [-49, -49, -49], []),  # One bad run may be bad luck.
+        ([60, 70, 80], [-50, -49, -48], ["up", ALL_TASKS]),
+        ([60, 70, 80], [-80, -70, -75], ["up", "down", ALL_TASKS]),
+    ],
+)
+def test_runs_are_worse_if_they_lose_surely_and_much(up, down, worse, baseline, tmp_path):
+    write(tmp_path / "new", "up", up)
+    write(tmp_path / "new", "down", down)
+    lines, notes = gate.compare(tmp_path / "new", baseline)
+    assert [line.task for line in lines] == ["down", "up", ALL_TASKS]
+    assert sorted(line.task for line in lines if line.is_worse) == sorted(worse)
+    assert not notes
+    result = CliRunner().invoke(main, ["compare", str(tmp_path / "new"), str(baseline)])
+    assert result.exit_code == bool(worse)
+    assert result.output.count("worse") == len(worse)
+
+
+def test_numbers_of_a_line(baseline, tmp_path):
+    write(tmp_path / "new", "up", [50, 99])
+    ((line, *none), (note,)) = gate.compare(tmp_path / "new", baseline)
+    assert not none
+    assert line.n_runs == (2, 3)
+    assert line.improvement.value == pytest.approx(0.5 / 6)  # One tie in six pairs.
+    assert line.effect.value == pytest.approx(-0.255)  # The baseline rises by 100.
+    assert "down" in note
+
+
+def test_the_name_of_a_single_task_does_not_matter(tmp_path):
+    write(tmp_path, "one/seed0", [1, 2])
+    write(tmp_path, "other", [1, 2])
+    (line,) = gate.compare(tmp_path / "one", tmp_path / "other")[0]
+    assert line.improvement.value == 0.5
+
+
+def test_a_single_run_gives_no_verdict(tmp_path):
+    write(tmp_path / "new", "task", [1])
+    write(tmp_path / "old", "task", [9, 9])
+    (line,) = gate.compare(tmp_path / "new", tmp_path / "old")[0]
+    assert not line.is_worse
+    assert "one run only" in gate.table([line])
+
+
+def test_directories_without_runs_or_a_common_task_are_refused(baseline, tmp_path):
+    assert "directory=" in refused("compare", tmp_path / "nowhere", baseline)
+    write(tmp_path / "new", "left", [1])
+    write(tmp_path / "new", "right", [1])
+    assert "baseline=" in refused("compare", tmp_path / "new", baseline)
+
+
+def test_short_runs_are_trained_once(tmp_path, monkeypatch):
+    quick = ("ppo", "CartPole-v1", "batch_T=16", "hidden_sizes=8", "epochs=1", "threads=1")
+    monkeypatch.setitem(gate.TASKS, "ppo_cartpole", (512, quick))
+    words = ["compare", tmp_path, "--train", "--task", "ppo_cartpole", "--seeds", 2, "--seed", 7]
+    result = CliRunner().invoke(main, list(map(str, words)))
+    assert result.exit_code in (0, 1)
+    assert "ppo_cartpole" in result.output
+    assert sorted(path.name for path in (tmp_path / "ppo_cartpole").iterdir()) == ["run_7", "run_8"]
+    assert "run_7" in refused(*words)
