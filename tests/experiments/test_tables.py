@@ -116,6 +116,7 @@ def test_an_algorithm_starts_from_the_entry_for_the_environment(words, entry, en
     assert config["env"].get("game", config["env"].get("id")) == env
 
 
+@pytest.mark.filterwarnings("ignore:.*is out of date")  # Version v0 is that of the paper.
 @pytest.mark.parametrize("name", ["young_tian_dqn", "ppo"])
 def test_settings_of_minatar_hold_for_its_games_whose_evaluation_ends(name):
     pytest.importorskip("minatar")
