@@ -1,4 +1,4 @@
-"""Action masks in observations, which agents take out before their networks run."""
+"""Action masks in observations; agents remove them before their networks run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlpyt.utils.types import Nested
 
 
 class MaskField(NamedTuple):
-    """The field of an observation that is a mask, and the others, which networks see."""
+    """Name of the field that holds the mask, and of the others, which networks see."""
 
     name: str
     others: tuple[str, ...]
@@ -21,7 +21,7 @@ class MaskField(NamedTuple):
     def split(self, observation: Any) -> tuple[Nested, torch.Tensor]:
         """Return the observation without the mask, and the mask [...,A].
 
-        A single other field comes as it is, not as a record.
+        A single other field is returned as it is, not in a record.
         """
         parts = [getattr(observation, name) for name in self.others]
         rest = parts[0] if len(parts) == 1 else record_class("obs", self.others)(*parts)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-EPS = 1e-6  # Lower limit of divergences as priorities; 1 / EPS is the upper limit.
+EPS = 1e-6  # Lower limit of divergences that serve as priorities; 1 / EPS is the upper limit.
 
 
 def check_shapes(**tensors: torch.Tensor) -> None:
-    """Raise ``ValueError`` unless all tensors have the same shape; arguments by their names."""
+    """Raise ``ValueError`` unless all tensors, passed by name, have the same shape."""
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(
@@ -24,7 +24,7 @@ def check_shapes(**tensors: torch.Tensor) -> None:
 
 
 def check_leading(n_dim: int, **tensors: torch.Tensor) -> None:
-    """Raise ``ValueError`` unless all tensors have one rank and the same first ``n_dim`` sizes."""
+    """Raise ``ValueError`` unless all tensors have equal rank and equal first ``n_dim`` sizes."""
     ranks = {tensor.dim() for tensor in tensors.values()}
     leading = {tensor.shape[:n_dim] for tensor in tensors.values()}
     if len(ranks) > 1 or len(leading) > 1:
@@ -55,7 +55,7 @@ def n_step_target(
 
     Args:
         return_: [B,...] returns R_t, discounted sums of the n rewards from t on.
-        done_n: [B,...] mask, nonzero where the episode ends within them.
+        done_n: [B,...] mask, nonzero where the episode ends within these n steps.
         next_value: [B,...] values at the n-th step from t.
         discount: discount factor of one step.
         n_step: number n of steps, one for all or one for each entry [B].
@@ -181,7 +181,7 @@ def categorical_projection(
 
     Args:
         return_: returns R [B], discounted sum of n rewards.
-        done_n: mask [B], nonzero where the episode ends within them.
+        done_n: mask [B], nonzero where the episode ends within these n steps.
         next_p: probabilities [B,P] of the atoms after n steps, for the action chosen there.
         z: atoms [P], evenly spaced and increasing.
         discount: discount factor of one step.
@@ -204,7 +204,7 @@ def categorical_projection(
 def categorical_td_loss(
     p: torch.Tensor, target_p: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the cross-entropy to the target, and the KL divergence, used as priority.
+    """Return the cross-entropy to the target, and the KL divergence, used as the priority.
 
         loss = - sum_i target_i * log p_i,      KL = sum_i target_i * log(target_i / p_i)
 
@@ -246,7 +246,7 @@ def quantile_midpoints(n_quantiles: int, device: torch.device | None = None) -> 
 def quantile_huber_loss(
     quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor, kappa: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the quantile Huber loss: the Huber loss to targets, weighted by their side.
+    """Return the quantile Huber loss: the Huber loss to targets, weighted by the side they lie on.
 
         u_ij = target_j - quantiles_i
         loss = sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa

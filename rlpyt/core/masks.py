@@ -2,8 +2,8 @@
 
 An agent masks the outputs of its network by the functions here, so that losses, targets and
 distributions need no mask: a forbidden action has the lowest value, or probability 0. Where a mask
-allows nothing, as many environments write it after the end of an episode, every action counts as
-allowed; nothing here waits for a number of the device.
+allows nothing, as in many environments after the end of an episode, every action counts as allowed.
+Nothing here waits for a number from the device.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.types import NDArray, Nested
 
 ACTION_MASK = "action_mask"  # The field, as in PettingZoo and in the info of gymnasium's Taxi.
-# Finite: the value of an end is multiplied by 0, and a probability 0 by a value.
+# Finite, since it may be multiplied by 0: by 1 - done at an end, or by a probability of 0.
 FORBIDDEN = -1e15
-_LEAST_PROB = 1e-30  # Keeps the sum of the allowed above 0.
+_LEAST_PROB = 1e-30  # Keeps the sum over allowed actions above 0.
 
 
 def allowed_actions(mask: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ def mask_probabilities(prob: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def is_allowed(values: torch.Tensor) -> torch.Tensor:
-    """Return which of the values [...,A] are not those of a forbidden action."""
+    """Return where the values [...,A] are those of allowed actions."""
     return values > FORBIDDEN * 1e-6  # Means of atoms are FORBIDDEN times the range of returns.
 
 
@@ -97,14 +97,14 @@ def random_action(action_space: Any, observation: Nested) -> Any:
 
 
 def redrawn(action: Any, observation: Nested, action_space: Any, draw: Any) -> Any:
-    """Replace the forbidden ones of several actions by allowed ones.
+    """Replace the forbidden actions of a batch by allowed ones.
 
     Args:
         action: actions [B], an array or a tensor, which is changed in place.
         observation: observations [B,...], with or without a mask.
         action_space: action space of one environment.
-        draw: function of a boolean array [B] that returns actions [B], random ones where it is
-            True.
+        draw: function of a boolean array [B] that returns actions [B], random ones where the
+            array is True.
 
     Returns:
         The actions [B].

@@ -1,6 +1,6 @@
 """Action masks from the info of gymnasium environments, put into their observations.
 
-Masks in observations reach the agent when it acts, and replay buffers, like all that it observes.
+In observations, masks reach the acting agent and replay buffers like everything else it observes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from rlpyt.envs.gym import GymEnvWrapper, make_unwrapped
 
 
 class ActionMaskWrapper(gym.Wrapper[Any, Any, Any, Any]):
-    """Wrapper that adds ``info["action_mask"]`` to the observation, inside of GymEnvWrapper.
+    """Wrapper, for use inside GymEnvWrapper, that adds ``info["action_mask"]`` to observations.
 
     The new observation is a Dict: fields of a Dict and ``action_mask`` [A] int8, or ``observation``
     and ``action_mask``. After the end of an episode the mask may allow nothing, or be missing.
 
     Args:
-        env: environment of gymnasium with one discrete action, as ``gymnasium.make("Taxi-v3")``.
+        env: environment of gymnasium with one discrete action, like ``gymnasium.make("Taxi-v3")``.
 
     Raises:
         ValueError: if the action space is not Discrete. A reset or step raises it if the mask is
-            missing, has not one entry for each action, or allows nothing during an episode.
+            missing, does not have one entry for each action, or allows nothing during an
+            episode.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -73,5 +74,5 @@ class ActionMaskWrapper(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def make(*args: Any, **kwargs: Any) -> GymEnvWrapper:
-    """Make an environment by its id with the masks of its info, as :func:`rlpyt.envs.gym.make`."""
+    """Make an environment by id, with masks from its info, like :func:`rlpyt.envs.gym.make`."""
     return GymEnvWrapper(ActionMaskWrapper(make_unwrapped(*args, **kwargs)))

@@ -62,7 +62,7 @@ def unroll(
     zero.
 
     Args:
-        network: function that takes ``inputs``, the state and, as an option, ``reset=``, and
+        network: function that takes ``inputs``, the state and, optionally, ``reset=``, and
             returns outputs [T,B,...] and the state [N,B,H] after the last step.
         inputs: arrays [T,B,...].
         init_rnn_state: state [N,B,H] before the first step, or None for zeros.
@@ -177,7 +177,7 @@ def move_with_resets(
         device: device of the network.
 
     Returns:
-        The batch on the device, and the masks, still on the CPU, for runs of the network there.
+        The batch on the device, and the masks, still on the CPU, for networks on ``device``.
     """
     if device.type == "cpu":
         return batch, masks
@@ -213,7 +213,7 @@ def run_lstm_with_resets(
         lstm_input: inputs [T,B,F].
         init_rnn_state: state (h, c) before the first step, [N,B,H] each; None for zeros.
         reset: mask [T,B], True where the state before the step is zero; best on the CPU, and for
-            another device from :func:`move_with_resets`, so that nothing crosses.
+            another device from :func:`move_with_resets`, so that the LSTM copies nothing to it.
 
     Returns:
         Outputs [T,B,H], and the state (h, c), [N,B,H] each, after the last step.

@@ -77,7 +77,7 @@ def check_vector_action(agent_name: str, space: Any) -> None:
         space: action space, with ``shape``, ``low`` and ``high``.
 
     Raises:
-        ValueError: if the space is any other.
+        ValueError: if the space is of any other kind.
     """
     is_real = np.issubdtype(getattr(space, "dtype", np.float32), np.floating)
     if not (hasattr(space, "high") and is_real and len(space.shape) == 1):
@@ -95,7 +95,7 @@ def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
         space: action space, with ``shape``, ``low`` and ``high``.
 
     Raises:
-        ValueError: if the space is any other, or a range is infinite or empty.
+        ValueError: if the space is of any other kind, or a range is infinite or empty.
     """
     check_vector_action(agent_name, space)
     low, high = (
@@ -132,7 +132,7 @@ class ActorCriticAgent(BaseAgent):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # In shared memory: the algorithm sets it after the sampler started its workers.
+        # In shared memory: the algorithm sets it after the sampler has started its workers.
         self._min_itr_learn = mp.RawValue("l", 0)
         self._target_networks: dict[str, TargetNetwork] = {}
 
@@ -262,10 +262,10 @@ class ActorCriticAgent(BaseAgent):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load the networks of :meth:`state_dict`, or the policy alone from the policy's state.
 
-        Target copies that the state lacks equal their originals.
+        Target copies that the state lacks are set equal to their originals.
 
         Raises:
-            ValueError: if the state lacks another network.
+            ValueError: if the state lacks any other network.
         """
         if _is_state_of(self._network("model"), state_dict):
             self._load_with_target("model", state_dict)

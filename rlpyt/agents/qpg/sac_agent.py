@@ -132,7 +132,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
         """
         outputs = self.run_model(self.model, observation, prev_action, prev_reward)
         dist_info = DistInfoStd(*outputs)
-        # A distribution written for rlpyt 0.1.2 has no such keyword, and maybe no std.
+        # A distribution written for rlpyt 0.1.2 has no such keyword, and may have no std.
         kwargs = {} if reparameterize else {"reparameterize": False}
         acting_std = getattr(self.distribution, "std", None)
         if acting_std is not None:
@@ -245,7 +245,7 @@ class SacAgent(SoftActorCriticAgent):
 
     @property
     def n_quantiles(self) -> int | None:
-        """Number of quantiles by each critic; None for critics of values."""
+        """Number of quantiles that each critic returns; None if critics return values."""
         return self.q_model_kwargs.get("n_quantiles")
 
     @torch.no_grad()

@@ -26,8 +26,8 @@ class DiscreteSacAgent(ActorCriticAgent):
         pi(a|s) = softmax of model(s)
 
     Every network is called with observation, one-hot previous action and previous reward, and
-    returns one number for each action, [...,A]: the policy logits, a critic values. Until training
-    starts, actions are drawn uniformly; in evaluation the most likely one is taken.
+    returns one number for each action, [...,A]: logits from the policy, values from a critic. Until
+    training starts, actions are drawn uniformly; in evaluation the most likely one is taken.
 
     Args:
         ModelCls: class of the policy.

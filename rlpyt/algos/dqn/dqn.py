@@ -63,13 +63,13 @@ class DQN(ReplayAlgorithm):
 
         pi(a|s) = exp(Q_target(s, a) / entropy_tau) / sum_b exp(Q_target(s, b) / entropy_tau)
 
-    Images (uint8 [C,H,W]) are taken for stacks of C successive frames, and each frame is stored
+    Images (uint8 [C,H,W]) are taken as stacks of C successive frames, and each frame is stored
     once; pass ``ReplayBufferCls=UniformReplayBuffer`` for other images.
 
     The log has the loss, the gradient norm, TD errors, and the mean Q-value of the actions taken.
 
-    The loop of updates is :meth:`~rlpyt.algos.replay.ReplayAlgorithm.optimize_agent`: store, then
-    draw, :meth:`loss`, step and new priorities for each update.
+    The loop of updates is :meth:`~rlpyt.algos.replay.ReplayAlgorithm.optimize_agent`: store,
+    then for each update draw a batch, compute its :meth:`loss`, step and set new priorities.
 
     Args:
         discount: discount factor per step, in [0, 1].

@@ -20,9 +20,9 @@ class IQN(QRDQN):
         u_ij = R_n + (1 - done_n) * discount^n * Z_target_{tau'_j}(s', a') - Z_{tau_i}(s, a)
         tau_i, tau'_j ~ U(0, 1),      i = 1, ..., N,      j = 1, ..., N'
 
-    where a' has the greatest mean over ``agent.n_tau`` further fractions. With ``munchausen_alpha``
-    (M-IQN) these means determine a softmax policy, which averages the target quantiles as in
-    :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
+    where a' is the action with the greatest mean over ``agent.n_tau`` further fractions. With
+    ``munchausen_alpha`` (M-IQN) these means determine a softmax policy, which averages the target
+    quantiles as in :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
 
     Args:
         n_tau: number N of fractions of the predicted return.

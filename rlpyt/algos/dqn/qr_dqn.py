@@ -22,9 +22,9 @@ class QRDQN(DQN):
         loss = mean of weight * sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa
         u_ij = y_j - theta_i(s, a),      tau_i = (i - 1/2) / N
 
-    where a' has the greatest mean of its quantiles. Unlike :class:`CategoricalDQN` it needs no
-    range of returns. kappa is ``delta_clip``, which must not be None. The priority of a sample is
-    the absolute difference of the means of theta and y, at most kappa.
+    where a' is the action with the greatest mean of quantiles. Unlike :class:`CategoricalDQN` it
+    needs no range of returns. kappa is ``delta_clip``, which must not be None. The priority of a
+    sample is the absolute difference of the means of theta and y, at most kappa.
 
     With ``munchausen_alpha`` the means determine a softmax policy pi, as values do in
     :class:`~rlpyt.algos.dqn.dqn.DQN`, and theta_target_j(s', a') in y_j becomes
@@ -76,7 +76,7 @@ class QRDQN(DQN):
         return self.weighted_mean(losses, samples), td_abs_errors
 
     def quantiles(self, agent_inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return quantiles [B,A,N] of all actions, with gradients; their fractions [N] or [B,N]."""
+        """Return quantiles [B,A,N] of all actions, with gradients, and fractions [N] or [B,N]."""
         quantiles: torch.Tensor = self.agent(*agent_inputs)
         return quantiles, quantile_midpoints(quantiles.shape[-1], quantiles.device)
 

@@ -19,17 +19,18 @@ from rlpyt.utils.types import Nested
 
 
 class RandomNetworkDistillation(PolicyGradientAlgo):
-    """Mixin, as the first base: adds a bonus for new observations to the reward.
+    """Mixin, to be the first base: adds a bonus for new observations to the reward.
 
         reward = reward + bonus_coeff * |f(o) - g(o)|^2 / sigma
 
     g is a network with fixed random weights, and f learns to predict it, so the error is large
-    where few observations have been. Observations are normalized by their running mean and
+    where few observations were made. Observations are normalized by their running mean and
     deviation, and clipped at 5; sigma is the running deviation of discounted sums of the bonus.
 
     For a step, o is the next observation if the sampler records it
     (``record_next_observation=True``), and otherwise the one that the agent acted on. One value
-    function learns both rewards; the paper has one for each. Evaluations count the task's reward.
+    function learns both rewards; the paper has one for each. Evaluations count only the task's
+    reward.
 
     Args:
         *args: arguments of the algorithm.

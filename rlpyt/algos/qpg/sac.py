@@ -70,9 +70,9 @@ class SAC(SoftActorCriticAlgorithm):
 
     With ``dropped_quantiles`` D the critics estimate quantiles of the return:
 
-        z        = the quantiles of all target critics at (s', a'), but the greatest N D of them
+        z        = quantiles of all target critics at (s', a'), without the N D greatest
         y_j      = reward_scale * R_n + (1 - done_n) discount^n (z_j - alpha log pi(a'|s'))
-        loss_Qi  = mean of the quantile Huber losses of quantiles k of Q_i to all y_j, kappa = 1
+        loss_Qi  = mean of the quantile Huber losses of the quantiles of Q_i to all y_j, kappa = 1
 
     and min_i in loss_pi becomes the mean over all quantiles of all critics.
 
@@ -95,7 +95,7 @@ class SAC(SoftActorCriticAlgorithm):
         target_entropy: target entropy for learning the temperature, in nats; "auto" for -A with
             actions in [-1, 1], plus the logs of half the ranges for other bounds. None does not
             train the temperature.
-        reparameterize: must be True; ``SAC_V`` works without.
+        reparameterize: must be True; only ``SAC_V`` takes False.
         clip_grad_norm: largest gradient norm of each network; None does not clip.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
@@ -109,7 +109,7 @@ class SAC(SoftActorCriticAlgorithm):
         target_subset: number M of critics in each target; None for all.
         policy_update_interval: number of critic updates for one update of policy and temperature.
         dropped_quantiles: number D of the greatest quantiles left out of targets for each critic,
-            whose model returns quantiles; None for critics of values.
+            whose model returns quantiles; None if critics return values.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
     al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,
@@ -193,7 +193,7 @@ class SAC(SoftActorCriticAlgorithm):
 
     @property
     def n_critics(self) -> int:
-        """Number of critics of the agent; other agents than ``SacAgent`` have two."""
+        """Number of critics of the agent; agents other than ``SacAgent`` have two."""
         return len(getattr(self.agent, "critic_names", ("q1_model", "q2_model")))
 
     def optimizers(self) -> dict[str, Any]:
@@ -315,7 +315,7 @@ class SAC(SoftActorCriticAlgorithm):
         log_pi: torch.Tensor,
         weights: torch.Tensor,
     ) -> torch.Tensor:
-        """Compute the policy's loss, without gradients of the critics' parameters.
+        """Compute the policy's loss, without gradients for the critics' parameters.
 
         Args:
             inputs: model inputs [B,...] of the agent.

@@ -33,7 +33,7 @@ OptInfo = namedtuple(
     ],
 )
 
-# Settings of SAC that have one value here.
+# Settings of SAC that are fixed here.
 FIXED = {
     "action_prior": "uniform",
     "reparameterize": True,

@@ -19,7 +19,7 @@ GOALS = ("achieved_goal", "desired_goal")
 class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
     """Draws in which a fraction of the transitions gets another goal.
 
-    Observations are those of goal environments, as gymnasium-robotics has them: dictionaries with
+    Observations are those of goal environments, as in gymnasium-robotics: dictionaries with
     ``achieved_goal`` and ``desired_goal``. The new goal of a transition is the ``achieved_goal`` of
     one of the next rows of its episode (the strategy "future" of the paper); its reward is computed
     again. The last transition of an episode keeps its goal, and stored rows never change.
@@ -30,18 +30,18 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
         SAC(ReplayBufferCls=partial(TlHindsightReplayBuffer, compute_reward=env.compute_reward))
 
     Args:
-        example: one step of the stored record; with all further arguments as in
+        example: one step of the stored record; this and all further arguments are as in
             ``BaseNStepReturnBuffer``.
         compute_reward: function of achieved goals [m,...], desired goals [m,...] and an empty dict
             (in place of infos) that returns rewards [m], all numpy.
-        compute_terminated: function of the same arguments that returns if the episode ends there
-            [m]; None if goals do not end episodes.
+        compute_terminated: function of the same arguments that returns whether the episode ends
+            there [m]; None if goals do not end episodes.
         relabeled_fraction: probability of another goal. The paper has 4 such transitions for each
             one with its own goal.
-        horizon: number of rows among which a later goal is sought.
+        horizon: number of following rows among which a later goal is sought.
 
     Raises:
-        ValueError: if the example has no goals, returns have several rewards, the storage is on a
+        ValueError: if the example has no goals, ``n_step_return`` is not 1, the storage is on a
             device, or an argument is out of range.
 
     Source: Andrychowicz et al. 2017, arXiv:1707.01495, section 3.3 and algorithm 1.
