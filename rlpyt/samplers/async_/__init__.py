@@ -6,7 +6,7 @@
   batch; ``alternating_sampler``: each has an ``AlternatingSampler``.
 * ``action_server``, ``collectors``: further names of the synchronous ones.
 
-The way of a batch: ``run_async_sampler`` of :mod:`rlpyt.runners.async_rl` chooses the free batch by
-``db_idx``; each worker (:mod:`rlpyt.samplers.parallel.worker`) gives it to its collector, whose
-step loop writes the rows; ``memory_copier`` appends them to the replay buffer.
+The way of a batch: ``run_async_sampler`` of ``rlpyt.runners._async_processes`` chooses the free
+half by ``db_idx``; each worker (:mod:`rlpyt.samplers.parallel.worker`) gives it to its collector,
+whose step loop writes the rows; ``memory_copier`` appends them to the replay buffer.
 """
