@@ -33,6 +33,7 @@ OPEN = {
     "DoubleBufferCollectorMixin": "arguments of the collector that it is mixed into",
     "EncodedModel": "arguments of the model",
     "ImageEncoder": "settings of the convolutions",
+    "RandomNetworkDistillation": "arguments of the algorithm that it is mixed into",
     "RecurrentAgentMixin": "arguments of the agent that it is mixed into",
     "ReseededPool": "arguments of EnvPool",
     "SlurmCluster": "parameters of submitit",
@@ -86,6 +87,9 @@ def test_help_lists_all_arguments() -> None:
 EXAMPLE = namedarraytuple("Example", [*SamplesToBuffer._fields, "timeout", "prev_rnn_state"])(
     np.zeros((2, 4, 4), "uint8"), np.int64(0), np.float32(0), False, False, np.zeros((1, 2), "f")
 )
+GOALS = namedarraytuple("Goals", ["observation", "achieved_goal", "desired_goal"])(
+    *np.zeros((3, 2))
+)
 GIVEN: dict[str, Any] = {
     "EnvCls": CountEnv,
     "env_kwargs": {},
@@ -100,6 +104,7 @@ GIVEN: dict[str, Any] = {
     "size": 40,
     "B": 2,
     "rnn_state_interval": 1,
+    "compute_reward": np.subtract,
     "V_min": -1.0,
     "V_max": 1.0,
     "dim": 3,
@@ -113,6 +118,8 @@ def arguments(cls: Any) -> dict[str, Any]:
     values = {p.name: GIVEN[p.name] if p.default is p.empty else p.default for p in shown(cls)}
     if cls.__name__.startswith("SyncRl"):
         values["affinity"] = [{}]
+    if "Hindsight" in cls.__name__:
+        values["example"] = EXAMPLE._replace(observation=GOALS)
     if "Prioritized" in cls.__name__ and "batch_T" in values:
         values["batch_T"] = 2
     return values

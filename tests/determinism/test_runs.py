@@ -251,7 +251,8 @@ def test_runs_with_other_seeds_differ(name, whole, tmp_path):
 
 
 def test_every_algorithm_is_resumed_with_every_kind_of_sampler():
-    variants = {"dqn eval", "munchausen", "r2d1 waiting", "sac eval", "sac fixed", "ppo kl"}
+    variants = {"dqn eval", "munchausen", "r2d1 waiting", "sac eval", "sac fixed"}
+    variants |= {"ppo kl", "ppo rnd"}
     assert FAMILY_OF.keys() == CASES.keys() - variants
     chosen = selected(PARALLEL, aspects)
     assert {name for name, _ in chosen} == FAMILY_OF.keys()
