@@ -247,11 +247,8 @@ class DQN(ReplayAlgorithm):
             The scalar loss, and the absolute TD errors [B], without gradient.
         """
         q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
-        return_ = samples.return_
-        if self.munchausen_alpha:
-            return_ = return_ + self.munchausen_bonus(samples)
         y = n_step_target(
-            return_,
+            self.munchausen_return(samples),
             samples.done_n,
             self.next_value(samples.target_inputs),
             self.discount,
@@ -262,12 +259,18 @@ class DQN(ReplayAlgorithm):
         return self.weighted_mean(losses, samples), td_abs_errors
 
     @torch.no_grad()
-    def munchausen_bonus(self, samples: Nested) -> torch.Tensor:
-        """Return the bonus [B] to the rewards: clipped log-probabilities of the actions taken."""
+    def munchausen_return(self, samples: Nested) -> torch.Tensor:
+        """Return the returns [B] of n steps, with clipped log-probabilities of the actions taken.
+
+        The latter are added only with ``munchausen_alpha``.
+        """
+        return_: torch.Tensor = samples.return_
+        if not self.munchausen_alpha:
+            return return_
         q = self.target_values(samples.agent_inputs)
         q_taken = self.select_at_indexes(samples.action, q)
         settings = self.munchausen_alpha, self.entropy_tau, self.munchausen_clip
-        return munchausen_bonus(q_taken, q, *settings)
+        return return_ + munchausen_bonus(q_taken, q, *settings)
 
     def target_values(self, inputs: Nested) -> torch.Tensor:
         """Return the values [B,A] of all actions, by the target network."""

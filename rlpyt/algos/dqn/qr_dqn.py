@@ -60,11 +60,8 @@ class QRDQN(DQN):
             The scalar loss, and the absolute TD errors of the means [B], without gradient.
         """
         quantiles, tau = self.quantiles(samples.agent_inputs)
-        return_ = samples.return_
-        if self.munchausen_alpha:
-            return_ = return_ + self.munchausen_bonus(samples)
         y = n_step_target(
-            return_[:, None],
+            self.munchausen_return(samples)[:, None],
             samples.done_n[:, None],
             self.next_quantiles(samples.target_inputs),
             self.discount,
