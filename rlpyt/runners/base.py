@@ -327,7 +327,7 @@ class BaseRunner:
         if self.checkpoints is None:
             return
         if self._cum_steps:
-            self.checkpoints.begin(self._cum_steps)
+            self.checkpoints.begin(self._cum_steps, self.algo.update_counter)
         warning = self._describe_inexact_resume()
         if warning:
             logger.log(f"WARNING: {warning}")
@@ -338,9 +338,10 @@ class BaseRunner:
         raise NotImplementedError
 
     def _save_checkpoint(self) -> None:
-        """Save a checkpoint, unless there is one at this step count."""
+        """Save a checkpoint, unless the last one has the same step and update counts."""
         if self.checkpoints is not None:
-            self.checkpoints.save(self.state_dict, self._cum_steps, self.group)
+            counts = self._cum_steps, self.algo.update_counter
+            self.checkpoints.save(self.state_dict, *counts, self.group)
 
     def _notify(self, event: str, *args: Any) -> None:
         for callback in self.callbacks:

@@ -146,7 +146,7 @@ class RunCheckpoints:
         if plan.directory is not None:
             directory = _rank_directory(plan.directory, rank, plan.world_size)
             self._store = Checkpoints(directory, configuration=plan.configuration)
-        self._last_steps: int | None = None
+        self._last_steps = self._last_updates = -1
         self._last_time = time.monotonic()
 
     def load(self, path: Path | None = None) -> Any:
@@ -184,15 +184,16 @@ class RunCheckpoints:
         early = [path for path in paths if max_steps is None or step_of(path) <= max_steps]
         return next(iter([*reversed(early), *paths]), None)
 
-    def begin(self, cum_steps: int) -> None:
-        """Count the intervals from ``cum_steps``, where a state was loaded."""
-        self._last_steps, self._last_time = cum_steps, time.monotonic()
+    def begin(self, cum_steps: int, n_updates: int) -> None:
+        """Count the intervals from ``cum_steps`` and ``n_updates``, where a state was loaded."""
+        self._last_steps, self._last_updates = cum_steps, n_updates
+        self._last_time = time.monotonic()
 
     def is_due(self, cum_steps: int) -> bool:
         """Return whether a checkpoint is due after ``cum_steps`` steps."""
         if self._store is None:
             return False
-        every, last = self.interval_steps, self._last_steps or 0
+        every, last = self.interval_steps, max(0, self._last_steps)
         if every is not None and cum_steps // every > last // every:
             return True
         if self.interval_minutes is None:
@@ -203,16 +204,19 @@ class RunCheckpoints:
         self,
         collect_state: Callable[[], Any],
         cum_steps: int,
+        n_updates: int,
         group: ProcessGroup | None = None,
     ) -> None:
-        """Save a checkpoint in the background, unless there is one at this step count.
+        """Save a checkpoint in the background, unless the last one has the same counts.
 
         Args:
             collect_state: function that returns the state to save.
             cum_steps: number of environment steps so far.
+            n_updates: number of updates so far; an asynchronous run updates on after its last step.
             group: processes that save checkpoints at the same time.
         """
-        if self._store is None or cum_steps == self._last_steps:
+        is_saved = (cum_steps, n_updates) == (self._last_steps, self._last_updates)
+        if self._store is None or is_saved:
             return
         is_written = self.wait()
         if group is not None:
@@ -221,7 +225,7 @@ class RunCheckpoints:
             if is_lacking and is_written and latest is not None:
                 self._store.remove(latest)  # Another process failed to write its checkpoint.
         self._store.save(collect_state(), cum_steps)
-        self.begin(cum_steps)
+        self.begin(cum_steps, n_updates)
 
     def wait(self) -> bool:
         """Wait until the last checkpoint is written; return whether it is on disk."""

@@ -160,7 +160,7 @@ class MinibatchRlBase(BaseRunner):
         assert self.checkpoints is not None
         self.load_state_dict(self.checkpoints.load(checkpoint))
         self._resume_if_asked()
-        self.checkpoints.begin(self._cum_steps)
+        self.checkpoints.begin(self._cum_steps, self.algo.update_counter)
 
     # --- Start and end ---------------------------------------------------------------------------
 

@@ -219,7 +219,8 @@ class SyncRlMixin(DistributedRunner):
 
     def _save_checkpoint(self) -> None:
         if self.checkpoints is not None:
-            self.checkpoints.save(super().state_dict, self._cum_steps, self.group)
+            counts = self._cum_steps, self.algo.update_counter
+            self.checkpoints.save(super().state_dict, *counts, self.group)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the ``state`` that :meth:`train` resumes from, of the same number of processes."""

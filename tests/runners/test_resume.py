@@ -263,8 +263,13 @@ def test_an_asynchronous_run_goes_on_with_its_buffer_and_counters(RunnerCls, tmp
             RunnerCls=RunnerCls, n_steps=n_steps, sampler_kwargs=evaluation, **kwargs
         )
 
-    first = make(160)
-    rows = train(first, tmp_path, resume="auto", checkpoint_interval_steps=64)
+    class Slow(Callback):
+        def on_itr(self, runner, itr, traj_infos, opt_info):
+            time.sleep(0.02)  # So that the last batch comes before the last updates.
+
+    first = make(160, callbacks=[Slow()])
+    # The first checkpoint has all steps, but not the last updates.
+    rows = train(first, tmp_path, resume="auto", checkpoint_interval_steps=160)
     assert rows[-2] in (80, 96)  # Maybe a batch late.
     assert rows[-1] == 160
     assert "does not resume exactly" in (tmp_path / "run_0" / "debug.log").read_text()
