@@ -165,19 +165,27 @@ def _count_copy(from_device: bool, to_device: bool) -> None:
         _count("in" if to_device else "out")
 
 
-# --- LSTM: one function of torch, whose kernels for accelerators do not run on a CPU --------------
+# --- Functions of torch whose kernels round differently with and without gradients ---------------
 
 
 class _Functions(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") != "lstm" or not isinstance(args[0], OnDevice):
+        name = getattr(func, "__name__", "")
+        if name not in ("conv2d", "lstm") or not isinstance(args[0], OnDevice):
             return func(*args, **(kwargs or {}))
+        if name == "conv2d":
+            if torch.is_grad_enabled():  # The layout in which models train on the CPU.
+                args = (args[0].contiguous(memory_format=torch.channels_last), *args[1:])
+            return func(*args, **(kwargs or {}))
+        if not torch.is_grad_enabled():
+            on_host = pytree.tree_map_only(OnDevice, lambda x: x.host, args)
+            return tuple(map(OnDevice, func(*on_host)))
         flat, spec = pytree.tree_flatten(args)
         return _Lstm.apply(func, spec, *flat)
 
 
 class _Lstm(torch.autograd.Function):
-    """The LSTM of the CPU, with its gradient, between tensors of the device."""
+    """The LSTM of the CPU with its gradient: kernels for accelerators do not run on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, func: Any, spec: Any, *flat: Any) -> Any:
