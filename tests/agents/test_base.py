@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import multiprocessing as mp
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -253,15 +252,6 @@ def test_process_gets_an_agent_and_sees_later_changes(
 
 
 # --- Several optimizers -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def process_group(tmp_path: Path) -> Any:
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
 
 
 @pytest.mark.usefixtures("process_group")

@@ -238,34 +238,29 @@ def test_gradients_without_reparameterization() -> None:
 # --- Several processes ----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("process_group")
 @every_agent
-def test_data_parallel(AgentCls: Any, tmp_path: Any) -> None:
+def test_data_parallel(AgentCls: Any) -> None:
     # The method of the base was named, but not called.
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
-    try:
-        agent, batch = make_agent(AgentCls), inputs()
-        before = agent.state_dict()
-        agent.data_parallel()
-        assert list(agent.state_dict()) == list(before)
-        assert list(agent.state_dict()["q1_model"]) == list(before["q1_model"])
-        for model in agent.models:
-            ddp = torch.nn.parallel.DistributedDataParallel
-            assert model is None or isinstance(model, ddp)
-        for _ in range(2):  # A forward pass without gradients must leave nothing to be awaited.
-            agent.q(*batch, torch.rand(5, 3))[0].sum().backward()
-            for p in agent.q1_parameters():
-                p.requires_grad_(False)
-            action, log_pi, _ = agent.pi(*batch)
-            q1 = agent.q(*batch, action)[0]
-            (log_pi - q1).sum().backward()
-            for p in agent.q1_parameters():
-                p.requires_grad_(True)
-        agent.load_state_dict(agent.state_dict())
-        agent.update_target(0.5)
-    finally:
-        torch.distributed.destroy_process_group()
+    agent, batch = make_agent(AgentCls), inputs()
+    before = agent.state_dict()
+    agent.data_parallel()
+    assert list(agent.state_dict()) == list(before)
+    assert list(agent.state_dict()["q1_model"]) == list(before["q1_model"])
+    for model in agent.models:
+        ddp = torch.nn.parallel.DistributedDataParallel
+        assert model is None or isinstance(model, ddp)
+    for _ in range(2):  # A forward pass without gradients must leave nothing to be awaited.
+        agent.q(*batch, torch.rand(5, 3))[0].sum().backward()
+        for p in agent.q1_parameters():
+            p.requires_grad_(False)
+        action, log_pi, _ = agent.pi(*batch)
+        q1 = agent.q(*batch, action)[0]
+        (log_pi - q1).sum().backward()
+        for p in agent.q1_parameters():
+            p.requires_grad_(True)
+    agent.load_state_dict(agent.state_dict())
+    agent.update_target(0.5)
 
 
 class OldGaussian(Gaussian):
