@@ -111,9 +111,7 @@ configs["sac_discrete"] = changed(
 )
 configs["ppo"] = changed(
     generic.configs["ppo"],
-    algo=dict(
-        learning_rate=1e-3, linear_lr_schedule=False, entropy_loss_coeff=0.01, epochs=4
-    ),
+    algo=dict(learning_rate=1e-3, linear_lr_schedule=False, entropy_loss_coeff=0.01, epochs=4),
     env=dict(id="MinAtar/Breakout-v0"),
     eval_env=_EVAL_ENV,
     model=dict(image_kwargs=_IMAGE),
