@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlpyt.algos.dqn.pqn import PQN
     from rlpyt.algos.dqn.r2d1 import R2D1
     from rlpyt.algos.pg.base import PolicyGradientAlgo
+    from rlpyt.algos.pg.ppo import PPO
     from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
 
@@ -100,13 +101,13 @@ def keeps_methods(algo: RlAlgorithm, AlgoCls: Any, methods: Sequence[str]) -> bo
     return all(getattr(cls, name, None) is getattr(AlgoCls, name, None) for name in methods)
 
 
-def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool = False) -> None:
+def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -> None:
     """Raise ``ValueError`` if the agent cannot fit the loss of ``AlgoCls``.
 
     Args:
         algo: algorithm with ``q_kind``, the kind of network output that its loss takes.
         AlgoCls: class that defines the loss; an ``algo`` that overrides it is not checked.
-        recurrent: whether the loss takes sequences.
+        recurrent: whether the loss takes sequences; None if it also takes single steps.
     """
     if not keeps_methods(algo, AlgoCls, METHODS_OF_THE_LOSS):
         return
@@ -116,7 +117,7 @@ def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool = False) -> None:
             f"{name} trains recurrent agents, but {agent} is not recurrent: use an agent such as "
             "R2d1Agent, or the algorithm DQN"
         )
-    if algo.agent.recurrent and not recurrent:
+    if algo.agent.recurrent and recurrent is False:
         raise ValueError(
             f"the agent {agent} is recurrent, but {name} trains on single steps: use R2D1, or an "
             "agent such as DqnAgent"
@@ -138,6 +139,21 @@ def check_resets_at_once(algo: RlAlgorithm) -> None:
             f"mid_batch_reset is False, but {type(algo).__name__} trains on every step of a "
             "batch: use a sampler whose collector resets environments at once, such as "
             "CpuResetCollector"
+        )
+
+
+def check_minibatches(algo: PPO | PQN) -> None:
+    """Raise ``ValueError`` if there are more ``minibatches`` than parts to divide."""
+    B = algo.batch_spec.B
+    if algo.agent.recurrent and algo.minibatches > B:
+        raise ValueError(
+            f"minibatches is {algo.minibatches}, but for a recurrent agent whole environments "
+            f"are divided, and batch_B is {B}: choose minibatches <= {B}, or a larger batch_B"
+        )
+    if algo.minibatches > algo.batch_spec.size:
+        raise ValueError(
+            f"minibatches is {algo.minibatches}, more than the {algo.batch_spec.size} samples of a "
+            f"batch {tuple(algo.batch_spec)}: choose fewer, or a larger batch_T or batch_B"
         )
 
 

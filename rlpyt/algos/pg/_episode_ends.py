@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -100,7 +104,11 @@ def truncations(env: Nested) -> torch.Tensor | None:
 
 @torch.no_grad()
 def values_at_truncation(
-    agent: AgentLike, samples: Nested, timeout: torch.Tensor, all_processes: bool
+    agent: AgentLike,
+    samples: Nested,
+    timeout: torch.Tensor,
+    all_processes: bool,
+    value_of: Callable[[Any], torch.Tensor] = itemgetter(1),
 ) -> torch.Tensor:
     """Return the values of the last observations of truncated episodes.
 
@@ -113,6 +121,7 @@ def values_at_truncation(
         timeout: flags [T,B], True where episodes were truncated.
         all_processes: whether to run the agent even if no episode was truncated, because other
             processes may wait for it.
+        value_of: function that returns the values [...] in the outputs of the agent.
 
     Returns:
         [T,B] values, zero where no episode was truncated.
@@ -133,9 +142,9 @@ def values_at_truncation(
     if agent.recurrent:
         before = inputs_when_acting(agent, samples)[at]
         state = to_model_state(samples.agent.agent_info.prev_rnn_state[at])
-        found = agent(*_stack(before, last), state)[1][1]
+        found = value_of(agent(*_stack(before, last), state))[1]
     else:
-        found = agent(*last)[1]
+        found = value_of(agent(*last))
     values[at] = found.to(values)
     return values * timeout
 

@@ -6,7 +6,7 @@ Statistics are scalar tensors in double precision, so that nothing waits for the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.distributed
 
+from rlpyt.models.rnn import move_with_resets
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.types import NDArray, Nested
 
@@ -69,6 +70,36 @@ def iterate_parts(
         return iter(flat.index_select(dim, orders[x.device]).split(sizes, dim))
 
     return parts(batch)
+
+
+def iterate_sequences(
+    batch: Nested,
+    prev_rnn_state: Nested,
+    reset: torch.Tensor | None,
+    order: torch.Tensor,
+    sizes: list[int],
+    device: torch.device,
+) -> Iterator[tuple[Nested, Nested, Any]]:
+    """Copy whole environments once in a new order, and yield their parts.
+
+    Args:
+        batch: record of tensors [T,B,...].
+        prev_rnn_state: recorded states [T,B,N,H] before each step.
+        reset: mask [T,B] on the CPU of steps before which the state is zero, or None.
+        order: indexes of all environments, one part after the other.
+        sizes: sizes B' of the parts.
+        device: device of the losses.
+
+    Yields:
+        The part [T,B',...] of ``batch``, the state [B',N,H] before its first step, and its part
+        [T,B'] of ``reset``, or None.
+    """
+    masks: Sequence[torch.Tensor | None] = [None] * len(sizes)
+    if reset is not None:
+        order, masks = move_with_resets(order, reset[:, order].split(sizes, dim=1), device)
+    # The states [1,B,N,H] are divided along B, as all others.
+    divided = iterate_parts((batch, prev_rnn_state[:1]), order, sizes, dim=1)
+    return ((part, state[0], mask) for (part, state), mask in zip(divided, masks))
 
 
 # --- Statistics -----------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos.checks import check_at_least_one, check_positive
+from rlpyt.algos.checks import check_at_least_one, check_minibatches, check_positive
 from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import (
     approximate_kl,
     iterate_parts,
+    iterate_sequences,
     ratio_statistics,
     shuffled_parts,
     value_statistics,
@@ -27,7 +28,7 @@ from rlpyt.core.records import (
     AgentInputsRnn as AgentInputsRnn,
     extended,
 )
-from rlpyt.models.rnn import move_with_resets, takes
+from rlpyt.models.rnn import takes
 from rlpyt.utils.buffer import buffer_method as buffer_method, buffer_to as buffer_to
 from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
@@ -186,6 +187,7 @@ class PPO(PolicyGradientAlgo):
         super()._check_settings(examples)
         self._check_agent_info(examples, PPO)
         check_at_least_one(self, "minibatches", "epochs")
+        check_minibatches(self)
         check_positive(self, "ratio_clip")
         for name in ("value_clip", "target_kl", "desired_kl"):
             check_positive(self, name, "make it positive, or None")
@@ -193,17 +195,6 @@ class PPO(PolicyGradientAlgo):
             raise ValueError(
                 f"desired_kl is {self.desired_kl}, but linear_lr_schedule sets the learning rate: "
                 "pass linear_lr_schedule=False, or desired_kl=None"
-            )
-        T, B = self.batch_spec
-        if self.agent.recurrent and self.minibatches > B:
-            raise ValueError(
-                f"minibatches is {self.minibatches}, but for a recurrent agent whole environments "
-                f"are divided, and batch_B is {B}: choose minibatches <= {B}, or a larger batch_B"
-            )
-        if self.minibatches > T * B:
-            raise ValueError(
-                f"minibatches is {self.minibatches}, more than the {T * B} samples of a batch "
-                f"{tuple(self.batch_spec)}: choose fewer, or a larger batch_T or batch_B"
             )
 
     # --- One iteration -----------------------------------------------------------------------
@@ -262,22 +253,19 @@ class PPO(PolicyGradientAlgo):
             rows = rows[valid.cpu().numpy().reshape(-1) > 0]
 
         def parts(loss_inputs: Nested) -> Iterator[tuple[Nested, Nested]]:
-            if is_recurrent:
-                states = agent_info.prev_rnn_state[:1]  # [1,B,N,H], divided along B as the others.
-                divided = iterate_parts((loss_inputs, states), order, sizes, dim=1)
-                if reset is None:
-                    return ((part, state[0]) for part, state in divided)
-                return ((p._replace(reset=m), s[0]) for (p, s), m in zip(divided, masks))
-            batches = iterate_parts(loss_inputs, order, sizes, n_dims=2)
-            return zip(batches, itertools.repeat(None))
+            if not is_recurrent:
+                batches = iterate_parts(loss_inputs, order, sizes, n_dims=2)
+                return zip(batches, itertools.repeat(None))
+            states, device = agent_info.prev_rnn_state, self.training_device
+            divided = iterate_sequences(loss_inputs, states, reset, order, sizes, device)
+            if reset is None:
+                return ((part, state) for part, state, _ in divided)
+            return ((part._replace(reset=mask), state) for part, state, mask in divided)
 
         for epoch in range(self.epochs):
             if epoch and self.recompute_returns:
                 loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
-            if reset is not None:
-                masks = reset[:, order].split(sizes, dim=1)
-                order, masks = move_with_resets(order, masks, self.training_device)
             if epoch == 0 and hasattr(self.agent.acting_model, "autocast_dtype"):
                 loss_inputs = self.with_old_policy(
                     loss_inputs, parts(loss_inputs), order.split(sizes)
