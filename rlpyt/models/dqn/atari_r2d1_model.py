@@ -30,6 +30,7 @@ class AtariR2d1Model(torch.nn.Module):
         kernel_sizes: kernel size of each convolution, by default [8, 4, 3].
         strides: stride of each convolution, by default [4, 2, 1].
         paddings: zero padding of each convolution, by default [0, 1, 1].
+        layer_norm: whether to normalize convolutions and hidden layers before their nonlinearity.
 
     Raises:
         ValueError: if the settings of the convolutions do not fit each other or the image.
@@ -50,6 +51,7 @@ class AtariR2d1Model(torch.nn.Module):
         kernel_sizes: Sizes = None,
         strides: Sizes = None,
         paddings: Sizes = None,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         self.dueling = dueling
@@ -57,10 +59,11 @@ class AtariR2d1Model(torch.nn.Module):
             image_shape=image_shape,
             hidden_sizes=fc_size,
             use_maxpool=use_maxpool,
+            layer_norm=layer_norm,
             **DQN_CONV.override(channels, kernel_sizes, strides, paddings),
         )
         self.lstm = torch.nn.LSTM(lstm_input_size(self.conv.output_size, output_size), lstm_size)
-        self.head = q_head(lstm_size, head_size, output_size, dueling)
+        self.head = q_head(lstm_size, head_size, output_size, dueling, layer_norm=layer_norm)
 
     def forward(
         self,

@@ -24,6 +24,7 @@ class MlpR2d1Model(MlpTrunk):
         lstm_size: hidden size H of the LSTM.
         dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
+        layer_norm: whether to normalize each hidden layer before its nonlinearity.
 
     Raises:
         ValueError: if observations are not one array.
@@ -38,11 +39,12 @@ class MlpR2d1Model(MlpTrunk):
         hidden_sizes: Sizes = (64, 64),
         lstm_size: int = 64,
         dueling: bool = False,
+        layer_norm: bool = False,
     ) -> None:
-        super().__init__(observation_shape, hidden_sizes)
+        super().__init__(observation_shape, hidden_sizes, layer_norm=layer_norm)
         self.dueling = dueling
         self.lstm = torch.nn.LSTM(lstm_input_size(self.body.output_size, output_size), lstm_size)
-        self.head = q_head(lstm_size, self.head_sizes, output_size, dueling)
+        self.head = q_head(lstm_size, self.head_sizes, output_size, dueling, layer_norm=layer_norm)
 
     def forward(
         self,
