@@ -49,7 +49,14 @@ ALGORITHMS = {
     "qr_dqn": Algorithm("rlpyt.algos.dqn.qr_dqn.QRDQN", _value_agents("QrDqn")),
     "iqn": Algorithm("rlpyt.algos.dqn.iqn.IQN", _value_agents("Iqn")),
     "r2d1": Algorithm("rlpyt.algos.dqn.r2d1.R2D1", _value_agents("R2d1")),
-    "pqn": Algorithm("rlpyt.algos.dqn.pqn.PQN", _value_agents("Pqn")),
+    "pqn": Algorithm(
+        "rlpyt.algos.dqn.pqn.PQN",
+        {
+            **_value_agents("Pqn"),
+            "mlp_lstm": f"{_DQN}.mlp_agent.MlpPqnLstmAgent",
+            "atari_lstm": f"{_DQN}.atari.atari_pqn_agent.AtariPqnLstmAgent",
+        },
+    ),
     "a2c": Algorithm("rlpyt.algos.pg.a2c.A2C", _POLICY_AGENTS),
     "ppo": Algorithm("rlpyt.algos.pg.ppo.PPO", _POLICY_AGENTS),
     "ddpg": Algorithm("rlpyt.algos.qpg.ddpg.DDPG", {"mlp": f"{_QPG}.ddpg_agent.DdpgAgent"}),
@@ -71,6 +78,10 @@ ALTERNATING = {
     f"{_PG}.generic.GenericLstmAgent": f"{_PG}.generic.AlternatingGenericLstmAgent",
     f"{_PG}.atari.AtariLstmAgent": f"{_PG}.atari.AlternatingAtariLstmAgent",
     f"{_PG}.mujoco.MujocoLstmAgent": f"{_PG}.mujoco.AlternatingMujocoLstmAgent",
+    f"{_DQN}.mlp_agent.MlpPqnLstmAgent": f"{_DQN}.mlp_agent.AlternatingMlpPqnLstmAgent",
+    f"{_DQN}.atari.atari_pqn_agent.AtariPqnLstmAgent": (
+        f"{_DQN}.atari.atari_pqn_agent.AlternatingAtariPqnLstmAgent"
+    ),
     f"{_DQN}.mlp_agent.MlpR2d1Agent": f"{_DQN}.mlp_agent.MlpR2d1AlternatingAgent",
     f"{_DQN}.atari.atari_r2d1_agent.AtariR2d1Agent": (
         f"{_DQN}.atari.atari_r2d1_agent.AtariR2d1AlternatingAgent"

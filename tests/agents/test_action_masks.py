@@ -48,6 +48,8 @@ VALUES = [
     mlp_agent.MlpR2d1Agent(model_kwargs=LSTM),
     mlp_agent.MlpR2d1AlternatingAgent(model_kwargs=LSTM),
     mlp_agent.MlpPqnAgent(model_kwargs=SMALL),
+    mlp_agent.MlpPqnLstmAgent(model_kwargs=LSTM),
+    mlp_agent.AlternatingMlpPqnLstmAgent(model_kwargs=LSTM),
 ]
 POLICIES = [
     generic.GenericFfAgent(model_kwargs={**SMALL, "normalize_observation": True}),

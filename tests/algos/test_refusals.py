@@ -10,6 +10,7 @@ from rlpyt.agents.dqn.mlp_agent import (
     MlpDqnAgent,
     MlpIqnAgent,
     MlpPqnAgent,
+    MlpPqnLstmAgent,
     MlpQrDqnAgent,
     MlpR2d1Agent,
 )
@@ -135,6 +136,7 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
     *[(PQN, {name: 0}, name) for name in ("minibatches", "epochs", "clip_grad_norm")],
     *[(PQN, {name: 2}, name) for name in ("discount", "q_lambda")],
     (PQN, {"minibatches": 9}, "minibatches"),
+    (PQN, {"minibatches": 3, "AgentCls": MlpPqnLstmAgent}, "minibatches is 3.*batch_B"),
     (PPO, {"gae_lambda": 95}, "gae_lambda"),
 ]
 
@@ -156,6 +158,8 @@ def test_settings(AlgoCls: Any, settings: dict[str, Any], named: str) -> None:
         (DQN, MlpPqnAgent, "PQN"),
         (PQN, MlpDqnAgent, "value"),
         (PQN, GenericFfAgent, "MlpPqnAgent"),
+        (PQN, lstm_agent, "MlpPqnAgent"),
+        (PQN, MlpR2d1Agent, "value"),
         (CategoricalDQN, VectorDqnAgent, "CatDqnAgent"),
         (CategoricalDQN, MlpQrDqnAgent, "distributions"),
         (CategoricalDQN, MlpIqnAgent, "distributions"),
@@ -166,6 +170,7 @@ def test_settings(AlgoCls: Any, settings: dict[str, Any], named: str) -> None:
             for other in (AGENTS[DQN], VectorCatDqnAgent)
         ],
         (R2D1, MlpDqnAgent, "R2d1Agent"),
+        (R2D1, MlpPqnLstmAgent, "PQN"),
         (DDPG, Td3Agent, "DdpgAgent"),
         (DDPG, D4pgAgent, "DdpgAgent"),
         (TD3, DdpgAgent, "Td3Agent"),

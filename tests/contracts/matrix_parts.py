@@ -103,6 +103,13 @@ PARALLELISED = {
     "PQN": Family(
         lambda: PQN(epochs=2, minibatches=2), of(mlp_agent.MlpPqnAgent, SMALL), make_maze, 4
     ),
+    "PQN-lstm": Family(
+        lambda: PQN(epochs=2, minibatches=2),
+        of(mlp_agent.MlpPqnLstmAgent, LSTM),
+        make_maze,
+        4,
+        of(mlp_agent.AlternatingMlpPqnLstmAgent, LSTM),
+    ),
 }
 REPLAY = {
     "DQN": Family(

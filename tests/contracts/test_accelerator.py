@@ -37,6 +37,7 @@ RUNS = {
     "M-DQN": dqn.cartpole_munchausen,
     "DQN-masks": dqn.doors,
     "PQN": dqn.cartpole_pqn,
+    "PQN-lstm": dqn.cartpole_pqn_lstm,
     "C51": dqn.catch,
     "Rainbow": quantile.rainbow,
     "QR-DQN": quantile.qr_dqn,
@@ -62,6 +63,7 @@ RUNS = {
 ALLOWED = {
     "A2C-lstm": (2, 1),  # Waiting environments do not count in the statistics of observations.
     "PPO": (2, 1),  # Truncated episodes are found by the host.
+    "PQN-lstm": (1, 1),  # The same.
     "PPO-kl": (0, 4),  # The divergence of each epoch.
 }
 

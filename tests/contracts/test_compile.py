@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 N_UPDATES = 20
-RECURRENT = {"A2C-lstm", "PPO-lstm", "R2D1", "R2D1-wait", "R2D1-piecewise"}
+RECURRENT = {"A2C-lstm", "PPO-lstm", "PQN-lstm", "R2D1", "R2D1-wait", "R2D1-piecewise"}
 OTHERS = {name for name in RUNS if name.endswith("-dict")} | {"leaking"}
 FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - OTHERS)
 # Policies apart; two sizes of minibatches.
@@ -94,7 +94,7 @@ def test_one_graph_computes_the_same(name):
     assert all(math.isfinite(x) for field in infos for x in torch.tensor(field).reshape(-1))
 
 
-@pytest.mark.parametrize("name", ["PPO-lstm", "R2D1"])
+@pytest.mark.parametrize("name", ["PPO-lstm", "PQN-lstm", "R2D1"])
 def test_what_is_not_compiled_runs_as_it_is(name, capfd):
     eager, graphs = begun(RUNS[name]), Graphs()
     train(eager)

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import (
+    AlternatingMlpPqnLstmAgent,
     MlpCatDqnAgent,
     MlpDqnAgent,
     MlpIqnAgent,
+    MlpPqnLstmAgent,
     MlpR2d1Agent,
     MlpR2d1AlternatingAgent,
 )
@@ -290,6 +292,12 @@ AGENTS = {
     "recurrent epsilon-greedy": (
         MlpR2d1Agent,
         MlpR2d1AlternatingAgent,
+        False,
+        {**SMALL_LSTM, **EPSILON},
+    ),
+    "recurrent PQN": (
+        MlpPqnLstmAgent,
+        AlternatingMlpPqnLstmAgent,
         False,
         {**SMALL_LSTM, **EPSILON},
     ),

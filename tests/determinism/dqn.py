@@ -1,9 +1,9 @@
-"""Runs of DQN, C51 and PQN, and of DQN with action masks."""
+"""Runs of DQN, C51 and PQN, with and without recurrence, and of DQN with action masks."""
 
 from functools import partial
 
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
-from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpPqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpPqnAgent, MlpPqnLstmAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.pqn import PQN
@@ -54,17 +54,23 @@ def catch(RunnerCls, **kwargs):
     )
 
 
-def cartpole_pqn(RunnerCls, **kwargs):
+def cartpole_pqn(RunnerCls, agent=None, **kwargs):
     env_kwargs = {"id": "CartPole-v1", "max_episode_steps": 9}
     evaluation = {"eval_n_envs": 2, "eval_max_steps": 40}
     return RunnerCls(
         algo=PQN(minibatches=2, epochs=2, eps_steps=200, bootstrap_timelimit=True),
-        agent=MlpPqnAgent(model_kwargs={"hidden_sizes": [8]}, eps_final=0.1),
+        agent=agent or MlpPqnAgent(model_kwargs={"hidden_sizes": [8]}, eps_final=0.1),
         sampler=SerialSampler(
             gym.make, env_kwargs, **BATCH, **evaluation, record_next_observation=True
         ),
         **kwargs,
     )
+
+
+def cartpole_pqn_lstm(RunnerCls, **kwargs):
+    # Of these widths, torch's LSTM rounds alike with and without gradients.
+    agent = MlpPqnLstmAgent(model_kwargs={"hidden_sizes": [16], "lstm_size": 8}, eps_final=0.1)
+    return cartpole_pqn(RunnerCls, agent, **kwargs)
 
 
 def doors(RunnerCls, **kwargs):

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.dqn.mlp_agent import MlpMixin
-from rlpyt.agents.dqn.r2d1_agent import R2d1AlternatingAgent
-from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent
+from rlpyt.agents.dqn.mlp_agent import (
+    AlternatingMlpPqnLstmAgent,
+    MlpPqnLstmAgent,
+    MlpR2d1Agent,
+    MlpR2d1AlternatingAgent,
+)
+from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericLstmAgent
 from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.envs import gym, vector
-from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -74,16 +77,17 @@ SAMPLERS = {
 SERVED = {CpuResetCollector: GpuResetCollector, CpuWaitResetCollector: GpuWaitResetCollector}
 
 
-class AlternatingMlpR2d1Agent(MlpMixin, R2d1AlternatingAgent):
-    def __init__(self, ModelCls=MlpR2d1Model, **kwargs):
-        super().__init__(ModelCls=ModelCls, **kwargs)
+ALTERNATING = {
+    MlpR2d1Agent: MlpR2d1AlternatingAgent,
+    MlpPqnLstmAgent: AlternatingMlpPqnLstmAgent,
+    GenericLstmAgent: AlternatingGenericLstmAgent,
+}
 
 
 def as_alternating(agent):
     """A recurrent agent with one state for each half of the environments."""
-    if hasattr(agent, "eps_final"):
-        return AlternatingMlpR2d1Agent(eps_final=agent.eps_final, model_kwargs=agent.model_kwargs)
-    return AlternatingGenericLstmAgent(model_kwargs=agent.model_kwargs)
+    epsilon = {"eps_final": agent.eps_final} if hasattr(agent, "eps_final") else {}
+    return ALTERNATING[type(agent)](model_kwargs=agent.model_kwargs, **epsilon)
 
 
 def use_sampler(runner, name, n_workers=2):
@@ -124,6 +128,7 @@ CASES = {
     "r2d1": (r2d1.maze(CpuResetCollector), MinibatchRlEval),
     "r2d1 waiting": (r2d1.maze(CpuWaitResetCollector), MinibatchRlEval),
     "pqn": (dqn.cartpole_pqn, MinibatchRlEval),
+    "pqn lstm": (dqn.cartpole_pqn_lstm, MinibatchRlEval),
     "ddpg": (ddpg.pendulum("ddpg"), MinibatchRlEval),
     "td3": (ddpg.pendulum("td3"), MinibatchRlEval),
     "d4pg": (ddpg.pendulum("d4pg"), MinibatchRlEval),
@@ -175,7 +180,7 @@ FAMILIES = [
     ("dqn", "c51", "rainbow"),
     ("qr_dqn", "iqn"),
     ("r2d1",),
-    ("pqn",),
+    ("pqn", "pqn lstm"),
     ("ddpg", "td3", "d4pg"),
     ("sac", "sac_v", "redq", "droq", "tqc", "sac_discrete"),
     ("a2c lstm", "ppo lstm"),

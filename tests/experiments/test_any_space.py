@@ -32,6 +32,7 @@ ALGORITHMS = {
     "munchausen_iqn": [*SMALL, *VALUES],
     "r2d1": SEQUENCES,
     "pqn": [*VALUES, "minibatches=2", "epochs=1"],
+    "pqn_lstm": [*VALUES, "minibatches=2", "epochs=1", "lstm_size=8"],
     "a2c": POLICY,
     "ppo": [*POLICY, "minibatches=2", "epochs=1"],
     "a2c_lstm": [*POLICY, "lstm_size=8"],

@@ -8,7 +8,11 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.iqn_agent import IqnAgent
-from rlpyt.agents.dqn.pqn_agent import PqnAgent
+from rlpyt.agents.dqn.pqn_agent import (
+    AlternatingRecurrentPqnAgent,
+    PqnAgent,
+    RecurrentPqnAgent,
+)
 from rlpyt.agents.dqn.qrdqn_agent import QrDqnAgent
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent, R2d1AlternatingAgent
 from rlpyt.core.records import EnvSpaces
@@ -38,15 +42,24 @@ class MlpDqnAgent(MlpMixin, DqnAgent):
 
 
 class MlpPqnAgent(MlpMixin, PqnAgent):
-    """:class:`~rlpyt.agents.dqn.pqn_agent.PqnAgent` with a multi-layer perceptron.
-
-    Layers are normalized unless ``model_kwargs`` has ``layer_norm=False``.
-    """
+    """:class:`~rlpyt.agents.dqn.pqn_agent.PqnAgent` with a multi-layer perceptron."""
 
     def __init__(self, ModelCls: Any = MlpDqnModel, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)
-        if self.ModelCls is MlpDqnModel:
-            self.model_kwargs = {"layer_norm": True, **self.model_kwargs}
+
+
+class MlpPqnLstmAgent(MlpMixin, RecurrentPqnAgent):
+    """:class:`~rlpyt.agents.dqn.pqn_agent.RecurrentPqnAgent` with a perceptron around an LSTM."""
+
+    def __init__(self, ModelCls: Any = MlpR2d1Model, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class AlternatingMlpPqnLstmAgent(MlpMixin, AlternatingRecurrentPqnAgent):
+    """:class:`MlpPqnLstmAgent` for alternating sampling."""
+
+    def __init__(self, ModelCls: Any = MlpR2d1Model, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
 
 
 class MlpCatDqnAgent(MlpMixin, CatDqnAgent):

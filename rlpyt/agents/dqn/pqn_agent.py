@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from rlpyt.agents.base import AgentStep
+from rlpyt.agents.base import AgentStep, AlternatingRecurrentAgentMixin, RecurrentAgentMixin
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.agents.dqn.r2d1_agent import R2d1AgentBase
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
+from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
+from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
 
 AgentInfo = namedarraytuple("AgentInfo", "value")
+AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["value", "prev_rnn_state"])
+
+NORMALIZED_MODELS = (MlpDqnModel, AtariDqnModel, MlpR2d1Model, AtariR2d1Model)
 
 
 class PqnAgent(DqnAgent):
     """:class:`DqnAgent` without a target network, which records the greatest value of each step.
+
+    Layers of the library's models are normalized unless ``model_kwargs`` has ``layer_norm=False``.
 
     Source: Gallici et al. 2024, arXiv:2407.04811.
     """
@@ -35,6 +45,13 @@ class PqnAgent(DqnAgent):
         value = q.max(dim=-1).values
         return AgentStep(action=self.distribution.sample(q), agent_info=AgentInfo(value=value))
 
+    def build_model(
+        self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
+    ) -> Any:
+        if ModelCls in NORMALIZED_MODELS:
+            model_kwargs = {"layer_norm": True, **model_kwargs}
+        return super().build_model(ModelCls, model_kwargs)
+
     # The model is the only network.
 
     def _build_models(self) -> None:
@@ -50,3 +67,32 @@ class PqnAgent(DqnAgent):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load the model from :meth:`state_dict`, or from that of a :class:`DqnAgent`."""
         super(DqnAgent, self).load_state_dict(state_dict.get("model", state_dict))
+
+
+class RecurrentPqnAgentBase(R2d1AgentBase, PqnAgent):
+    """:class:`PqnAgent` with a recurrent Q-network, called as that of :class:`R2d1AgentBase`.
+
+    A mixin keeps the states while sampling: use :class:`RecurrentPqnAgent`, or
+    :class:`AlternatingRecurrentPqnAgent` in alternating sampling. ``agent_info`` has value [B] and
+    the state [B,N,H] before the step.
+    """
+
+    @torch.no_grad()
+    def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
+        """Return max_a Q(s, a) [B], without advancing the state."""
+        inputs = observation, self.distribution.to_onehot(prev_action), prev_reward
+        q, _ = self.run_model(self.model, *inputs, self.prev_rnn_state)
+        return self.for_sampler(q.max(dim=-1).values)
+
+    def to_agent_step(self, output: Any) -> AgentStep:
+        step = super().to_agent_step(output)
+        q, prev_rnn_state = step.agent_info
+        return step._replace(agent_info=AgentInfoRnn(q.max(dim=-1).values, prev_rnn_state))
+
+
+class RecurrentPqnAgent(RecurrentAgentMixin, RecurrentPqnAgentBase):
+    """:class:`RecurrentPqnAgentBase` with one state for all environments."""
+
+
+class AlternatingRecurrentPqnAgent(AlternatingRecurrentAgentMixin, RecurrentPqnAgentBase):
+    """:class:`RecurrentPqnAgentBase` for alternating sampling, with one state for each half."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +14,20 @@ from rlpyt.algos.checks import (
     check_agent,
     check_at_least_one,
     check_fraction,
+    check_minibatches,
     check_positive,
     check_resets_at_once,
     warn_without_timeout,
 )
 from rlpyt.algos.losses import huber_td_loss, masked_mean
-from rlpyt.algos.pg._episode_ends import inputs_when_acting, truncations
-from rlpyt.algos.pg._minibatches import iterate_parts, shuffled_parts
+from rlpyt.algos.pg._episode_ends import (
+    episode_starts,
+    inputs_when_acting,
+    to_model_state,
+    truncations,
+    values_at_truncation,
+)
+from rlpyt.algos.pg._minibatches import iterate_parts, iterate_sequences, shuffled_parts
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.returns.advantages import q_lambda_return
@@ -42,16 +50,18 @@ class PQN(RlAlgorithm):
 
     V_t are the values by which the agent acted. In place of a target network, the layers of the
     network are normalized (``layer_norm`` of the model). In each epoch all samples of a batch are
-    divided into new random minibatches.
+    divided into new random minibatches. For recurrent agents, whole environments (T steps from the
+    recorded state, which is zero again where an episode begins) are divided.
 
-    Agents are feed-forward and act epsilon-greedily, such as
-    :class:`~rlpyt.agents.dqn.mlp_agent.MlpPqnAgent`.
+    Agents act epsilon-greedily, such as :class:`~rlpyt.agents.dqn.mlp_agent.MlpPqnAgent` and the
+    recurrent :class:`~rlpyt.agents.dqn.mlp_agent.MlpPqnLstmAgent`.
 
     Args:
         discount: discount factor per step, in [0, 1].
         learning_rate: learning rate of the first iteration.
         q_lambda: weight of longer returns, in [0, 1]; 0 for one-step returns.
-        minibatches: number of minibatches in one epoch.
+        minibatches: number of minibatches in one epoch; for recurrent agents at most the number of
+            environments.
         epochs: number of epochs in one iteration.
         OptimCls: class of the optimizer; the authors use ``torch.optim.RAdam``.
         optim_kwargs: keyword arguments of ``OptimCls``.
@@ -134,7 +144,7 @@ class PQN(RlAlgorithm):
         return make_generator()
 
     def _check_settings(self, examples: Nested) -> None:
-        check_agent(self, PQN)
+        check_agent(self, PQN, recurrent=None)
         if not hasattr(self.agent, "set_epsilon_itr_min_max"):
             raise ValueError(
                 f"the agent is {type(self.agent).__name__}, but PQN trains agents that act "
@@ -144,11 +154,7 @@ class PQN(RlAlgorithm):
         check_at_least_one(self, "minibatches", "epochs")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_resets_at_once(self)
-        if self.minibatches > self.batch_spec.size:
-            raise ValueError(
-                f"minibatches is {self.minibatches}, more than the {self.batch_spec.size} samples "
-                f"of a batch {tuple(self.batch_spec)}: choose fewer, or a larger batch_T or batch_B"
-            )
+        check_minibatches(self)
         if examples:
             warn_without_timeout(self, examples["env_info"])
 
@@ -162,14 +168,27 @@ class PQN(RlAlgorithm):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate * max(0.0, (self.n_itr - itr) / self.n_itr)
         opt_info = self._get_empty_optim_info()
-        inputs = self.loss_input_from_samples(self.to_training_device(samples))
-        rows = np.arange(self.batch_spec.size)
+        for minibatch in self.iterate_minibatches(samples):
+            self.record_opt_info(opt_info, self.run_update(self.update_networks, *minibatch))
+            self.update_counter += 1
+        return self.fetch_opt_info(opt_info)
+
+    def iterate_minibatches(self, samples: Nested) -> Iterator[tuple[Nested, ...]]:
+        """Yield the arguments of :meth:`loss` for the minibatches of all epochs."""
+        is_recurrent, (T, B) = self.agent.recurrent, self.batch_spec
+        # The CPU cuts sequences where episodes begin.
+        reset = episode_starts(samples).cpu() if is_recurrent else None
+        samples = self.to_training_device(samples)
+        inputs = self.loss_input_from_samples(samples)
+        rows = np.arange(B if is_recurrent else T * B)
         for _ in range(self.epochs):
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
-            for part in iterate_parts(inputs, order, sizes, n_dims=2):
-                self.record_opt_info(opt_info, self.run_update(self.update_networks, part))
-                self.update_counter += 1
-        return self.fetch_opt_info(opt_info)
+            if is_recurrent:
+                states = samples.agent.agent_info.prev_rnn_state
+                device = self.training_device
+                yield from iterate_sequences(inputs, states, reset, order, sizes, device)
+            else:
+                yield from zip(iterate_parts(inputs, order, sizes, n_dims=2))
 
     def loss_input_from_samples(self, samples: Nested) -> Nested:
         """Return ``LossInputs`` [T,B,...] from a batch [T,B] of the sampler."""
@@ -192,30 +211,52 @@ class PQN(RlAlgorithm):
         reward = env.reward
         timeout = truncations(env) if self.bootstrap_timelimit else None
         if timeout is not None and "next_observation" in env._fields:
-            last_value = self.agent(env.next_observation, agent.action, reward).max(-1).values
-            reward, timeout = reward + self.discount * torch.where(timeout, last_value, 0), None
+            reward = reward + self.discount * self._last_values(samples, timeout)
+            timeout = None
         valid = None if timeout is None else ~timeout
         targets = (reward, agent.agent_info.value, env.done, agent.bootstrap_value)
         return q_lambda_return(*targets, self.discount, self.q_lambda, timeout), valid
 
+    def _last_values(self, samples: Nested, timeout: torch.Tensor) -> torch.Tensor:
+        """Return V [T,B] of the last observations of truncated episodes, zero elsewhere."""
+        if self.agent.recurrent:
+            all_processes = self.world_size > 1
+            return values_at_truncation(self.agent, samples, timeout, all_processes, _values_of)
+        env = samples.env
+        q = self.agent(env.next_observation, samples.agent.action, env.reward)
+        return torch.where(timeout, q.max(-1).values, 0)
+
     # --- One update --------------------------------------------------------------------------
 
-    def update_networks(self, loss_inputs: Nested) -> dict[str, Any]:
+    def update_networks(self, *minibatch: Nested) -> dict[str, Any]:
         """Take one step down the gradient of the loss; return values to log, by name."""
-        loss, values = self.loss(loss_inputs)
+        loss, values = self.loss(*minibatch)
         loss, grad_norm = self.minimize(loss, self.optimizer)
         return {"loss": loss, "gradNorm": grad_norm, **values}
 
-    def loss(self, loss_inputs: Nested) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(
+        self,
+        loss_inputs: Nested,
+        init_rnn_state: Nested = None,
+        reset: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Compute the loss of one minibatch.
 
         Args:
-            loss_inputs: ``LossInputs`` [B,...].
+            loss_inputs: ``LossInputs`` [B,...]; for recurrent agents [T,B,...].
+            init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
+            reset: mask [T,B] on the CPU, True where an episode begins within the batch; None
+                without recurrence.
 
         Returns:
             The scalar loss, and values to log by name.
         """
-        q = select_at_indexes(loss_inputs.action, self.agent(*loss_inputs.agent_inputs))
+        if init_rnn_state is None:
+            q = self.agent(*loss_inputs.agent_inputs)
+        else:
+            state = to_model_state(init_rnn_state)
+            q, _ = self.agent(*loss_inputs.agent_inputs, state, reset=reset)
+        q = select_at_indexes(loss_inputs.action, q)
         losses, td_abs_errors = huber_td_loss(q, loss_inputs.return_, None)
         valid = loss_inputs.valid
         loss = losses.mean() if valid is None else masked_mean(losses, valid)
@@ -229,3 +270,9 @@ class PQN(RlAlgorithm):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         set_generator_state(self._rng, state["rng"])
+
+
+def _values_of(outputs: Any) -> torch.Tensor:
+    """Return max_a Q(s, a) [...] from the outputs of a recurrent agent."""
+    values: torch.Tensor = outputs[0].max(-1).values
+    return values

@@ -80,6 +80,12 @@ configs["pqn"] = dict(
     runner=dict(n_steps=5e5, log_interval_steps=1e4),
     sampler=dict(batch_T=32, batch_B=16, max_decorrelation_steps=0),
 )
+configs["pqn_lstm"] = changed(
+    configs["pqn"],
+    roles=dict(agent="mlp_lstm"),
+    algo=dict(minibatches=4),
+    model=dict(lstm_size=128),
+)
 
 # --- Policy gradient -----------------------------------------------------------------------------
 

@@ -92,6 +92,9 @@ configs["pqn"] = changed(
     runner=dict(n_steps=1e7, log_interval_steps=1e5),
     sampler=dict(batch_T=32, batch_B=128),
 )
+configs["pqn_lstm"] = changed(
+    configs["pqn"], roles=dict(agent="mlp_lstm"), model=dict(lstm_size=128)
+)
 # Learning rate and batch size of Christodoulou 2019, arXiv:1910.07207.
 configs["sac_discrete"] = changed(
     generic.configs["sac_discrete"],

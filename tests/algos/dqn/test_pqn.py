@@ -64,6 +64,15 @@ def samples(timeout: Any = None, next_observation: Any = None) -> Any:
     return SimpleNamespace(env=SimpleNamespace(**env), agent=agent)
 
 
+class Echo:
+    """An agent whose values are its observations."""
+
+    recurrent = False
+
+    def __call__(self, observation: Any, action: Any, reward: Any) -> Any:
+        return observation
+
+
 def test_targets_by_hand() -> None:
     timeout = torch.tensor([[0], [1], [0], [0]]).bool()
     algo = PQN(discount=0.5, q_lambda=0.25)
@@ -77,7 +86,7 @@ def test_targets_by_hand() -> None:
     assert valid[:, 0].tolist() == [True, False, True, True]
     # The last observation is worth 6, others are not looked at.
     last = torch.tensor([[[3.0, 3.0]], [[6.0, 2.0]], [[3.0, 3.0]], [[3.0, 3.0]]])
-    algo.agent = lambda observation, action, reward: observation
+    algo.agent = Echo()
     return_, valid = algo.compute_returns(samples(timeout, last))
     assert return_[:, 0].tolist() == [1 + 0.5 * (0.25 * 5 + 0.75 * 8), 5, 5.625, 9]
     assert valid is None

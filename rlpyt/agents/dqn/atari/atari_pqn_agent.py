@@ -1,21 +1,35 @@
-"""Parallelised Q-network agent for Atari games."""
+"""Parallelised Q-network agents for Atari games."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rlpyt.agents.dqn.atari.mixin import AtariMixin
-from rlpyt.agents.dqn.pqn_agent import PqnAgent
+from rlpyt.agents.dqn.pqn_agent import (
+    AlternatingRecurrentPqnAgent,
+    PqnAgent,
+    RecurrentPqnAgent,
+)
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 
 
 class AtariPqnAgent(AtariMixin, PqnAgent):
-    """:class:`~rlpyt.agents.dqn.pqn_agent.PqnAgent` with the network for images.
-
-    Layers are normalized unless ``model_kwargs`` has ``layer_norm=False``.
-    """
+    """:class:`~rlpyt.agents.dqn.pqn_agent.PqnAgent` with the network for images."""
 
     def __init__(self, ModelCls: Any = AtariDqnModel, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)
-        if self.ModelCls is AtariDqnModel:
-            self.model_kwargs = {"layer_norm": True, **self.model_kwargs}
+
+
+class AtariPqnLstmAgent(AtariMixin, RecurrentPqnAgent):
+    """:class:`~rlpyt.agents.dqn.pqn_agent.RecurrentPqnAgent` with the network for images."""
+
+    def __init__(self, ModelCls: Any = AtariR2d1Model, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
+
+
+class AlternatingAtariPqnLstmAgent(AtariMixin, AlternatingRecurrentPqnAgent):
+    """:class:`AtariPqnLstmAgent` for alternating sampling."""
+
+    def __init__(self, ModelCls: Any = AtariR2d1Model, **kwargs: Any) -> None:
+        super().__init__(ModelCls=ModelCls, **kwargs)
