@@ -5,8 +5,8 @@ A model is any torch module that takes inputs with the leading dimensions [], [B
 
 * Parts: ``mlp`` (perceptron, fast pass through layers), ``conv2d`` (convolutions, with the layers
   of the Atari models), ``rnn`` (recurrent networks with resets), ``noisy`` (exploring linear
-  layers), ``running_mean_std`` (normalized observations), ``autocast`` (lower precision in
-  training).
+  layers), ``batch_renorm`` (features normalized over a batch), ``running_mean_std`` (normalized
+  observations), ``autocast`` (lower precision in training).
 * Models made from spaces: ``space_kinds`` reads a space, ``encoders`` and ``policy_heads`` make the
   layers for it, ``pg.generic_model`` joins them.
 * Models by algorithm: ``dqn`` (``dueling`` and ``heads``, then one module for each kind of values,

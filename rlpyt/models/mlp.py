@@ -9,6 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from rlpyt.models.batch_renorm import BatchRenorm
+
 Sizes = Union[int, Sequence[int], None]
 
 
@@ -93,6 +95,8 @@ class MlpModel(torch.nn.Module):
         LinearCls: class of the layers, such as :class:`~rlpyt.models.noisy.NoisyLinear`.
         layer_norm: whether to normalize each hidden layer before its nonlinearity.
         dropout: probability that a hidden unit is left out in training, before normalization.
+        batch_renorm: whether to normalize the inputs of each linear layer over the batch, by
+            :class:`~rlpyt.models.batch_renorm.BatchRenorm`.
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class MlpModel(torch.nn.Module):
         LinearCls: Callable[[int, int], torch.nn.Module] = torch.nn.Linear,
         layer_norm: bool = False,
         dropout: float = 0.0,
+        batch_renorm: bool = False,
     ) -> None:
         super().__init__()
         layers: list[torch.nn.Module] = []
@@ -111,9 +116,11 @@ class MlpModel(torch.nn.Module):
         for hidden_size in as_list(hidden_sizes):
             drops = [torch.nn.Dropout(dropout)] if dropout else []
             norms = [torch.nn.LayerNorm(hidden_size)] if layer_norm else []
+            layers += [BatchRenorm(size)] if batch_renorm else []
             layers += [LinearCls(size, hidden_size), *drops, *norms, nonlinearity()]
             size = hidden_size
         if output_size is not None:
+            layers += [BatchRenorm(size)] if batch_renorm else []
             layers.append(LinearCls(size, output_size))
             size = output_size
         self.model = torch.nn.Sequential(*layers)

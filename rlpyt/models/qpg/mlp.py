@@ -85,14 +85,22 @@ class PiMlpModel(_ObservationMlp):
         observation_shape: shape of one observation, which is flattened.
         hidden_sizes: widths of the hidden layers.
         action_size: number of dimensions A of an action.
+        batch_renorm: whether to normalize the inputs of each linear layer over the batch.
 
-    Source: Haarnoja et al. 2018, arXiv:1812.05905.
+    Source: Haarnoja et al. 2018, arXiv:1812.05905; batch renormalization as in Bhatt et al. 2024,
+    arXiv:1902.05605.
     """
 
     def __init__(
-        self, observation_shape: Sequence[int], hidden_sizes: Sizes, action_size: int
+        self,
+        observation_shape: Sequence[int],
+        hidden_sizes: Sizes,
+        action_size: int,
+        batch_renorm: bool = False,
     ) -> None:
-        super().__init__(observation_shape, hidden_sizes, 2 * action_size)
+        super().__init__(
+            observation_shape, hidden_sizes, 2 * action_size, batch_renorm=batch_renorm
+        )
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
@@ -136,9 +144,11 @@ class QofMuMlpModel(_CriticMlp):
         layer_norm: whether to normalize each hidden layer before its nonlinearity.
         dropout: probability that a hidden unit is left out in training, before normalization.
         n_quantiles: number N of quantiles; None for one value.
+        batch_renorm: whether to normalize the inputs of each linear layer over the batch.
 
     Source: layer normalization and dropout as in Hiraoka et al. 2022, arXiv:2110.02034; quantiles
-    as in Kuznetsov et al. 2020, arXiv:2005.04269.
+    as in Kuznetsov et al. 2020, arXiv:2005.04269; batch renormalization as in Bhatt et al. 2024,
+    arXiv:1902.05605.
     """
 
     def __init__(
@@ -149,6 +159,7 @@ class QofMuMlpModel(_CriticMlp):
         layer_norm: bool = False,
         dropout: float = 0.0,
         n_quantiles: int | None = None,
+        batch_renorm: bool = False,
     ) -> None:
         super().__init__(
             observation_shape,
@@ -157,6 +168,7 @@ class QofMuMlpModel(_CriticMlp):
             n_quantiles or 1,
             layer_norm=layer_norm,
             dropout=dropout,
+            batch_renorm=batch_renorm,
         )
         self._n_quantiles = n_quantiles
 
