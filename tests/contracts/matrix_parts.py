@@ -111,6 +111,8 @@ PARALLELISED = {
         of(mlp_agent.AlternatingMlpPqnLstmAgent, LSTM),
     ),
 }
+RENORM = {"hidden_sizes": [8], "batch_renorm": True}
+CROSSQ = {"model_kwargs": RENORM, "q_model_kwargs": RENORM, "target_networks": False}
 REPLAY = {
     "DQN": Family(
         lambda: DQN(batch_size=16, **SETTINGS), of(mlp_agent.MlpDqnAgent, SMALL), make_maze, 2
@@ -149,6 +151,12 @@ REPLAY = {
     "REDQ": Family(
         lambda: SAC(batch_size=16, target_subset=2, **SETTINGS),
         of(SacAgent, {**ACTOR_CRITIC, "n_critics": 4}),
+        make_aiming,
+        2,
+    ),
+    "CrossQ": Family(
+        lambda: SAC(batch_size=16, **SETTINGS),
+        of(SacAgent, CROSSQ),
         make_aiming,
         2,
     ),

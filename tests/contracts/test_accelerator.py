@@ -54,6 +54,7 @@ RUNS = {
     "REDQ": sac.redq,
     "DroQ": sac.droq,
     "TQC": sac.tqc,
+    "CrossQ": sac.crossq,
     "SAC_V": sac.sac_v,
     "DiscreteSAC": sac.discrete,
 }

@@ -55,6 +55,7 @@ FAMILIES = {
     "M-DQN": "DQN",
     "TD3": "DDPG",
     "REDQ": "SAC",
+    "CrossQ": "SAC",
     "DiscreteSAC": "SAC",
 }
 

@@ -69,6 +69,13 @@ def tqc(RunnerCls, **kwargs):
     return runner(RunnerCls, SAC(dropped_quantiles=2, **SETTINGS), agent, **kwargs)
 
 
+def crossq(RunnerCls, **kwargs):
+    net = {**SMALL, "batch_renorm": True}
+    agent = small(sac_agent.SacAgent, model_kwargs=net, q_model_kwargs=net, target_networks=False)
+    algo = SAC(policy_update_interval=3, optim_kwargs={"betas": (0.5, 0.999)}, **SETTINGS)
+    return runner(RunnerCls, algo, agent, **kwargs)
+
+
 def sac_v(RunnerCls, **kwargs):
     return runner(RunnerCls, SAC_V(**SETTINGS), small(sac_v_agent.SacAgent), **kwargs)
 

@@ -138,6 +138,7 @@ CASES = {
     "redq": (sac.redq, MinibatchRl),
     "droq": (sac.droq, MinibatchRl),
     "tqc": (sac.tqc, MinibatchRl),
+    "crossq": (sac.crossq, MinibatchRl),
     "sac_v": (sac.sac_v, MinibatchRl),
     "sac_discrete": (sac.discrete, MinibatchRlEval),
     "a2c lstm": (pg.maze_a2c, MinibatchRlEval),
@@ -182,7 +183,7 @@ FAMILIES = [
     ("r2d1",),
     ("pqn", "pqn lstm"),
     ("ddpg", "td3", "d4pg"),
-    ("sac", "sac_v", "redq", "droq", "tqc", "sac_discrete"),
+    ("sac", "sac_v", "redq", "droq", "tqc", "crossq", "sac_discrete"),
     ("a2c lstm", "ppo lstm"),
     ("ppo normalized", "a2c"),
 ]

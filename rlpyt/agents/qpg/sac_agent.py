@@ -187,7 +187,7 @@ Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 
 
 class SacAgent(SoftActorCriticAgent):
-    """Soft actor-critic agent with two or more critics, each with a target copy.
+    """Soft actor-critic agent with two or more critics, by default each with a target copy.
 
     Args:
         ModelCls: class of the policy; returns mean and log standard deviation, [B,A] each.
@@ -201,6 +201,8 @@ class SacAgent(SoftActorCriticAgent):
             makes ``-action_squash`` and ``action_squash`` the bounds.
         pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
         n_critics: number of critics, at least 2.
+        target_networks: whether critics have target copies; False for targets by the critics
+            themselves.
 
     Raises:
         ValueError: if ``pretrain_std`` is negative or not a number, ``action_squash`` is not
@@ -226,6 +228,7 @@ class SacAgent(SoftActorCriticAgent):
         action_squash: Any = 1.0,
         pretrain_std: Any = 0.75,
         n_critics: int = 2,
+        target_networks: bool = True,
     ) -> None:
         super().__init__(
             ModelCls,
@@ -242,6 +245,8 @@ class SacAgent(SoftActorCriticAgent):
             self.critic_names = tuple(f"q{k}_model" for k in range(1, n_critics + 1))
             self.network_names = ("model", *self.critic_names)
             self.target_names = self.critic_names
+        if not target_networks:
+            self.target_names = ()
 
     @property
     def n_quantiles(self) -> int | None:

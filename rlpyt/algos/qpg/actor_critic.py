@@ -18,6 +18,7 @@ from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_cla
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.distributions.base import constant_like
+from rlpyt.models.batch_renorm import running_statistics
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray, Nested
@@ -242,12 +243,17 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     def qs_of_policy(self, inputs: Nested, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the outputs of each critic, with gradients in the action only.
 
+        Statistics of batch renormalization stay unchanged.
+
         Args:
             inputs: model inputs [B,...] of the agent.
             action: actions [B,A] from the policy, with gradient.
         """
         parameters = [p for o in self.q_optimizers for p in optimized_parameters(o)]
-        with frozen(parameters, but=optimized_parameters(self.pi_optimizer)):
+        # An agent with another base class may not name its critics.
+        critics = [getattr(self.agent, name) for name in getattr(self.agent, "critic_names", ())]
+        trained = optimized_parameters(self.pi_optimizer)
+        with frozen(parameters, but=trained), running_statistics(*critics):
             qs: tuple[torch.Tensor, ...] = self.agent.q(*inputs, action)
         return qs
 

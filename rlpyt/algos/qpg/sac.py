@@ -22,6 +22,7 @@ from rlpyt.algos.qpg.actor_critic import (
     range_of_actions,
 )
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
+from rlpyt.utils.buffer import leaves, map_buffer
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
@@ -76,6 +77,11 @@ class SAC(SoftActorCriticAlgorithm):
 
     and min_i in loss_pi becomes the mean over all quantiles of all critics.
 
+    With ``target_networks=False`` of the agent, Q_i(s', a') takes the place of Q_target_i(s', a'),
+    without gradient, from one pass of Q_i over both (s, a) and (s', a'). Layers of batch
+    renormalization take the statistics of this joint batch, and in loss_pi the policy takes those
+    of the batch of s. The policy at s', and the critics in loss_pi, take running statistics.
+
     Args:
         discount: discount factor per step, in [0, 1].
         batch_size: number B of samples in one update.
@@ -113,7 +119,8 @@ class SAC(SoftActorCriticAlgorithm):
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
     al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,
-    arXiv:2005.04269, section 4.
+    arXiv:2005.04269, section 4; without target networks, Bhatt et al. 2024, arXiv:1902.05605,
+    section 3.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
@@ -258,22 +265,61 @@ class SAC(SoftActorCriticAlgorithm):
         Returns:
             The loss of each critic, and its values [B] or quantiles [B,N].
         """
-        qs = self.agent.q(*inputs, samples.action)
-        y = self.q_target(samples)
+        if getattr(self.agent, "target_networks", True):
+            qs = self.agent.q(*inputs, samples.action)
+            y = self.q_target(samples)
+        else:
+            qs, y = self.joint_qs_and_target(samples, inputs)
         return [self.q_loss(q, y, weights) for q in qs], qs
 
     @torch.no_grad()
     def q_target(self, samples: Nested) -> torch.Tensor:
         """Return the targets y of all critics: [B], or [B,M] for quantiles."""
+        inputs, action, log_pi = self.next_action(samples)
+        next_value = self.soft_value(self.target_qs(inputs, action), log_pi)
+        return self.q_target_of(samples, next_value)
+
+    def joint_qs_and_target(
+        self, samples: Nested, inputs: Nested
+    ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+        """Return the outputs of all critics, and their targets from the same pass.
+
+        Args:
+            samples: ``SamplesFromReplay`` [B,...].
+            inputs: model inputs [B,...] of the agent, on its device.
+
+        Returns:
+            Values [B] or quantiles [B,N] of each critic, with gradient; targets [B] or [B,M].
+        """
+        next_inputs, next_action, log_pi = self.next_action(samples)
+        (action,) = self.agent.to_model_device(samples.action)
+        both = self.agent.q(*joined((*inputs, action), (*next_inputs, next_action)))
+        qs, next_qs = zip(*(q.chunk(2) for q in both))
+        next_qs = tuple(q.detach() for q in next_qs)
+        if self.target_subset is not None:
+            next_qs = some_of(next_qs, torch.randperm(self.n_critics)[: self.target_subset])
+        return qs, self.q_target_of(samples, self.soft_value(next_qs, log_pi))
+
+    @torch.no_grad()
+    def next_action(self, samples: Nested) -> tuple[Nested, torch.Tensor, torch.Tensor]:
+        """Return the model inputs of s', actions a' [B,A] of the policy, and log pi(a'|s') [B]."""
         inputs = self.agent.to_model_device(*samples.target_inputs)
         action, log_pi, _ = self.agent.pi(*inputs)
-        qs = self.target_qs(inputs, action)
+        return inputs, action, log_pi
+
+    def soft_value(self, qs: Sequence[torch.Tensor], log_pi: torch.Tensor) -> torch.Tensor:
+        """Return the values of s' with the entropy of the policy: [B], or quantiles [B,M].
+
+        Args:
+            qs: values [B] or quantiles [B,N] of the next actions, by each critic.
+            log_pi: log-likelihoods [B] of the next actions.
+        """
         if self.dropped_quantiles is None:
-            return self.q_target_of(samples, reduce(torch.min, qs) - self._alpha * log_pi)
+            return reduce(torch.min, qs) - self._alpha * log_pi
         z = torch.cat(tuple(qs), -1)
         n_kept = z.shape[-1] - self.dropped_quantiles * len(qs)
         least = z.sort(-1).values[:, :n_kept]
-        return self.q_target_of(samples, least - (self._alpha * log_pi).unsqueeze(-1))
+        return least - (self._alpha * log_pi).unsqueeze(-1)
 
     def target_qs(self, inputs: Nested, action: torch.Tensor) -> Sequence[torch.Tensor]:
         """Return the outputs of all target critics, or of ``target_subset`` of them.
@@ -287,8 +333,7 @@ class SAC(SoftActorCriticAlgorithm):
             return all_qs
         subset = torch.randperm(self.n_critics)[: self.target_subset]
         if torch.compiler.is_compiling():  # A graph cannot choose its networks.
-            qs = torch.stack(self.agent.target_q(*inputs, action))
-            return qs[subset.to(qs.device)].unbind()
+            return some_of(self.agent.target_q(*inputs, action), subset)
         some_qs: Sequence[torch.Tensor] = self.agent.target_q(
             *inputs, action, subset=subset.tolist()
         )
@@ -414,3 +459,14 @@ class SAC(SoftActorCriticAlgorithm):
         with torch.no_grad():
             self._log_alpha.fill_(state_dict["log_alpha"])
         self._alpha = self._log_alpha.detach().exp()
+
+
+def joined(first: Nested, second: Nested) -> Nested:
+    """Return two batches of one structure as one: [B,...] and [B',...] as [B+B',...]."""
+    rest = iter(leaves(second))
+    return map_buffer(lambda x: torch.cat([x, next(rest)]), first)
+
+
+def some_of(qs: Sequence[torch.Tensor], indexes: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the outputs of the critics at ``indexes``, also in a graph, which cannot choose."""
+    return torch.stack(tuple(qs))[indexes.to(qs[0].device)].unbind()

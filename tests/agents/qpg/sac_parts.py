@@ -16,6 +16,8 @@ OBSERVATION = FloatBox(-1, 1, (4,))
 UNIT = EnvSpaces(observation=OBSERVATION, action=FloatBox(-1, 1, (3,)))
 BOX = EnvSpaces(observation=OBSERVATION, action=FloatBox(LOW, HIGH))
 SMALL = {"hidden_sizes": [16]}
+RENORM = {**SMALL, "batch_renorm": True}
+CROSSQ = {"model_kwargs": RENORM, "q_model_kwargs": RENORM, "target_networks": False}
 
 
 def make_agent(AgentCls: Any = sac_agent.SacAgent, spaces: Any = UNIT, **kwargs: Any) -> Any:

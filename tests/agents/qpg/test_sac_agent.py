@@ -14,7 +14,17 @@ from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
-from tests.agents.qpg.sac_parts import AGENTS, BOX, HIGH, LOW, OBSERVATION, UNIT, inputs, make_agent
+from tests.agents.qpg.sac_parts import (
+    AGENTS,
+    BOX,
+    CROSSQ,
+    HIGH,
+    LOW,
+    OBSERVATION,
+    UNIT,
+    inputs,
+    make_agent,
+)
 
 KEYS = {
     sac_agent.SacAgent: [
@@ -84,6 +94,23 @@ def test_models() -> None:
     assert agent.models == (agent.model, agent.q1_model, agent.q2_model, None)
     agent = make_agent(sac_v_agent.SacAgent)
     assert agent.models.v is agent.v_model
+
+
+def test_statistics_are_published_with_the_parameters() -> None:
+    agent = sac_agent.SacAgent(**CROSSQ)
+    agent.initialize(UNIT, share_memory=True)
+    agent.async_cpu(share_memory=False)
+    agent.train_mode(0)
+    agent.pi(*inputs())
+    agent.q(*inputs(), torch.randn(5, 3))
+    agent.send_shared_memory()
+    published = agent.shared_model.state_dict()
+    assert published["mlp.model.0.n_batches"] == 1
+    assert published["mlp.model.0.running_mean"].abs().min() > 0
+    other = make_agent(**CROSSQ)
+    other.load_state_dict(agent.state_dict())
+    assert list(agent.state_dict()) == ["model", "q1_model", "q2_model"]
+    assert all(map(torch.equal, parameters_of(agent), parameters_of(other)))
 
 
 # --- Bounds of actions ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import multiprocessing as mp
 from typing import Any
@@ -17,7 +18,7 @@ from rlpyt.core.records import EnvSpaces
 from rlpyt.replays.non_sequence.time_limit import SamplesFromReplayTL, TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.spaces.float_box import FloatBox
-from tests.agents.qpg.sac_parts import BOX, HIGH, LOW, UNIT, make_agent
+from tests.agents.qpg.sac_parts import BOX, CROSSQ, HIGH, LOW, SMALL, UNIT, inputs, make_agent
 from tests.algos.qpg.sac_parts import CASES, SETTINGS, SPEC, batch, examples, make_algo, run
 from tests.reference.soft_actor_critic import NaiveSac
 
@@ -109,8 +110,8 @@ def table_samples() -> Any:
     )
 
 
-def table_algo(AlgoCls: Any, **settings: Any) -> Any:
-    return make_algo(AlgoCls, TableAgent, UNIT, n_step_return=2, discount=0.5, **settings)
+def table_algo(AlgoCls: Any, AgentCls: Any = TableAgent, **settings: Any) -> Any:
+    return make_algo(AlgoCls, AgentCls, UNIT, n_step_return=2, discount=0.5, **settings)
 
 
 def test_table_of_sac() -> None:
@@ -185,6 +186,29 @@ def test_table_of_quantiles() -> None:
     assert losses.q2.item() == pytest.approx(sum(q2) / 4)
     assert losses.pi.item() == pytest.approx(-0.25 * 2 - 1.5 * 3)
     assert [v.tolist() for v in values[:2]] == [[3, 6, 81]] * 2
+
+
+class NoTargets(TableAgent):
+    """Critics that see the mean of their batch, as those with batch normalization do."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_networks=False, **kwargs)
+
+    def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        a = action.sum(-1)
+        return 2 * a + a.mean(), 3 * a + a.mean()
+
+
+def test_table_without_target_networks() -> None:
+    losses, values = table_algo(SAC, NoTargets, fixed_alpha=0.25, reward_scale=3).loss(
+        table_samples()
+    )
+    # Actions are 1, 2 and 27, the next ones 1.5 each: their mean is 5.75.
+    # y = 3 * 1 + 0.5^2 * (min(8.75, 10.25) + 0.25 * 2) = 5.3125, and 3.
+    assert losses.q1.item() == pytest.approx(((5.3125 - 7.75) ** 2 + (3 - 9.75) ** 2) / 4)
+    assert losses.q2.item() == pytest.approx(((5.3125 - 8.75) ** 2 + (3 - 11.75) ** 2) / 4)
+    assert losses.pi.item() == pytest.approx(-0.25 * 2 - (3 + 1.5))
+    assert [v.tolist() for v in values[:2]] == [[7.75, 9.75, 59.75], [8.75, 11.75, 86.75]]
 
 
 def test_table_of_sac_v() -> None:
@@ -302,6 +326,87 @@ def test_policy_update_interval() -> None:
     ]
 
 
+# --- Without target networks ----------------------------------------------------------------------
+
+
+def statistics(agent: Any) -> list[int]:
+    """Number of batches in the statistics of the policy and of each critic."""
+    networks = [agent.model, *(getattr(agent, name) for name in agent.critic_names)]
+    return [int(network.mlp.model[0].n_batches) for network in networks]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_states_and_next_states_are_one_batch(seed: int) -> None:
+    torch.manual_seed(seed)
+    agent = make_agent(**CROSSQ)
+    algo = make_algo(agent=agent, spaces=UNIT, n_step_return=2, fixed_alpha=0.3, discount=0.9)
+    run(algo, 0, 4, spaces=UNIT)
+    agent.train_mode(4)
+    samples = algo.sample_from_replay()
+    networks = [copy.deepcopy(n) for n in (agent.model, agent.q1_model, agent.q2_model)]
+    torch.manual_seed(2)
+    (q1_loss, _, _, _), _ = algo.loss(samples)
+
+    policy, *critics = networks
+    mean, log_std = policy.eval()(*samples.target_inputs)
+    torch.manual_seed(2)
+    u = mean + log_std.exp() * torch.randn_like(mean)
+    next_action = torch.tanh(u)
+    log_pi = torch.distributions.Normal(mean, log_std.exp()).log_prob(u)
+    log_pi = (log_pi - torch.log(1 - next_action**2 + 1e-6)).sum(-1)
+    o = torch.cat([samples.agent_inputs.observation, samples.target_inputs.observation])
+    a = torch.cat([samples.action, next_action])
+    q, next_q = zip(*(critic(o, None, None, a).split(8) for critic in critics))
+    with torch.no_grad():
+        value = torch.min(*next_q) - 0.3 * log_pi
+        y = samples.return_ + 0.9**2 * (~samples.done_n) * value
+    valid = ~samples.timeout_n
+    expected = ((y - q[0]) ** 2)[valid].sum() / 2 / valid.sum()
+    assert 0 < valid.sum() < 8
+    torch.testing.assert_close(q1_loss, expected)
+    found, wanted = (
+        torch.autograd.grad(loss, [*network.parameters()])
+        for loss, network in ((q1_loss, agent.q1_model), (expected, critics[0]))
+    )
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+    for mine, other in zip(agent.q1_model.buffers(), critics[0].buffers(), strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_statistics_move_with_their_own_updates() -> None:
+    agent = make_agent(spaces=BOX, **CROSSQ)
+    algo = make_algo(agent=agent, policy_update_interval=3)
+    algo.updates_per_optimize = 1
+    moved = []
+    for itr in range(2, 8):
+        agent.sample_mode(itr)
+        agent.step(*inputs())
+        agent.eval_mode(itr)
+        agent.step(*inputs())
+        agent.train_mode(itr)
+        run(algo, itr, itr + 1)
+        moved.append(statistics(agent))
+    assert moved == [[0, 1, 1], [0, 2, 2], [1, 3, 3], [1, 4, 4], [1, 5, 5], [2, 6, 6]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "agent"),
+    [
+        ({"target_subset": 2}, {"n_critics": 3}),
+        ({"dropped_quantiles": 1}, {"q_model_kwargs": {**SMALL, "n_quantiles": 3}}),
+        ({}, {"q_model_kwargs": {**SMALL, "dropout": 0.1}, "model_kwargs": SMALL}),
+    ],
+    ids=["subset", "quantiles", "dropout"],
+)
+def test_other_settings_without_target_networks(settings: Any, agent: Any) -> None:
+    agent = make_agent(spaces=BOX, **{**CROSSQ, **agent})
+    before = flat(agent.q1_model.parameters())
+    infos = run(make_algo(agent=agent, **settings), 0, 6)
+    assert np.isfinite(infos[-1].q1Loss).all()
+    assert not torch.equal(before, flat(agent.q1_model.parameters()))
+    assert list(agent.state_dict()) == list(agent.network_names)
+
+
 # --- The temperature ------------------------------------------------------------------------------
 
 
@@ -381,13 +486,13 @@ def test_optimizer_state() -> None:
     assert "v_optimizer" in make_algo(SAC_V, sac_v_agent.SacAgent).optim_state_dict()
 
 
-def train_one_of_two(rank: int, store: str, queue: Any) -> None:
+def train_one_of_two(rank: int, store: str, kwargs: Any, queue: Any) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=2
     )
     torch.manual_seed(0)
-    agent = make_agent(spaces=BOX)
+    agent = make_agent(spaces=BOX, **kwargs)
     agent.data_parallel()
     algo = make_algo(agent=agent, world_size=2)
     torch.manual_seed(rank)
@@ -399,11 +504,12 @@ def train_one_of_two(rank: int, store: str, queue: Any) -> None:
     torch.distributed.destroy_process_group()
 
 
-def test_processes_keep_one_temperature_and_one_policy(tmp_path: Any) -> None:
+@pytest.mark.parametrize("kwargs", [{}, CROSSQ], ids=["sac", "crossq"])
+def test_processes_keep_one_temperature_and_one_policy(kwargs: Any, tmp_path: Any) -> None:
     # Each process had a temperature of its own.
     context = mp.get_context("fork")
     queue = context.SimpleQueue()
-    args = [(rank, str(tmp_path / "store"), queue) for rank in range(2)]
+    args = [(rank, str(tmp_path / "store"), kwargs, queue) for rank in range(2)]
     workers = [context.Process(target=train_one_of_two, args=a) for a in args]
     for worker in workers:
         worker.start()
