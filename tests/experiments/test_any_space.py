@@ -43,12 +43,13 @@ ALGORITHMS = {
     "redq": [*SMALL[:-1], *ACTORS, "n_critics=3", "replay_ratio=160"],
     "droq": [*SMALL[:-1], *ACTORS[:1], "replay_ratio=160"],
     "tqc": [*SMALL, *ACTORS[:1]],
+    "crossq": [*SMALL, *ACTORS[:1]],
     "sac_v": [*SMALL, *ACTORS],
     "sac_discrete": [*SMALL, *VALUES[:1], "sampler.batch_B=2", VALUES[2]],
     "d4pg": [*SMALL, *ACTORS, "V_min=-10", "V_max=10"],
 }
 
-CONTINUOUS = ("ddpg", "td3", "sac", "redq", "droq", "tqc", "sac_v", "d4pg")
+CONTINUOUS = ("ddpg", "td3", "sac", "redq", "droq", "tqc", "crossq", "sac_v", "d4pg")
 
 
 # One algorithm of each kind of agent.

@@ -27,6 +27,9 @@ NET = {"hidden_sizes": [64, 64]}
 SMALL = {"model_kwargs": NET, "q_model_kwargs": NET, "v_model_kwargs": NET}
 REDQ = {"target_subset": 2, "policy_update_interval": 2, "replay_ratio": 2 * 128}
 DROPOUT = {"q_model_kwargs": {**NET, "layer_norm": True, "dropout": 0.01}}
+RENORM = {**NET, "batch_renorm": True}
+CROSSQ = {"policy_update_interval": 3, "optim_kwargs": {"betas": (0.5, 0.999)}}
+NO_TARGETS = {"model_kwargs": RENORM, "q_model_kwargs": RENORM, "target_networks": False}
 QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
 
 
@@ -39,9 +42,10 @@ QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
         variant(SAC, sac_agent.SacAgent, REDQ, {"n_critics": 4}),
         variant(SAC, sac_agent.SacAgent, REDQ, DROPOUT),
         variant(SAC, sac_agent.SacAgent, {"dropped_quantiles": 2}, QUANTILES),
+        variant(SAC, sac_agent.SacAgent, CROSSQ, NO_TARGETS),
         variant(SAC_V, sac_v_agent.SacAgent, {}, {}),
     ],
-    ids=["sac", "sac-fixed", "redq", "droq", "tqc", "sac_v"],
+    ids=["sac", "sac-fixed", "redq", "droq", "tqc", "crossq", "sac_v"],
 )
 def test_pendulum(AlgoCls, AgentCls, settings, agent, seed):
     """Torques are bounded by -2 and 2."""

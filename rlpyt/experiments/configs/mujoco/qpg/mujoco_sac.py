@@ -1,4 +1,4 @@
-"""SAC on MuJoCo tasks, and its ensembles of critics: REDQ, DroQ and TQC."""
+"""SAC on MuJoCo tasks, and its ensembles of critics: REDQ, DroQ, TQC and CrossQ."""
 
 from rlpyt.experiments.configs.mujoco.qpg.mujoco_ddpg import serial_config
 from rlpyt.experiments.sweeps.variant import Config, changed
@@ -39,4 +39,15 @@ configs["tqc"] = changed(
     configs["sac_serial_bstl"],
     agent=dict(n_critics=5, q_model_kwargs=dict(hidden_sizes=[512] * 3, n_quantiles=25)),
     algo=dict(dropped_quantiles=2),
+)
+# The settings of Bhatt et al. 2024.
+configs["crossq"] = changed(
+    configs["sac_serial_bstl"],
+    agent=dict(
+        target_networks=False,
+        model_kwargs=dict(hidden_sizes=[256, 256], batch_renorm=True),
+        q_model_kwargs=dict(hidden_sizes=[2048, 2048], batch_renorm=True),
+    ),
+    algo=dict(learning_rate=1e-3, policy_update_interval=3, min_steps_learn=5e3),
+    optim=dict(betas=[0.5, 0.999]),
 )
