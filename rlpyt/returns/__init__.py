@@ -1,6 +1,7 @@
 """Returns and advantages: pure functions of arrays or tensors [T,B].
 
-* ``advantages``: discounted returns, generalized advantages and Q(lambda) returns of rollouts.
+* ``advantages``: discounted returns, generalized advantages, Q(lambda) returns and V-trace targets
+  of rollouts.
 * ``n_step``: n-step returns for replay buffers, and the steps that ended by a time limit.
 * ``valid``: the mask of the steps in the first episode of a batch.
 * ``_arrays``: conversion of arrays and tensors for compiled recursions.

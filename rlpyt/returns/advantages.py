@@ -1,4 +1,4 @@
-"""Discounted returns, lambda returns and generalized advantages of a time-major batch.
+"""Discounted returns, lambda returns, advantages and V-trace targets of a time-major batch.
 
 The time limit (``_tl``) forms differ where a time limit truncated an episode: the batch lacks the
 true next state, so V_t replaces the rest of the return, and nothing is learned from that step.
@@ -56,34 +56,43 @@ def _gae_on_device(
     advantage_dest: Any,
     return_dest: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute :func:`_gae` of tensors on an accelerator, in a logarithmic number of operations.
-
-    A_t = delta_t + w_t A_{t+1} is applied to itself: once A_t holds the terms of s steps and w_t
-    the product of their weights, A_t + w_t A_{t+s} holds those of 2 s steps.
-
-    Source: Blelloch 1990, Prefix sums and their applications, section 1.4.
-    """
-    for name, x in {"reward": reward, "value": value, "bootstrap_value": bootstrap_value}.items():
-        if x.requires_grad:
-            raise ValueError(f"{name} requires grad, but returns are targets: pass {name}.detach()")
+    """Compute :func:`_gae` of tensors on an accelerator, by :func:`_discounted_sums`."""
+    _check_targets(reward=reward, value=value, bootstrap_value=bootstrap_value)
     values = value.double()
     last = torch.broadcast_to(bootstrap_value.double(), values[:1].shape)
     continues = (done == 0).double()
     delta = reward.double() + discount * (continues * torch.cat([values[1:], last])) - values
-    advantage = delta.masked_fill((done != 0) & (timeout != 0), 0)
-    weight = discount * gae_lambda * continues
-    step, T = 1, len(values)
-    while step < T:
-        more = weight[:-step] * advantage[step:]
-        advantage = torch.cat([advantage[:-step] + more, advantage[-step:]])
-        weight = torch.cat([weight[:-step] * weight[step:], weight[-step:]])
-        step *= 2
+    delta = delta.masked_fill((done != 0) & (timeout != 0), 0)
+    advantage = _discounted_sums(delta, discount * gae_lambda * continues)
     return_ = (advantage + values).to(reward.dtype)
     advantage = advantage.to(reward.dtype)
     return (
         advantage if advantage_dest is None else advantage_dest.copy_(advantage),
         return_ if return_dest is None else return_dest.copy_(return_),
     )
+
+
+def _check_targets(**tensors: torch.Tensor) -> None:
+    for name, x in tensors.items():
+        if x.requires_grad:
+            raise ValueError(f"{name} requires grad, but returns are targets: pass {name}.detach()")
+
+
+def _discounted_sums(delta: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return x_t = delta_t + w_t x_{t+1} with x_T = 0, in a logarithmic number of operations.
+
+    The equation is applied to itself: once x_t holds the terms of s steps and w_t the product of
+    their weights, x_t + w_t x_{t+s} holds those of 2 s steps.
+
+    Source: Blelloch 1990, Prefix sums and their applications, section 1.4.
+    """
+    step, T = 1, len(delta)
+    while step < T:
+        more = weight[:-step] * delta[step:]
+        delta = torch.cat([delta[:-step] + more, delta[-step:]])
+        weight = torch.cat([weight[:-step] * weight[step:], weight[-step:]])
+        step *= 2
+    return delta
 
 
 def discount_return(
@@ -311,6 +320,69 @@ def q_lambda_return(
     timeout = _zeros_like(done) if timeout is None else timeout
     inputs = (reward, value, done, bootstrap_value, discount, q_lambda, timeout)
     return generalized_advantage_estimation_tl(*inputs, return_dest=return_dest)[1]
+
+
+def vtrace(
+    ratio: torch.Tensor,
+    reward: torch.Tensor,
+    value: torch.Tensor,
+    done: torch.Tensor,
+    bootstrap_value: torch.Tensor,
+    discount: float,
+    vtrace_lambda: float = 1.0,
+    rho_bar: float = 1.0,
+    c_bar: float = 1.0,
+    timeout: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return advantages and targets of values for a policy that differs from the one that acted.
+
+        rho_t   = min(rho_bar, ratio_t)
+        c_t     = vtrace_lambda * min(c_bar, ratio_t)
+        delta_t = rho_t * (r_t + discount * (1 - d_t) * V_{t+1} - V_t)
+        v_t     = V_t + delta_t + discount * (1 - d_t) * c_t * (v_{t+1} - V_{t+1}),    v_T = V_T
+        A_t     = rho_t * (r_t + discount * (1 - d_t) * v_{t+1} - V_t)
+
+    If both policies are the same, no bound is below 1 and ``vtrace_lambda`` is 1, v_t are
+    discounted returns. Where a time limit truncated the episode, v_t = V_t and A_t = 0.
+
+    Args:
+        ratio: likelihood ratios [T,B] of the actions: policy to evaluate over policy that acted.
+        reward: rewards r_t [T,B], received for the action at t.
+        value: values V_t [T,B].
+        done: flags d_t [T,B], nonzero where the episode ends at t.
+        bootstrap_value: values V_T [B] or [1,B] of the observation after the last step.
+        discount: discount factor of one step.
+        vtrace_lambda: weight in [0, 1]; 0 for one-step targets.
+        rho_bar: upper bound of the weights of TD errors, which determines the policy whose values
+            are the fixed point.
+        c_bar: upper bound of the weights of later TD errors, at most ``rho_bar``; it determines
+            the variance and the speed of learning.
+        timeout: flags [T,B], nonzero where ``done`` comes from a time limit; None for nowhere.
+
+    Returns:
+        The pair of A_t and v_t [T,B], of the dtype of ``reward``.
+
+    Raises:
+        ValueError: if shapes differ or a tensor requires grad.
+
+    Source: Espeholt et al. 2018, arXiv:1802.01561, section 4.1 (eq. 1, remarks 1 and 2) and 4.2.
+    """
+    shapes = {tuple(x.shape) for x in (ratio, reward, value, done)}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"ratio, reward, value and done have the shapes {[*map(list, shapes)]}: give all as "
+            "[T,B]"
+        )
+    _check_targets(ratio=ratio, reward=reward, value=value, bootstrap_value=bootstrap_value)
+    weight, rewards, values = ratio.double(), reward.double(), value.double()
+    last = torch.broadcast_to(bootstrap_value.double(), values[:1].shape)
+    later = discount * (done == 0).double()
+    learned = torch.ones_like(later) if timeout is None else ((done == 0) | (timeout == 0)).double()
+    rho = learned * weight.clamp(max=rho_bar)
+    delta = rho * (rewards + later * torch.cat([values[1:], last]) - values)
+    targets = values + _discounted_sums(delta, later * vtrace_lambda * weight.clamp(max=c_bar))
+    advantage = rho * (rewards + later * torch.cat([targets[1:], last]) - values)
+    return advantage.to(reward.dtype), targets.to(reward.dtype)
 
 
 def _zeros_like(array: Array) -> Any:

@@ -42,3 +42,33 @@ def mean(numbers: Sequence[float], valid: Sequence[float]) -> float:
     """Of those where ``valid`` is 1."""
     kept = [x for x, v in zip(numbers, valid, strict=True) if v]
     return sum(kept) / len(kept)
+
+
+def naive_vtrace(
+    ratio: Sequence[float],
+    reward: Sequence[float],
+    value: Sequence[float],
+    done: Sequence[float],
+    bootstrap_value: float,
+    discount: float,
+    rho_bar: float,
+    c_bar: float,
+) -> tuple[list[float], list[float]]:
+    """One trajectory, forwards: equation 1 of the paper, and the advantages of section 4.2."""
+    T = len(reward)
+    values = [*value, bootstrap_value]
+    targets = []
+    for s in range(T):
+        target, weight = value[s], 1.0
+        for t in range(s, T):
+            following = 0.0 if done[t] else discount * values[t + 1]
+            target += weight * min(rho_bar, ratio[t]) * (reward[t] + following - value[t])
+            weight *= discount * min(c_bar, ratio[t])
+            if done[t]:
+                break
+        targets.append(target)
+    nexts = [*targets[1:], bootstrap_value]
+    return [
+        min(rho_bar, ratio[t]) * (reward[t] + (0.0 if done[t] else discount * nexts[t]) - value[t])
+        for t in range(T)
+    ], targets

@@ -10,7 +10,9 @@ from rlpyt.returns.advantages import (
     generalized_advantage_estimation,
     generalized_advantage_estimation_tl,
     q_lambda_return,
+    vtrace,
 )
+from tests.reference.policy_gradient import naive_vtrace
 
 
 def naive_gae(reward, value, done, bootstrap_value, discount, gae_lambda):
@@ -198,3 +200,66 @@ def test_q_lambda_table_by_hand():
     # Cut by a time limit, the second return is its value.
     return_ = q_lambda_return(reward, value, done, np.array([10.0]), 0.5, 0.25, timeout=done)
     np.testing.assert_allclose(return_[:, 0], [5.0, 8.0, 5.625, 9.0])
+
+
+# --- V-trace --------------------------------------------------------------------------------------
+
+
+def column(*numbers):
+    return torch.tensor(numbers)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "advantage", "target"),
+    [
+        # delta = 1.5, 1, 3; v_2 = 2 + 3, v_1 = 1 + 1 + .25 * (5 - 2), v_0 = 1.5 + .5 * 1.75.
+        ({}, [2.375, 1.75, 3.0], [2.375, 2.75, 5.0]),
+        # delta_0 = 3, but later errors have the same weights.
+        ({"rho_bar": 2.0}, [4.75, 1.75, 3.0], [3.875, 2.75, 5.0]),
+        ({"rho_bar": 2.0, "c_bar": 2.0}, [4.75, 1.75, 3.0], [4.75, 2.75, 5.0]),
+        ({"vtrace_lambda": 0.0}, [2.0, 1.75, 3.0], [1.5, 2.0, 5.0]),
+        # The episode ends at 1: delta_1 = .5, v_0 = 1.5 + .5 * .5.
+        ({"done": column(0, 1, 0)}, [1.75, 0.5, 3.0], [1.75, 1.5, 5.0]),
+        # By a time limit: nothing is learned there.
+        ({"done": column(0, 1, 0), "timeout": column(0, 1, 1)}, [1.5, 0.0, 3.0], [1.5, 1.0, 5.0]),
+    ],
+)
+def test_vtrace_table_by_hand(settings, advantage, target):
+    batch = {"reward": column(1.0, 2.0, 3.0), "value": column(0.0, 1.0, 2.0)}
+    batch |= {"done": column(0, 0, 0), "bootstrap_value": torch.tensor([4.0])}
+    result = vtrace(column(2.0, 0.5, 1.0), **{**batch, "discount": 0.5, **settings})
+    np.testing.assert_allclose(result[0][:, 0], advantage)
+    np.testing.assert_allclose(result[1][:, 0], target)
+
+
+@pytest.mark.parametrize(("rho_bar", "c_bar"), [(1.0, 1.0), (2.0, 0.7), (np.inf, np.inf)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_vtrace_equals_naive_twin(batch, rho_bar, c_bar, seed):
+    ratio = np.random.default_rng(seed).lognormal(size=(23, 5)).astype("float32")
+    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+    bounds = {"rho_bar": rho_bar, "c_bar": c_bar}
+    results = vtrace(torch.from_numpy(ratio), **tensors, discount=0.97, **bounds)
+    for b in range(5):
+        columns = [batch[name][:, b] for name in ("reward", "value", "done")]
+        start = batch["bootstrap_value"][0, b]
+        expected = naive_vtrace(ratio[:, b], *columns, start, 0.97, rho_bar, c_bar)
+        for result, numbers in zip(results, expected):
+            assert result.dtype == torch.float32
+            np.testing.assert_allclose(result[:, b], numbers, rtol=1e-4, atol=1e-4)
+
+
+def test_vtrace_of_the_policy_that_acted_is_the_return(batch):
+    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+    advantage, target = vtrace(torch.ones(23, 5), **tensors, discount=0.9)
+    value = tensors.pop("value")
+    return_ = discount_return(**tensors, discount=0.9)
+    torch.testing.assert_close(target, return_)
+    torch.testing.assert_close(advantage, return_ - value)
+
+
+def test_vtrace_refuses_shapes_that_would_broadcast_and_gradients(batch):
+    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+    with pytest.raises(ValueError, match=r"shapes.*\[5, 23\].*give all as \[T,B\]"):
+        vtrace(torch.ones(5, 23), **tensors, discount=0.9)
+    with pytest.raises(ValueError, match=r"ratio requires grad.*ratio.detach"):
+        vtrace(torch.ones(23, 5, requires_grad=True), **tensors, discount=0.9)
