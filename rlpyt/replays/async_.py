@@ -1,10 +1,11 @@
-"""Replay buffers that several processes fill and read at the same time."""
+"""Replay buffers, and queues of batches, that processes fill and read at the same time."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,15 @@ from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.replays._window import SharedCursor
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
-from rlpyt.utils.buffer import np_mp_array_spawn
+from rlpyt.utils.buffer import (
+    buffer_from_example,
+    map_buffer,
+    named_leaves,
+    np_mp_array_spawn,
+    torchify_buffer,
+)
 from rlpyt.utils.seed import make_generator
+from rlpyt.utils.types import Nested
 
 
 class AsyncReplayBufferMixin(BaseReplayBuffer):
@@ -114,6 +122,58 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
                 "start them so, or call multiprocessing.set_start_method before it is made"
             )
         return self.__dict__.copy()
+
+
+class BatchQueue:
+    """Queue of whole sampler batches in shared memory: any process appends, one reads each once.
+
+    The last ``capacity`` batches are kept: an unread batch that is older is lost. Under the lock
+    no batch is overwritten while it is read.
+
+    Args:
+        example: batch [T,B,...] of numpy arrays.
+        capacity: number of batches.
+
+    Attributes:
+        n_read: number of batches read or lost so far; only in the process that reads.
+    """
+
+    def __init__(self, example: Nested, capacity: int) -> None:
+        self.capacity = capacity
+        self.rw_lock = ReadWriteLock()
+        self.n_read = 0
+        self._n_written = RawValue("l", 0)
+        self._batches: Any = buffer_from_example(example, capacity, share_memory=True)
+
+    def append_samples(self, batch: Nested) -> None:
+        """Store a batch [T,B,...], over the oldest one if there are ``capacity`` already."""
+        with self.rw_lock.write_lock:
+            self._batches[self._n_written.value % self.capacity] = batch
+            self._n_written.value += 1
+
+    def next_batch(self) -> Nested:
+        """Return a copy of the oldest unread batch, as tensors; None if there is none."""
+        with self.rw_lock:
+            n_written = self._n_written.value
+            self.n_read = max(self.n_read, n_written - self.capacity)
+            if self.n_read == n_written:
+                return None
+            batch = map_buffer(np.array, self._batches[self.n_read % self.capacity])
+        self.n_read += 1
+        return torchify_buffer(batch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the queue as copies, since others continue to append."""
+        with self.rw_lock:
+            batches = {name: np.array(leaf) for name, leaf in named_leaves(self._batches)}
+            return {"n_read": self.n_read, "n_written": self._n_written.value, "batches": batches}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue with the batches of ``state``."""
+        with self.rw_lock.write_lock:
+            for name, leaf in named_leaves(self._batches):
+                leaf[:] = state["batches"][name]
+            self.n_read, self._n_written.value = state["n_read"], state["n_written"]
 
 
 def _copied(state: Any) -> Any:

@@ -7,11 +7,13 @@ import pickle
 import numpy as np
 import pytest
 
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
+from rlpyt.core.records import AgentSamples, Samples
+from rlpyt.replays.async_ import AsyncReplayBufferMixin, BatchQueue
 from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer, PrioritizedReplay
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import np_mp_array_spawn
+from rlpyt.utils.shared_array import shared_memory_for
 from tests.replays.cells import WithPriorities, assert_same, cells, go_on
 from tests.replays.test_subclasses import samples
 
@@ -206,3 +208,75 @@ def test_all_arrays_are_in_shared_memory(cell, monkeypatch):
         arrays += [buffer.priority_tree.tree, buffer.priority_tree._inputs]
     assert len(arrays) > 4
     assert all(isinstance(array, np_mp_array_spawn) for array in arrays)
+
+
+# --- Queues of batches ----------------------------------------------------------------------------
+
+
+def numbered(number):
+    """A batch [2,3] of equal numbers; not every field is an array."""
+    array = np.full((2, 3), number)
+    return Samples(AgentSamples(array, array.astype(np.float32), None), array.astype(bool))
+
+
+def read(queue):
+    """The number of the next batch, whose fields belong together."""
+    batch = queue.next_batch()
+    if batch is None:
+        return None
+    number = int(batch.agent.action[0, 0])
+    assert all(
+        (np.asarray(x) == number).all() for x in (batch.agent.action, batch.agent.prev_action)
+    )
+    assert batch.agent.agent_info is None
+    assert bool(batch.env.all()) == (number > 0)
+    return number
+
+
+def test_a_queue_gives_each_batch_once_in_order():
+    queue = BatchQueue(numbered(0), capacity=3)
+    assert read(queue) is None
+    queue.append_samples(numbered(1))
+    batch = queue.next_batch()
+    for number in (2, 3, 4):
+        queue.append_samples(numbered(number))
+    assert (batch.agent.action == 1).all(), "it is a copy"
+    assert [read(queue) for _ in range(4)] == [2, 3, 4, None]
+
+
+def test_a_full_queue_loses_the_oldest():
+    queue = BatchQueue(numbered(0), capacity=3)
+    for number in range(1, 6):
+        queue.append_samples(numbered(number))
+    assert [read(queue) for _ in range(4)] == [3, 4, 5, None]
+    assert queue.n_read == 5
+
+
+def test_a_queue_continues_from_its_state():
+    queue, other = (BatchQueue(numbered(0), capacity=3) for _ in range(2))
+    for number in range(1, 5):
+        queue.append_samples(numbered(number))
+    assert read(queue) == 2
+    state = queue.state_dict()
+    queue.append_samples(numbered(9))  # The state is a copy.
+    other.load_state_dict(pickle.loads(pickle.dumps(state)))
+    other.append_samples(numbered(5))
+    assert [read(other) for _ in range(4)] == [3, 4, 5, None]
+
+
+def fill(queue, n_batches):
+    for number in range(1, n_batches + 1):
+        queue.append_samples(numbered(number))
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_another_process_fills_a_queue_while_it_is_read(start_method):
+    with shared_memory_for(start_method):
+        queue = BatchQueue(numbered(0), capacity=2)
+        process = mp.get_context(start_method).Process(target=fill, args=(queue, 50))
+        process.start()
+    numbers = []
+    while not numbers or numbers[-1] < 50:  # Each is whole, and none comes twice.
+        numbers += [number for number in [read(queue)] if number is not None]
+    process.join()
+    assert numbers == sorted(set(numbers))
