@@ -180,7 +180,7 @@ class BaseRunner:
     def _log_filling(self, n_itrs: int) -> None:
         """Log each tenth of the iterations that fill the replay buffer, before training starts."""
         first = self.algo.min_itr_learn
-        tenths = n_itrs * 10 // first if n_itrs <= first else 0
+        tenths = n_itrs * 10 // first if 0 < n_itrs <= first else 0
         if tenths > self._filled_tenths:
             self._filled_tenths = tenths
             logger.log(f"Filling the replay buffer: {tenths}0% of the steps before training.")
