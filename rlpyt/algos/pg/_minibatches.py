@@ -232,7 +232,10 @@ class RunningStd:
     _is_held = False
 
     def __init__(self) -> None:
-        self.count = self.mean = self.squares = torch.zeros((), dtype=torch.double)
+        # Each a tensor of its own, since a graph of torch.compile would hold for equal ones only.
+        self.count, self.mean, self.squares = (
+            torch.zeros((), dtype=torch.double) for _ in range(3)
+        )
 
     @property
     def std(self) -> torch.Tensor:

@@ -66,10 +66,9 @@ class A2C(PolicyGradientAlgo):
             optim_kwargs = {}
         save__init__args(locals())
 
-    def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Set up as :meth:`PolicyGradientAlgo.initialize`, with one update for the whole batch."""
-        super().initialize(*args, **kwargs)
-        self._batch_size = self.batch_spec.size
+    def _set_up(self, *args: Any) -> None:
+        super()._set_up(*args)
+        self._batch_size = self.batch_spec.size  # One update for the whole batch.
 
     def _check_settings(self, examples: Nested) -> None:
         super()._check_settings(examples)

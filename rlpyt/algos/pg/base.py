@@ -107,6 +107,19 @@ class PolicyGradientAlgo(RlAlgorithm):
         Raises:
             ValueError: if a setting cannot work, alone or with this agent and sampler.
         """
+        self._set_up(agent, n_itr, batch_spec, mid_batch_reset, examples, world_size)
+        self.optim_initialize(rank)
+
+    def _set_up(
+        self,
+        agent: AgentLike,
+        n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool,
+        examples: Nested,
+        world_size: int,
+    ) -> None:
+        """Set up all but the optimizer, which is made in the process that trains."""
         self.agent = agent
         self.n_itr = n_itr
         self.batch_spec = batch_spec
@@ -115,10 +128,14 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._check_settings(examples)
         if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
-        for name in ("_return_std", "diagnostics", "_rng", "_compiler"):
+        for name in ("diagnostics", "_rng", "_compiler"):
             vars(self).pop(name, None)  # Of an earlier run.
+        self._return_std = RunningStd()  # A graph of torch.compile cannot make it.
         self.lr_scheduler = None
-        self.optim_initialize(rank)
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Make the optimizer and its schedule, in the process that trains."""
+        super().optim_initialize(rank)
         if self.linear_lr_schedule:
             self._decay_linearly(0)
 
@@ -216,6 +233,18 @@ class PolicyGradientAlgo(RlAlgorithm):
                 self.agent, samples, timeout, all_processes=self.world_size > 1
             )
             reward, timeout = reward + self.discount * unit * last_value, None
+        return self._estimate(samples, reward, value, done, bootstrap_value, timeout)
+
+    def _estimate(
+        self,
+        samples: Nested,
+        reward: torch.Tensor,
+        value: torch.Tensor,
+        done: torch.Tensor,
+        bootstrap_value: torch.Tensor,
+        timeout: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return returns and advantages [T,B] of rewards and values [T,B], in one unit."""
         if self.gae_lambda == 1:  # Avoids the rounding of summed differences.
             targets = (reward, done, bootstrap_value, self.discount)
             if timeout is None:
