@@ -75,6 +75,7 @@ class RlAlgorithm:
         opt_info_stride: stride between the samples whose values are logged.
         bootstrap_value: whether the sampler records values after the last step of a batch.
         compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
+        only_async: whether it trains in asynchronous runs only.
         update_counter: number of gradient updates so far.
     """
 
@@ -84,6 +85,7 @@ class RlAlgorithm:
     opt_info_stride = 8
     bootstrap_value = False
     compile: Any = False
+    only_async = False
     update_counter = 0
     min_itr_learn = 0
     world_size = 1
@@ -160,11 +162,11 @@ class RlAlgorithm:
             sampler_n_itr: number of the sampler's iterations in the whole run.
             batch_spec: T and B of the sampler's batches.
             mid_batch_reset: whether environments are reset within a batch.
-            examples: examples of all sampled data, by name.
+            examples: examples of all sampled data, by name; ``batch`` is a whole batch [T,B].
             world_size: number of processes that train together.
 
         Returns:
-            The replay buffer, in shared memory.
+            The replay buffer or queue of batches, in shared memory.
         """
         raise NotImplementedError(f"{type(self).__name__} has no asynchronous mode")
 

@@ -181,10 +181,13 @@ class AlgoLike(Protocol):
 
 
 class AsyncAlgoLike(AlgoLike, Protocol):
-    """An algorithm that trains from a shared replay buffer while another process samples."""
+    """An algorithm that trains while another process samples, from a shared replay buffer.
+
+    The buffer may be a queue of batches: it has ``append_samples(entries)``.
+    """
 
     replay_buffer: Any
-    replay_ratio: float
+    replay_ratio: float  # Trained samples for each sampled one.
     updates_per_optimize: int
 
     def async_initialize(

@@ -59,6 +59,7 @@ ALGORITHMS = {
     ),
     "a2c": Algorithm("rlpyt.algos.pg.a2c.A2C", _POLICY_AGENTS),
     "ppo": Algorithm("rlpyt.algos.pg.ppo.PPO", _POLICY_AGENTS),
+    "impala": Algorithm("rlpyt.algos.pg.impala.IMPALA", _POLICY_AGENTS),
     "ddpg": Algorithm("rlpyt.algos.qpg.ddpg.DDPG", {"mlp": f"{_QPG}.ddpg_agent.DdpgAgent"}),
     "td3": Algorithm("rlpyt.algos.qpg.td3.TD3", {"mlp": f"{_QPG}.td3_agent.Td3Agent"}),
     "sac": Algorithm("rlpyt.algos.qpg.sac.SAC", {"mlp": f"{_QPG}.sac_agent.SacAgent"}),

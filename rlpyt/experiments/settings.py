@@ -219,11 +219,9 @@ def checked(config: Config) -> Config:
             for name, value in config.get(section, {}).items()
         }
     _check_required(result)
-    roles = config["roles"]
-    if (
-        roles.get("runner") == "async"
-        and "replay_ratio" not in parameters(targets(config)["algo"])[0]
-    ):
+    roles, algo = config["roles"], targets(config)["algo"]
+    has_ratio = hasattr(load(algo), "replay_ratio") or "replay_ratio" in parameters(algo)[0]
+    if roles.get("runner") == "async" and not has_ratio:
         raise ValueError(
             f"algo={roles['algo']} has no replay buffer, as runner=async needs: "
             "use runner=minibatch or runner=sync"

@@ -183,7 +183,7 @@ def memory_copier(
     Args:
         sample_buffer: batch [T,B,...] of numpy arrays.
         samples_to_buffer: method of the algorithm that selects the entries to append.
-        replay_buffer: replay buffer in shared memory.
+        replay_buffer: replay buffer or queue in shared memory.
         ctrl: result of :func:`make_control`.
         db_idx: index of the batch, 0 or 1.
         truncate: method of the algorithm that notes restarted environments; None if there is no

@@ -153,7 +153,7 @@ class AsyncRun(BaseRunner):
                 sampler_n_itr=n_itr,
                 batch_spec=self.sampler.batch_spec,
                 mid_batch_reset=self.sampler.mid_batch_reset,
-                examples=examples,
+                examples={**examples, "batch": double_buffer[0]},
                 world_size=self.world_size,
             )
             self.launch_workers(n_itr, double_buffer, replay_buffer)

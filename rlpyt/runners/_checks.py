@@ -65,7 +65,12 @@ def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, .
 
 
 def check_sync_roles(runner: RunnerLike) -> None:
-    """Raise ``ValueError`` if the sampler of ``runner`` works in another process."""
+    """Raise ``ValueError`` if sampler or algorithm of ``runner`` work only asynchronously."""
+    if getattr(runner.algo, "only_async", False):
+        raise ValueError(
+            f"the algorithm is {type(runner.algo).__name__}, which trains while another process "
+            f"samples: use AsyncRl, or give {type(runner).__name__} one such as A2C"
+        )
     if _is_asynchronous(runner.sampler):
         raise ValueError(
             f"the sampler is {type(runner.sampler).__name__}, which works in a separate process: "
@@ -85,7 +90,7 @@ def check_async_roles(runner: RunnerLike) -> None:
         raise ValueError(
             f"the algorithm is {type(runner.algo).__name__}, which has no replay buffer and so "
             f"cannot train while {type(runner).__name__} samples: use MinibatchRl or SyncRl, or an "
-            "algorithm such as DQN or SAC"
+            "algorithm such as DQN, SAC or IMPALA"
         )
 
 

@@ -21,6 +21,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
@@ -161,7 +162,19 @@ REPLAY = {
         2,
     ),
 }
-ALGOS = POLICY_GRADIENT | PARALLELISED | REPLAY
+QUEUED = {
+    "IMPALA": Family(IMPALA, of(generic.GenericFfAgent, SMALL), make_maze, 1),
+    "IMPALA-lstm": Family(
+        IMPALA,
+        of(mujoco.MujocoLstmAgent, LSTM),
+        make_aiming,
+        1,
+        of(mujoco.AlternatingMujocoLstmAgent, LSTM),
+    ),
+}
+SYNC_ALGOS = POLICY_GRADIENT | PARALLELISED | REPLAY
+ASYNC_ALGOS = REPLAY | QUEUED
+ALGOS = SYNC_ALGOS | QUEUED
 
 SAMPLERS = {SamplerCls.__name__: SamplerCls for SamplerCls in (SerialSampler, *PARALLEL)}
 ASYNC_SAMPLERS = {SamplerCls.__name__: SamplerCls for SamplerCls in async_parts.SAMPLERS.values()}

@@ -29,6 +29,7 @@ N_UPDATES = 20
 RUNS = {
     "A2C": pg.cartpole,
     "A2C-lstm": pg.maze_a2c,
+    "IMPALA": pg.cartpole_impala,
     "PPO": pg.pendulum,
     "PPO-lstm": pg.maze_ppo,
     "PPO-kl": partial(pg.cartpole_kl, target_kl=1),

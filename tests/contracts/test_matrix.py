@@ -18,15 +18,17 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.contracts.matrix_parts import (
     ALGOS,
+    ASYNC_ALGOS,
     ASYNC_RUNNERS,
     ASYNC_SAMPLERS,
     HORIZON,
     N_ITRS,
     N_RANKS,
-    REPLAY,
+    QUEUED,
     SAMPLERS,
     STEPS,
     STORED_EVERY,
+    SYNC_ALGOS,
     SYNC_RUNNERS,
     T,
     Witness,
@@ -42,7 +44,6 @@ from tests.contracts.matrix_parts import (
 from tests.runners.async_parts import descendants, no_process_is_left, train, values
 from tests.selection import pairs_of, selected
 
-RECURRENT = [name for name, family in ALGOS.items() if family.is_recurrent]
 N_TRAJS = N_ITRS * STEPS // HORIZON  # At least, in each process.
 N_EVAL_TRAJS = 4  # At least, in each evaluation.
 
@@ -57,6 +58,7 @@ FAMILIES = {
     "REDQ": "SAC",
     "CrossQ": "SAC",
     "DiscreteSAC": "SAC",
+    "IMPALA": "IMPALA-lstm",
 }
 
 
@@ -108,7 +110,9 @@ def check_end(witness, n_children, n_processes):
     assert no_process_is_left(witness.pids)
 
 
-@pytest.mark.parametrize(("name", "SamplerCls", "RunnerCls"), cells(ALGOS, SAMPLERS, SYNC_RUNNERS))
+@pytest.mark.parametrize(
+    ("name", "SamplerCls", "RunnerCls"), cells(SYNC_ALGOS, SAMPLERS, SYNC_RUNNERS)
+)
 def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
     n_ranks = N_RANKS.get(RunnerCls, 1)
     runner, witness = start(RunnerCls, SamplerCls, name)
@@ -134,7 +138,7 @@ def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "SamplerCls", "RunnerCls"), cells(REPLAY, ASYNC_SAMPLERS, ASYNC_RUNNERS)
+    ("name", "SamplerCls", "RunnerCls"), cells(ASYNC_ALGOS, ASYNC_SAMPLERS, ASYNC_RUNNERS)
 )
 def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
     runner, witness = start(RunnerCls, SamplerCls, name)
@@ -152,9 +156,12 @@ def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
 
     assert values(rows, "CumUpdates")[-1] == n_updates(name, N_ITRS)
     replay = runner.algo.replay_buffer
-    stored = replay.samples.done[: N_ITRS * T]
-    assert replay.t == N_ITRS * T
-    if name in RECURRENT:
+    if name in QUEUED:
+        assert replay.n_read == N_ITRS
+    else:
+        assert replay.t == N_ITRS * T
+    if name == "R2D1":
+        stored = replay.samples.done[: N_ITRS * T]
         states = replay.samples_prev_rnn_state.h[1 : len(stored) // STORED_EVERY]
         assert states_begin_with_episodes(states, stored[STORED_EVERY - 1 : -1 : STORED_EVERY])
 
@@ -170,11 +177,13 @@ def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
 
 def recurrent(alternating):
     """Runners, recurrent agents, and samplers which alternate, or which do not."""
-    for RunnerCls, samplers in ((MinibatchRl, SAMPLERS), (AsyncRl, ASYNC_SAMPLERS)):
+    for RunnerCls, algos, samplers in (
+        (MinibatchRl, SYNC_ALGOS, SAMPLERS),
+        (AsyncRl, ASYNC_ALGOS, ASYNC_SAMPLERS),
+    ):
+        names = [name for name, family in algos.items() if family.is_recurrent]
         chosen = [S for S in samplers.values() if S.alternating == alternating]
-        yield from itertools.product(
-            [RunnerCls], RECURRENT if samplers is SAMPLERS else ["R2D1"], chosen
-        )
+        yield from itertools.product([RunnerCls], names, chosen)
 
 
 @pytest.mark.parametrize(("RunnerCls", "name", "SamplerCls"), list(recurrent(alternating=False)))
@@ -195,4 +204,11 @@ def test_one_state_does_not_serve_two_halves(RunnerCls, name, SamplerCls, tmp_pa
 def test_algorithms_without_replay_are_not_asynchronous(name, tmp_path):
     runner, _ = start(AsyncRl, AsyncSerialSampler, name)
     with pytest.raises(ValueError, match="has no replay buffer and so cannot train while AsyncRl"):
+        train(runner, tmp_path)
+
+
+@pytest.mark.parametrize("RunnerCls", SYNC_RUNNERS.values())
+def test_algorithms_that_train_while_sampling_are_not_synchronous(RunnerCls, tmp_path):
+    runner, _ = start(RunnerCls, SerialSampler, "IMPALA")
+    with pytest.raises(ValueError, match=f"IMPALA.*use AsyncRl, or give {RunnerCls.__name__} one"):
         train(runner, tmp_path)

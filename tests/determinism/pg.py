@@ -1,8 +1,9 @@
-"""Runs of A2C and PPO, and of PPO with action masks."""
+"""Runs of A2C, IMPALA and PPO, and of PPO with action masks."""
 
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.pg.rnd import RndPPO
 from rlpyt.envs import gym
@@ -52,6 +53,16 @@ def cartpole(RunnerCls, algo=None, **kwargs):
         sampler=SerialSampler(gym.make, {"id": "CartPole-v1"}, **BATCH, **EVALUATION),
         **kwargs,
     )
+
+
+class InTurn(IMPALA):
+    """IMPALA for a synchronous run, in which it trains on what it has just sampled."""
+
+    only_async = False
+
+
+def cartpole_impala(RunnerCls, **kwargs):
+    return cartpole(RunnerCls, InTurn(gae_lambda=0.9, normalize_return=True), **kwargs)
 
 
 def cartpole_kl(RunnerCls, target_kl=2e-3, **kwargs):

@@ -236,6 +236,7 @@ def test_work_in_a_step_by_hand():
 def test_wrong_input_is_refused_before_anything_starts():
     with pytest.raises(ValueError, match="seconds=0: give more than 0"):
         Search(configuration("ppo", ["CartPole-v1"]), seconds=0)
+    assert "algo=impala trains while another" in refused("doctor", "impala", "CartPole-v1")
     assert "did you mean 'CartPole" in refused("doctor", "ppo", "CartPole-v7")
     assert "did you mean" in refused("doctor", "ppo", "CartPole-v1", "sampler=seriel")
 

@@ -14,7 +14,9 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs import vector
@@ -292,6 +294,37 @@ def test_an_asynchronous_run_goes_on_with_its_buffer_and_counters(RunnerCls, tmp
     assert second.algo.update_counter > n_updates
     again = make(320)
     assert train(again, tmp_path, resume="auto") == rows
+
+
+def test_an_asynchronous_run_goes_on_with_the_batches_in_its_queue(tmp_path):
+    def make(n_steps, callbacks=()):
+        agent, algo = GenericFfAgent(**async_parts.SMALL), IMPALA()
+        return async_parts.make_runner(algo=algo, agent=agent, n_steps=n_steps, callbacks=callbacks)
+
+    def fail(runner):
+        time.sleep(0.3)  # The sampler goes as far ahead as it may.
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train(
+            make(320, [async_parts.AtIteration(6, fail)]),
+            tmp_path,
+            resume="auto",
+            checkpoint_interval_steps=16,
+        )
+    second, seen = make(320), []
+
+    class See(Callback):
+        def on_start(self, runner):
+            seen.append((runner.algo.replay_buffer.n_read, runner.algo.update_counter))
+
+    second.callbacks = [See()]
+    rows = train(second, tmp_path, resume="auto", checkpoint_interval_steps=64)
+    ((n_read, n_updates),) = seen
+    assert 0 < n_updates <= 6  # A checkpoint needs new steps too.
+    assert n_read == n_updates
+    assert rows[-1] == 320
+    assert second.algo.update_counter == 20
 
 
 def test_an_asynchronous_run_resumes_from_a_file_of_save_state(tmp_path):

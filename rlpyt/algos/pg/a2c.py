@@ -44,7 +44,12 @@ class A2C(PolicyGradientAlgo):
     Source: Mnih et al. 2016, arXiv:1602.01783, algorithm S3.
     """
 
-    opt_info_fields = (*OptInfo._fields, "piLoss", "valueLoss", "explainedVariance")
+    opt_info_fields: tuple[str, ...] = (
+        *OptInfo._fields,
+        "piLoss",
+        "valueLoss",
+        "explainedVariance",
+    )
 
     def __init__(
         self,
@@ -66,9 +71,10 @@ class A2C(PolicyGradientAlgo):
             optim_kwargs = {}
         save__init__args(locals())
 
-    def _set_up(self, *args: Any) -> None:
-        super()._set_up(*args)
-        self._batch_size = self.batch_spec.size  # One update for the whole batch.
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """Set up as :meth:`PolicyGradientAlgo.initialize`, with one update for the whole batch."""
+        super().initialize(*args, **kwargs)
+        self._batch_size = self.batch_spec.size
 
     def _check_settings(self, examples: Nested) -> None:
         super()._check_settings(examples)

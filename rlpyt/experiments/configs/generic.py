@@ -116,6 +116,12 @@ configs["a2c_lstm"] = changed(configs["a2c"], roles=dict(agent="generic_lstm"))
 configs["ppo_lstm"] = changed(
     configs["ppo"], roles=dict(agent="generic_lstm"), algo=dict(minibatches=4)
 )
+configs["impala"] = changed(
+    configs["a2c"],
+    roles=dict(algo="impala", runner="async"),
+    algo=dict(learning_rate=2e-3, gae_lambda=1),
+    sampler=dict(batch_T=16, batch_B=8),
+)
 
 # --- Policy gradient through Q-functions ---------------------------------------------------------
 

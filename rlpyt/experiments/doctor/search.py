@@ -66,6 +66,11 @@ class Search:
         sampler = config["roles"].get("sampler", "serial")
         if sampler not in SAMPLERS:
             raise ValueError(f"sampler={sampler}: the doctor compares {', '.join(SAMPLERS)}")
+        if getattr(load(targets(config)["algo"]), "only_async", False):
+            raise ValueError(
+                f"algo={config['roles']['algo']} trains while another process samples: the doctor "
+                "times runs that sample and train in turn; use one such as algo=a2c"
+            )
         if not seconds > 0:
             raise ValueError(f"seconds={seconds}: give more than 0, such as 60")
         self.config, self.given, self._say = config, set(given), say

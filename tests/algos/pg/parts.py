@@ -39,13 +39,15 @@ class Setup:
             max_decorrelation_steps=0,
             record_next_observation=record_next_observation,
         )
-        examples = self.sampler.initialize(self.agent, seed=0, bootstrap_value=algo.bootstrap_value)
+        self.examples = self.sampler.initialize(
+            self.agent, seed=0, bootstrap_value=algo.bootstrap_value
+        )
         algo.initialize(
             agent=self.agent,
             n_itr=n_itr,
             batch_spec=self.sampler.batch_spec,
             mid_batch_reset=self.sampler.mid_batch_reset,
-            examples=examples,
+            examples=self.examples,
         )
 
     def sample(self, itr: int = 0) -> Any:

@@ -1,0 +1,169 @@
+"""Actor-critic that learns while another process samples, corrected by V-trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpyt.algos.checks import check_positive
+from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
+from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
+from rlpyt.algos.pg._minibatches import value_statistics
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.core.protocols import AgentLike
+from rlpyt.core.records import BatchSpec
+from rlpyt.replays.async_ import BatchQueue
+from rlpyt.returns.advantages import vtrace
+from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.tensor import valid_mean
+from rlpyt.utils.types import Nested
+
+# Batches that the runner lets the sampler fill before the first of them is trained on.
+QUEUE_CAPACITY = 4
+
+# What the network that trains makes of a batch, in place of what the one that acted recorded.
+Corrected = namedarraytuple("Corrected", ["value", "ratio", "prev_rnn_state"])
+
+
+class IMPALA(A2C):
+    """Importance-weighted actor-learner: A2C in asynchronous mode, with V-trace targets.
+
+        ratio = pi(a|s) / mu(a|s)
+        A, v  = advantages and targets by V-trace, of the ratios and of V(s)
+        loss  = mean of -log pi(a|s) * A + value_loss_coeff * (V(s) - v)^2 / 2
+                - entropy_loss_coeff * H(pi(s))
+
+    mu is the policy that acted, at most three updates before the present policy pi: while the
+    sampler fills a batch, the algorithm trains on earlier ones, each of them once and in their
+    order, from a queue in shared memory. V(s) is by the present network; only the value after the
+    last step of a batch is the one that the acting network recorded. ``gae_lambda`` is the lambda
+    of V-trace, 1 in the paper.
+
+    Agents, recurrent ones too, time limits and normalization are as for A2C. The runner is
+    :class:`~rlpyt.runners.async_rl.AsyncRl` or ``AsyncRlEval``, with one optimizer. If it does not
+    let the sampler wait (``throttle_sampler=False``), batches that come too fast are lost.
+
+    Args:
+        *args: arguments of A2C.
+        rho_bar: largest importance weight of a TD error, and of the policy gradient.
+        c_bar: largest weight of later TD errors, for each step between, at most ``rho_bar``.
+        **kwargs: keywords of A2C.
+
+    Source: Espeholt et al. 2018, arXiv:1802.01561, section 4.
+    """
+
+    only_async = True
+    replay_ratio = 1  # Every sample is trained on once.
+    updates_per_optimize = 1
+    opt_info_fields = (*A2C.opt_info_fields, "rhoMean", "clipFraction")
+
+    replay_buffer: BatchQueue
+
+    def __init__(self, *args: Any, rho_bar: float = 1.0, c_bar: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rho_bar = rho_bar
+        self.c_bar = c_bar
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def async_initialize(
+        self,
+        agent: AgentLike,
+        sampler_n_itr: int,
+        batch_spec: BatchSpec,
+        mid_batch_reset: bool,
+        examples: Nested,
+        world_size: int = 1,
+    ) -> BatchQueue:
+        """Set up all but the optimizer, and return the queue of batches.
+
+        Raises:
+            ValueError: if a setting cannot work, or several optimizers would train.
+        """
+        if world_size > 1:
+            raise ValueError(
+                f"affinity['optimizer'] has {world_size} entries, but {type(self).__name__} trains "
+                "in one process: give one"
+            )
+        self._set_up(agent, sampler_n_itr, batch_spec, mid_batch_reset, examples, world_size)
+        self._batch_size = batch_spec.size
+        self.replay_buffer = BatchQueue(examples["batch"], QUEUE_CAPACITY)
+        return self.replay_buffer
+
+    def _check_settings(self, examples: Nested) -> None:
+        super()._check_settings(examples)
+        self._check_agent_info(examples, IMPALA)
+        check_positive(self, "rho_bar")
+        check_positive(self, "c_bar")
+
+    def samples_to_buffer(self, samples: Nested) -> Nested:
+        """Return the whole batch [T,B] of the sampler."""
+        return samples
+
+    # --- One iteration -----------------------------------------------------------------------
+
+    def optimize_agent(
+        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
+    ) -> Any:
+        """Train once on ``samples`` [T,B]; on the next batch of the queue if they are None."""
+        if samples is None:
+            samples = self.replay_buffer.next_batch()
+        if samples is None:  # The sampler went ahead, and has written over it.
+            return self._get_empty_optim_info()
+        return super().optimize_agent(itr, samples, sampler_itr)
+
+    def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Compute the loss of one batch of the sampler.
+
+        Args:
+            samples: batch [T,B], with ``dist_info`` of the policy that acted.
+
+        Returns:
+            The scalar loss, the mean entropy and the mean perplexity.
+        """
+        samples = self.with_resets(samples)
+        agent_info, action = samples.agent.agent_info, samples.agent.action
+        states = agent_info.prev_rnn_state if self.agent.recurrent else None
+        agent_inputs = inputs_when_acting(self.agent, samples)
+        reset = resets(samples) if self.agent.recurrent else None
+        init_rnn_state = None if states is None else states[0]
+        dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
+        distribution = self.agent.distribution
+        logli = distribution.log_likelihood(action, dist_info)
+        ratio = (logli - distribution.log_likelihood(action, agent_info.dist_info)).exp().detach()
+        corrected = Corrected(value.detach(), ratio, states)
+        samples = samples._replace(agent=samples.agent._replace(agent_info=corrected))
+        return_, advantage, valid = self.process_returns(samples)
+        pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)
+        value_loss = valid_mean(squared_value_loss(value, return_), valid)
+        self.diagnostics.update(
+            value_statistics(corrected, return_, valid),
+            rhoMean=valid_mean(ratio.clamp(max=self.rho_bar), valid),
+            clipFraction=valid_mean((ratio > self.rho_bar).to(ratio), valid),
+        )
+        return self.combine_losses(pi_loss, value_loss, dist_info, valid)
+
+    def _estimate(
+        self,
+        samples: Nested,
+        reward: torch.Tensor,
+        value: torch.Tensor,
+        done: torch.Tensor,
+        bootstrap_value: torch.Tensor,
+        timeout: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        targets = (reward, value, done, bootstrap_value, self.discount, self.gae_lambda)
+        bounds = (self.rho_bar, self.c_bar)
+        ratio = samples.agent.agent_info.ratio
+        advantage, return_ = vtrace(ratio, *targets, *bounds, timeout)
+        return return_, advantage
+
+    # --- State -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "replay_buffer": self.replay_buffer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.replay_buffer.load_state_dict(state["replay_buffer"])

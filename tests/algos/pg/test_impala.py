@@ -1,0 +1,176 @@
+"""IMPALA: the loss beside A2C's and by hand, time limits, the queue of batches, settings."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.impala import IMPALA, QUEUE_CAPACITY
+from rlpyt.envs import gym
+from rlpyt.models.pg.generic_model import GenericFfModel
+from rlpyt.runners.rate_limiter import LEAD_ITRS
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.utils.buffer import map_buffer
+from rlpyt.utils.seed import set_seed
+from tests.algos.pg.parts import FF, Setup, lstm_agent
+from tests.reference.policy_gradient import naive_vtrace
+
+LIMITED = {"id": "CartPole-v1", "max_episode_steps": 3}
+
+
+def made(algo: Any, agent: Any = None, **kwargs: Any) -> Setup:
+    """An algorithm that trains in turn with its sampler, from equal parameters."""
+    set_seed(3)
+    return Setup(algo, agent and agent(), **kwargs)
+
+
+# --- The loss -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"normalize_advantage": True, "normalize_return": True}])
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+@pytest.mark.parametrize("agent", [None, lstm_agent])
+def test_the_policy_that_acted_is_updated_as_by_a2c(
+    agent: Any, CollectorCls: Any, settings: Any
+) -> None:
+    setups = [
+        made(AlgoCls(**settings), agent, T=8, CollectorCls=CollectorCls)
+        for AlgoCls in (A2C, IMPALA)
+    ]
+    (expected,), (info,) = (setup.train() for setup in setups)
+    for name in A2C.opt_info_fields:
+        assert getattr(info, name) == pytest.approx(getattr(expected, name), rel=1e-4, abs=1e-5)
+    first, second = (setup.parameters() for setup in setups)
+    assert second == pytest.approx(first, abs=1e-5)
+    assert info.rhoMean == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_loss_of_another_policy_by_hand(seed: int) -> None:
+    setup = made(IMPALA(rho_bar=1.2, c_bar=0.9), T=8)
+    samples = setup.sample()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in setup.agent.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    inputs = (samples.env.observation, samples.agent.prev_action, samples.env.prev_reward)
+    dist_info, value = setup.agent(*inputs)
+    chosen = samples.agent.action[..., None]
+    prob = dist_info.prob.gather(-1, chosen)[..., 0]
+    ratio = prob / samples.agent.agent_info.dist_info.prob.gather(-1, chosen)[..., 0]
+    pi_loss, value_loss = [], []
+    for b in range(3):
+        numbers = [x[:, b].tolist() for x in (ratio, samples.env.reward, value, samples.env.done)]
+        last = samples.agent.bootstrap_value[0, b].item()
+        advantages, targets = naive_vtrace(*numbers, last, 0.99, 1.2, 0.9)
+        pi_loss += [-p.log().item() * a for p, a in zip(prob[:, b], advantages)]
+        value_loss += [(v.item() - g) ** 2 / 2 for v, g in zip(value[:, b], targets)]
+    entropy = -(dist_info.prob * dist_info.prob.log()).sum(-1).mean().item()
+    info = setup.algo.optimize_agent(0, samples)
+    expected = np.mean(pi_loss) + 0.5 * np.mean(value_loss) - 0.01 * entropy
+    assert info.loss == pytest.approx(expected, rel=1e-3, abs=1e-5)
+    assert info.rhoMean == pytest.approx(ratio.clamp(max=1.2).mean().item(), rel=1e-5)
+    assert info.clipFraction == pytest.approx((ratio > 1.2).float().mean().item())
+    assert 0 < info.clipFraction < 1
+
+
+class ConstantModel(GenericFfModel):
+    """A model with the value 7 everywhere, except of what it learns."""
+
+    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        *policy, value = super().forward(observation, prev_action, prev_reward)
+        return (*policy, 0 * value + 7)
+
+
+@pytest.mark.parametrize(("is_recorded", "last"), [(True, 1 + 0.99 * 7), (False, 7.0)])
+def test_a_time_limit_is_no_end(is_recorded: bool, last: float) -> None:
+    agent = GenericFfAgent(ModelCls=ConstantModel, **FF)
+    setup = made(IMPALA(), lambda: agent, EnvCls=gym.make, env_kwargs=LIMITED, T=3,
+                 record_next_observation=is_recorded)  # fmt: skip
+    samples = setup.sample()
+    assert samples.env.env_info.timeout[-1].all()
+    process_returns, found = setup.algo.process_returns, []
+
+    def watched(samples: Any) -> Any:
+        found.append(process_returns(samples))
+        return found[0]
+
+    setup.algo.process_returns = watched
+    setup.algo.optimize_agent(0, samples)
+    return_, advantage, _ = found[0]
+    assert return_[-1].tolist() == pytest.approx([last] * 3)
+    assert advantage[-1].tolist() == pytest.approx([last - 7] * 3, abs=1e-5)
+
+
+# --- The queue ----------------------------------------------------------------------------------
+
+
+def begun() -> Setup:
+    """IMPALA as an asynchronous runner sets it up."""
+    setup = made(IMPALA(linear_lr_schedule=True))
+    setup.algo.async_initialize(
+        agent=setup.agent,
+        sampler_n_itr=10,
+        batch_spec=setup.sampler.batch_spec,
+        mid_batch_reset=True,
+        examples={**setup.examples, "batch": setup.sampler.samples_np},
+    )
+    setup.algo.optim_initialize()
+    return setup
+
+
+def test_each_batch_of_the_queue_is_trained_on_once() -> None:
+    setup, direct = begun(), made(IMPALA(linear_lr_schedule=True))
+    algo, batches = setup.algo, []
+    for itr in range(2):  # Both are sampled before the first update.
+        samples = setup.sample(itr)
+        algo.replay_buffer.append_samples(algo.replay_entries(samples))
+        batches.append(map_buffer(torch.clone, samples))
+    for itr in range(2):
+        algo.optimize_agent(itr)
+        direct.algo.optimize_agent(itr, batches[itr])
+    assert setup.parameters() == direct.parameters()
+    assert algo.batch_size == 15
+    assert algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.001 * 0.8)
+    empty = algo.optimize_agent(2)
+    assert empty.loss == []
+    assert algo.update_counter == 2
+
+
+def test_a_state_has_the_batches_that_are_not_trained_on() -> None:
+    setup = begun()
+    for itr in range(3):
+        setup.algo.replay_buffer.append_samples(setup.sample(itr))
+    setup.algo.optimize_agent(0)
+    other = begun()
+    other.agent.load_state_dict(setup.agent.state_dict())
+    other.algo.load_state_dict(copy.deepcopy(setup.algo.state_dict()))
+    for itr in range(1, 4):
+        for each in (setup, other):
+            each.algo.optimize_agent(itr)
+    assert setup.algo.update_counter == other.algo.update_counter == 3
+    assert setup.parameters() == other.parameters()
+
+
+def test_queue_holds_all_that_the_runner_lets_wait() -> None:
+    assert QUEUE_CAPACITY == LEAD_ITRS + 2
+
+
+# --- Settings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rho_bar", "c_bar"])
+def test_bounds_that_are_not_positive(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is 0"):
+        made(IMPALA(**{name: 0}))
+
+
+def test_several_optimizers() -> None:
+    with pytest.raises(ValueError, match=r"affinity\['optimizer'\] has 2 entries"):
+        begun().algo.async_initialize(None, 10, None, True, {}, world_size=2)

@@ -1,0 +1,70 @@
+"""IMPALA learns while another process samples, with a memory too.
+
+One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
+pytest tests/learning``.
+"""
+
+import pytest
+
+from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
+from rlpyt.algos.pg.impala import IMPALA
+from rlpyt.envs import gym
+from rlpyt.envs.toy import TMaze
+from rlpyt.runners.async_rl import AsyncRlEval
+from tests.learning.test_dqn import SEEDS, StopWhenSolved, _quiet as _quiet, variant
+from tests.runners.async_parts import WORKERS, make_sampler
+
+
+def best_return(algo, agent, sampler, n_steps, threshold, seed):
+    solved = StopWhenSolved(threshold)
+    AsyncRlEval(
+        algo=algo,
+        agent=agent,
+        sampler=sampler,
+        n_steps=n_steps,
+        log_interval_steps=5e3,
+        seed=seed,
+        affinity={"optimizer": [{"torch_threads": 1}], "sampler": WORKERS},
+        callbacks=[solved],
+    ).train()
+    assert algo.update_counter > 0
+    return solved.best
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("kind", "batch_T", "learning_rate", "threshold"),
+    [("serial", 16, 3e-3, 195), variant("cpu", 32, 1e-3, 475)],
+)
+def test_cartpole(kind, batch_T, learning_rate, threshold, seed):
+    sampler = make_sampler(
+        kind,
+        EnvCls=gym.make,
+        env_kwargs={"id": "CartPole-v1"},
+        batch_T=batch_T,
+        batch_B=8,
+        eval_n_envs=10,
+        eval_max_steps=10 * 501,
+        eval_max_trajectories=10,
+    )
+    settings = {"gae_lambda": 0.95, "normalize_advantage": True, "entropy_loss_coeff": 0.0}
+    algo = IMPALA(**settings, learning_rate=learning_rate)
+    best = best_return(algo, GenericFfAgent(), sampler, 200e3, threshold, seed)
+    assert best >= threshold, "random actions reach 20"
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("seed", SEEDS)
+def test_maze_with_memory(seed):
+    sampler = make_sampler(
+        EnvCls=TMaze,
+        batch_T=20,
+        batch_B=8,
+        eval_n_envs=10,
+        eval_max_steps=10 * 80,
+        eval_max_trajectories=100,
+    )
+    agent = GenericLstmAgent(model_kwargs={"hidden_sizes": None, "lstm_size": 32})
+    algo = IMPALA(gae_lambda=0.95, normalize_advantage=True, learning_rate=1e-2)
+    best = best_return(algo, agent, sampler, n_steps=150e3, threshold=0.9, seed=seed)
+    assert best >= 0.9, "without memory, the mean is at most 0"
