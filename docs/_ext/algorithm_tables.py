@@ -56,6 +56,7 @@ MEANINGS = {
     "qLoss": "loss of the critic",
     "qMean": "mean Q-value of the actions taken",
     "qMeanDiff": "mean absolute difference of the two critics",
+    "rhoMean": "mean of the importance weights rho, after clipping",
     "tdAbsErr": "absolute TD errors, or the divergences that replace them as priorities",
     "v": "state values",
     "vGradNorm": "norm of the state value's gradient before clipping",
