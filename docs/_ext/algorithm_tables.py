@@ -20,11 +20,8 @@ from rlpyt.algos.replay import ReplayAlgorithm
 PAGES = Path(__file__).resolve().parents[1] / "algorithms"
 TABLE = re.compile(r"<!-- (settings|columns): (\S+) -->\n\n(?:\|.*\n)*\n?")
 ARGUMENT = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
-# An alias of a setting, or one or three settings of a base class that a class refuses.
-LEFT_OUT = re.compile(
-    r"``(\w+)`` is another\s+name"
-    r"|but not\s+``(\w+)``(?:,\s+``(\w+)``\s+and\s+``(\w+)``)?"
-)
+# An alias of a setting, or the settings of a base class that a class refuses.
+LEFT_OUT = re.compile(r"``\w+`` is another\s+name|but not(?:(?:,|\s+and)?\s+``\w+``)+")
 
 MEANINGS = {
     "alpha": "temperature",
@@ -70,7 +67,7 @@ def settings(AlgoCls: Any) -> Iterator[tuple[str, Any, str]]:
     seen = set()
     for base in AlgoCls.__mro__:
         text = inspect.cleandoc(vars(base).get("__doc__") or "")
-        seen.update(name for names in LEFT_OUT.findall(text) for name in names)
+        seen.update(re.findall(r"``(\w+)``", " ".join(LEFT_OUT.findall(text))))
         arguments = text.partition("\nArgs:\n")[2]
         parameters = inspect.signature(base.__init__).parameters
         for name, meaning in ARGUMENT.findall(re.split(r"\n\S", arguments)[0]):

@@ -87,7 +87,7 @@ def ppo_lstm():
 def sac():
     settings = {name: x for name, x in REPLAY.items() if name not in ("eps_steps", "replay_ratio")}
     settings["target_update_interval"] = 1
-    algo = DiscreteSAC(**settings, replay_ratio=64, target_entropy_fraction=0.1)
+    algo = DiscreteSAC(**settings, replay_ratio=64)
     return algo, DiscreteSacAgent(model_kwargs=SMALL)
 
 

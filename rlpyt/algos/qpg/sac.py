@@ -379,11 +379,20 @@ class SAC(SoftActorCriticAlgorithm):
         """Return the values [B] that the outputs of critics stand for."""
         return qs if self.dropped_quantiles is None else tuple(q.mean(-1) for q in qs)
 
-    def alpha_loss(self, log_pi: torch.Tensor, weights: torch.Tensor) -> torch.Tensor | None:
-        """Compute the loss of the temperature; None where it is not learned."""
+    def alpha_loss(
+        self, log_pi: torch.Tensor, weights: torch.Tensor, target_entropy: Any = None
+    ) -> torch.Tensor | None:
+        """Compute the loss of the temperature; None where it is not learned.
+
+        Args:
+            log_pi: log-likelihoods [B] of actions, or their means.
+            weights: weights [B] of the mean.
+            target_entropy: target entropies [B] instead of the setting.
+        """
         if self.fixed_alpha is not None or self.target_entropy is None:
             return None
-        return -self._log_alpha * torch.dot(log_pi.detach() + self.target_entropy, weights)
+        target = self.target_entropy if target_entropy is None else target_entropy
+        return -self._log_alpha * torch.dot(log_pi.detach() + target, weights)
 
     # --- One update --------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from rlpyt.algos.checks import check_fraction
 from rlpyt.algos.qpg.actor_critic import mean_weights
 from rlpyt.algos.qpg.sac import SAC, Losses
+from rlpyt.core.masks import is_allowed
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
@@ -58,10 +58,11 @@ class DiscreteSAC(SAC):
     Args:
         target_entropy: target entropy for learning the temperature, in nats; "auto" for
             ``target_entropy_fraction`` of the greatest. None does not train the temperature.
-        target_entropy_fraction: fraction of the greatest entropy, log A for A actions, in [0, 1].
-        **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``target_subset``,
-            ``policy_update_interval`` and ``dropped_quantiles``; but not ``action_prior``: the
-            prior is uniform; but not ``reparameterize``: no action is drawn in training.
+        target_entropy_fraction: fraction of the greatest entropy, log A for the A actions that are
+            allowed in a sample, in [0, 1].
+        **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``action_prior``,
+            ``reparameterize``, ``target_subset``, ``policy_update_interval`` and
+            ``dropped_quantiles``, which need drawn actions or other critics.
 
     Source: Christodoulou 2019, arXiv:1910.07207.
     """
@@ -91,8 +92,8 @@ class DiscreteSAC(SAC):
         super()._check_settings()
         check_fraction(self, "target_entropy_fraction")
 
-    def default_target_entropy(self) -> float:
-        return self.target_entropy_fraction * math.log(self.agent.distribution.dim)
+    def default_target_entropy(self) -> Any:
+        return "auto"  # Masks change it from sample to sample.
 
     # --- Losses ------------------------------------------------------------------------------
 
@@ -119,9 +120,16 @@ class DiscreteSAC(SAC):
             q1=self.q_loss(q1_taken, y, weights),
             q2=self.q_loss(q2_taken, y, weights),
             pi=torch.dot(pi_losses, weights),
-            alpha=self.alpha_loss(-entropy, weights),
+            alpha=self.alpha_loss(-entropy, weights, self.target_entropies(log_pi)),
         )
         return losses, tuple(value.detach() for value in (q1_taken, q2_taken, entropy))
+
+    def target_entropies(self, log_pi: torch.Tensor) -> Any:
+        """Return the target entropies [B] of policies [B,A], or the number that is given."""
+        if self.target_entropy != "auto":
+            return self.target_entropy
+        greatest = is_allowed(log_pi).sum(-1).double().log()
+        return (self.target_entropy_fraction * greatest).to(log_pi.dtype)
 
     @torch.no_grad()
     def q_target(self, samples: Nested) -> torch.Tensor:

@@ -12,6 +12,7 @@ from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_discrete_agent import AtariDiscreteSacAgent, DiscreteSacAgent
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.core.masks import mask_values
 from rlpyt.core.records import EnvSpaces
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
@@ -97,6 +98,40 @@ def test_temperature_rises_while_the_entropy_is_below_its_target(
     algo, losses = table_losses(**settings)
     gradient = torch.autograd.grad(losses.alpha, algo._log_alpha)[0].item()
     assert gradient == pytest.approx(H - target, rel=1e-5)
+
+
+class MaskedAgent(TableAgent):
+    """States of which the second allows only the second action."""
+
+    def log_pi(self, observation: Any, prev_action: Any, prev_reward: Any) -> torch.Tensor:
+        logits = super().log_pi(observation, prev_action, prev_reward)
+        mask = torch.ones_like(logits)
+        mask[1, 0] = 0
+        return torch.log_softmax(mask_values(logits, mask), dim=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "targets"),
+    [
+        ({}, (0.98 * math.log(2), 0)),
+        ({"target_entropy_fraction": 0.5}, (0.5 * math.log(2), 0)),
+        ({"target_entropy": 0.3}, (0.3, 0.3)),
+    ],
+)
+def test_masks_lower_the_target_of_the_entropy(
+    settings: dict[str, Any], targets: tuple[float, float]
+) -> None:
+    run = cartpole(MaskedAgent, **settings)
+    losses, _ = run.algo.loss(table_samples())
+    gradient = torch.autograd.grad(losses.alpha, run.algo._log_alpha)[0].item()
+    assert gradient == pytest.approx((H - targets[0] + 0 - targets[1]) / 2, rel=1e-5)
+
+
+def test_greatest_entropy_is_that_of_the_allowed_actions() -> None:
+    mask = torch.tensor([[1, 0, 1, 1], [0, 0, 1, 0], [0, 0, 0, 0]])  # The last is of an end.
+    log_pi = torch.log_softmax(mask_values(torch.randn(3, 4), mask), dim=-1)
+    expected = [0.98 * math.log(n) for n in (3, 1, 4)]
+    assert cartpole().algo.target_entropies(log_pi).tolist() == pytest.approx(expected)
 
 
 def test_losses_are_expectations_and_reach_one_network_each() -> None:
