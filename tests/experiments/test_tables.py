@@ -128,6 +128,12 @@ def test_settings_of_minatar_hold_for_its_games_whose_evaluation_ends(name):
     assert env.unwrapped.game.sticky_action_prob == 0.1
 
 
+def test_evaluation_ends_in_every_entry_of_minatar():
+    minatar = {name: entry for name, entry in entries().items() if name.startswith("minatar/")}
+    assert len(minatar) > 10
+    assert all(entry["eval_env"] == {"max_episode_steps": 10_000} for entry in minatar.values())
+
+
 def test_ppo_of_minatar_keeps_its_learning_rate():
     # With a rate that falls from 2.5e-4, Breakout stays at a fifth of its return.
     algo = made(starting_point("minatar/ppo", "MinAtar/Breakout-v0")).algo

@@ -108,6 +108,7 @@ configs["sac_discrete"] = changed(
         n_step_return=1,
     ),
     env=dict(id="MinAtar/Breakout-v1"),
+    eval_env=_EVAL_ENV,
     model=dict(hidden_sizes=[128], image_kwargs=_IMAGE),
     runner=dict(n_steps=5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=4, batch_B=8),
