@@ -6,6 +6,7 @@ for each of ``algo``, ``agent``, ``sampler``, ``runner`` and ``env``.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.utils.names import did_you_mean
+
+FEW = 25  # names that fit in the line of an error
 
 _DQN, _PG, _QPG = "rlpyt.agents.dqn", "rlpyt.agents.pg", "rlpyt.agents.qpg"
 
@@ -169,11 +172,15 @@ KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
-    """Return the error for an unknown name, with the closest known names."""
+    """Return the error for an unknown name: one line, with the closest known names, or a few."""
     known = sorted(known)
-    question = did_you_mean(name, known)
-    choice = "" if question else f": choose one of {', '.join(known[:40])}"
-    return ValueError(f"unknown {kind} {name!r}{question}{choice}")
+    choice = did_you_mean(name, known)
+    if not choice and len(known) <= FEW:
+        choice = f": choose one of {', '.join(known)}"
+    elif not choice:
+        closest = difflib.get_close_matches(name, known, n=3, cutoff=0)
+        choice = f": of {len(known)} names the closest are {', '.join(closest)}"
+    return ValueError(f"unknown {kind} {name!r}{choice}")
 
 
 def load(name: str) -> Any:
@@ -186,7 +193,8 @@ def load(name: str) -> Any:
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"there is no {name!r} to import ({error})") from error
+        reason = error if module else "give the full name, as torch.optim.Adam"
+        raise ValueError(f"there is no {name!r} to import ({reason})") from error
 
 
 @cache

@@ -282,6 +282,22 @@ def test_wrong_input_is_refused_with_its_name(words, named, tmp_path):
     assert not (tmp_path / "log" / "run_0").exists()
 
 
+@pytest.mark.parametrize(
+    ("algo", "word", "named"),
+    [
+        ("pqn", "ReplayBufferCls=some.Buffer", "'ReplayBufferCls'"),
+        ("dqn", "ReplayBufferCls=some.Buffer", "'some.Buffer'"),
+        ("dqn", "ReplayBufferCls=Buffer", "full name"),
+        ("pqn", "qqq=1", "closest"),
+        ("pqn", "sampler=qqq", "alternating, cpu, gpu"),
+    ],
+)
+def test_refusals_of_names_fit_in_a_line(algo, word, named):
+    message = refused("train", algo, "CartPole-v1", word)
+    assert named in message
+    assert len(message.rpartition("Error: ")[2]) < 120
+
+
 def test_an_error_after_the_start_keeps_its_traceback(tmp_path):
     words = [f"{MODULE}:Falling-v0", "batch_B=1", "batch_T=10", "threads=1", "--log-dir", tmp_path]
     with pytest.raises(ValueError, match="the pole fell"):
