@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -23,7 +23,7 @@ from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
 from rlpyt.utils.names import did_you_mean
 from rlpyt.utils.seed import make_generator, seed_spaces
-from rlpyt.utils.types import Nested
+from rlpyt.utils.types import NDArray, Nested
 
 
 class GymLike(Protocol):
@@ -247,6 +247,53 @@ class EnvInfoWrapper(Wrapper):
         result = self.env.step(action)
         infill_info(result[-1], self.info_example)
         return result
+
+
+class SelectObservation(gym.ObservationWrapper[Any, Any, Any]):
+    """Wrapper that shows some entries of a vector observation, so that a task needs memory.
+
+    ``gymnasium.make`` has two tasks without velocities: ``rlpyt/CartPoleNoVel-v1`` shows the
+    position and the angle, ``rlpyt/PendulumNoVel-v1`` the cosine and the sine of the angle.
+
+    Args:
+        env: environment of gymnasium with an observation that is a vector.
+        indexes: indexes of the entries to show, in order.
+
+    Raises:
+        ValueError: if the observation is no vector, or lacks an index.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], indexes: Sequence[int]) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
+            raise ValueError(f"env={env} has observations {space}: give one with a vector")
+        if not set(indexes) <= set(range(space.shape[0])):
+            raise ValueError(
+                f"indexes={list(indexes)}, but {env} has observations of {space.shape[0]} "
+                f"entries: give indexes from 0 to {space.shape[0] - 1}"
+            )
+        self.indexes = list(indexes)
+        low, high = space.low[self.indexes], space.high[self.indexes]
+        self.observation_space = gym.spaces.Box(low, high, dtype=space.dtype.type)
+
+    def observation(self, observation: NDArray) -> NDArray:
+        """Return the entries [len(indexes)] that are shown."""
+        return observation[self.indexes]
+
+
+def _make_partly_observed(whole_id: str, indexes: Sequence[int], **kwargs: Any) -> Any:
+    # Without the wrappers of the whole task, since ``gymnasium.make`` adds them to this one.
+    return SelectObservation(gym.make(whole_id, **kwargs).unwrapped, indexes)
+
+
+for _name, _indexes in (("CartPole", (0, 2)), ("Pendulum", (0, 1))):
+    gym.register(
+        f"rlpyt/{_name}NoVel-v1",
+        entry_point=f"{__name__}:_make_partly_observed",
+        max_episode_steps=gym.spec(f"{_name}-v1").max_episode_steps,
+        kwargs={"whole_id": f"{_name}-v1", "indexes": _indexes},
+    )
 
 
 def register_ids(namespace: str) -> None:

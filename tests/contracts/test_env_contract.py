@@ -80,6 +80,7 @@ ENVS = {
             "Acrobot-v1",
             "MountainCar-v0",
             "FrozenLake-v1",
+            "rlpyt/PendulumNoVel-v1",
         )
     },
     "FrozenLake of gym_schema": partial(gym_schema.make, "FrozenLake-v1"),

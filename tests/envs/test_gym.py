@@ -629,6 +629,34 @@ def test_state_continues_exactly_in_the_middle_of_an_episode(env_id, monkeypatch
             assert np.array_equal(env.reset(), other.reset())
 
 
+@pytest.mark.parametrize(
+    ("whole", "partial", "action", "shown", "horizon"),
+    [
+        ("CartPole-v1", "rlpyt/CartPoleNoVel-v1", 1, [0, 2], 500),
+        ("Pendulum-v1", "rlpyt/PendulumNoVel-v1", [1.0], [0, 1], 200),
+    ],
+)
+def test_tasks_without_velocities(whole, partial, action, shown, horizon):
+    envs = [gym.make(whole), gym.make(partial)]
+    for env in envs:
+        env.seed(3)
+    all_entries, some_entries = (env.reset() for env in envs)
+    for _ in range(5):
+        np.testing.assert_array_equal(all_entries[shown], some_entries)
+        steps = [env.step(np.asarray(action)) for env in envs]
+        assert steps[0].reward == steps[1].reward
+        all_entries, some_entries = (step.observation for step in steps)
+    assert envs[1].horizon == horizon
+    assert gym.make(partial, max_episode_steps=7).horizon == 7
+
+
+def test_entries_to_show_are_those_of_a_vector():
+    with pytest.raises(ValueError, match="indexes=\\[0, 2\\]"):
+        gym.SelectObservation(Scripted(), [0, 2])
+    with pytest.raises(ValueError, match="vector"):
+        gym.SelectObservation(gymnasium.make("FrozenLake-v1"), [0])
+
+
 def test_ids_are_registered_in_the_process_that_makes_the_environment():
     # A worker that was spawned, or a program of ``rlpyt train --print``, did not know them.
     ids = {"minatar": "MinAtar/Breakout-v1", "ale_py": "ALE/Breakout-v5"}
