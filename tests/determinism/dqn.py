@@ -1,4 +1,4 @@
-"""Runs of DQN, C51 and PQN, with and without recurrence, and of DQN with action masks."""
+"""Runs of DQN, C51 and PQN, with and without recurrence; of DQN with action masks and goals."""
 
 from functools import partial
 
@@ -9,8 +9,10 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
+from rlpyt.replays.non_sequence.hindsight import TlHindsightReplayBuffer
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.envs.doors import make_doors
+from tests.envs.lock import is_open_lock, lock_reward, make_lock
 
 BATCH = {"batch_T": 2, "batch_B": 4, "max_decorrelation_steps": 5}
 SETTINGS = {
@@ -78,5 +80,17 @@ def doors(RunnerCls, **kwargs):
         algo=DQN(**SETTINGS, double_dqn=True),
         agent=MlpDqnAgent(eps_final=0.1, eps_final_min=0.01),
         sampler=SerialSampler(make_doors, {}, **BATCH, eval_n_envs=2, eval_max_steps=40),
+        **kwargs,
+    )
+
+
+def lock(RunnerCls, **kwargs):
+    rewards = {"compute_reward": lock_reward, "compute_terminated": is_open_lock}
+    buffer = partial(TlHindsightReplayBuffer, **rewards)
+    settings = {**SETTINGS, "n_step_return": 1, "prioritized_replay": False}
+    return RunnerCls(
+        algo=DQN(**settings, ReplayBufferCls=buffer, bootstrap_timelimit=True),
+        agent=MlpDqnAgent(eps_final=0.1, model_kwargs={"hidden_sizes": [8]}),
+        sampler=SerialSampler(make_lock, {}, **BATCH, eval_n_envs=2, eval_max_steps=40),
         **kwargs,
     )

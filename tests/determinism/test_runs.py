@@ -121,6 +121,7 @@ CASES = {
     "dqn": (dqn.cartpole, MinibatchRl),
     "dqn eval": (dqn.cartpole, MinibatchRlEval),
     "munchausen": (dqn.cartpole_munchausen, MinibatchRlEval),
+    "hindsight": (dqn.lock, MinibatchRlEval),
     "c51": (dqn.catch, MinibatchRlEval),
     "rainbow": (quantile.rainbow, MinibatchRlEval),
     "qr_dqn": (quantile.qr_dqn, MinibatchRl),
@@ -258,7 +259,7 @@ def test_runs_with_other_seeds_differ(name, whole, tmp_path):
 
 def test_every_algorithm_is_resumed_with_every_kind_of_sampler():
     variants = {"dqn eval", "munchausen", "r2d1 waiting", "sac eval", "sac fixed"}
-    variants |= {"ppo kl", "ppo rnd"}
+    variants |= {"ppo kl", "ppo rnd", "hindsight"}
     assert FAMILY_OF.keys() == CASES.keys() - variants
     chosen = selected(PARALLEL, aspects)
     assert {name for name, _ in chosen} == FAMILY_OF.keys()
