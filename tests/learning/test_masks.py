@@ -21,10 +21,11 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.runners.callbacks import Callback, mean_return
-from rlpyt.runners.minibatch_rl import MinibatchRlEval
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from tests.envs.doors import make_doors
+from tests.selection import FULL
 
 SEEDS = [int(seed) for seed in os.environ.get("RLPYT_LEARNING_SEEDS", "0").split(",")]
 SMALL = {"hidden_sizes": [64]}
@@ -42,10 +43,9 @@ SEQUENCES = {"batch_T": 10, "batch_B": 16, "warmup_T": 0, "n_step_return": 1}
 POLICY = {"discount": 0.5, "learning_rate": 3e-3}
 
 
-def dqn():
-    return DQN(**REPLAY, double_dqn=True, n_step_return=2), mlp_agent.MlpDqnAgent(
-        model_kwargs=SMALL
-    )
+def dqn(**settings):
+    algo = DQN(**{**REPLAY, **settings}, double_dqn=True, n_step_return=2)
+    return algo, mlp_agent.MlpDqnAgent(model_kwargs=SMALL)
 
 
 def rainbow():
@@ -76,8 +76,8 @@ def a2c():
     return A2C(**POLICY), GenericFfAgent(model_kwargs=SMALL)
 
 
-def ppo():
-    return PPO(**POLICY), GenericFfAgent(model_kwargs=SMALL)
+def ppo(**settings):
+    return PPO(**POLICY, **settings), GenericFfAgent(model_kwargs=SMALL)
 
 
 def ppo_lstm():
@@ -106,13 +106,7 @@ class StopWhenSolved(Callback):
             runner.stop()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
-    "make", [ppo, dqn, *(pytest.param(make, marks=pytest.mark.variant) for make in VARIANTS)]
-)
-def test_doors(make, seed):
-    algo, agent = make()
-    solved = StopWhenSolved(9)
+def train(RunnerCls, algo, agent, **kwargs):
     sampler = SerialSampler(
         EnvCls=make_doors,
         env_kwargs={},
@@ -122,16 +116,25 @@ def test_doors(make, seed):
         eval_n_envs=5,
         eval_max_steps=5 * 200,
     )
+    affinity = {"master_torch_threads": 1}
     with logger.using(logger.Logger()):
         logger.disable()
-        MinibatchRlEval(
-            algo=algo,
-            agent=agent,
-            sampler=sampler,
-            n_steps=40e3,
-            log_interval_steps=2e3,
-            seed=seed,
-            affinity={"master_torch_threads": 1},
-            callbacks=[solved],
-        ).train()
+        RunnerCls(algo=algo, agent=agent, sampler=sampler, affinity=affinity, **kwargs).train()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "make", [ppo, dqn, *(pytest.param(make, marks=pytest.mark.variant) for make in VARIANTS)]
+)
+def test_doors(make, seed):
+    solved = StopWhenSolved(9)
+    lengths = {"n_steps": 40e3, "log_interval_steps": 2e3}
+    train(MinibatchRlEval, *make(), **lengths, seed=seed, callbacks=[solved])
     assert solved.best >= 9, "random allowed actions reach 3.3"
+
+
+@pytest.mark.parametrize(("make", "settings"), [(ppo, {"epochs": 1}), (dqn, {"replay_ratio": 1})])
+def test_no_forbidden_action_in_a_long_run(make, settings):
+    """Doors end the run at the first one; 1e5 steps with ``RLPYT_FULL=1``."""
+    n_steps = 1e5 if FULL else 5e3
+    train(MinibatchRl, *make(**settings), n_steps=n_steps, log_interval_steps=n_steps, seed=0)
