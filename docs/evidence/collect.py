@@ -4,10 +4,17 @@
     python docs/evidence/collect.py RUNS      # take in the runs in RUNS first
 
 ``RUNS/<setting>/<environment>/seed<n>/run_0/progress.csv`` become
-``data/<setting>/<environment>_seed<n>.csv``. Each setting gets a picture, ``curves.png``, and
-``table.md`` with a row for each environment; ``data/runs.md`` has a row for each run. Published
-figures come from ``published.csv``, which has those of the same metric only, and stand beside ours
-where the number of steps is the same. ``data/comparison.png`` compares some of the settings.
+``data/<setting>/<environment>_seed<n>.csv``, and the episodes that ``rlpyt evaluate`` wrote beside
+them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. Each setting gets a picture,
+``curves.png``, and ``table.md`` with a row for each environment and metric; ``data/runs.md`` has a
+row for each run. Published figures come from ``published.csv`` and stand beside ours where metric
+and number of steps are the same. ``data/comparison.png`` compares some of the settings.
+
+The metrics are:
+
+* ``last 100 episodes`` or ``last evaluation``: last row of a run, without or with evaluation;
+* ``T``: mean training return of the last 5e5 steps, in tables with such a published figure;
+* ``G``: mean return of the final agent in the episodes of ``rlpyt evaluate``.
 """
 
 from __future__ import annotations
@@ -22,8 +29,9 @@ import numpy as np
 
 from rlpyt.experiments.results.comparison import Comparison
 from rlpyt.experiments.results.pictures import draw_curves, plot_learning_curves
-from rlpyt.experiments.results.runs import STEPS, LoggedRun, read_columns
+from rlpyt.experiments.results.runs import STEPS, LoggedRun, read_columns, read_rows
 from rlpyt.experiments.results.statistics import estimate, interquartile_mean
+from rlpyt.utils.types import NDArray
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
@@ -41,8 +49,16 @@ def take_in(runs: Path) -> None:
         for csv_file in sorted(setting.glob("*/seed*/run_0/progress.csv")):
             seed, env = csv_file.parents[1].name, csv_file.parents[2].name
             target = DATA / setting.name / f"{env}_{seed}.csv"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(csv_file, target)
+            episodes = csv_file.with_name("params_evaluation.csv")
+            for source, copy in ((csv_file, target), (episodes, evaluation_of(target))):
+                if source.exists():
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(source, copy)
+
+
+def evaluation_of(csv_file: Path) -> Path:
+    """Return the file with the episodes of the final agent of a run."""
+    return csv_file.parent / "evaluation" / csv_file.name
 
 
 def csv_files_by_env(setting: Path) -> dict[str, list[Path]]:
@@ -53,34 +69,54 @@ def csv_files_by_env(setting: Path) -> dict[str, list[Path]]:
     return envs
 
 
+def scores(csv_file: Path, steps: NDArray, returns: NDArray) -> dict[str, float]:
+    """Return the score of a run by each metric."""
+    found = {"last evaluation": returns[-1]}
+    if "CumEvalTime" not in read_rows(csv_file)[0]:
+        found = {"last 100 episodes": returns[-1], "T": returns[steps > steps[-1] - 5e5].mean()}
+    if evaluation_of(csv_file).exists():
+        found["G"] = read_columns(evaluation_of(csv_file), "Return").mean()
+    return found
+
+
 def draw_and_tabulate(setting: Path) -> list[str]:
     """Write the picture and the table of a setting, and return the rows of its runs."""
     envs = csv_files_by_env(setting)
     plot_learning_curves(envs, setting / "curves.png", title=setting.name)
     of_runs, of_envs = [], []
     for env, csv_files in envs.items():
-        last, ends = [], []
+        by_metric: dict[str, list[float]] = {}
+        ends = []
         for csv_file in csv_files:
             steps, returns, seconds = read_columns(csv_file, *COLUMNS)
-            last.append(returns[-1])
+            for metric, score in scores(csv_file, steps, returns).items():
+                by_metric.setdefault(metric, []).append(score)
             ends.append(steps[-1])
             seed = csv_file.stem.rsplit("seed", 1)[1]
             of_runs.append(
-                f"| {setting.name} | {env} | {seed} | {steps[-1]:,.0f} | {returns[-1]:.0f} "
-                f"| {np.nanmax(returns):.0f} | {seconds[-1] / 3600:.1f} |"
+                f"| {setting.name} | {env} | {seed} | {steps[-1]:,.0f} | {number(returns[-1])} "
+                f"| {number(np.nanmax(returns))} | {seconds[-1] / 3600:.1f} |"
             )
-        iqm, low, high = estimate(interquartile_mean, [np.array(last)])
-        interval = "one seed" if np.isnan(low) else f"{low:.0f} to {high:.0f}"
         n_steps = f"{min(ends):,.0f}"
         if max(ends) > 1.01 * min(ends):
             n_steps += f" to {max(ends):,.0f}"
-        of_envs.append(
-            f"| {env} | {len(last)} | {n_steps} | {iqm:.0f} | {interval} "
-            f"| {published(setting.name, env, min(ends)) or '-'} |"
-        )
-    names = ("environment", "seeds", "steps", "return, IQM", "95% interval", "published")
+        for metric, found in by_metric.items():
+            figures = published(setting.name, env, metric, min(ends))
+            if metric != "T" or figures:
+                iqm, low, high = estimate(interquartile_mean, [np.array(found)])
+                interval = "one seed" if np.isnan(low) else f"{number(low)} to {number(high)}"
+                of_envs.append(
+                    f"| {env} | {metric} | {len(found)} | {n_steps} | {number(iqm)} | {interval} "
+                    f"| {figures or '-'} |"
+                )
+    names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval", "published")
     write_table(setting / "table.md", names, of_envs)
     return of_runs
+
+
+def number(value: float) -> str:
+    """Return a return with three digits or more."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
 
 
 def write_table(file: Path, names: Sequence[str], rows: Sequence[str]) -> None:
@@ -89,19 +125,19 @@ def write_table(file: Path, names: Sequence[str], rows: Sequence[str]) -> None:
     file.write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
 
 
-def published(setting: str, env: str, n_steps: float) -> str:
-    """Return the published figures for a setting and environment after so many steps."""
+def published(setting: str, env: str, metric: str, n_steps: float) -> str:
+    """Return the published figures of a setting, environment and metric after so many steps."""
     with open(HERE / "published.csv", newline="", encoding="utf-8") as file:
         rows = [
             row
             for row in csv.DictReader(file)
             if setting in row["settings"].split()
-            and row["environment"] == env
+            and (row["environment"], row["metric"]) == (env, metric)
             and abs(float(row["steps"]) / n_steps - 1) < 0.05
         ]
     return "; ".join(
-        f"{row['return']} ± {row['deviation']} ({row['source']}, {row['version']}, "
-        f"{row['seeds']} seeds)"
+        f"{' ± '.join(filter(None, (row['return'], row['deviation'])))} ({row['source']}, "
+        f"{row['version']}, {row['seeds']} seeds)"
         for row in rows
     )
 
