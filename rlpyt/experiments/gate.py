@@ -31,12 +31,28 @@ from rlpyt.utils.types import NDArray
 BASELINE = Path(__file__).with_name("baseline")
 RUNS, OTHERS = "runs", "baseline"
 
-# Steps and words of ``rlpyt train``; each run takes seconds on one core. Learning rates are so high
-# that still higher ones do harm.
+# Steps and words of ``rlpyt train``; each run takes seconds on one core. On CartPole learning rates
+# are so high that still higher ones do harm.
 _QUICK = ("learning_rate=5e-3", "hidden_sizes=[64,64]", "runner.log_traj_window=10", "threads=1")
 TASKS: dict[str, tuple[float, tuple[str, ...]]] = {
     "ppo_cartpole": (1e4, ("ppo", "CartPole-v1", *_QUICK)),
     "dqn_cartpole": (8e3, ("dqn", "CartPole-v1", "batch_size=64", "eps_steps=2e3", *_QUICK)),
+    "sac_pendulum": (
+        4e3,
+        (
+            "sac",
+            "Pendulum-v1",
+            "discount=0.9",
+            "batch_size=64",
+            "replay_ratio=32",
+            "min_steps_learn=500",
+            "target_update_tau=0.02",
+            "q_model_kwargs={'hidden_sizes': [64, 64]}",
+            "batch_T=2",
+            "batch_B=2",
+            *_QUICK,
+        ),
+    ),
 }
 
 

@@ -1,4 +1,7 @@
-"""The gate in its shortest form: it fails on faults made on purpose, not on other seeds."""
+"""The gate in its shortest form: it fails on faults made on purpose, not on other seeds.
+
+The task with continuous actions runs with ``RLPYT_LEARNING_SEEDS=0 pytest tests/learning``.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,10 @@ CONSTANT = {"algo": {"target_update_interval": 10**9}}
         pytest.param("dqn_cartpole", {"algo": {"learning_rate": 5e-2}}, True, id="rate x 10"),
         pytest.param("ppo_cartpole", SHIFTED, True, id="advantages of the next step"),
         pytest.param("dqn_cartpole", CONSTANT, True, id="constant targets"),
+        pytest.param("sac_pendulum", {}, False, id="other SAC seeds", marks=pytest.mark.variant),
+        pytest.param(
+            "sac_pendulum", CONSTANT, True, id="SAC, constant targets", marks=pytest.mark.variant
+        ),
     ],
 )
 def test_the_gate_fails_on_faults_only(task, changes, is_worse, tmp_path):
