@@ -8,6 +8,7 @@ and the step of an optimizer is a function here, since torch does not trace its 
 from __future__ import annotations
 
 import itertools
+import os
 import time
 import types
 import warnings
@@ -18,9 +19,12 @@ import torch
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
+import rlpyt
 from rlpyt.utils.logging import logger
 
 Update = Callable[..., Any]
+
+TORCH, LIBRARY = (module.__path__[0] + os.sep for module in (torch, rlpyt))  # Their folders.
 
 _NUMBERS = itertools.count()  # Of the graphs of this process.
 
@@ -272,8 +276,26 @@ def _detached(values: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
+    """Return why the update is not compiled, where, and what to do, in one line."""
     text = str(error).strip() or type(error).__name__
-    if "compiler" in text and "not found" in text or "InvalidCxxCompiler" in type(error).__name__:
-        return "there is no C++ compiler: install one, such as g++, or set CXX"
+    if "InvalidCxxCompiler" in text:  # The name of the cause, which torch wraps.
+        return "there is no C++ compiler that works: install one, such as g++, or set CXX"
+    if type(error).__name__ == "FailOnRecompileLimitHit":
+        return (
+            "shapes or numbers changed too often: keep batches to one shape, and make a number "
+            "that changes a tensor"
+        )
     lines = text.splitlines()
-    return lines[0] if not lines[0].endswith(":") else " ".join(lines[:2])
+    reason = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0].strip()
+    stack = getattr(error, "real_stack", None) or ()  # Of all errors of tracing.
+    frames = [frame for frame in stack if not frame.filename.startswith(TORCH)]
+    if not frames:
+        return reason
+    own = [frame for frame in frames if not frame.filename.startswith(LIBRARY)]
+    at = (own or frames)[-1]
+    remedy = (
+        "use operations of torch alone there, such as torch.where for a branch"
+        if own
+        else "this is code of the library, nothing is to be done"
+    )
+    return f"{reason}, at {at.filename}:{at.lineno}, `{at.line}`: {remedy}"

@@ -15,14 +15,17 @@ from contextlib import redirect_stdout
 import pytest
 import torch
 import torch._dynamo
+import torch._inductor.config
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
+from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs import gym
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.contracts.test_accelerator import RUNS
+from tests.determinism import dqn
 
 pytestmark = [
     # Of torch, about what torch does.
@@ -105,6 +108,45 @@ def test_what_is_not_compiled_runs_as_it_is(name, capfd):
     assert capfd.readouterr().out.count("is not compiled: ") == 1
 
 
+class Branching(DQN):
+    """A loss that the host decides on."""
+
+    def loss(self, samples):
+        loss, td_abs_errors = super().loss(samples)
+        return (loss if loss > 0 else -loss), td_abs_errors
+
+
+class Printing(DQN):
+    """A loss with an effect."""
+
+    def loss(self, samples):
+        print(end="")
+        return super().loss(samples)
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "reason", "line"),
+    [
+        (Branching, "Data-dependent branching", "(loss if loss > 0 else -loss)"),
+        (Printing, "Failed to trace builtin operator", 'print(end="")'),
+    ],
+)
+def test_reason_names_the_line_and_the_remedy(AlgoCls, reason, line, capfd):
+    def make(RunnerCls, **kwargs):
+        runner = RUNS["DQN"](RunnerCls, **kwargs)
+        runner.algo = AlgoCls(**dqn.SETTINGS)
+        runner.algo.compile = {"backend": Graphs()}
+        return runner
+
+    train(begun(make), n_updates=1)
+    log = capfd.readouterr().out.splitlines()
+    (told,) = (x for x in log if f"update_networks of {AlgoCls.__name__} is not compiled: " in x)
+    assert reason in told
+    assert f"{__file__}:" in told
+    assert line in told
+    assert told.endswith("use operations of torch alone there, such as torch.where for a branch")
+
+
 def cartpole_with(optimizer):
     def make(RunnerCls, **kwargs):
         runner = RUNS["DQN"](RunnerCls, **kwargs)
@@ -178,6 +220,18 @@ def generated():
         train(eager)
         train(compiled)
     return log.getvalue(), greatest_difference(eager, compiled)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of torch's own code.
+def test_without_a_compiler_one_line_says_the_remedy(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, "/no/g++"))  # As of CXX.
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    train(begun(pendulum, True), n_updates=1)
+    lines = capfd.readouterr().out.splitlines()
+    (told,) = (line for line in lines if "is not compiled" in line)
+    assert told.endswith(
+        "there is no C++ compiler that works: install one, such as g++, or set CXX"
+    )
 
 
 @pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")
