@@ -184,21 +184,23 @@ class CompiledUpdate:
     def __call__(self, *batch: Any) -> Any:
         if self.is_given_up:
             return self._update(*batch)
+        is_first = self._graph is None
+        start = time.perf_counter()
         try:
-            if self._graph is not None:
-                return self._graph(*batch)
-            start = time.perf_counter()
-            logger.log(f"Compiling {self.name} ...")
-            graph = self._compile()
-            values = graph(*batch)
+            if self._graph is None:
+                logger.log(f"Compiling {self.name} ...")
+                self._graph = self._compile()
+            before = _n_graphs()
+            values = self._graph(*batch)
         except Exception as error:
-            if self._graph is not None and type(error).__name__ != "FailOnRecompileLimitHit":
+            if not is_first and type(error).__name__ != "FailOnRecompileLimitHit":
                 raise
             self.is_given_up = True
             logger.log(f"WARNING: {self.name} is not compiled: {_reason(error)}")
             return self._update(*batch)
-        self._graph = graph
-        logger.log(f"Compiled {self.name} in {time.perf_counter() - start:.1f} s.")
+        if _n_graphs() > before:
+            again = "" if is_first else " again, for other shapes or numbers,"
+            logger.log(f"Compiled {self.name}{again} in {time.perf_counter() - start:.1f} s.")
         return values
 
     def _compile(self) -> Update:
@@ -262,6 +264,12 @@ class UpdateCompiler:
         """Return the step of ``optimizer`` in a graph."""
         (step,) = (step for step in self._steps if step.optimizer is optimizer)
         return step
+
+
+def _n_graphs() -> int:
+    """Return the number of graphs that were compiled in this process."""
+    n_graphs: int = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    return n_graphs
 
 
 def _detached(values: Any) -> Any:

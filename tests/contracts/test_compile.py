@@ -18,11 +18,13 @@ import torch._dynamo
 import torch._inductor.config
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs import gym
 from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.contracts.test_accelerator import RUNS
 from tests.determinism import dqn
@@ -40,8 +42,7 @@ N_UPDATES = 20
 RECURRENT = {"A2C-lstm", "PPO-lstm", "PQN-lstm", "R2D1", "R2D1-wait", "R2D1-piecewise"}
 OTHERS = {name for name in RUNS if name.endswith("-dict")} | {"leaking"}
 FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - OTHERS)
-# Policies apart; two sizes of minibatches.
-N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "REDQ": 2, "CrossQ": 2, "PPO": 2}
+N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "REDQ": 2, "CrossQ": 2}  # Policies apart.
 # Adam scales up the rounding of gradients near zero: dropout leaves some, and those of biases
 # vanish before batch renormalization.
 CLOSE = {"DroQ": 2e-4, "CrossQ": 1e-3}
@@ -108,6 +109,69 @@ def test_what_is_not_compiled_runs_as_it_is(name, capfd):
     assert capfd.readouterr().out.count("is not compiled: ") == 1
 
 
+def own_dqn(AlgoCls):
+    def make(RunnerCls, **kwargs):
+        runner = RUNS["DQN"](RunnerCls, **kwargs)
+        runner.algo = AlgoCls(**dqn.SETTINGS)
+        runner.algo.compile = {"backend": Graphs()}
+        return runner
+
+    return make
+
+
+def waiting(RunnerCls, **kwargs):
+    """Environments of short episodes, which leave blank rows behind their ends."""
+    sampler = SerialSampler(
+        gym.make,
+        {"id": "CartPole-v1"},
+        batch_T=16,
+        batch_B=3,
+        max_decorrelation_steps=9,
+        CollectorCls=CpuWaitResetCollector,
+    )
+    algo = PPO(minibatches=4, epochs=2, normalize_advantage=True, recompute_returns=True)
+    return RunnerCls(algo=algo, agent=GenericFfAgent(), sampler=sampler, **kwargs)
+
+
+def test_minibatches_of_waiting_environments_are_of_one_shape(capfd):
+    eager, graphs = begun(waiting), Graphs()
+    expected = train(eager, 80)
+    compiled = begun(waiting, {"backend": graphs})
+    infos = train(compiled, 80)
+    assert graphs.n == 1
+    assert greatest_difference(eager, compiled) < 1e-5
+    assert infos.approxKL == pytest.approx(expected.approxKL, abs=1e-6)
+    assert infos.clipFraction == pytest.approx(expected.clipFraction)
+    assert capfd.readouterr().out.count("Compiled ") == 1
+
+
+class Counting(DQN):
+    """A loss with a number that grows."""
+
+    number = 0.0
+
+    def optimize_agent(self, *args, **kwargs):
+        self.number += 1
+        return super().optimize_agent(*args, **kwargs)
+
+    def loss(self, samples):
+        loss, td_abs_errors = super().loss(samples)
+        return loss + self.number, td_abs_errors
+
+
+def test_compiling_again_and_giving_up_are_told(capfd, monkeypatch):
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
+    train(begun(own_dqn(Counting)))
+    log = capfd.readouterr().out
+    again = "Compiled update_networks of Counting again, for other shapes or numbers, in "
+    assert log.count(again) == 1
+    (told,) = (line for line in log.splitlines() if "is not compiled" in line)
+    assert told.endswith(
+        "shapes or numbers changed too often: keep batches to one shape, and make a number that "
+        "changes a tensor"
+    )
+
+
 class Branching(DQN):
     """A loss that the host decides on."""
 
@@ -132,13 +196,7 @@ class Printing(DQN):
     ],
 )
 def test_reason_names_the_line_and_the_remedy(AlgoCls, reason, line, capfd):
-    def make(RunnerCls, **kwargs):
-        runner = RUNS["DQN"](RunnerCls, **kwargs)
-        runner.algo = AlgoCls(**dqn.SETTINGS)
-        runner.algo.compile = {"backend": Graphs()}
-        return runner
-
-    train(begun(make), n_updates=1)
+    train(begun(own_dqn(AlgoCls)), n_updates=1)
     log = capfd.readouterr().out.splitlines()
     (told,) = (x for x in log if f"update_networks of {AlgoCls.__name__} is not compiled: " in x)
     assert reason in told

@@ -45,6 +45,24 @@ def shuffled_parts(
     return torch.from_numpy(rows[order]), sizes
 
 
+def filled_parts(
+    order: torch.Tensor, sizes: list[int], size: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Repeat entries of each part until all parts have one size.
+
+    Args:
+        order: indexes of all parts, one part after the other.
+        sizes: sizes of the parts, at most ``size``.
+        size: number of entries of a part in the result.
+
+    Returns:
+        The indexes [parts * size], and a mask [parts * size], 0 at repetitions.
+    """
+    places = torch.arange(size)
+    filled = torch.cat([part[places % len(part)] for part in order.split(sizes)])
+    return filled, (places < torch.tensor(sizes)[:, None]).reshape(-1)
+
+
 def iterate_parts(
     batch: Nested, order: torch.Tensor, sizes: list[int], n_dims: int = 1, dim: int = 0
 ) -> Iterator[Nested]:

@@ -16,6 +16,7 @@ from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss, squar
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import (
     approximate_kl,
+    filled_parts,
     iterate_parts,
     iterate_sequences,
     ratio_statistics,
@@ -251,10 +252,16 @@ class PPO(PolicyGradientAlgo):
         rows = np.arange(B if is_recurrent else T * B)
         if valid is not None and not is_recurrent:
             rows = rows[valid.cpu().numpy().reshape(-1) > 0]
+        # A graph is of one shape: minibatches are filled up with entries that do not count.
+        size = -(-T * B // self.minibatches)
+        is_divisible = valid is None and len(rows) % self.minibatches == 0
+        is_filled = self.compile and not is_recurrent and not is_divisible
 
         def parts(loss_inputs: Nested) -> Iterator[tuple[Nested, Nested]]:
             if not is_recurrent:
                 batches = iterate_parts(loss_inputs, order, sizes, n_dims=2)
+                if is_filled:
+                    batches = (p._replace(valid=v) for p, v in zip(batches, counted.split(sizes)))
                 return zip(batches, itertools.repeat(None))
             states, device = agent_info.prev_rnn_state, self.training_device
             divided = iterate_sequences(loss_inputs, states, reset, order, sizes, device)
@@ -266,6 +273,10 @@ class PPO(PolicyGradientAlgo):
             if epoch and self.recompute_returns:
                 loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
+            if is_filled:
+                order, counted = filled_parts(order, sizes, size)
+                order, counted = torch.stack([order, counted]).to(self.training_device)
+                sizes = [size] * self.minibatches
             if epoch == 0 and hasattr(self.agent.acting_model, "autocast_dtype"):
                 loss_inputs = self.with_old_policy(
                     loss_inputs, parts(loss_inputs), order.split(sizes)

@@ -9,6 +9,7 @@ import torch
 
 from rlpyt.algos.pg._minibatches import (
     RunningStd,
+    filled_parts,
     iterate_parts,
     moments,
     normalize,
@@ -36,6 +37,12 @@ def test_every_row_is_in_one_part(n: int, n_parts: int, sizes: list[int]) -> Non
     assert found == sizes
     assert sorted(order.tolist()) == [10 * i for i in range(n)]
     assert n < 7 or order.tolist() != sorted(order.tolist())
+
+
+def test_parts_are_filled_to_one_size_with_their_own_entries() -> None:
+    order, counted = filled_parts(torch.tensor([7, 3, 9, 4, 1, 8]), [3, 2, 1], 4)
+    assert order.tolist() == [7, 3, 9, 7, 4, 1, 4, 1, 8, 8, 8, 8]
+    assert counted.tolist() == [1, 1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0]
 
 
 def test_fewer_rows_than_parts_come_several_times() -> None:
