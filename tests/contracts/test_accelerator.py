@@ -34,6 +34,7 @@ RUNS = {
     "PPO-lstm": pg.maze_ppo,
     "PPO-kl": partial(pg.cartpole_kl, target_kl=1),
     "PPO-masks": pg.doors,
+    "RndPPO": pg.cartpole_rnd,
     "DQN": dqn.cartpole,
     "M-DQN": dqn.cartpole_munchausen,
     "DQN-masks": dqn.doors,

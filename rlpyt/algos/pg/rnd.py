@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos.checks import check_positive
+from rlpyt.algos.pg._episode_ends import indexes_of
 from rlpyt.algos.pg._minibatches import RunningStd
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.ppo import PPO
@@ -14,7 +15,9 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import leaves
+from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested
 
 
@@ -86,7 +89,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         super().initialize(agent, n_itr, batch_spec, mid_batch_reset, examples, world_size, rank)
         observation = self._as_vectors(examples["observation"], 0)
         sizes = (observation.shape[-1], list(self.bonus_hidden_sizes), self.bonus_features)
-        device = self.agent.device
+        device = self.training_device
         self._bonus_nets = torch.nn.ModuleList([MlpModel(*sizes), MlpModel(*sizes)]).to(device)
         self._bonus_optimizer = torch.optim.Adam(
             self._bonus_nets[0].parameters(), lr=self.bonus_learning_rate
@@ -95,23 +98,23 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         self._bonus_sum = torch.zeros(batch_spec.B, device=device)
         self._bonus_std = RunningStd()
 
-    def optimize_agent(
-        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
-    ) -> Any:
-        """Train the predicting network on a batch [T,B], then the agent with the bonus."""
+    def to_training_device(self, samples: Nested) -> Nested:
+        """Move a batch [T,B], train the predicting network on it, and add the bonus to rewards."""
+        samples = super().to_training_device(samples)
         env = samples.env
         is_recorded = "next_observation" in env._fields
-        observation = env.next_observation if is_recorded else env.observation
-        x = self._as_vectors(observation, 2).to(self.agent.device)
-        self._seen.update(x)
+        x = self._as_vectors(env.next_observation if is_recorded else env.observation, 2)
+        # Rows in which an environment waits for its reset are blank.
+        valid = None if self.mid_batch_reset else valid_from_done(env.done)
+        self._seen.update(x if valid is None else x[indexes_of(valid)])
         x = ((x - self._seen.mean) / (self._seen.var.sqrt() + 1e-8)).clamp(-5, 5)
         with torch.no_grad():
             bonus = self._errors(x)
-        loss = self._train_bonus(x)
-        reward = env.reward + self.bonus_coeff * self._scaled(bonus).to(env.reward.device)
-        samples = samples._replace(env=env._replace(reward=reward))
-        opt_info = super().optimize_agent(itr, samples, sampler_itr)
-        return opt_info._replace(bonus=bonus.mean().item(), bonusLoss=loss.item())
+        self.diagnostics.update(
+            bonus=valid_mean(bonus, valid), bonusLoss=self._train_bonus(x, valid)
+        )
+        reward = env.reward + self.bonus_coeff * self._scaled(bonus, valid)
+        return samples._replace(env=env._replace(reward=reward))
 
     @staticmethod
     def _as_vectors(observation: Nested, n_lead: int) -> torch.Tensor:
@@ -124,22 +127,25 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         errors: torch.Tensor = (predicted - target.detach()).pow(2).mean(dim=-1)
         return errors
 
-    def _train_bonus(self, x: torch.Tensor) -> torch.Tensor:
+    def _train_bonus(self, x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         loss = torch.zeros(())
         for _ in range(self.bonus_updates):
-            loss = self._errors(x).mean()
+            loss = valid_mean(self._errors(x), valid)
             self._bonus_optimizer.zero_grad()
             loss.backward()
             self._bonus_optimizer.step()
         return loss.detach()
 
-    def _scaled(self, bonus: torch.Tensor) -> torch.Tensor:
+    def _scaled(self, bonus: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         """Return ``bonus`` [T,B] in units of the deviation of its discounted sums."""
         sums = []
-        for row in bonus:
-            self._bonus_sum = self.discount * self._bonus_sum + row
-            sums.append(self._bonus_sum)
-        self._bonus_std.update(torch.stack(sums), None, self.agent.device)
+        for t, row in enumerate(bonus):
+            total = self.discount * self._bonus_sum + row
+            if valid is not None:
+                total = torch.where(valid[t] > 0, total, self._bonus_sum)
+            self._bonus_sum = total
+            sums.append(total)
+        self._bonus_std.update(torch.stack(sums), valid, self.agent.device)
         return bonus / self._bonus_std.std.to(bonus)
 
     def _bonus_parts(self) -> dict[str, Any]:
@@ -160,7 +166,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         super().load_state_dict({name: x for name, x in state.items() if name != "bonus"})
         for name, part in self._bonus_parts().items():
             part.load_state_dict(state["bonus"][name])
-        self._bonus_sum = torch.as_tensor(state["bonus"]["sum"]).to(self.agent.device)
+        self._bonus_sum = torch.as_tensor(state["bonus"]["sum"]).to(self.training_device)
 
 
 class RndPPO(RandomNetworkDistillation, PPO):

@@ -9,6 +9,7 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.pg.rnd import RndPPO
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
@@ -47,8 +48,9 @@ class Chain(Env):
         return np.array([2 * x - 1, np.sin(20 * x)], np.float32)
 
 
-def make_runner(algo, **kwargs):
-    sampler = SerialSampler(Chain, {}, batch_T=16, batch_B=4, max_decorrelation_steps=0)
+def make_runner(algo, CollectorCls=CpuResetCollector, **kwargs):
+    batch = {"batch_T": 16, "batch_B": 4, "max_decorrelation_steps": 0}
+    sampler = SerialSampler(Chain, {}, CollectorCls=CollectorCls, **batch)
     roles = {"algo": algo, "agent": GenericFfAgent(), "sampler": sampler}
     return MinibatchRl(**roles, log_interval_steps=64, seed=0, **kwargs)
 
@@ -96,8 +98,40 @@ def test_the_bonus_of_a_batch():
     torch.testing.assert_close(seen[0], expected, rtol=1e-4, atol=1e-6)
     assert torch.equal(samples.env.reward, reward), "the sampler's batch is unchanged"
     assert all(map(torch.equal, fixed, target.parameters()))
-    assert opt_info.bonus == pytest.approx(float(errors.mean()), rel=1e-4)
-    assert opt_info.bonusLoss == pytest.approx(float(errors.mean()), rel=1e-4)
+    assert opt_info.bonus == pytest.approx([float(errors.mean())], rel=1e-4)
+    assert opt_info.bonusLoss == pytest.approx([float(errors.mean())], rel=1e-4)
+
+
+def test_blank_rows_of_waiting_environments_do_not_count():
+    algo = RndPPO(**SETTINGS)
+    runner = make_runner(algo, n_steps=64, CollectorCls=CpuWaitResetCollector)
+    runner.startup()
+    try:
+        samples, _ = runner.sampler.obtain_samples(0)
+        samples.env.done[5, 1] = True
+        samples.env.done[0, 3] = True
+        counts = torch.ones(16, 4, dtype=torch.bool)
+        counts[6:, 1] = counts[1:, 3] = False
+        samples.env.observation[~counts] = 1e3
+        x = samples.env.observation[counts]
+        normal = ((x - x.mean(0)) / (x.std(0, correction=0) + 1e-8)).clamp(-5, 5)
+        with torch.no_grad():
+            errors = algo._errors(normal)
+        opt_info = algo.optimize_agent(0, samples)
+    finally:
+        runner.shutdown()
+    torch.testing.assert_close(algo._seen.mean, x.mean(0))
+    assert algo._seen.count == counts.sum() == 16 + 6 + 16 + 1
+    assert opt_info.bonus == pytest.approx([float(errors.mean())], rel=1e-4)
+    sums = torch.zeros(4)
+    every = torch.zeros(16, 4)
+    every[counts] = errors
+    for t in range(16):
+        sums[counts[t]] = algo.discount * sums[counts[t]] + every[t, counts[t]]
+        every[t] = sums
+    torch.testing.assert_close(algo._bonus_sum, sums, rtol=1e-4, atol=1e-6)
+    std = every[counts].std(correction=0).double()
+    torch.testing.assert_close(algo._bonus_std.std, std, rtol=1e-4, atol=1e-6)
 
 
 def test_what_was_seen_often_has_a_small_bonus():
@@ -107,7 +141,7 @@ def test_what_was_seen_often_has_a_small_bonus():
     record = algo.optimize_agent
     algo.optimize_agent = lambda *args: first_and_last.append(record(*args)) or first_and_last[-1]
     runner.train()
-    assert first_and_last[-1].bonusLoss < 0.3 * first_and_last[0].bonusLoss
+    assert first_and_last[-1].bonusLoss[0] < 0.3 * first_and_last[0].bonusLoss[0]
 
 
 def test_several_processes_are_refused():
