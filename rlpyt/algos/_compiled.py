@@ -33,6 +33,14 @@ class CannotCompile(Exception):
     """The reason why an update runs as it is."""
 
 
+def lasting(x: torch.Tensor) -> torch.Tensor:
+    """Mark ``x`` as a tensor that keeps its place, so that a CUDA graph may change it."""
+    from torch._dynamo import mark_static_address  # Takes a second, as in _compile().
+
+    mark_static_address(x)
+    return x
+
+
 # --- Steps of optimizers --------------------------------------------------------------------------
 
 
@@ -65,13 +73,14 @@ class GraphStep:
             for p in group["params"]:
                 if not optimizer.state[p]:  # As its first step would make it.
                     optimizer.state[p].update({moment: torch.zeros_like(p) for moment in moments})
-                    optimizer.state[p]["step"] = torch.zeros((), device=p.device)
+                    optimizer.state[p]["step"] = torch.zeros(())
+                optimizer.state[p]["step"] = optimizer.state[p]["step"].to(p.device)
             states = {
-                name: [optimizer.state[p][name] for p in group["params"]]
+                name: [lasting(optimizer.state[p][name]) for p in group["params"]]
                 for name in ("step", *moments)
             }
             options = {name: x for name, x in group.items() if name not in ("params", "lr")}
-            lr = torch.tensor(float(group["lr"]))
+            lr = torch.full((), float(group["lr"]), device=group["params"][0].device)
             self._groups.append((options, lr, list(group["params"]), states))
         self.parameters = [p for *_, parameters, _ in self._groups for p in parameters]
 
@@ -177,7 +186,8 @@ class CompiledUpdate:
         self.name = name
         self._prepare = prepare
         self._update = update
-        self._settings = {} if settings is True else dict(settings)
+        self._settings = compile_settings({} if settings is True else settings)
+        self._is_cuda_graph = bool(self._settings.get("options", {}).get("triton.cudagraphs"))
         self._graph: Update | None = None
         self.is_given_up = False
 
@@ -201,7 +211,8 @@ class CompiledUpdate:
         if _n_graphs() > before:
             again = "" if is_first else " again, for other shapes or numbers,"
             logger.log(f"Compiled {self.name}{again} in {time.perf_counter() - start:.1f} s.")
-        return values
+        # The next replay of a CUDA graph writes its outputs into the same memory.
+        return _each_tensor(torch.Tensor.clone, values) if self._is_cuda_graph else values
 
     def _compile(self) -> Update:
         import torch._dynamo.config as config  # Takes a second, so only those who compile do it.
@@ -217,21 +228,35 @@ class CompiledUpdate:
         update = self._update
 
         def graph(*batch: Any) -> Any:
-            return _detached(update(*batch))
+            return _each_tensor(torch.Tensor.detach, update(*batch))
 
         # torch finds what it compiled before by the code, whose name makes it this update's own.
         code = graph.__code__.replace(co_name=f"graph_{next(_NUMBERS)}")
         graph = types.FunctionType(code, globals(), graph.__name__, None, graph.__closure__)
-        settings: dict[str, Any] = {"fullgraph": True, "dynamic": False}
-        if not {"backend", "mode"} & self._settings.keys():
-            # The random numbers of an eager run, and no Python between the kernels.
-            settings["options"] = {
-                "fallback_random": True,
-                "cpp_wrapper": True,
-                "size_asserts": False,
-            }
-        compiled: Update = torch.compile(graph, **{**settings, **self._settings})
+        compiled: Update = torch.compile(graph, **self._settings)
         return compiled
+
+
+def compile_settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all keywords for ``torch.compile``.
+
+    Args:
+        keywords: keywords that replace the defaults. torch takes either a mode or options; here the
+            options of the mode are added to the defaults, which keep the random numbers of an eager
+            run.
+    """
+    settings: dict[str, Any] = {"fullgraph": True, "dynamic": False, **keywords}
+    if settings.get("backend", "inductor") != "inductor":
+        return settings
+    options = torch._inductor.list_mode_options(settings.pop("mode", None) or "default")
+    options = {**options, **(settings.pop("options", None) or {})}
+    # No Python between the kernels, where no CUDA graph replaces it.
+    defaults = {
+        "fallback_random": True,
+        "cpp_wrapper": not options.get("triton.cudagraphs"),
+        "size_asserts": False,
+    }
+    return {**settings, "options": {**defaults, **options}}
 
 
 class UpdateCompiler:
@@ -272,14 +297,15 @@ def _n_graphs() -> int:
     return n_graphs
 
 
-def _detached(values: Any) -> Any:
-    """Return nested dicts and tuples of tensors without gradients."""
+def _each_tensor(function: Callable[..., Any], values: Any) -> Any:
+    """Return nested dicts and tuples with ``function`` of each tensor."""
     if isinstance(values, torch.Tensor):
-        return values.detach()
+        return function(values)
     if isinstance(values, dict):
-        return {name: _detached(value) for name, value in values.items()}
+        return {name: _each_tensor(function, value) for name, value in values.items()}
     if isinstance(values, tuple):
-        return getattr(values, "_make", tuple)([_detached(value) for value in values])
+        made = [_each_tensor(function, value) for value in values]
+        return getattr(values, "_make", tuple)(made)
     return values
 
 

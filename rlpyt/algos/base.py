@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from rlpyt.algos._compiled import UpdateCompiler
+from rlpyt.algos._compiled import UpdateCompiler, lasting
 from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
@@ -294,7 +294,7 @@ class RlAlgorithm:
         """Step ``optimizer``, unless the scalar ``number`` is not finite."""
         if torch.compiler.is_compiling():
             is_finite = torch.isfinite(number)
-            self._n_skipped = self._n_skipped + (~is_finite).float()
+            self._n_skipped.add_((~is_finite).float())
             self._compiler.step_of(optimizer)(is_finite)
             return
         is_fused = all(group.get("fused") for group in optimizer.param_groups)
@@ -317,7 +317,8 @@ class RlAlgorithm:
         """
         if not self.compile:
             return update(*batch)
-        self._n_skipped = torch.as_tensor(self._n_skipped, dtype=torch.float32)
+        if not isinstance(self._n_skipped, torch.Tensor):
+            self._n_skipped = lasting(torch.zeros((), device=self.training_device))
         return self._compiler.run(update, batch, self.compile)
 
     def clip_gradients(self, parameters: list[torch.nn.Parameter]) -> Any:
@@ -375,12 +376,14 @@ class RlAlgorithm:
         Raises:
             FloatingPointError: if a loss or gradient was not finite; its step was not taken.
         """
-        skipped = torch.as_tensor(self._n_skipped, dtype=torch.float32)
-        self._n_skipped = torch.zeros_like(skipped)
-        tensors = [skipped]
+        tensors = [torch.as_tensor(self._n_skipped, dtype=torch.float32)]
         tensors += [x for values in opt_info for x in values if isinstance(x, torch.Tensor)]
         numbers = iter(_numbers_of(tensors))
         (n_skipped,) = next(numbers)
+        if isinstance(self._n_skipped, torch.Tensor):
+            self._n_skipped.zero_()
+        else:
+            self._n_skipped = 0
         fetched = opt_info._make([] for _ in opt_info)
         for values, new in zip(opt_info, fetched):
             for x in values:

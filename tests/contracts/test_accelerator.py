@@ -186,6 +186,30 @@ def test_a_loss_that_visits_the_host_is_found():
     assert run.training["out"] >= run.n_itrs + run.n_draws + run.n_updates
 
 
+def places_of_lasting_tensors():
+    """The devices of what compiled updates change, and of the numbers that change between them."""
+
+    def make(RunnerCls, **kwargs):
+        runner = RUNS["PPO"](RunnerCls, **kwargs)
+        runner.algo.OptimCls = torch.optim.RMSprop  # Whose steps torch counts on the CPU.
+        runner.algo.compile = {"backend": "eager"}  # Which does not compile for this device.
+        made.append(runner.algo)
+        return runner
+
+    made = []
+    with Accelerator():
+        Trained(make, "sim:0", Counter())
+        (algo,) = made
+        ((_, lr, _, states),) = algo._compiler._steps[0]._groups
+        std = algo._return_std
+        tensors = [algo.ratio_clip, algo._n_skipped, lr, std.count, std.mean, std.squares]
+        return {str(x.device) for x in tensors + [x for xs in states.values() for x in xs]}
+
+
+def test_lasting_tensors_of_compiled_updates_are_on_the_device():
+    assert apart(places_of_lasting_tensors) == {"sim:0"}
+
+
 class Elsewhere(MlpDqnModel):
     """A model whose constant stays on the CPU."""
 

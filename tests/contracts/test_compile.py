@@ -159,8 +159,8 @@ class Counting(DQN):
         return loss + self.number, td_abs_errors
 
 
-def test_compiling_again_and_giving_up_are_told(capfd, monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
+@torch._dynamo.config.patch(recompile_limit=2)
+def test_compiling_again_and_giving_up_are_told(capfd):
     train(begun(own_dqn(Counting)))
     log = capfd.readouterr().out
     again = "Compiled update_networks of Counting again, for other shapes or numbers, in "
@@ -261,6 +261,42 @@ def test_settings_are_checked(compile):
         begun(RUNS["DQN"], compile)
 
 
+class Replayed:
+    """``torch.compile`` as with CUDA graphs: a call overwrites the outputs of the one before."""
+
+    def __call__(self, function, **settings):
+        self.settings = settings
+        outputs = None
+
+        def replay(*batch):
+            nonlocal outputs
+            values = function(*batch)
+            if outputs is None:
+                outputs = values
+            for x, new in zip(tree_leaves(outputs), tree_leaves(values), strict=True):
+                x.copy_(new)
+            return outputs
+
+        return replay
+
+
+@pytest.mark.parametrize("name", ["PPO-kl", "DDPG", "SAC", "Rainbow"])
+def test_outputs_of_a_cuda_graph_are_kept(name, monkeypatch):
+    eager = begun(RUNS[name])
+    expected = train(eager)
+    run = begun(RUNS[name], {"mode": "reduce-overhead", "options": {"size_asserts": True}})
+    monkeypatch.setattr(torch, "compile", replayed := Replayed())
+    infos = train(run)
+    assert infos == expected
+    assert greatest_difference(eager, run) == 0
+    options = {"triton.cudagraphs": True, "cpp_wrapper": False}
+    assert replayed.settings == {
+        "fullgraph": True,
+        "dynamic": False,
+        "options": {"fallback_random": True, "size_asserts": True, **options},
+    }
+
+
 def pendulum(RunnerCls, **kwargs):
     return RunnerCls(
         algo=PPO(minibatches=2, epochs=2),
@@ -280,9 +316,9 @@ def generated():
     return log.getvalue(), greatest_difference(eager, compiled)
 
 
+@torch._inductor.config.patch({"cpp.cxx": (None, "/no/g++")})  # As of the variable CXX.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of torch's own code.
 def test_without_a_compiler_one_line_says_the_remedy(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, "/no/g++"))  # As of CXX.
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     train(begun(pendulum, True), n_updates=1)
     lines = capfd.readouterr().out.splitlines()

@@ -244,15 +244,18 @@ def _joined(
 class RunningStd:
     """Standard deviation of all data so far, merged exactly over batches and processes.
 
+    Args:
+        device: device of the data; None for the CPU.
+
     Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm, eq. 2.1.
     """
 
     _is_held = False
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device | None = None) -> None:
         # Each a tensor of its own, since a graph of torch.compile would hold for equal ones only.
         self.count, self.mean, self.squares = (
-            torch.zeros((), dtype=torch.double) for _ in range(3)
+            torch.zeros((), dtype=torch.double, device=device) for _ in range(3)
         )
 
     @property
@@ -274,9 +277,9 @@ class RunningStd:
         total = self.count + count
         divisor = total.clamp(min=1)
         delta = mean - self.mean
-        self.mean = self.mean + delta * count / divisor
-        self.squares = self.squares + (squares + delta**2 * self.count * count / divisor)
-        self.count = total
+        self.mean += delta * count / divisor
+        self.squares += squares + delta**2 * self.count * count / divisor
+        self.count += count
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -294,7 +297,7 @@ class RunningStd:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``."""
         for name in ("count", "mean", "squares"):
-            setattr(self, name, torch.tensor(state[name], dtype=torch.double))
+            getattr(self, name).fill_(state[name])
 
 
 def _sum_where(x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -142,7 +142,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     # Subclasses may replace the constructor and the set-up.
     @cached_property
     def _return_std(self) -> RunningStd:
-        return RunningStd()
+        return RunningStd(self.training_device)
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:

@@ -171,11 +171,12 @@ class PPO(PolicyGradientAlgo):
             ValueError: if a setting cannot work, alone or with this agent and sampler.
         """
         self._ratio_clip = float(self.ratio_clip)
-        if self.compile:  # A number that changes would be compiled again.
-            self.ratio_clip = torch.tensor(self._ratio_clip)
         # Every number of a JSON configuration may be a float.
         self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         super().initialize(*args, **kwargs)
+        if self.compile:  # A number that changes would be compiled again.
+            ratio_clip = float(self.ratio_clip)
+            self.ratio_clip = torch.full((), ratio_clip, device=self.training_device)
         self._batch_size = self.batch_spec.size // self.minibatches
         self._rng  # noqa: B018  (Seeded now.)
 

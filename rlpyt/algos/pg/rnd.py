@@ -96,7 +96,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         )
         self._seen = RunningMeanStdModel(observation.shape[-1:]).to(device)
         self._bonus_sum = torch.zeros(batch_spec.B, device=device)
-        self._bonus_std = RunningStd()
+        self._bonus_std = RunningStd(device)
 
     def to_training_device(self, samples: Nested) -> Nested:
         """Move a batch [T,B], train the predicting network on it, and add the bonus to rewards."""

@@ -134,7 +134,6 @@ class SAC(SoftActorCriticAlgorithm):
     dropped_quantiles: int | None
     alpha_optimizer: Any
     _log_alpha: torch.nn.Parameter
-    _alpha: torch.Tensor
 
     def __init__(
         self,
@@ -220,7 +219,11 @@ class SAC(SoftActorCriticAlgorithm):
         log_alphas = torch.full((1,), log_alpha, device=self.training_device)
         self._log_alpha = torch.nn.Parameter(log_alphas, requires_grad=is_learned)
         self.alpha_optimizer = self.make_optimizer([self._log_alpha]) if is_learned else None
-        self._alpha = self._log_alpha.detach().exp()
+
+    @property
+    def _alpha(self) -> torch.Tensor:
+        """The temperature [1], without gradient."""
+        return self._log_alpha.detach().exp()
 
     def default_target_entropy(self) -> float:
         """Return the target entropy that "auto" stands for, in nats."""
@@ -430,7 +433,6 @@ class SAC(SoftActorCriticAlgorithm):
             gradient.copy_(total / self.world_size)
         self._log_alpha.grad = gradient
         self.step_if_finite(self.alpha_optimizer, gradient.sum())
-        self._alpha = self._log_alpha.detach().exp()
 
     def append_opt_info_(
         self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
@@ -467,7 +469,6 @@ class SAC(SoftActorCriticAlgorithm):
             load_optimizer_state(self.alpha_optimizer, state_dict["alpha_optimizer"])
         with torch.no_grad():
             self._log_alpha.fill_(state_dict["log_alpha"])
-        self._alpha = self._log_alpha.detach().exp()
 
 
 def joined(first: Nested, second: Nested) -> Nested:
