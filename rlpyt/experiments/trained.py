@@ -24,6 +24,7 @@ from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import (
     buffer_from_example,
     buffer_func,
+    existing_device,
     leaves,
     map_buffer,
     numpify_buffer,
@@ -193,7 +194,10 @@ def greedy(agent: AgentLike, deterministic: bool = True) -> Iterator[None]:
 
 
 def load(
-    path: str | Path, agent: AgentLike | None = None, env: Any = None, cuda_idx: int | None = None
+    path: str | Path,
+    agent: AgentLike | None = None,
+    env: Any = None,
+    device: int | str | torch.device | None = None,
 ) -> TrainedAgent:
     """Load the agent of a run, to act in your own program.
 
@@ -205,12 +209,15 @@ def load(
         agent: new agent, made with the arguments of the run; None for the recorded one.
         env: environment with the spaces of the run, of gymnasium (single or vector) or of this
             library; None for the recorded one, which is made for its spaces and closed.
-        cuda_idx: index of the GPU to act on; None for the CPU.
+        device: device to act on, its name, or the index of a GPU; None for the CPU.
 
     Raises:
         FileNotFoundError: if there is no snapshot.
-        ValueError: if agent or environment are neither recorded nor given.
+        ValueError: if there is no such device, or if agent or environment are neither recorded nor
+            given.
     """
+    if device is not None:
+        device = existing_device("device", device, "leave it out to act on the CPU")
     if agent is None or env is None:
         saved = load_agent(path)
         snapshot = saved.snapshot
@@ -221,7 +228,7 @@ def load(
     with logger.using(logger.Logger(sinks=[])):
         agent.initialize(spaces, share_memory=False, global_B=1, env_ranks=[0])
         agent.load_state_dict(snapshot["agent_state_dict"])
-        agent.to_device(cuda_idx)
+        agent.to_device(device)
         agent.eval_mode(max(1, snapshot["itr"]))  # At 0, agents may act at random.
     return TrainedAgent(agent, spaces)
 

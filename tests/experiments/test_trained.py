@@ -15,6 +15,7 @@ from rlpyt.core.records import EnvSpaces
 from rlpyt.experiments.evaluation import load_snapshot
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
+from tests.accelerator import Accelerator, apart, is_supported
 
 OBSERVATIONS = spaces.Tuple([spaces.Box(-1, 1, (3,), np.float64), spaces.Discrete(4, start=1)])
 ACTIONS = spaces.Dict({"turn": spaces.Discrete(3, start=-1), "gas": spaces.Box(0, 2, (2,))})
@@ -99,6 +100,25 @@ def test_a_network_that_treats_batches_differently_is_exported_for_all(tmp_path)
         torch.testing.assert_close(q, expected.agent_info.q, rtol=1e-3, atol=1e-3)
 
 
+def actions_on(device, path):
+    """Actions of a loaded agent, and the device that it acts on."""
+    env = Driving()
+    env.observation_space.seed(1)
+    with Accelerator():
+        loaded = rlpyt.load(path, GenericFfAgent(), env, device=device)
+        observations = [env.observation_space.sample() for _ in range(3)]
+        actions = [loaded.act(x, deterministic=True)[0] for x in observations]
+        return str(actions), str(loaded.agent.device)
+
+
+@pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
+def test_an_agent_acts_on_any_device(tmp_path):
+    saved(GenericFfAgent(), Driving(), tmp_path)
+    expected, _ = apart(actions_on, None, tmp_path)
+    for device in ("sim:0", torch.device("cpu")):
+        assert apart(actions_on, device, tmp_path) == (expected, str(device))
+
+
 def test_what_does_not_fit_is_refused(tmp_path):
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(FileNotFoundError, match="snapshot"):
@@ -107,6 +127,8 @@ def test_what_does_not_fit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="params.json"):
         rlpyt.load(tmp_path)
     agent = rlpyt.load(tmp_path, MlpDqnAgent(), env)
+    with pytest.raises(ValueError, match="device is 'cuda:99'.*leave it out"):
+        rlpyt.load(tmp_path, MlpDqnAgent(), env, device=99)
     with pytest.raises(ValueError, match="observation"):
         agent.act(np.zeros((2, 3)))
     _, state = agent.act(np.zeros((2, 4)))
