@@ -107,10 +107,12 @@ RUNS["R2D1-piecewise"] = piecewise
 def on_dictionary(name):
     """A run on observations of a vector, an image and a choice."""
 
-    def make(RunnerCls, seed, n_steps, log_interval_steps, affinity):
+    def make(RunnerCls, seed, n_steps, log_interval_steps, affinity=None, compile=False):
         kind = "Continuous" if name == "sac" else "Discrete"
         words = [f"{MODULE}:{kind}-v0", *ALGORITHMS[name]]
-        return runner_call(configuration(name, words, n_steps), seed, affinity).make()
+        runner = runner_call(configuration(name, words, n_steps), seed, affinity).make()
+        runner.algo.compile = compile
+        return runner
 
     return make
 
