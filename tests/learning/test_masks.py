@@ -7,6 +7,8 @@ PPO and DQN run with the other tests, with one seed; the rest, and more seeds, w
 import os
 
 import pytest
+import torch
+import torch._dynamo
 
 from rlpyt.agents.dqn import mlp_agent
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
@@ -122,15 +124,29 @@ def train(RunnerCls, algo, agent, **kwargs):
         RunnerCls(algo=algo, agent=agent, sampler=sampler, affinity=affinity, **kwargs).train()
 
 
+def learn(algo, agent, **kwargs):
+    solved = StopWhenSolved(9)
+    lengths = {"n_steps": 40e3, "log_interval_steps": 2e3}
+    train(MinibatchRlEval, algo, agent, **lengths, **kwargs, callbacks=[solved])
+    assert solved.best >= 9, "random allowed actions reach 3.3"
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     "make", [ppo, dqn, *(pytest.param(make, marks=pytest.mark.variant) for make in VARIANTS)]
 )
 def test_doors(make, seed):
-    solved = StopWhenSolved(9)
-    lengths = {"n_steps": 40e3, "log_interval_steps": 2e3}
-    train(MinibatchRlEval, *make(), **lengths, seed=seed, callbacks=[solved])
-    assert solved.best >= 9, "random allowed actions reach 3.3"
+    learn(*make(), seed=seed)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._dynamo.config, "trace_autograd_ops"), reason="torch traces no gradients"
+)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("make", [ppo, dqn, pytest.param(sac, marks=pytest.mark.variant)])
+def test_doors_in_compiled_updates(make, seed):
+    # Traced, and run by torch as they are: generating code takes longer than learning.
+    learn(*make(), seed=seed, compile={"backend": "eager"})
 
 
 @pytest.mark.parametrize(("make", "settings"), [(ppo, {"epochs": 1}), (dqn, {"replay_ratio": 1})])
