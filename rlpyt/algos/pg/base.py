@@ -130,12 +130,13 @@ class PolicyGradientAlgo(RlAlgorithm):
             warn_without_timeout(self, examples["env_info"])
         for name in ("diagnostics", "_rng", "_compiler"):
             vars(self).pop(name, None)  # Of an earlier run.
-        self._return_std = RunningStd()  # A graph of torch.compile cannot make it.
         self.lr_scheduler = None
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Make the optimizer and its schedule, in the process that trains."""
         super().optim_initialize(rank)
+        # A graph of torch.compile cannot make it.
+        self._return_std = RunningStd(self.training_device)
         if self.linear_lr_schedule:
             self._decay_linearly(0)
 
