@@ -225,6 +225,11 @@ class SAC(SoftActorCriticAlgorithm):
         """The temperature [1], without gradient."""
         return self._log_alpha.detach().exp()
 
+    @_alpha.setter
+    def _alpha(self, alpha: torch.Tensor) -> None:  # As updates written for rlpyt 0.1.2 do.
+        with torch.no_grad():
+            self._log_alpha.copy_(alpha.log())
+
     def default_target_entropy(self) -> float:
         """Return the target entropy that "auto" stands for, in nats."""
         _, half_range = range_of_actions(self.agent)

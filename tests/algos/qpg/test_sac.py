@@ -457,6 +457,13 @@ def test_alpha_is_learned_or_fixed(fixed_alpha: Any) -> None:
         assert algo.alpha_optimizer is None
 
 
+def test_alpha_may_be_assigned() -> None:
+    algo = make_algo()
+    algo._alpha = torch.tensor([0.25])
+    assert algo._alpha.item() == pytest.approx(0.25)
+    assert algo._log_alpha.exp().item() == pytest.approx(0.25)
+
+
 def test_fixed_alpha_prevails_over_a_loaded_one() -> None:
     # It was overwritten by what another run had learned.
     learned = make_algo()
