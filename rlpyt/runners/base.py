@@ -147,6 +147,12 @@ class BaseRunner:
                 f"takes {interval_steps} steps; log_interval_steps is {self.log_interval_steps}, "
                 f"an iteration takes {batch_size}: make both smaller for a shorter run."
             )
+        elif abs(n_intervals * interval_steps - self.n_steps) > 0.01 * self.n_steps:
+            logger.log(
+                f"n_steps is {self.n_steps}, but the run takes {n_intervals * interval_steps}: a "
+                f"whole number of iterations of {batch_size} steps, and of log intervals of "
+                f"{interval_steps}."
+            )
 
     def _prepare_seeds(self) -> int:
         """Seed this process, and return the seed of the sampler."""

@@ -180,7 +180,17 @@ def test_a_run_shorter_than_a_log_interval_says_how_long_it_is(RunnerCls, tmp_pa
     log = (tmp_path / "run_0" / "debug.log").read_text()
     assert "WARNING: n_steps 40 is less than one log interval" in log
     train(make(RunnerCls, n_steps=160, log_interval_steps=160), tmp_path / "as long")
-    assert "WARNING" not in (tmp_path / "as long" / "run_0" / "debug.log").read_text()
+    as_long = (tmp_path / "as long" / "run_0" / "debug.log").read_text()
+    assert "WARNING" not in as_long
+    assert "but the run takes" not in as_long
+
+
+@pytest.mark.parametrize(("RunnerCls", "taken"), [(MinibatchRl, 160), (AsyncRl, 320)])
+def test_a_rounded_run_says_how_long_it_is(RunnerCls, taken, tmp_path):
+    rows = train(make(RunnerCls, n_steps=164, log_interval_steps=160), tmp_path)
+    assert float(rows[-1]["Diagnostics/CumSteps"]) == taken
+    log = (tmp_path / "run_0" / "debug.log").read_text()
+    assert f"n_steps is 164, but the run takes {taken}: a whole number of iterations" in log
 
 
 # --- Parts that do not go together ----------------------------------------------------------------
