@@ -62,6 +62,7 @@ ALGORITHMS = {
     ),
     "a2c": Algorithm("rlpyt.algos.pg.a2c.A2C", _POLICY_AGENTS),
     "ppo": Algorithm("rlpyt.algos.pg.ppo.PPO", _POLICY_AGENTS),
+    "ppo_rnd": Algorithm("rlpyt.algos.pg.rnd.RndPPO", _POLICY_AGENTS),
     "impala": Algorithm("rlpyt.algos.pg.impala.IMPALA", _POLICY_AGENTS),
     "ddpg": Algorithm("rlpyt.algos.qpg.ddpg.DDPG", {"mlp": f"{_QPG}.ddpg_agent.DdpgAgent"}),
     "td3": Algorithm("rlpyt.algos.qpg.td3.TD3", {"mlp": f"{_QPG}.td3_agent.Td3Agent"}),

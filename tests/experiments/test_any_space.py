@@ -35,6 +35,7 @@ ALGORITHMS = {
     "pqn_lstm": [*VALUES, "minibatches=2", "epochs=1", "lstm_size=8"],
     "a2c": POLICY,
     "ppo": [*POLICY, "minibatches=2", "epochs=1"],
+    "ppo_rnd": [*POLICY, "minibatches=2", "epochs=1"],
     "impala": POLICY,
     "a2c_lstm": [*POLICY, "lstm_size=8"],
     "ppo_lstm": [*POLICY, "minibatches=2", "epochs=1", "lstm_size=8"],

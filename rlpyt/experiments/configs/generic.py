@@ -112,6 +112,7 @@ configs["ppo"] = changed(
     ),
     sampler=dict(batch_T=128, batch_B=8),
 )
+configs["ppo_rnd"] = changed(configs["ppo"], roles=dict(algo="ppo_rnd"))
 configs["a2c_lstm"] = changed(configs["a2c"], roles=dict(agent="generic_lstm"))
 # Solves CartPole without velocities in 1e5 steps; batches of 128 steps and 3e-4 do not.
 configs["ppo_lstm"] = changed(
