@@ -3,22 +3,30 @@
     python docs/_ext/algorithm_tables.py
 
 The tables stand in the pages, so that they read well without the site; a test compares them. Each
-follows a comment ``<!-- settings: CLASS -->`` or ``<!-- columns: CLASS -->``.
+follows a comment::
+
+    <!-- settings: CLASS -->
+    <!-- settings: CLASS TABLE/ENTRY -->   with a column of the values of an entry
+    <!-- keywords: CLASS -->               only the keyword-only arguments
+    <!-- columns: CLASS -->                of the log
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 from rlpyt.algos.replay import ReplayAlgorithm
+from rlpyt.experiments.catalog import entries
 
 PAGES = Path(__file__).resolve().parents[1] / "algorithms"
-TABLE = re.compile(r"<!-- (settings|columns): (\S+) -->\n\n(?:\|.*\n)*\n?")
+TABLE = re.compile(
+    r"(<!-- (settings|keywords|columns): (\S+)(?: (\S+))? -->\n)\n(?:\|.*\n)*\n?"
+)
 ARGUMENT = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 # An alias of a setting, or the settings of a base class that a class refuses.
 LEFT_OUT = re.compile(r"``\w+`` is another\s+name|but not(?:(?:,|\s+and)?\s+``\w+``)+")
@@ -62,10 +70,10 @@ MEANINGS = {
 }
 
 
-def settings(AlgoCls: Any) -> Iterator[tuple[str, Any, str]]:
-    """Yield name, default and meaning of every setting, those of the class itself first."""
+def settings(classes: Sequence[Any]) -> Iterator[tuple[str, Any, str]]:
+    """Yield name, default and meaning of every setting of a class and its bases, in this order."""
     seen = set()
-    for base in AlgoCls.__mro__:
+    for base in classes:
         text = inspect.cleandoc(vars(base).get("__doc__") or "")
         seen.update(re.findall(r"``(\w+)``", " ".join(LEFT_OUT.findall(text))))
         arguments = text.partition("\nArgs:\n")[2]
@@ -95,26 +103,39 @@ def as_markdown(text: str) -> str:
     return text.replace("``", "`").replace("|", r"\|").removesuffix(".")
 
 
-def table(kind: str, AlgoCls: Any) -> str:
-    """Return the table of one class, ``kind`` "settings" or "columns"."""
-    if kind == "settings":
-        lines = ["| setting | default | meaning |", "|---|---|---|"]
-        for name, default, meaning in settings(AlgoCls):
-            lines.append(f"| `{name}` | {as_code(default)} | {as_markdown(meaning)} |")
-    else:
-        names = list(AlgoCls.opt_info_fields)
-        if issubclass(AlgoCls, ReplayAlgorithm):
-            names.append("maskedFraction")
-        lines = ["| column | meaning |", "|---|---|"]
-        lines += [f"| `{name}` | {MEANINGS[name]} |" for name in names]
+def of_settings(Cls: Any, only_keywords: bool, entry: str | None) -> Iterator[Sequence[str]]:
+    """Yield the rows of a table of settings."""
+    yield "setting", "default", *([f"entry `{entry}`"] if entry else []), "meaning"
+    values = entries()[entry]["algo"] if entry else {}
+    parameters = inspect.signature(Cls.__init__).parameters
+    keywords = {name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+    for name, default, meaning in settings([Cls] if only_keywords else Cls.__mro__):
+        if name in keywords or not only_keywords:
+            value = values.get(name, default)
+            of_entry = ["" if value == default else as_code(value)] if entry else []
+            yield f"`{name}`", as_code(default), *of_entry, as_markdown(meaning)
+
+
+def of_columns(AlgoCls: Any) -> Iterator[Sequence[str]]:
+    """Yield the rows of a table of log columns."""
+    yield "column", "meaning"
+    masked = ["maskedFraction"] if issubclass(AlgoCls, ReplayAlgorithm) else []
+    for name in [*AlgoCls.opt_info_fields, *masked]:
+        yield f"`{name}`", MEANINGS[name]
+
+
+def table(kind: str, Cls: Any, entry: str | None = None) -> str:
+    """Return the table of one class, ``kind`` "settings", "keywords" or "columns"."""
+    is_log = kind == "columns"
+    head, *rows = of_columns(Cls) if is_log else of_settings(Cls, kind == "keywords", entry)
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines += [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def filled(text: str) -> str:
     """Return the text of a page with current tables."""
-    return TABLE.sub(
-        lambda m: f"<!-- {m[1]}: {m[2]} -->\n\n{table(m[1], resolve_name(m[2]))}\n", text
-    )
+    return TABLE.sub(lambda m: f"{m[1]}\n{table(m[2], resolve_name(m[3]), m[4])}\n", text)
 
 
 if __name__ == "__main__":
