@@ -1,4 +1,4 @@
-"""Reinforcement learning on one machine: every deep model-free family on one fast base."""
+"""Reinforcement learning on one machine: deep Q-learning, policy gradients, actor-critics."""
 
 from typing import TYPE_CHECKING
 
