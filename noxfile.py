@@ -81,8 +81,11 @@ def package(session: nox.Session) -> None:
     files = sorted(map(str, dist.iterdir()))
     session.run("twine", "check", "--strict", *files)
     (wheel,) = dist.glob("*.whl")
-    session.install(str(wheel))
+    session.install(f"{wheel}[plot]")
     session.chdir(session.create_tmp())  # Where no source is.
     session.run("rlpyt", "--version")
     session.run("rlpyt", "train", "ppo", "CartPole-v1", "--steps", "2048", "--log-dir", "run")
     session.run("rlpyt", "export", "run/run_0", "policy.pt2")
+    sweep = ("ppo", "CartPole-v1", "learning_rate=1e-3,3e-4", "--steps", "2048")
+    session.run("rlpyt", "sweep", *sweep, "--log-dir", "grid")
+    session.run("rlpyt", "plot", "grid", "--output", "figures")
