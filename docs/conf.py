@@ -25,6 +25,9 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["width.css"]
+pygments_dark_style = "github-dark"  # The default underlines modules like links.
 html_title = f"rlpyt {release}"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
