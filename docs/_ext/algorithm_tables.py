@@ -24,9 +24,7 @@ from rlpyt.algos.replay import ReplayAlgorithm
 from rlpyt.experiments.catalog import entries
 
 PAGES = Path(__file__).resolve().parents[1] / "algorithms"
-TABLE = re.compile(
-    r"(<!-- (settings|keywords|columns): (\S+)(?: (\S+))? -->\n)\n(?:\|.*\n)*\n?"
-)
+TABLE = re.compile(r"(<!-- (settings|keywords|columns): (\S+)(?: (\S+))? -->\n)\n(?:\|.*\n)*\n?")
 ARGUMENT = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 # An alias of a setting, or the settings of a base class that a class refuses.
 LEFT_OUT = re.compile(r"``\w+`` is another\s+name|but not(?:(?:,|\s+and)?\s+``\w+``)+")
