@@ -310,7 +310,7 @@ class SAC(SoftActorCriticAlgorithm):
 
     @torch.no_grad()
     def next_action(self, samples: Nested) -> tuple[Nested, torch.Tensor, torch.Tensor]:
-        """Return the model inputs of s', actions a' [B,A] of the policy, and log pi(a'|s') [B]."""
+        """Return the model inputs of s', actions a' [B,A], and their ``log pi(a'|s')`` [B]."""
         inputs = self.agent.to_model_device(*samples.target_inputs)
         action, log_pi, _ = self.agent.pi(*inputs)
         return inputs, action, log_pi
