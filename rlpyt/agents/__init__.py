@@ -1,7 +1,7 @@
 """Agents: the networks of an algorithm, and how they act.
 
 A public class fits one algorithm, model and kind of action; to bring your own model, pass
-``ModelCls`` or override ``make_env_to_model_kwargs``. Where to look for what:
+``ModelCls`` or override ``make_env_to_model_kwargs``. Where to look:
 
 * ``base``: :class:`~rlpyt.agents.base.BaseAgent`, its devices, modes, state and shared memory;
   ``recurrent``: mixins that keep a recurrent state between sampled steps; ``masks``: action masks

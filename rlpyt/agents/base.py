@@ -57,11 +57,11 @@ class BaseAgent:
         shared_model: copy in shared memory, from which other processes act, or None.
         distribution: distribution of actions, given the outputs of the model.
         device: device of ``model``.
-        cpu_outputs: whether batches to train on stay on the CPU and outputs for losses come there,
-            as in rlpyt 0.1.2; otherwise both are on ``device``.
+        cpu_outputs: whether training batches stay on the CPU and outputs for losses are moved
+            there, as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
-        mask_field: field of observations that is a mask of the allowed actions, which the network
-            does not see; None if a network should see a field of this name.
+        mask_field: field of observations that holds a mask of the allowed actions. The network does
+            not see it; None if a network should see a field of this name.
     """
 
     __signature__ = ConstructorSignature()

@@ -13,7 +13,7 @@ from rlpyt.utils.types import Nested
 
 
 class MaskField(NamedTuple):
-    """Name of the field that holds the mask, and of the others, which networks see."""
+    """Names of the field that holds the mask, and of the other fields, which networks see."""
 
     name: str
     others: tuple[str, ...]

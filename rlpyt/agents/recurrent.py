@@ -78,7 +78,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
     """Mixin that keeps one recurrent state for each half of the environments, which take turns.
 
     All methods act on the exposed half: :meth:`advance_rnn_state` stores its new state and exposes
-    the other half. In all else it equals :class:`RecurrentAgentMixin`.
+    the other half. Otherwise it equals :class:`RecurrentAgentMixin`.
     """
 
     recurrent = True

@@ -4,8 +4,9 @@
   and the stored data of all algorithms with a replay buffer.
 - ``losses``: every loss as a pure function of tensors. ``checks``: validation of settings.
   ``_optim``: optimizers and the transfer of their state. ``_compiled``: updates as one graph.
-- ``dqn``: Q-learning of discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``), of recurrent
-  agents (``r2d1``), and without replay (``pqn``). ``pg``: policy gradient. ``qpg``: the same
-  through Q-functions, of continuous actions, or of discrete ones (``sac_discrete``).
+- ``dqn``: Q-learning for discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``), for
+  recurrent agents (``r2d1``), and without replay (``pqn``). ``pg``: policy gradient. ``qpg``:
+  policy gradient through Q-functions, for continuous actions, or for discrete ones
+  (``sac_discrete``).
 - ``utils``: old import path of the formulas in :mod:`rlpyt.returns`.
 """

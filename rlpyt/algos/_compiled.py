@@ -30,7 +30,7 @@ _NUMBERS = itertools.count()  # Of the graphs of this process.
 
 
 class CannotCompile(Exception):
-    """The reason why an update runs as it is."""
+    """The reason why an update is not compiled."""
 
 
 def lasting(x: torch.Tensor) -> torch.Tensor:
@@ -172,8 +172,8 @@ STEPS: dict[Any, tuple[Callable[..., None], Callable[..., list[str]]]] = {
 class CompiledUpdate:
     """A method of an algorithm, as one graph.
 
-    The first call compiles it. If that fails, one line in the log gives the reason, and all calls
-    run as they are.
+    The first call compiles it. If that fails, one line in the log gives the reason, and no call is
+    compiled.
 
     Args:
         name: name of the update in the log.

@@ -92,7 +92,7 @@ class ReplayAlgorithm(RlAlgorithm):
 
     if the sampler records that observation (``record_next_observation=True``) and the replay buffer
     keeps it, as buffers of single transitions do unless they store frames once. Otherwise such
-    samples are not trained on: the next row begins another episode, and 0 would be a wrong
+    samples are left out of training: the next row begins another episode, and 0 would be a wrong
     bootstrap value. Their fraction is logged as ``maskedFraction``. Without ``timeout`` from the
     environment every end counts as a real end, with a warning.
 

@@ -47,7 +47,7 @@ class ChoiceEncoder(torch.nn.Module):
 
 
 class VectorEncoder(NormalizedObservationModel):
-    """An array of numbers as a flat vector, normalised if asked for.
+    """An array of numbers as a flat vector, normalised on request.
 
     Integers between finite bounds are scaled to [0, 1], unless they are normalised.
 
@@ -144,7 +144,7 @@ class RecordEncoder(torch.nn.Module):
 
 
 class EncodedModel(torch.nn.Module):
-    """A model of vectors, with an encoder that makes vectors from observations of any kind.
+    """A model for vectors, with an encoder that turns observations of any kind into vectors.
 
     Args:
         ModelCls: class of the model; takes ``observation_shape``.

@@ -1,6 +1,6 @@
 """Replay buffers: storage of what was sampled, and random batches of it.
 
-A buffer's class names its parts (``base`` says how they compose). Where to look for what:
+A buffer's class names its parts (``base`` explains how they compose). Where to look:
 
 * The public classes: ``non_sequence`` draws single transitions, ``sequence`` sequences; each has
   the modules ``uniform`` and ``prioritized`` (how to choose), ``n_step`` (what a batch holds),
@@ -10,6 +10,6 @@ A buffer's class names its parts (``base`` says how they compose). Where to look
   be drawn in ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share).
 * Priorities: ``priorities`` (draws of transitions or sequences), with priorities that follow the
   cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
-* ``_memory``: how large arrays are allocated, used again, and copied from at random places, in host
+* ``_memory``: how large arrays are allocated, reused, and copied from at random places, in host
   memory or on a device.
 """

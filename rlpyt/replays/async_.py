@@ -27,17 +27,17 @@ from rlpyt.utils.types import Nested
 
 
 class AsyncReplayBufferMixin(BaseReplayBuffer):
-    """Makes any replay buffer one that processes share; the first of the bases.
+    """Mixin that makes any replay buffer one that processes share; the first base.
 
-    The storage is in shared memory, and a lock lets either one process write or many read. A
-    process has of its own: the positions it drew last (for their priorities), the exponent of the
-    weights, and its random stream. What is appended is there for the next batch of every process.
+    The storage is in shared memory, and a lock lets either one process write or many read. Each
+    process has its own last drawn positions (to set their priorities), exponent of the weights, and
+    random stream. Appended rows can be in the next batch of any process.
 
-    Where processes do not start by fork, set the start method of ``multiprocessing`` before the
-    buffer is made, and pass the buffer to them as an argument.
+    If processes do not start by fork, set the start method of ``multiprocessing`` before you make
+    the buffer, and pass the buffer to them as an argument.
 
-    If a process ends while it writes, every later call raises ``RuntimeError``, since transitions
-    of the rows it was writing would be made up of old and new steps.
+    If a process ends while it writes, every later call raises ``RuntimeError``, since the rows that
+    it was writing may mix old and new steps.
 
     Attributes:
         rw_lock: ``with rw_lock:`` to read the storage, ``with rw_lock.write_lock:`` to write to it;

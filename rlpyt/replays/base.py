@@ -16,12 +16,12 @@ from rlpyt.utils.types import Array, IntArray, Nested
 
 
 class BaseReplayBuffer:
-    """Storage for what the sampler gives, and random batches of it for the algorithm.
+    """Storage of sampler batches, from which the algorithm draws random batches.
 
     A buffer is composed of parts, in one class statement: how to choose (uniformly, by priority),
     how to store (whole observations, frames once), what to compute (n-step returns, time limits).
-    Every part is a class that passes on the keyword arguments that are not its own, so a user's
-    class can be put anywhere among them.
+    Every part is a class that passes on all keyword arguments but its own, so your own class can
+    stand anywhere among them.
 
     **On a device.** With ``device`` the stored rows are tensors there, and so are the batches. The
     host still draws the indexes and keeps the priorities, so batches are equal to those of a buffer
@@ -39,13 +39,14 @@ class BaseReplayBuffer:
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
-        stride: rows from the begin of one possible entry of a batch to that of the next.
-        batch_T: steps of an entry that is a sequence; None if a batch has single transitions, or
-            sequences of any length.
+        stride: number of rows from the start of one possible entry of a batch to the start of the
+            next.
+        batch_T: number of steps of an entry that is a sequence; None if a batch has single
+            transitions, or sequences of any length.
         samples: stored records [T,B,...].
         rng: source of all random choices.
-        stored_rows: name to array [T,...] of everything that is saved; a subclass that allocates
-            arrays registers them here.
+        stored_rows: arrays [T,...] to save, by name; a subclass that allocates arrays registers
+            them here.
     """
 
     __signature__ = ConstructorSignature()
@@ -135,7 +136,7 @@ class BaseReplayBuffer:
         raise NotImplementedError
 
     def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
-        """Return what ``sample_batch`` gives of these rows: a storage may add to the batch.
+        """Return the batch of these rows that ``sample_batch`` returns: a storage may add fields.
 
         Args:
             T_idxs: rows [n].

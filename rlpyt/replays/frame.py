@@ -20,7 +20,7 @@ BufferSamples = record_class("BufferSamples", SamplesToBuffer._fields[1:])
 
 
 class FrameBufferMixin(BaseNStepReturnBuffer):
-    """Stores of every observation [C,...] only the newest of its C frames.
+    """Mixin that stores only the newest of the C frames of each observation [C,...].
 
     The observation of row t is ``samples_frames[t : t + C]``, with zeros for frames from before a
     reset, as Atari environments give them. ``samples`` holds the other fields.
@@ -37,7 +37,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         n_frames: number C of frames in an observation.
         samples_frames: frames [T+C-1,B,...].
         samples_new_frames: view [T,B,...] of the newest frame of every row.
-        overlap_is_known: stacks were seen that continue each other beyond doubt.
+        overlap_is_known: whether stacks were seen that continue each other beyond doubt.
     """
 
     def __init__(self, example: Nested, **kwargs: Any) -> None:

@@ -33,8 +33,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     Args:
         example: one step of the stored record, with ``reward``, ``done`` and any other fields.
-        size: transitions, rounded up to a multiple of B; may be a float.
-        B: environments in every batch that is appended.
+        size: number of transitions, rounded up to a multiple of B; may be a float.
+        B: number of environments in every appended batch.
         discount: discount factor of one step.
         n_step_return: number n of rewards in a return.
         device: device of the storage, its name or its index; None for arrays in host memory.

@@ -32,7 +32,7 @@ def leaf_values(priorities: Any, alpha: float) -> NDArray:
 
 
 class PrioritizedReplay(BaseReplayBuffer):
-    """Draws of entries with a probability in proportion to priority^alpha.
+    """Draws of entries with a probability proportional to priority^alpha.
 
         P(i) = p_i^alpha / sum_k p_k^alpha
         w_i  = (1 / (p_i^alpha + EPS))^beta / max_j w_j, over the batch
@@ -45,11 +45,11 @@ class PrioritizedReplay(BaseReplayBuffer):
         alpha: exponent of priorities, 0 for uniform draws.
         beta: exponent of weights, 1 to undo the bias of the draws.
         default_priority: priority of a new entry.
-        unique: draw no entry twice in a batch.
-        input_priorities: accept records (priorities, samples) in :meth:`append_samples`; priorities
-            are a scalar, [B] or [T',B]; those of rows where no entry begins are unused.
-        input_priority_shift: number of entries between the one that these priorities belong to and
-            the later one that they come with; for sequences usually the burn-in steps divided by
+        unique: whether a batch holds each entry at most once.
+        input_priorities: whether :meth:`append_samples` takes records (priorities, samples);
+            priorities are a scalar, [B] or [T',B]; those of rows where no entry begins are unused.
+        input_priority_shift: number of entries from the one that these priorities belong to up to
+            the later one that they arrive with; for sequences usually the burn-in steps divided by
             the interval.
 
     Raises:
@@ -159,7 +159,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         return samples, leaves
 
     def advance_tree(self, n_rows: int, leaves: NDArray | None) -> None:
-        """Let the tree follow the cursor, and keep what runs into a truncation from being drawn.
+        """Let the tree follow the cursor, and switch off entries that run into a truncation.
 
         Args:
             n_rows: number of rows by which the tree advances.

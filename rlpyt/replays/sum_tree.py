@@ -27,8 +27,8 @@ class SumTree:
         off_backward: rows behind the cursor that are not complete yet.
         off_forward: rows from the cursor on that have lost their past.
         default_value: priority of a row that is switched on, if none was given with it.
-        enable_input_priorities: accept ``priorities`` in :meth:`advance`.
-        input_priority_shift: rows by which these belong to earlier rows than those appended, at
+        enable_input_priorities: whether :meth:`advance` takes ``priorities``.
+        input_priority_shift: number of rows by which these priorities precede the appended rows, at
             most ``off_backward``.
 
     Raises:
@@ -317,8 +317,8 @@ class SumTree:
 class AsyncSumTree(SumTree):
     """A :class:`SumTree` that processes share; each remembers what it drew itself.
 
-    It has no lock of its own: the caller keeps writers away from :meth:`sample`, and all others
-    away from what changes priorities, as a replay buffer does with its lock.
+    The tree has no lock. The caller must keep writers away during :meth:`sample`, and everyone else
+    during changes of priorities, as a replay buffer does with its own lock.
 
     Attributes:
         async_t: row that is written next, for all processes.

@@ -1,4 +1,4 @@
-"""The asynchronous loop: one process samples and one or more train, over a shared replay buffer.
+"""The asynchronous loop: one process samples and one or more train, from shared memory.
 
 The sampler fills two batches in turn, and two copiers append them to the replay buffer in order.
 The runner's own process trains, publishes parameters, and logs. Optimizer and sampler wait for each
@@ -38,7 +38,7 @@ class AsyncRlBase(AsyncRun):
     its batches. Steps are environment steps.
 
     Args:
-        algo: algorithm with a replay buffer.
+        algo: algorithm that can train asynchronously, such as those with a replay buffer.
         agent: agent that acts and is trained.
         sampler: asynchronous sampler.
         n_steps: steps of the whole run, rounded up to whole log intervals.

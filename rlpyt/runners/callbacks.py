@@ -119,9 +119,9 @@ class SaveState(Callback):
     """Callback that saves the whole state of a run into one file, to resume in another script.
 
     ``runner.train(checkpoint_interval_steps=...)`` saves in the background, and writes only the
-    changed parts. Load the file with :func:`load_run_state` and give it to
+    changed parts. Load the file with :func:`load_run_state` and pass the result to
     ``runner.load_state_dict`` before ``runner.train()``. The file contains the replay buffer, and
-    is as large.
+    is as large as that.
 
     Args:
         file_name: name of the file in the snapshot directory, replaced atomically each time.

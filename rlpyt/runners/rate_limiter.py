@@ -12,7 +12,7 @@ LEAD_ITRS = 2
 class RateLimiter:
     """Limiter that makes optimizer and sampler wait for each other, to keep the replay ratio.
 
-    Counts in batches of the sampler. The optimizer's n-th iteration (from 0) begins when
+    It counts batches of the sampler. The optimizer's n-th iteration (from 0) begins when
     ``first + n * delta`` batches are in the replay buffer. The sampler may be ``LEAD_ITRS`` ahead.
 
     Args:

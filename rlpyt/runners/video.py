@@ -22,9 +22,9 @@ from rlpyt.utils.types import NDArray
 class RecordVideo(Callback):
     """Callback that plays an episode at some log rows, and writes a video of it.
 
-    Videos are in the directory ``videos`` of the run, and sent to sinks that take videos. The agent
-    is in evaluation mode, in a separate environment with separate random numbers, so the run is the
-    same without videos.
+    Videos are saved in the directory ``videos`` of the run, and sent to sinks that take videos. The
+    agent acts in evaluation mode, in a separate environment with separate random numbers, so videos
+    change nothing in the run.
 
     ::
 
@@ -35,7 +35,7 @@ class RecordVideo(Callback):
         EnvCls: class of the environment, or function that makes it.
         env_kwargs: arguments of ``EnvCls``.
         interval_logs: number of log rows from one video to the next; the first row has one.
-        max_steps: number of steps at most.
+        max_steps: largest number of steps in a video.
         fps: number of pictures in a second of the video.
         extension: ``".gif"``, or ``".mp4"``.
         picture: function of the environment that returns a picture [H,W,3] uint8; None for
@@ -162,7 +162,7 @@ class Camera:
         return observation
 
     def step(self, action: Any) -> Any:
-        """Take a step, and look at it."""
+        """Take a step, and keep its picture."""
         result = self.env.step(action)
         self._look()
         return result

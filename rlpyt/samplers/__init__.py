@@ -1,17 +1,16 @@
 """Samplers: environments and an acting agent, which give batches of experience [T,B].
 
-A sampler has a collector, which steps environments in one loop. Where to look for what:
+A sampler has a collector, which steps environments in one loop. Where to look:
 
 * ``base``: the arguments of every sampler, their checks, and what the runner calls.
-* ``buffer``: the batch and the inputs of the agent, allocated by example; the batch is in shared
-  memory if there are workers;
-  ``collections``: its records, under their public path.
+* ``buffer``: the batch and the inputs of the agent, allocated from an example; the batch is in
+  shared memory if there are workers. ``collections``: its records, under their public path.
 * ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation,
   whose limits are arguments of ``base``.
 * ``_step_loop``: the loop itself, its source of actions, and the rules for the end of an episode;
   ``_batch_writer``: fast copies into the rows of a batch; ``_env_states``: states of environments,
   which some do not have.
-* ``serial``: one process, the sampler to debug with; ``vector``: one process, and an environment
-  that steps all its parts by one call; its ``device``: the same with tensors, on a device.
+* ``serial``: one process, the sampler to debug with. ``vector``: one process, whose environment
+  steps all its parts in one call; ``vector.device``: the same with tensors, on a device.
 * ``parallel``: environments in worker processes; ``async_``: samplers in a process of their own.
 """

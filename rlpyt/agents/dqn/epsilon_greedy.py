@@ -25,7 +25,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         epsilon = p * eps_final + (1 - p) * eps_init
 
     The algorithm sets the two iterations by :meth:`set_epsilon_itr_min_max`. They are in shared
-    memory, so workers that run already see the change.
+    memory, so running workers see the change.
 
     Args:
         eps_init: probability before ``eps_itr_min``. For a network with noisy layers, the defaults
@@ -33,8 +33,8 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         eps_final: probability after ``eps_itr_max``.
         eps_final_min: if given, the final probabilities of the environments are spaced evenly in
             their logarithm, from ``eps_final_min`` to ``eps_final``.
-        eps_itr_min: iteration of the sampler.
-        eps_itr_max: iteration of the sampler.
+        eps_itr_min: iteration of the sampler at which annealing begins.
+        eps_itr_max: iteration of the sampler at which annealing ends.
         eps_eval: probability in evaluation; 1 before the first iteration.
         *args: positional arguments of the agent class.
         **kwargs: keywords of the agent class.

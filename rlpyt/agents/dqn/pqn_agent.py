@@ -70,7 +70,7 @@ class PqnAgent(DqnAgent):
 
 
 class RecurrentPqnAgentBase(R2d1AgentBase, PqnAgent):
-    """:class:`PqnAgent` with a recurrent Q-network, called as that of :class:`R2d1AgentBase`.
+    """:class:`PqnAgent` with a recurrent Q-network, called like that of :class:`R2d1AgentBase`.
 
     A mixin keeps the states while sampling: use :class:`RecurrentPqnAgent`, or
     :class:`AlternatingRecurrentPqnAgent` in alternating sampling. ``agent_info`` has value [B] and

@@ -26,9 +26,9 @@ class R2d1AgentBase(DqnAgent):
     """Agent that acts epsilon-greedily by the values of a recurrent Q-network.
 
     The model is called with observation, one-hot previous action, previous reward and recurrent
-    state [N,B,H] (or None for zeros), and returns q [...,A] and the state after the last step. A
-    model that also takes ``reset`` [T,B], True where the state before a step is zero, is called
-    once for sequences that span several episodes, not once for every piece.
+    state [N,B,H] (or None for zeros), and returns q [...,A] and the state after the last step. If a
+    model also takes ``reset`` [T,B], True where the state before a step is zero, a sequence that
+    spans several episodes needs one call, instead of one for every piece.
 
     A mixin keeps the states while sampling: use :class:`R2d1Agent`, or
     :class:`R2d1AlternatingAgent` in alternating sampling. ``agent_info`` has q [B,A] and the state

@@ -201,8 +201,8 @@ class SacAgent(SoftActorCriticAgent):
             makes ``-action_squash`` and ``action_squash`` the bounds.
         pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
         n_critics: number of critics, at least 2.
-        target_networks: whether critics have target copies; False for targets by the critics
-            themselves.
+        target_networks: whether critics have target copies; if False, the critics themselves
+            compute the targets.
 
     Raises:
         ValueError: if ``pretrain_std`` is negative or not a number, ``action_squash`` is not

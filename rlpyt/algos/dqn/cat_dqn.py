@@ -24,8 +24,8 @@ class CategoricalDQN(DQN):
         V_min: smallest return.
         V_max: largest return.
         **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`, but not ``munchausen_alpha``,
-            ``entropy_tau`` and ``munchausen_clip``; ``delta_clip`` serves only as priority of new
-            samples.
+            ``entropy_tau`` and ``munchausen_clip``; ``delta_clip`` serves only as the priority of
+            new samples.
 
     Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
     """

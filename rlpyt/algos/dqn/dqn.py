@@ -49,7 +49,7 @@ def is_stack(observation: Nested) -> bool:
 
 
 class DQN(ReplayAlgorithm):
-    """Deep Q-learning: minimizes the TD error of Q(s, a) to the bootstrapped n-step return.
+    """Deep Q-learning: minimizes the TD error between Q(s, a) and the n-step return.
 
         y    = R_n + (1 - done_n) * discount^n * max_a Q_target(s', a)
         loss = mean of weight * huber(y - Q(s, a))
@@ -78,7 +78,7 @@ class DQN(ReplayAlgorithm):
         delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of trained samples for each sampled one.
+        replay_ratio: number of samples trained on for each one sampled.
         target_update_tau: weight of the new parameters in an update of the target network; 1
             copies.
         target_update_interval: number of gradient updates between updates of the target network.
@@ -102,12 +102,12 @@ class DQN(ReplayAlgorithm):
             keywords.
         updates_per_sync: number of updates between publications of parameters, in asynchronous
             mode.
-        bootstrap_timelimit: whether returns that a time limit truncates (``env_info.timeout``) are
-            bootstrapped from the last observation, if it is recorded, or else left out, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. By default a time limit counts as a real
-            end.
-        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
-            None for host memory.
+        bootstrap_timelimit: whether to treat time limits (``env_info.timeout``) as truncations:
+            returns are bootstrapped from the last observation if it is recorded, and left out of
+            the loss if not, see :class:`~rlpyt.algos.replay.ReplayAlgorithm`. By default a time
+            limit counts as a real end.
+        replay_device: device that stores the replay buffer: "agent" for the agent's device, None
+            for host memory.
         munchausen_alpha: weight of the log-probability in the reward, in [0, 1], 0.9 in the paper;
             0 for plain Q-learning. It needs ``double_dqn=False`` and ``n_step_return=1``.
         entropy_tau: temperature of the softmax policy; has no effect without ``munchausen_alpha``.

@@ -48,10 +48,10 @@ class PQN(RlAlgorithm):
         G_T  = V_T
         loss = mean of (G_t - Q(s_t, a_t))^2 / 2
 
-    V_t are the values by which the agent acted. In place of a target network, the layers of the
+    V_t are the values with which the agent acted. In place of a target network, the layers of the
     network are normalized (``layer_norm`` of the model). In each epoch all samples of a batch are
-    divided into new random minibatches. For recurrent agents, whole environments (T steps from the
-    recorded state, which is zero again where an episode begins) are divided.
+    divided into new random minibatches. For recurrent agents, the minibatches consist of whole
+    environments: T steps from the recorded state, which is zero again where an episode begins.
 
     Agents act epsilon-greedily, such as :class:`~rlpyt.agents.dqn.mlp_agent.MlpPqnAgent` and the
     recurrent :class:`~rlpyt.agents.dqn.mlp_agent.MlpPqnLstmAgent`.
@@ -70,9 +70,9 @@ class PQN(RlAlgorithm):
         clip_grad_norm: largest norm of the gradient; None does not clip.
         eps_steps: number of environment steps, over all processes, until epsilon is final.
         linear_lr_schedule: whether ``learning_rate`` falls to zero over the run.
-        bootstrap_timelimit: whether returns that a time limit truncates (``env_info.timeout``) are
-            bootstrapped from the last observation, if the sampler records it, or else left out of
-            the loss. By default a time limit counts as a real end.
+        bootstrap_timelimit: whether to treat time limits (``env_info.timeout``) as truncations:
+            returns are bootstrapped from the last observation if the sampler records it, and left
+            out of the loss if not. By default a time limit counts as a real end.
 
     Source: Gallici et al. 2024, arXiv:2407.04811, algorithm 1; time limits: Pardo et al. 2018,
     arXiv:1712.00378.

@@ -24,7 +24,7 @@ class QRDQN(DQN):
 
     where a' is the action with the greatest mean of quantiles. Unlike :class:`CategoricalDQN` it
     needs no range of returns. kappa is ``delta_clip``, which must not be None. The priority of a
-    sample is the absolute difference of the means of theta and y, at most kappa.
+    sample is the absolute difference between the means of theta and y, at most kappa.
 
     With ``munchausen_alpha`` the means determine a softmax policy pi, as values do in
     :class:`~rlpyt.algos.dqn.dqn.DQN`, and theta_target_j(s', a') in y_j becomes

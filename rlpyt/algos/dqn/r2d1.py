@@ -58,8 +58,8 @@ class R2D1(DQN):
     except while an environment waits for the end of a sampler batch (``mid_batch_reset`` False).
 
     The priority of a sequence mixes its largest and its mean TD error
-    (:func:`~rlpyt.algos.losses.sequence_priorities`): errors of its last update or, for new
-    sequences with ``input_priorities``, errors by the values recorded when acting.
+    (:func:`~rlpyt.algos.losses.sequence_priorities`): the errors of its last update or, for new
+    sequences with ``input_priorities``, of the values recorded when acting.
 
     The log has the loss, the gradient norm, TD errors, priorities, and the mean (squashed) Q-value
     of the actions taken.
@@ -75,7 +75,7 @@ class R2D1(DQN):
         delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of trained samples, burn-in included, for each sampled one.
+        replay_ratio: number of samples trained on, burn-in included, for each one sampled.
         target_update_interval: number of gradient updates between updates of the target network.
         n_step_return: number n of rewards in a return.
         learning_rate: learning rate of the optimizer.
@@ -106,10 +106,10 @@ class R2D1(DQN):
             mode.
         target_update_tau: weight of the new parameters in an update of the target network; 1
             copies.
-        bootstrap_timelimit: whether steps whose return a time limit truncated
-            (``env_info.timeout``) are left out, see :class:`~rlpyt.algos.dqn.dqn.DQN`.
-        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
-            None for host memory.
+        bootstrap_timelimit: whether to leave out steps whose return a time limit truncated
+            (``env_info.timeout``), see :class:`~rlpyt.algos.dqn.dqn.DQN`.
+        replay_device: device that stores the replay buffer: "agent" for the agent's device, None
+            for host memory.
 
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """
@@ -294,7 +294,7 @@ class R2D1(DQN):
         return self.replay_buffer.sample_batch(self.batch_B)
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch in one copy, with :meth:`resets`, by which the CPU cuts it."""
+        """Move a batch in one copy, with :meth:`resets`, which also stay on the CPU to cut it."""
         device = self.training_device
         if device.type == "cpu":
             return samples

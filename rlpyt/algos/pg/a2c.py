@@ -35,8 +35,8 @@ class A2C(PolicyGradientAlgo):
             values.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
-        bootstrap_timelimit: whether the return of an episode that a time limit truncated is
-            bootstrapped; False counts it as ended, as rlpyt 0.1.2 did.
+        bootstrap_timelimit: whether to bootstrap the return of an episode that a time limit
+            truncated; False counts the episode as ended, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
         linear_lr_schedule: whether ``learning_rate`` falls to zero over the run, as in the paper.

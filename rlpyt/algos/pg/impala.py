@@ -34,11 +34,11 @@ class IMPALA(A2C):
         loss  = mean of -log pi(a|s) * A + value_loss_coeff * (V(s) - v)^2 / 2
                 - entropy_loss_coeff * H(pi(s))
 
-    mu is the policy that acted, at most three updates before the present policy pi: while the
-    sampler fills a batch, the algorithm trains on earlier ones, each of them once and in their
-    order, from a queue in shared memory. V(s) is by the present network; only the value after the
-    last step of a batch is the one that the acting network recorded. ``gae_lambda`` is the lambda
-    of V-trace, 1 in the paper.
+    mu is the policy that acted, at most three updates older than the present policy pi. While the
+    sampler fills a batch, the algorithm trains on earlier batches from a queue in shared memory,
+    once on each and in order. The present network computes V(s), except for the value after the
+    last step of a batch, which the acting network recorded. ``gae_lambda`` is the lambda of
+    V-trace, 1 in the paper.
 
     Agents, recurrent ones too, time limits and normalization are as for A2C. The runner is
     :class:`~rlpyt.runners.async_rl.AsyncRl` or ``AsyncRlEval``, with one optimizer. If it does not
@@ -47,7 +47,7 @@ class IMPALA(A2C):
     Args:
         *args: arguments of A2C.
         rho_bar: largest importance weight of a TD error, and of the policy gradient.
-        c_bar: largest weight of later TD errors, for each step between, at most ``rho_bar``.
+        c_bar: largest weight, for each step in between, of later TD errors; at most ``rho_bar``.
         **kwargs: keywords of A2C.
 
     Source: Espeholt et al. 2018, arXiv:1802.01561, section 4.

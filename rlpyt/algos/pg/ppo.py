@@ -75,8 +75,8 @@ class PPO(PolicyGradientAlgo):
                 + value_loss_coeff * (V(s) - R)^2 / 2 - entropy_loss_coeff * H(pi(s))
 
     In each epoch all samples of a batch are divided into new random minibatches, whose sizes differ
-    by one at most. For recurrent agents, whole environments (T steps from the recorded state) are
-    divided.
+    by one at most. For recurrent agents, the minibatches consist of whole environments: T steps
+    from the recorded state.
 
     Args:
         discount: discount per step, in [0, 1].
@@ -97,8 +97,8 @@ class PPO(PolicyGradientAlgo):
         linear_lr_schedule: whether ``learning_rate`` and ``ratio_clip`` fall to zero over the run.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
-        bootstrap_timelimit: whether the return of an episode that a time limit truncated is
-            bootstrapped; False counts it as ended, as rlpyt 0.1.2 did.
+        bootstrap_timelimit: whether to bootstrap the return of an episode that a time limit
+            truncated; False counts the episode as ended, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
         value_clip: largest useful change of a value, in units of the return; the loss gains nothing

@@ -22,7 +22,7 @@ from rlpyt.utils.types import Nested
 
 
 class RandomNetworkDistillation(PolicyGradientAlgo):
-    """Mixin, to be the first base: adds a bonus for new observations to the reward.
+    """Mixin that adds a bonus for new observations to the reward; the first base.
 
         reward = reward + bonus_coeff * |f(o) - g(o)|^2 / sigma
 

@@ -1,4 +1,4 @@
-"""Deep deterministic policy gradient: the policy climbs the critic's gradient in the action."""
+"""Deep deterministic policy gradient: the policy follows the critic's action gradient."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class DDPG(ActorCriticAlgorithm):
         loss_Q  = mean of (y - Q(s, a))^2 / 2
         loss_mu = mean of -Q(s, mu(s))
 
-    One update is a step of the critic, then, every ``policy_update_interval`` updates, a step of
-    the policy on the same batch and the new critic. The target networks follow.
+    One update is a step of the critic. Every ``policy_update_interval`` updates, a step of the
+    policy follows, on the same batch and the new critic. Then the target networks move.
 
     With a prioritized ``ReplayBufferCls`` the critic's losses have importance weights, and the
     absolute TD error ``|y - Q(s, a)|`` is the new priority.
@@ -36,7 +36,7 @@ class DDPG(ActorCriticAlgorithm):
         discount: discount factor per step, in [0, 1].
         batch_size: number B of samples in one update.
         min_steps_learn: number of environment steps, over all processes, before training starts.
-        replay_size: number of environment steps stored in each process, in equal shares of the
+        replay_size: number of environment steps stored in each process, divided equally among its
             environments.
         replay_ratio: ratio of trained to sampled steps.
         target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
@@ -51,13 +51,13 @@ class DDPG(ActorCriticAlgorithm):
         q_target_clip: largest absolute target; None does not clip.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
-        bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
-            last observation, if it is recorded, or else left out of training, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
+        bootstrap_timelimit: whether to treat time limits as truncations: returns are bootstrapped
+            from the last observation if it is recorded, and left out of training if not, see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False counts a time limit as a real end.
         ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
-        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
-            None for host memory.
+        replay_device: device that stores the replay buffer: "agent" for the agent's device, None
+            for host memory.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1; without weight decay and batch
     normalisation.

@@ -77,16 +77,16 @@ class SAC(SoftActorCriticAlgorithm):
 
     and min_i in loss_pi becomes the mean over all quantiles of all critics.
 
-    With ``target_networks=False`` of the agent, Q_i(s', a') takes the place of Q_target_i(s', a'),
-    without gradient, from one pass of Q_i over both (s, a) and (s', a'). Layers of batch
-    renormalization take the statistics of this joint batch, and in loss_pi the policy takes those
-    of the batch of s. The policy at s', and the critics in loss_pi, take running statistics.
+    With ``target_networks=False`` of the agent, Q_i(s', a') takes the place of Q_target_i(s', a').
+    It has no gradient, and comes from one pass of Q_i over both (s, a) and (s', a'). Layers of
+    batch renormalization use the statistics of this joint batch; the policy in loss_pi uses those
+    of the batch of s. The policy at s' and the critics in loss_pi use running statistics.
 
     Args:
         discount: discount factor per step, in [0, 1].
         batch_size: number B of samples in one update.
         min_steps_learn: number of environment steps, over all processes, before training starts.
-        replay_size: number of environment steps stored in each process, in equal shares of the
+        replay_size: number of environment steps stored in each process, divided equally among its
             environments.
         replay_ratio: ratio of trained to sampled steps.
         target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
@@ -105,17 +105,17 @@ class SAC(SoftActorCriticAlgorithm):
         clip_grad_norm: largest gradient norm of each network; None does not clip.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
-        bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
-            last observation, if it is recorded, or else left out of training, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
+        bootstrap_timelimit: whether to treat time limits as truncations: returns are bootstrapped
+            from the last observation if it is recorded, and left out of training if not, see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False counts a time limit as a real end.
         ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
-        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
-            None for host memory.
+        replay_device: device that stores the replay buffer: "agent" for the agent's device, None
+            for host memory.
         target_subset: number M of critics in each target; None for all.
         policy_update_interval: number of critic updates for one update of policy and temperature.
-        dropped_quantiles: number D of the greatest quantiles left out of targets for each critic,
-            whose model returns quantiles; None if critics return values.
+        dropped_quantiles: number D of the greatest quantiles to leave out of the targets, for each
+            critic. The critics must return quantiles. None if they return values.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
     al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,

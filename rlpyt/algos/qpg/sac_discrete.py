@@ -58,8 +58,8 @@ class DiscreteSAC(SAC):
     Args:
         target_entropy: target entropy for learning the temperature, in nats; "auto" for
             ``target_entropy_fraction`` of the greatest. None does not train the temperature.
-        target_entropy_fraction: fraction of the greatest entropy, log A for the A actions that are
-            allowed in a sample, in [0, 1].
+        target_entropy_fraction: fraction, in [0, 1], of the greatest entropy: log A for the A
+            actions allowed in a sample.
         **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``action_prior``,
             ``reparameterize``, ``target_subset``, ``policy_update_interval`` and
             ``dropped_quantiles``, which need drawn actions or other critics.

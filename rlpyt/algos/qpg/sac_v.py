@@ -68,7 +68,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         discount: discount factor per step, in [0, 1].
         batch_size: number B of samples in one update.
         min_steps_learn: number of environment steps, over all processes, before training starts.
-        replay_size: number of environment steps stored in each process, in equal shares of the
+        replay_size: number of environment steps stored in each process, divided equally among its
             environments.
         replay_ratio: ratio of trained to sampled steps.
         target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
@@ -84,13 +84,13 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         policy_output_regularization: weight of the squared outputs of the policy.
         n_step_return: number n of steps in a return.
         updates_per_sync: number of updates between publications of parameters, when asynchronous.
-        bootstrap_timelimit: whether returns that a time limit truncates are bootstrapped from the
-            last observation, if it is recorded, or else left out of training, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`; False counts the limit as a real end.
+        bootstrap_timelimit: whether to treat time limits as truncations: returns are bootstrapped
+            from the last observation if it is recorded, and left out of training if not, see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False counts a time limit as a real end.
         ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
-        replay_device: device on which the replay buffer is stored, "agent" for that of the agent;
-            None for host memory.
+        replay_device: device that stores the replay buffer: "agent" for the agent's device, None
+            for host memory.
 
     Source: Haarnoja et al. 2018, arXiv:1801.01290, algorithm 1.
     """

@@ -17,7 +17,7 @@ GOALS = ("achieved_goal", "desired_goal")
 
 
 class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
-    """Draws in which a fraction of the transitions gets another goal.
+    """Replay buffer that gives another goal to a fraction of the drawn transitions.
 
     Observations are those of goal environments, as in gymnasium-robotics: dictionaries with
     ``achieved_goal`` and ``desired_goal``. The new goal of a transition is the ``achieved_goal`` of
@@ -38,7 +38,7 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
             there [m]; None if goals do not end episodes.
         relabeled_fraction: probability of another goal. The paper has 4 such transitions for each
             one with its own goal.
-        horizon: number of following rows among which a later goal is sought.
+        horizon: number of following rows from which a later goal is drawn.
 
     Raises:
         ValueError: if the example has no goals, ``n_step_return`` is not 1, the storage is on a

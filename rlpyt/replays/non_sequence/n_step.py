@@ -82,9 +82,9 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
 class NStepTimeLimitBuffer(NStepReturnBuffer):
     """Storage of single n-step transitions, with time limits and the observations at them.
 
-    If the example has ``last_observation``, what the environment returned for each action, it is
-    stored where ``timeout`` is set. A sample whose return is truncated after k rewards then has
-    this observation, and the action and reward before it, as ``target_inputs``; ``done_n`` and
+    If the example has ``last_observation`` (the observation that the environment returned for each
+    action), rows with ``timeout`` store it. A sample whose return is truncated after k rewards then
+    has this observation, and the action and reward before it, as ``target_inputs``; ``done_n`` and
     ``timeout_n`` are False, because the return can be bootstrapped. For n > 1 batches have a
     further field ``bootstrap_steps`` [B]: k for such samples, n for the others.
 

@@ -20,9 +20,9 @@ from rlpyt.utils.types import Array, IntArray, Nested
 class SamplesFromReplay(NamedTuple):
     """Sequences of T steps, and the n that follow; B is the replay batch, i the first row.
 
-    Row i - 1 comes only as what preceded the first step, and is zero where it ended an episode. The
-    others are not blanked: they are the previous action and reward an agent gets, and what it did
-    next.
+    Row i - 1 holds only what preceded the first step, and is zero if it ended an episode. The other
+    rows are never blanked: they are the previous action and reward that an agent gets, and what it
+    did next.
     """
 
     all_observation: Nested  # [T+n,B,...] of rows i, ..., i+T+n-1
@@ -37,7 +37,7 @@ class SamplesFromReplay(NamedTuple):
 
 
 class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
-    """Storage from which sequences are read that begin where a recurrent state is stored.
+    """Storage of sequences that begin where a recurrent state is stored.
 
     A sequence of ``batch_T`` steps that begins at row i takes the rows i - 1 (previous action and
     reward) to i + batch_T + n - 1 (the observation after the last n-step return). Fields of the
@@ -48,18 +48,21 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
     Args:
         example: record for ``BaseNStepReturnBuffer``, with a field ``prev_rnn_state`` ([N,H], or a
             record of such) if the interval is not 0.
-        size: transitions, rounded up to a multiple of B times the interval; may be a float.
-        B: environments in every batch that is appended.
-        rnn_state_interval: rows from one stored ``prev_rnn_state`` to the next, to which sequences
-            begin; 0 to store none (a ``prev_rnn_state`` that comes is left out) and begin anywhere.
-        batch_T: steps of a sequence, burn-in included; None if each ``sample_batch`` names its own.
+        size: number of transitions, rounded up to a multiple of B times the interval; may be a
+            float.
+        B: number of environments in every appended batch.
+        rnn_state_interval: number of rows from one stored ``prev_rnn_state`` to the next; sequences
+            begin where one is stored. With 0 none is stored, even if samples have one, and
+            sequences begin anywhere.
+        batch_T: number of steps of a sequence, burn-in included; None if each call of
+            ``sample_batch`` gives it.
 
     Raises:
         ValueError: if the interval is negative or not a whole number, or the example has no
             ``prev_rnn_state`` to store.
 
     Attributes:
-        stride: rows from one possible begin of a sequence to the next.
+        stride: number of rows from one possible start of a sequence to the next.
         samples_prev_rnn_state: [T / rnn_state_interval,B,N,H], or None; with an interval of 1 this
             is ``samples.prev_rnn_state`` itself.
 

@@ -12,7 +12,7 @@ from rlpyt.utils.types import IntArray
 
 
 class UniformSequenceReplay(SequenceNStepReturnBuffer):
-    """Draws of every valid row at which a sequence can begin with equal probability.
+    """Draws of valid rows at which a sequence can begin, all with equal probability.
 
     Raises:
         ValueError: if the buffer can never hold a sequence of ``batch_T`` steps.
