@@ -52,7 +52,8 @@ class MinibatchRlBase(BaseRunner):
         sampler: source of batches and evaluations.
         n_steps: steps of the whole run, rounded down to iterations, then up to whole log intervals.
         seed: seed from which all others are derived; drawn and logged if None.
-        affinity: ``cuda_idx``, ``master_cpus``, ``master_torch_threads``, ``workers_cpus``, ...
+        affinity: mapping with ``cuda_idx``, ``master_cpus``, ``master_torch_threads``,
+            ``workers_cpus``, ...
         log_interval_steps: steps from one log row to the next.
         callbacks: hooks into the run, see :class:`~rlpyt.runners.callbacks.Callback`.
         compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.

@@ -31,8 +31,9 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         eps_init: probability before ``eps_itr_min``. For a network with noisy layers, the defaults
             of ``eps_init``, ``eps_final`` and ``eps_eval`` become 0.
         eps_final: probability after ``eps_itr_max``.
-        eps_final_min: if given, the final probabilities of the environments are spaced evenly in
-            their logarithm, from ``eps_final_min`` to ``eps_final``.
+        eps_final_min: smallest final probability. If given, the final probabilities of the
+            environments are evenly spaced on a logarithmic scale from ``eps_final_min`` to
+            ``eps_final``.
         eps_itr_min: iteration of the sampler at which annealing begins.
         eps_itr_max: iteration of the sampler at which annealing ends.
         eps_eval: probability in evaluation; 1 before the first iteration.

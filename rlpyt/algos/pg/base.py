@@ -50,7 +50,7 @@ READERS = {
 
 
 class PolicyGradientAlgo(RlAlgorithm):
-    """Base class of algorithms that train a policy and values once on each sampler batch.
+    """Base class of algorithms that train a policy and values on a sampler batch, then discard it.
 
     Subclasses define :meth:`optimize_agent` and ``loss`` by small methods, each of which may be
     replaced: the targets (:meth:`process_returns`, :meth:`compute_returns`), the weights of the
