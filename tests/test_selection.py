@@ -8,8 +8,8 @@ from tests.contracts import test_matrix as matrix
 from tests.selection import covering, pairs_of
 
 TABLES = {
-    "synchronous": (matrix.ALGOS, matrix.SAMPLERS, matrix.SYNC_RUNNERS),
-    "asynchronous": (matrix.REPLAY, matrix.ASYNC_SAMPLERS, matrix.ASYNC_RUNNERS),
+    "synchronous": (matrix.SYNC_ALGOS, matrix.SAMPLERS, matrix.SYNC_RUNNERS),
+    "asynchronous": (matrix.ASYNC_ALGOS, matrix.ASYNC_SAMPLERS, matrix.ASYNC_RUNNERS),
     "four axes": (range(3), range(4), range(2), range(3)),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
@@ -94,8 +95,10 @@ class GymEnvWrapper(Wrapper):
         force_float32: bool = True,
     ) -> None:
         super().__init__(env)
+        # Instances may share the space of their class, but not its random numbers.
+        own_actions = copy.deepcopy(env.action_space)
         self.action_space = GymSpaceWrapper(
-            env.action_space, act_null_value, name="act", force_float32=force_float32
+            own_actions, act_null_value, name="act", force_float32=force_float32
         )
         self.observation_space = GymSpaceWrapper(
             env.observation_space, obs_null_value, name="obs", force_float32=force_float32

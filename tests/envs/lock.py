@@ -11,6 +11,7 @@ class Lock(gymnasium.Env):
     """Flip switches, one in each step, until they match a pattern; -1 for each step."""
 
     N = 8
+    # Spaces of the class, as some environments have them: each instance draws from its own copy.
     box = spaces.Box(0, 1, (N,), np.float32)
     observation_space = spaces.Dict({"observation": box, "achieved_goal": box, "desired_goal": box})
     action_space = spaces.Discrete(N)
