@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
     from rlpyt.algos.dqn.dqn import DQN
     from rlpyt.algos.dqn.pqn import PQN
-    from rlpyt.algos.dqn.r2d1 import R2D1
     from rlpyt.algos.pg.base import PolicyGradientAlgo
     from rlpyt.algos.pg.ppo import PPO
     from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
+    from rlpyt.algos.sequences import SequenceReplay
 
 # A subclass that overrides one of these may need other outputs of the agent than our loss does.
 METHODS_OF_THE_LOSS = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
@@ -255,7 +255,7 @@ def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
 # --- Sequences ------------------------------------------------------------------------------------
 
 
-def check_sequences(algo: R2D1) -> None:
+def check_sequences(algo: SequenceReplay) -> None:
     """Raise ``ValueError`` if sequences have an impossible length or exceed the storage.
 
     Warns if some steps are never trained on.
@@ -281,13 +281,13 @@ def check_sequences(algo: R2D1) -> None:
         )
 
 
-def check_first_sequences(algo: R2D1) -> None:
+def check_first_sequences(algo: SequenceReplay) -> None:
     """Raise ``ValueError`` if training would start before there is a sequence to train on."""
     interval = max(1, algo.store_rnn_state_interval)
     # A user's ReplayBufferCls may lack it.
     first = math.ceil(getattr(algo.replay_buffer, "off_forward", 1) / interval) * interval
     n_rows = algo.sequence_T + algo.n_step_return + 1
-    if algo.prioritized_replay:  # Priorities are kept of whole intervals.
+    if getattr(algo, "prioritized_replay", False):  # Priorities are kept of whole intervals.
         n_rows = math.ceil(n_rows / interval) * interval + 1
     needed = (first + n_rows) * algo.batch_spec.B * algo._n_samplers
     first_steps = (algo.min_itr_learn + 1) * algo.steps_per_itr

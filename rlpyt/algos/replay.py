@@ -104,6 +104,7 @@ class ReplayAlgorithm(RlAlgorithm):
         min_itr_learn: first iteration that trains.
     """
 
+    trains_on_sequences = False
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
     _warned_of_truncation = False
     warned_of_mask = False

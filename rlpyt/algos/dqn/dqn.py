@@ -120,7 +120,6 @@ class DQN(ReplayAlgorithm):
 
     opt_info_fields: tuple[str, ...] = (*OptInfo._fields, "qMean")
     q_kind = "value"  # Kind of network output that the loss takes.
-    trains_on_sequences = False
 
     _q_taken: torch.Tensor | None = None  # [...] Q(s, a) of the last batch, without gradient.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,8 @@ from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
     check_agent,
     check_agent_info,
-    check_first_sequences,
     check_fraction,
     check_sequences,
-    keeps_methods,
 )
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.losses import (
@@ -27,12 +25,11 @@ from rlpyt.algos.losses import (
     sequence_priorities,
     value_scale,
 )
-from rlpyt.algos.replay import not_timed_out
+from rlpyt.algos.sequences import SequenceReplay
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
-from rlpyt.models.rnn import masked_rows, move_with_resets, unroll
+from rlpyt.models.rnn import unroll
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
-from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import NDArray, Nested
@@ -42,7 +39,7 @@ SamplesToBufferRnn = extended(SamplesToBuffer, ("prev_rnn_state",), "Rnn")
 PrioritiesSamplesToBuffer = namedarraytuple("PrioritiesSamplesToBuffer", ["priorities", "samples"])
 
 
-class R2D1(DQN):
+class R2D1(SequenceReplay, DQN):
     """R2D1: minimizes the TD error of recurrent Q-values along replayed sequences.
 
         y_t  = h(R_t + (1 - done_n_t) * discount^n * h^-1(max_a Q_target(s_{t+n}, a)))
@@ -115,17 +112,11 @@ class R2D1(DQN):
     """
 
     opt_info_fields = (*OptInfo._fields, "qMean")
-    trains_on_sequences = True
 
-    batch_T: int
-    batch_B: int
-    warmup_T: int
-    store_rnn_state_interval: int
     pri_eta: float
     input_priorities: bool
     input_priority_shift: int | None
     value_scale_eps: float
-    _stores_valid = False  # Whether the field ``valid`` is stored, to mark blank steps.
 
     def __init__(
         self,
@@ -176,11 +167,6 @@ class R2D1(DQN):
     # --- Set-up ------------------------------------------------------------------------------
 
     @property
-    def sequence_T(self) -> int:
-        """Number of steps in a sequence, burn-in included."""
-        return self.warmup_T + self.batch_T
-
-    @property
     def input_priorities_are_used(self) -> bool:
         """Whether new samples come with priorities."""
         return bool(self.prioritized_replay and self.input_priorities)
@@ -194,66 +180,33 @@ class R2D1(DQN):
             raise ValueError(f"value_scale_eps is {self.value_scale_eps}: make it 0 or more")
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
-        # A subclass with another loop decides what to append.
-        our_loop = keeps_methods(self, R2D1, ("optimize_agent", "add_samples_to_buffer"))
-        if our_loop and not self.mid_batch_reset:
-            self._stores_valid = True
-            example = extended(type(example), ("valid",), "Valid")(*example, True)
         kwargs = super()._replay_kwargs(example, batch_spec)
-        kwargs["rnn_state_interval"] = self.store_rnn_state_interval
-        kwargs["batch_T"] = self.sequence_T
         if self.prioritized_replay:
             kwargs["input_priorities"] = self.input_priorities
             kwargs["input_priority_shift"] = self.input_priority_shift
         return kwargs
 
-    def initialize_replay_buffer(
-        self, examples: Nested, batch_spec: BatchSpec, async_: bool = False
-    ) -> None:
-        super().initialize_replay_buffer(examples, batch_spec, async_)
-        check_first_sequences(self)
-
     # --- What is stored ----------------------------------------------------------------------
 
     def examples_to_buffer(self, examples: Nested) -> Nested:
-        agent_info = examples["agent_info"]
-        needed = {"prev_rnn_state"} if self.store_rnn_state_interval > 0 else set()
         is_by_values = type(self).compute_input_priorities is R2D1.compute_input_priorities
         is_by_values &= type(self).samples_to_buffer is R2D1.samples_to_buffer
         if self.input_priorities_are_used and is_by_values:
-            needed.add("q")
-        check_agent_info(self, agent_info, needed)
-        return self._with_rnn_state(super().examples_to_buffer(examples), agent_info)
+            check_agent_info(self, examples["agent_info"], {"q"})
+        return super().examples_to_buffer(examples)
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
         """Return the part of a sampler batch [T,B] to store, with priorities [B] if used."""
-        entry = self._with_rnn_state(super().samples_to_buffer(samples), samples.agent.agent_info)
+        entry = super().samples_to_buffer(samples)
         if not self.input_priorities_are_used:
             return entry
         priorities = self.compute_input_priorities(samples)
         return PrioritiesSamplesToBuffer(priorities=priorities, samples=entry)
 
-    def _with_rnn_state(self, entry: Any, agent_info: Nested) -> Nested:
-        if self.store_rnn_state_interval == 0:
-            return entry
-        RecordCls = extended(type(entry), ("prev_rnn_state",), "Rnn")
-        return RecordCls(*entry, agent_info.prev_rnn_state)
-
-    def replay_entries(self, samples: Nested) -> Nested:
-        """Return :meth:`samples_to_buffer`, with ``valid`` [T,B] where environments wait.
-
-        ``valid`` is False from the end of an episode to the end of the batch.
-        """
-        entry = self.samples_to_buffer(samples)
-        if not self._stores_valid:
-            return entry
-        if isinstance(entry, PrioritiesSamplesToBuffer):
-            return entry._replace(samples=self._with_valid(entry.samples, samples.env.done))
-        return self._with_valid(entry, samples.env.done)
-
     def _with_valid(self, entry: Any, done: Any) -> Nested:
-        RecordCls = extended(type(entry), ("valid",), "Valid")
-        return RecordCls(*entry, valid_from_done(done) > 0)
+        if isinstance(entry, PrioritiesSamplesToBuffer):
+            return entry._replace(samples=super()._with_valid(entry.samples, done))
+        return super()._with_valid(entry, done)
 
     @torch.no_grad()
     def compute_input_priorities(self, samples: Nested) -> NDArray:
@@ -290,17 +243,6 @@ class R2D1(DQN):
 
     # --- One update --------------------------------------------------------------------------
 
-    def sample_from_replay(self) -> Nested:
-        return self.replay_buffer.sample_batch(self.batch_B)
-
-    def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch in one copy, with :meth:`resets`, which also stay on the CPU to cut it."""
-        device = self.training_device
-        if device.type == "cpu":
-            return samples
-        moved, resets = move_with_resets(samples, self._of_runs(self.resets(samples)), device)
-        return extended(type(moved), ("resets",), "Resets")(*moved, resets)
-
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         loss, td_abs_errors, priorities = self.loss(samples)
         values = {"loss": loss, "tdAbsErr": td_abs_errors, "priority": priorities}
@@ -336,14 +278,6 @@ class R2D1(DQN):
         self._q_taken = q.detach()
         return masked_mean(losses, valid), td_abs_errors * valid, priorities
 
-    def valid_steps(self, samples: Nested) -> torch.Tensor:
-        """Return a mask [warmup_T+batch_T,B] of the steps that count."""
-        valid: torch.Tensor = torch.ones_like(samples.done, dtype=torch.bool)
-        if not self.mid_batch_reset:
-            is_stored = "valid" in samples._fields
-            valid = samples.valid.bool() if is_stored else valid_from_done(samples.done) > 0
-        return valid & not_timed_out(samples) if self.bootstrap_timelimit else valid
-
     def sequence_values(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the values at the steps of the loss, and the bootstrap values of their targets.
 
@@ -375,47 +309,6 @@ class R2D1(DQN):
         """The steps of a sequence in which networks run: all, burn-in, loss, behind the loss."""
         first, last = self.warmup_T, self.sequence_T
         return slice(None), slice(0, first), slice(first, last), slice(last, None)
-
-    def _of_runs(self, reset: torch.Tensor | None) -> list[Any]:
-        return [reset if reset is None else reset[steps] for steps in self._runs]
-
-    def sequence_inputs(self, samples: Nested) -> tuple[tuple[Nested, ...], Nested, Sequence[Any]]:
-        """Return the inputs of the networks, with zeros at the start of every episode.
-
-        Returns:
-            Observation, previous action and previous reward [T,B,...] with
-            T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and
-            :meth:`resets` in the steps of each run.
-        """
-        is_cut = "resets" in samples._fields
-        resets = samples.resets if is_cut else self._of_runs(self.resets(samples))
-        prev_action, prev_reward = samples.all_action, samples.all_reward
-        if resets[0] is not None:
-            starts = self.episode_starts(samples)
-            prev_action = masked_rows(prev_action, starts)
-            prev_reward = masked_rows(prev_reward, starts)
-        # All passes share one copy on the device of the model.
-        inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)
-        state = samples.init_rnn_state
-        if state is not None:
-            # Samples have the order [B,N,H], models [N,B,H].
-            state = buffer_func(state, lambda part: part.transpose(0, 1).contiguous())
-        return inputs, state, resets
-
-    def resets(self, samples: Nested) -> torch.Tensor | None:
-        """Return :meth:`episode_starts` on the CPU, or None if no step begins an episode."""
-        starts = self.episode_starts(samples).cpu()
-        return starts if starts.any() else None
-
-    def episode_starts(self, samples: Nested) -> torch.Tensor:
-        """Return a mask [T,B] of the steps that begin an episode, other than the first step.
-
-        Episodes that end after the steps of the loss are not marked, and need not be: no bootstrap
-        value crosses such an end.
-        """
-        starts = torch.zeros_like(samples.all_reward, dtype=torch.bool)
-        starts[1 : len(samples.done) + 1] = samples.done
-        return starts
 
     def _run(
         self,

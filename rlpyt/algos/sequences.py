@@ -1,0 +1,156 @@
+"""Training on replayed sequences of recurrent agents: what is stored, where episodes begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rlpyt.algos.checks import check_agent_info, check_first_sequences, keeps_methods
+from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
+from rlpyt.core.records import BatchSpec, extended
+from rlpyt.models.rnn import masked_rows, move_with_resets
+from rlpyt.returns.valid import valid_from_done
+from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.types import Nested
+
+
+class SequenceReplay(ReplayAlgorithm):
+    """Mixin of algorithms that train recurrent agents on replayed sequences; before the other base.
+
+    A sequence has ``warmup_T`` steps of burn-in, the ``batch_T`` steps of the loss, and n more
+    observations. It may span several episodes: at the start of an episode the recurrent state, the
+    previous action and the previous reward are zero, as when acting. While an environment waits for
+    the end of a sampler batch (``mid_batch_reset`` False), its steps do not count.
+
+    A subclass lists in ``_runs`` the steps in which its networks run.
+    """
+
+    trains_on_sequences = True
+
+    batch_T: int
+    batch_B: int
+    warmup_T: int
+    store_rnn_state_interval: int
+    _stores_valid = False  # Whether the field ``valid`` is stored, to mark blank steps.
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    @property
+    def sequence_T(self) -> int:
+        """Number of steps in a sequence, burn-in included."""
+        return self.warmup_T + self.batch_T
+
+    def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
+        # A subclass with another loop decides what to append.
+        our_loop = keeps_methods(self, SequenceReplay, ("optimize_agent", "add_samples_to_buffer"))
+        if our_loop and not self.mid_batch_reset:
+            self._stores_valid = True
+            example = extended(type(example), ("valid",), "Valid")(*example, True)
+        kwargs = super()._replay_kwargs(example, batch_spec)
+        kwargs["rnn_state_interval"] = self.store_rnn_state_interval
+        kwargs["batch_T"] = self.sequence_T
+        return kwargs
+
+    def initialize_replay_buffer(
+        self, examples: Nested, batch_spec: BatchSpec, async_: bool = False
+    ) -> None:
+        super().initialize_replay_buffer(examples, batch_spec, async_)
+        check_first_sequences(self)
+
+    # --- What is stored ----------------------------------------------------------------------
+
+    def examples_to_buffer(self, examples: Nested) -> Nested:
+        agent_info = examples["agent_info"]
+        if self.store_rnn_state_interval > 0:
+            check_agent_info(self, agent_info, {"prev_rnn_state"})
+        return self._with_rnn_state(super().examples_to_buffer(examples), agent_info)
+
+    def samples_to_buffer(self, samples: Nested) -> Nested:
+        return self._with_rnn_state(super().samples_to_buffer(samples), samples.agent.agent_info)
+
+    def _with_rnn_state(self, entry: Any, agent_info: Nested) -> Nested:
+        if self.store_rnn_state_interval == 0:
+            return entry
+        RecordCls = extended(type(entry), ("prev_rnn_state",), "Rnn")
+        return RecordCls(*entry, agent_info.prev_rnn_state)
+
+    def replay_entries(self, samples: Nested) -> Nested:
+        """Return :meth:`samples_to_buffer`, with ``valid`` [T,B] where environments wait.
+
+        ``valid`` is False from the end of an episode to the end of the batch.
+        """
+        entry = self.samples_to_buffer(samples)
+        return self._with_valid(entry, samples.env.done) if self._stores_valid else entry
+
+    def _with_valid(self, entry: Any, done: Any) -> Nested:
+        RecordCls = extended(type(entry), ("valid",), "Valid")
+        return RecordCls(*entry, valid_from_done(done) > 0)
+
+    # --- Batches of sequences ----------------------------------------------------------------
+
+    def sample_from_replay(self) -> Nested:
+        return self.replay_buffer.sample_batch(self.batch_B)
+
+    def to_training_device(self, samples: Nested) -> Nested:
+        """Move a batch in one copy, with :meth:`resets`, which also stay on the CPU to cut it."""
+        device = self.training_device
+        if device.type == "cpu":
+            return samples
+        moved, resets = move_with_resets(samples, self._of_runs(self.resets(samples)), device)
+        return extended(type(moved), ("resets",), "Resets")(*moved, resets)
+
+    def valid_steps(self, samples: Nested) -> torch.Tensor:
+        """Return a mask [warmup_T+batch_T,B] of the steps that count."""
+        valid: torch.Tensor = torch.ones_like(samples.done, dtype=torch.bool)
+        if not self.mid_batch_reset:
+            is_stored = "valid" in samples._fields
+            valid = samples.valid.bool() if is_stored else valid_from_done(samples.done) > 0
+        return valid & not_timed_out(samples) if self.bootstrap_timelimit else valid
+
+    @property
+    def _runs(self) -> tuple[slice, ...]:
+        """The steps of a sequence in which networks run."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _runs")
+
+    def _of_runs(self, reset: torch.Tensor | None) -> list[Any]:
+        return [reset if reset is None else reset[steps] for steps in self._runs]
+
+    def sequence_inputs(self, samples: Nested) -> tuple[tuple[Nested, ...], Nested, Sequence[Any]]:
+        """Return the inputs of the networks, with zeros at the start of every episode.
+
+        Returns:
+            Observation, previous action and previous reward [T,B,...] with
+            T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and
+            :meth:`resets` in the steps of each run.
+        """
+        is_cut = "resets" in samples._fields
+        resets = samples.resets if is_cut else self._of_runs(self.resets(samples))
+        prev_action, prev_reward = samples.all_action, samples.all_reward
+        if resets[0] is not None:
+            starts = self.episode_starts(samples)
+            prev_action = masked_rows(prev_action, starts)
+            prev_reward = masked_rows(prev_reward, starts)
+        # All passes share one copy on the device of the model.
+        inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)
+        state = samples.init_rnn_state
+        if state is not None:
+            # Samples have the order [B,N,H], models [N,B,H].
+            state = buffer_func(state, lambda part: part.transpose(0, 1).contiguous())
+        return inputs, state, resets
+
+    def resets(self, samples: Nested) -> torch.Tensor | None:
+        """Return :meth:`episode_starts` on the CPU, or None if no step begins an episode."""
+        starts = self.episode_starts(samples).cpu()
+        return starts if starts.any() else None
+
+    def episode_starts(self, samples: Nested) -> torch.Tensor:
+        """Return a mask [T,B] of the steps that begin an episode, other than the first step.
+
+        Episodes that end after the steps of the loss are not marked, and need not be: no bootstrap
+        value crosses such an end.
+        """
+        starts = torch.zeros_like(samples.all_reward, dtype=torch.bool)
+        starts[1 : len(samples.done) + 1] = samples.done
+        return starts
