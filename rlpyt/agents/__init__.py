@@ -13,6 +13,6 @@ A public class fits one algorithm, model and kind of action; to bring your own m
   ``categorical`` and ``gaussian`` for one kind of action; ``atari`` and ``mujoco`` with their
   models; ``generic`` for any spaces.
 * ``qpg``: ``actor_critic`` (several networks with target copies, bounds of actions);
-  ``ddpg_agent``, ``td3_agent``, ``d4pg_agent``; ``sac_agent``, ``sac_v_agent``, and
-  ``sac_discrete_agent`` for discrete actions.
+  ``ddpg_agent``, ``td3_agent``, ``d4pg_agent``; ``sac_agent``, ``sac_v_agent``,
+  ``sac_lstm_agent`` (recurrent), and ``sac_discrete_agent`` for discrete actions.
 """

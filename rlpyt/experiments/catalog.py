@@ -74,6 +74,9 @@ ALGORITHMS = {
             "atari": f"{_QPG}.sac_discrete_agent.AtariDiscreteSacAgent",
         },
     ),
+    "sac_lstm": Algorithm(
+        "rlpyt.algos.qpg.sac_lstm.RecurrentSAC", {"mlp": f"{_QPG}.sac_lstm_agent.SacLstmAgent"}
+    ),
     "sac_v": Algorithm("rlpyt.algos.qpg.sac_v.SAC_V", {"mlp": f"{_QPG}.sac_v_agent.SacAgent"}),
     "d4pg": Algorithm("rlpyt.algos.qpg.d4pg.D4PG", {"mlp": f"{_QPG}.d4pg_agent.D4pgAgent"}),
 }
@@ -91,6 +94,7 @@ ALTERNATING = {
     f"{_DQN}.atari.atari_r2d1_agent.AtariR2d1Agent": (
         f"{_DQN}.atari.atari_r2d1_agent.AtariR2d1AlternatingAgent"
     ),
+    f"{_QPG}.sac_lstm_agent.SacLstmAgent": f"{_QPG}.sac_lstm_agent.AlternatingSacLstmAgent",
 }
 
 # The class in the runner's process, and the asynchronous class.

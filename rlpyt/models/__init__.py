@@ -10,6 +10,7 @@ A model is any torch module that takes inputs with the leading dimensions [], [B
 * Models made from spaces: ``space_kinds`` reads a space, ``encoders`` and ``policy_heads`` make the
   layers for it, ``pg.generic_model`` joins them.
 * Models by algorithm: ``dqn`` (``dueling`` and ``heads``, then one module for each kind of values,
-  for images and vectors), ``pg`` (actor-critics), ``qpg.mlp`` (policies and critics).
+  for images and vectors), ``pg`` (actor-critics), ``qpg.mlp`` and ``qpg.lstm``
+  (policies and critics).
 * ``utils``: output sizes of convolutions, scaled gradients, target networks, names of states.
 """

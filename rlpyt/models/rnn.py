@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,6 +22,13 @@ class RnnState(NamedTuple):
 
     h: torch.Tensor  # [N,B,H] output
     c: torch.Tensor  # [N,B,H] cell
+
+
+class Memory(NamedTuple):
+    """What several networks remember before some steps [T,B], and where episodes begin in these."""
+
+    rnn_states: Mapping[str, Nested]  # [N,B,H] by name of the network; zeros if it has none
+    reset: torch.Tensor | None  # [T,B] on the CPU, True where states are zero before the step
 
 
 # --- Any network ----------------------------------------------------------------------------------

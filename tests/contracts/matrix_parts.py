@@ -15,6 +15,7 @@ from rlpyt.agents.pg import generic, mujoco
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
+from rlpyt.agents.qpg.sac_lstm_agent import AlternatingSacLstmAgent, SacLstmAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
@@ -26,6 +27,7 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
@@ -113,6 +115,7 @@ PARALLELISED = {
     ),
 }
 RENORM = {"hidden_sizes": [8], "batch_renorm": True}
+MEMORY = {"model_kwargs": LSTM["model_kwargs"], "q_model_kwargs": LSTM["model_kwargs"]}
 CROSSQ = {"model_kwargs": RENORM, "q_model_kwargs": RENORM, "target_networks": False}
 REPLAY = {
     "DQN": Family(
@@ -148,6 +151,13 @@ REPLAY = {
     ),
     "DiscreteSAC": Family(
         lambda: DiscreteSAC(batch_size=16, **SETTINGS), of(DiscreteSacAgent, SMALL), make_maze, 2
+    ),
+    "RecurrentSAC": Family(
+        lambda: RecurrentSAC(store_rnn_state_interval=STORED_EVERY, **SEQUENCES, **SETTINGS),
+        of(SacLstmAgent, MEMORY),
+        make_aiming,
+        2,
+        of(AlternatingSacLstmAgent, MEMORY),
     ),
     "REDQ": Family(
         lambda: SAC(batch_size=16, target_subset=2, **SETTINGS),

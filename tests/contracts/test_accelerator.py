@@ -59,6 +59,7 @@ RUNS = {
     "CrossQ": sac.crossq,
     "SAC_V": sac.sac_v,
     "DiscreteSAC": sac.discrete,
+    "RecurrentSAC": sac.recurrent,
 }
 
 

@@ -40,7 +40,8 @@ pytestmark = [
 
 N_UPDATES = 20
 RECURRENT = {
-    *("A2C-lstm", "PPO-lstm", "PQN-lstm", "R2D1", "R2D1-wait", "R2D1-piecewise", "r2d1-dict")
+    *("A2C-lstm", "PPO-lstm", "PQN-lstm", "R2D1", "R2D1-wait", "R2D1-piecewise", "r2d1-dict"),
+    "RecurrentSAC",
 }
 DICTIONARIES = sorted(name for name in RUNS.keys() - RECURRENT if name.endswith("-dict"))
 FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - {"leaking", *DICTIONARIES})

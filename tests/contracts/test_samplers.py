@@ -23,6 +23,7 @@ from rlpyt.agents.dqn.mlp_agent import (
 )
 from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericFfAgent, GenericLstmAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.sac_lstm_agent import AlternatingSacLstmAgent, SacLstmAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -307,6 +308,7 @@ AGENTS = {
     "recurrent Gaussian": (GenericLstmAgent, AlternatingGenericLstmAgent, True, SMALL_LSTM),
     "TD3": (Td3Agent, Td3Agent, True, {**SMALL, "action_noise_clip": 0.2}),
     "SAC": (SacAgent, SacAgent, True, SMALL),
+    "recurrent SAC": (SacLstmAgent, AlternatingSacLstmAgent, True, SMALL_LSTM),
 }
 
 

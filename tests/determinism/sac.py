@@ -1,8 +1,9 @@
-"""Runs of SAC, its ensembles of critics, SAC_V and discrete SAC."""
+"""Runs of SAC, its ensembles of critics, SAC_V, discrete and recurrent SAC."""
 
-from rlpyt.agents.qpg import sac_agent, sac_discrete_agent, sac_v_agent
+from rlpyt.agents.qpg import sac_agent, sac_discrete_agent, sac_lstm_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.envs import gym
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -83,3 +84,14 @@ def sac_v(RunnerCls, **kwargs):
 def discrete(RunnerCls, **kwargs):
     agent = sac_discrete_agent.DiscreteSacAgent(model_kwargs=SMALL)
     return runner(RunnerCls, DiscreteSAC(**SETTINGS), agent, "CartPole-v1", **kwargs)
+
+
+LSTM = {"hidden_sizes": [8], "lstm_size": 6}
+SEQUENCES = {"batch_T": 4, "batch_B": 4, "warmup_T": 2, "store_rnn_state_interval": 2}
+
+
+def recurrent(RunnerCls, **kwargs):
+    settings = {**SETTINGS, **SEQUENCES, "min_steps_learn": 48, "replay_ratio": 6}
+    del settings["batch_size"]
+    agent = sac_lstm_agent.SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
+    return runner(RunnerCls, RecurrentSAC(**settings), agent, "rlpyt/PendulumNoVel-v1", **kwargs)

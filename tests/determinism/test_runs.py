@@ -18,6 +18,7 @@ from rlpyt.agents.dqn.mlp_agent import (
     MlpR2d1AlternatingAgent,
 )
 from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericLstmAgent
+from rlpyt.agents.qpg.sac_lstm_agent import AlternatingSacLstmAgent, SacLstmAgent
 from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.envs import gym, vector
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
@@ -81,13 +82,15 @@ ALTERNATING = {
     MlpR2d1Agent: MlpR2d1AlternatingAgent,
     MlpPqnLstmAgent: AlternatingMlpPqnLstmAgent,
     GenericLstmAgent: AlternatingGenericLstmAgent,
+    SacLstmAgent: AlternatingSacLstmAgent,
 }
 
 
 def as_alternating(agent):
     """A recurrent agent with one state for each half of the environments."""
-    epsilon = {"eps_final": agent.eps_final} if hasattr(agent, "eps_final") else {}
-    return ALTERNATING[type(agent)](model_kwargs=agent.model_kwargs, **epsilon)
+    names = ("model_kwargs", "q_model_kwargs", "eps_final")
+    settings = {name: getattr(agent, name) for name in names if hasattr(agent, name)}
+    return ALTERNATING[type(agent)](**settings)
 
 
 def use_sampler(runner, name, n_workers=2):
@@ -142,6 +145,7 @@ CASES = {
     "crossq": (sac.crossq, MinibatchRl),
     "sac_v": (sac.sac_v, MinibatchRl),
     "sac_discrete": (sac.discrete, MinibatchRlEval),
+    "sac_lstm": (sac.recurrent, MinibatchRlEval),
     "a2c lstm": (pg.maze_a2c, MinibatchRlEval),
     "ppo lstm": (pg.maze_ppo, MinibatchRl),
     "ppo normalized": (pg.pendulum, MinibatchRlEval),
@@ -185,6 +189,7 @@ FAMILIES = [
     ("pqn", "pqn lstm"),
     ("ddpg", "td3", "d4pg"),
     ("sac", "sac_v", "redq", "droq", "tqc", "crossq", "sac_discrete"),
+    ("sac_lstm",),
     ("a2c lstm", "ppo lstm"),
     ("ppo normalized", "a2c"),
 ]

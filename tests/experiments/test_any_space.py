@@ -47,15 +47,27 @@ ALGORITHMS = {
     "tqc": [*SMALL, *ACTORS[:1]],
     "crossq": [*SMALL, *ACTORS[:1]],
     "sac_v": [*SMALL, *ACTORS],
+    "sac_lstm": [*SEQUENCES, "agent.q_model_kwargs={'hidden_sizes':[8],'lstm_size':8}"],
     "sac_discrete": [*SMALL, *VALUES[:1], "sampler.batch_B=2", VALUES[2]],
     "d4pg": [*SMALL, *ACTORS, "V_min=-10", "V_max=10"],
 }
 
-CONTINUOUS = ("ddpg", "td3", "sac", "redq", "droq", "tqc", "crossq", "sac_v", "d4pg")
+CONTINUOUS = ("ddpg", "td3", "sac", "redq", "droq", "tqc", "crossq", "sac_lstm", "sac_v", "d4pg")
 
 
 # One algorithm of each kind of agent.
-EXPORTED = ["dqn", "rainbow", "iqn", "r2d1", "ppo", "ppo_lstm", "td3", "sac", "sac_discrete"]
+EXPORTED = [
+    "dqn",
+    "rainbow",
+    "iqn",
+    "r2d1",
+    "ppo",
+    "ppo_lstm",
+    "td3",
+    "sac",
+    "sac_lstm",
+    "sac_discrete",
+]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -105,7 +117,7 @@ def is_exported(name, directory):
     if name == "iqn":
         assert "random numbers" in refused("export", run, files[0])
         return
-    agent, env = rlpyt.load(run), Everything(name in ("td3", "sac"))
+    agent, env = rlpyt.load(run), Everything(name in CONTINUOUS)
     exported = agent.export(files[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Of torch 2.6.
@@ -118,7 +130,7 @@ def is_exported(name, directory):
         session = InferenceSession(files[1])
         graphs.append(lambda feeds: session.run(None, dict(zip(exported.inputs, feeds))))
     for graph, B in itertools.product(graphs, (1, 3)):
-        state, known = None, {name: zeros(x, B) for name, x in exported.inputs.items()}
+        state, known = None, {name: zeros(name, x, B) for name, x in exported.inputs.items()}
         for _ in range(2):
             batch, _ = batch_of(env.observation_space, B)
             actions, state = agent.act(batch, state, np.ones(B), deterministic=True)
@@ -130,6 +142,8 @@ def is_exported(name, directory):
             known.update({name.removeprefix("next_"): x for name, x in outputs.items()})
 
 
-def zeros(example, B):
-    """Zeros [B,...] or [N,B,H] for an example of two environments."""
-    return np.zeros([B if size == 2 else size for size in example.shape], as_numpy(example).dtype)
+def zeros(name, example, B):
+    """Zeros [B,...], or [N,B,H] of a recurrent state, for an example of another B."""
+    shape = list(example.shape)
+    shape["rnn_state" in name] = B
+    return np.zeros(shape, as_numpy(example).dtype)

@@ -20,6 +20,7 @@ from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
+from rlpyt.models.qpg.lstm import PiLstmModel
 from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel, QofMuMlpModel, VMlpModel
 
 IMAGE = (4, 104, 80)
@@ -56,6 +57,7 @@ MODELS = [
     (MuMlpModel(OBS, (8, 8), A), OBS, [(A,)], None),
     (PiMlpModel(OBS, (8, 8), A), OBS, [(A,), (A,)], None),
     (QofMuMlpModel(OBS, (8, 8), A), OBS, [SCALAR], None),
+    (PiLstmModel(OBS, A, (8, 8), 9), OBS, [(A,), (A,)], (1, 9)),
     (VMlpModel(OBS, 8, A), OBS, [SCALAR], None),
     (MlpDqnModel(OBS, A), OBS, [(A,)], None),
     (MlpDqnModel(OBS, A, hidden_sizes=[], dueling=True), OBS, [(A,)], None),

@@ -131,7 +131,12 @@ class SoftActorCriticAgent(ActorCriticAgent):
             [B,A].
         """
         outputs = self.run_model(self.model, observation, prev_action, prev_reward)
-        dist_info = DistInfoStd(*outputs)
+        return self.draw(DistInfoStd(*outputs), reparameterize)
+
+    def draw(
+        self, dist_info: Nested, reparameterize: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor, Nested]:
+        """Draw actions of a policy [B,A], as :meth:`pi` returns them."""
         # A distribution written for rlpyt 0.1.2 has no such keyword, and may have no std.
         kwargs = {} if reparameterize else {"reparameterize": False}
         acting_std = getattr(self.distribution, "std", None)

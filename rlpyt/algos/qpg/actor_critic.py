@@ -72,12 +72,17 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     def _check_settings(self) -> None:
         super()._check_settings()
         name, agent = type(self).__name__, type(self.agent).__name__
-        if not self.mid_batch_reset:
+        if not self.mid_batch_reset and not self.trains_on_sequences:
             self._object(
                 f"mid_batch_reset is False, but {name} trains on every step of a batch: use a "
                 "sampler whose collector resets environments at once, such as CpuResetCollector"
             )
-        if self.agent.recurrent:
+        if self.trains_on_sequences and not self.agent.recurrent:
+            self._object(
+                f"{name} trains recurrent agents, but {agent} is not recurrent: use an agent such "
+                f"as {self.agent_example}, or the algorithm without recurrence"
+            )
+        if self.agent.recurrent and not self.trains_on_sequences:
             self._object(
                 f"{name} trains on single transitions, but the agent {agent} is recurrent: use an "
                 f"agent without state, such as {self.agent_example}"
@@ -114,7 +119,11 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         raise NotImplementedError(f"{type(self).__name__} does not define optimizers()")
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        return replay_buffer_class(async_=async_, time_limits="timeout" in example._fields)
+        return replay_buffer_class(
+            async_=async_,
+            sequences=self.trains_on_sequences,
+            time_limits="timeout" in example._fields,
+        )
 
     # --- One update --------------------------------------------------------------------------
 

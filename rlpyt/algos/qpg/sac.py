@@ -251,7 +251,7 @@ class SAC(SoftActorCriticAlgorithm):
             and log standard deviations [B,A].
         """
         weights = mean_weights(self.valid(samples))
-        inputs = self.agent.to_model_device(*samples.agent_inputs)
+        inputs = self.model_inputs(samples.agent_inputs)
         q_losses, qs = self.critic_losses(samples, inputs, weights)
         action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs)
         pi_loss = self.pi_loss(inputs, action, log_pi, weights)
@@ -311,7 +311,7 @@ class SAC(SoftActorCriticAlgorithm):
     @torch.no_grad()
     def next_action(self, samples: Nested) -> tuple[Nested, torch.Tensor, torch.Tensor]:
         """Return the model inputs of s', actions a' [B,A], and their ``log pi(a'|s')`` [B]."""
-        inputs = self.agent.to_model_device(*samples.target_inputs)
+        inputs = self.model_inputs(samples.target_inputs)
         action, log_pi, _ = self.agent.pi(*inputs)
         return inputs, action, log_pi
 
@@ -346,6 +346,10 @@ class SAC(SoftActorCriticAlgorithm):
             *inputs, action, subset=subset.tolist()
         )
         return some_qs
+
+    def model_inputs(self, inputs: Nested) -> Nested:
+        """Return the inputs of the networks, on their device."""
+        return self.agent.to_model_device(*inputs)
 
     def q_loss(self, q: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Compute the loss of one critic.
@@ -419,7 +423,7 @@ class SAC(SoftActorCriticAlgorithm):
     def update_critics(self, samples: Nested) -> dict[str, Any]:
         """Take one step of the critics alone; return values to log, without the policy's."""
         weights = mean_weights(self.valid(samples))
-        inputs = self.agent.to_model_device(*samples.agent_inputs)
+        inputs = self.model_inputs(samples.agent_inputs)
         q_losses, qs = self.critic_losses(samples, inputs, weights)
         return {
             "losses": (*q_losses, None, None),

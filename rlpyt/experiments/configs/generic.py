@@ -140,6 +140,21 @@ configs["sac"] = dict(
     runner=dict(n_steps=1e5, log_interval_steps=1e4),
     sampler=dict(batch_T=1, batch_B=1, max_decorrelation_steps=0),
 )
+configs["sac_lstm"] = changed(
+    configs["sac"],
+    roles=dict(algo="sac_lstm"),
+    algo=dict(
+        learning_rate=1e-3,
+        batch_T=8,
+        batch_B=32,
+        warmup_T=4,
+        store_rnn_state_interval=4,
+        replay_size=1e5,
+        replay_ratio=384,
+        target_update_tau=0.02,
+    ),
+    sampler=dict(batch_T=4),
+)
 configs["sac_discrete"] = changed(
     configs["sac"],
     roles=dict(algo="sac_discrete"),

@@ -1,0 +1,161 @@
+"""Soft actor-critic of recurrent agents, from replayed sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from rlpyt.algos.checks import check_sequences
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.sequences import SequenceReplay
+from rlpyt.models.rnn import Memory
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.types import Nested
+
+
+class Steps(NamedTuple):
+    """The steps of the loss [T,B] in sequences, as one batch of T*B."""
+
+    agent_inputs: Nested  # observation, previous action, previous reward [T,B,...], and Memory
+    target_inputs: Nested  # the same after n more steps
+    action: torch.Tensor  # [T*B,A]
+    return_: torch.Tensor  # [T*B] sum of n rewards, discounted, up to the first done
+    done_n: torch.Tensor  # [T*B] any done within n steps
+    is_valid: torch.Tensor  # [T*B] the step counts
+
+
+class RecurrentSAC(SequenceReplay, SAC):
+    """Soft actor-critic with memory: trains a recurrent policy and critics on replayed sequences.
+
+        V(h)     = min_i Q_target_i(h, a') - alpha log pi(a'|h)
+        y_t      = reward_scale * R_t + (1 - done_n_t) discount^n V(h_{t+n})
+        loss_Qi  = mean over t and sequences of (y_t - Q_i(h_t, a_t))^2 / 2
+
+    and so on as in :class:`~rlpyt.algos.qpg.sac.SAC`, where h_t stands for the observations,
+    actions and rewards of the episode up to observation t. Policy and critics have a recurrent
+    network each. The policy starts from the state that was stored when acting; critics do not act,
+    and they and their target copies start from zero. All run over ``warmup_T`` steps of burn-in
+    without gradient before the ``batch_T`` steps of the loss, and those in y_t over n steps more.
+
+    Sequences may span several episodes. At the start of an episode the recurrent states, the
+    previous action and the previous reward are zero, as when acting. All steps are trained on,
+    except while an environment waits for the end of a sampler batch (``mid_batch_reset`` False).
+
+    Args:
+        batch_T: number of trained steps in a sequence.
+        batch_B: number of sequences in one update.
+        warmup_T: number of burn-in steps before them; may be 0.
+        store_rnn_state_interval: number of steps between stored recurrent states, where sequences
+            begin; 1 stores all states. 0 stores none: sequences begin anywhere, with a zero state.
+        replay_ratio: number of samples trained on, burn-in included, for each one sampled.
+        bootstrap_timelimit: whether to leave out steps whose return a time limit truncated
+            (``env_info.timeout``); False counts the limit as a real end.
+        **kwargs: further settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``batch_size`` and
+            ``dropped_quantiles``.
+
+    Source: Ni et al. 2022, arXiv:2110.05038, section 4 (separate recurrent networks of actor and
+    critics); Heess et al. 2015, arXiv:1512.04455 (recurrent actor-critic from replay); Kapturowski
+    et al. 2019, Recurrent experience replay in distributed RL (ICLR; stored states and burn-in).
+    """
+
+    q_kind = SAC.q_kind
+    agent_example = "rlpyt.agents.qpg.sac_lstm_agent.SacLstmAgent"
+
+    def __init__(
+        self,
+        batch_T: int = 32,
+        batch_B: int = 32,
+        warmup_T: int = 16,
+        store_rnn_state_interval: int = 16,
+        replay_ratio: float = 32,
+        bootstrap_timelimit: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("batch_size", 256) != 256:  # The default of SAC, which the signature shows.
+            raise ValueError(
+                f"batch_size is {kwargs['batch_size']}, but {type(self).__name__} trains on "
+                "sequences: set batch_B, their number, and batch_T, their steps"
+            )
+        batch_T, batch_B, warmup_T = int(batch_T), int(batch_B), int(warmup_T)
+        store_rnn_state_interval = int(store_rnn_state_interval)
+        vars(self).setdefault("_batch_size", (warmup_T + batch_T) * batch_B)
+        super().__init__(
+            replay_ratio=replay_ratio, bootstrap_timelimit=bootstrap_timelimit, **kwargs
+        )
+        save__init__args(locals())
+
+    # --- Set-up ------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        check_sequences(self)
+        super()._check_settings()
+        if not getattr(self.agent, "target_names", ()):
+            raise ValueError(
+                f"{type(self).__name__} needs critics with target networks, but the agent "
+                f"{type(self.agent).__name__} has none: use {self.agent_example} with "
+                "target_networks=True"
+            )
+
+    # --- Losses ------------------------------------------------------------------------------
+
+    def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
+        super()._apply_optimization(self.loss_steps(samples_from_replay), opt_info)
+
+    def loss_steps(self, samples: Nested) -> Steps:
+        """Return the steps of the loss, with what the networks remember before them.
+
+        Args:
+            samples: sequences of ``warmup_T`` + ``batch_T`` steps, with n more observations,
+                previous actions and rewards, and the policy's state [B,N,H] before the first step
+                (or None).
+        """
+        inputs, rnn_state, resets = self.sequence_inputs(samples)
+        sequence = (*inputs, samples.all_action[1:])  # all_action[t] is the action before step t.
+        burn_in, steps, target_burn_in, target_steps = zip(self._runs, resets)
+        critics = self.agent.critic_names
+        targets = ["target_" + name for name in critics]
+        rows = slice(self.warmup_T, self.sequence_T)
+        action, return_, done_n, is_valid = (
+            part[rows].flatten(0, 1)
+            for part in (sequence[-1], samples.return_, samples.done_n, self.valid_steps(samples))
+        )
+        return Steps(
+            agent_inputs=self._after(burn_in, steps, critics, sequence, rnn_state),
+            target_inputs=self._after(target_burn_in, target_steps, targets, sequence, rnn_state),
+            action=action,
+            return_=return_,
+            done_n=done_n,
+            is_valid=is_valid,
+        )
+
+    @property
+    def _runs(self) -> tuple[slice, ...]:
+        """The steps of a sequence in which networks run: burn-in and loss, both for targets too."""
+        first, last, n = self.warmup_T, self.sequence_T, self.n_step_return
+        of_targets = slice(0, first + n), slice(first + n, last + n)
+        return slice(0, first), slice(first, last), *of_targets
+
+    def _after(
+        self,
+        burn_in: tuple[slice, torch.Tensor | None],
+        steps: tuple[slice, torch.Tensor | None],
+        critics: Sequence[str],
+        sequence: tuple[Nested, ...],
+        rnn_state: Nested,
+    ) -> tuple[Nested, ...]:
+        """Return the inputs in ``steps``, with the states of policy and critics after burn-in."""
+        (before, reset_before), (now, reset) = burn_in, steps
+        states = {"model": rnn_state}
+        if before.stop > 0:
+            past = (part[before] for part in sequence)
+            states = self.agent.burn_in(critics, *past, Memory(states, reset_before))
+        *inputs, _ = sequence
+        return *(part[now] for part in inputs), Memory(states, reset)
+
+    def valid(self, samples: Nested) -> torch.Tensor:
+        return samples.is_valid.float()  # type: ignore[no-any-return]
+
+    def model_inputs(self, inputs: Nested) -> Nested:
+        return inputs  # They are there; places of resets stay on the CPU.

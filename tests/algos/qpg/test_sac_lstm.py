@@ -1,0 +1,307 @@
+"""Recurrent SAC: losses and states of memory against one step at a time, settings, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.pg.generic import GenericLstmAgent
+from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.sac_lstm_agent import SacLstmAgent
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
+from rlpyt.core.records import BatchSpec
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.learning.aiming import Aiming
+
+SPEC = BatchSpec(T=6, B=3)
+SETTINGS: dict[str, Any] = {
+    "discount": 0.9,
+    "batch_T": 5,
+    "batch_B": 7,
+    "warmup_T": 3,
+    "store_rnn_state_interval": 4,
+    "n_step_return": 2,
+    "min_steps_learn": 90,
+    "replay_size": 300,
+    "replay_ratio": 10,
+    "fixed_alpha": 0.3,
+    "reward_scale": 2.0,
+}
+LSTM = {"hidden_sizes": [8, 8], "lstm_size": 6}
+
+
+class Row(NamedTuple):
+    """One step of one environment, as it was sampled."""
+
+    observation: torch.Tensor
+    prev_action: torch.Tensor
+    prev_reward: torch.Tensor
+    action: torch.Tensor
+    reward: float
+    done: bool
+    timeout: bool
+    waits: bool
+    mean: torch.Tensor
+    state: tuple[torch.Tensor, torch.Tensor]  # [1,1,H] each, of the policy before the step
+
+
+class Run:
+    """Samples and trains; keeps all that was sampled as rows of each environment."""
+
+    def __init__(self, mid_batch_reset: bool = True, agent: Any = None, **settings: Any) -> None:
+        self.algo = RecurrentSAC(**{**SETTINGS, **settings})
+        self.agent = agent or SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
+        self.sampler = SerialSampler(
+            EnvCls=lambda: GymEnvWrapper(Aiming()),
+            env_kwargs={},
+            batch_T=SPEC.T,
+            batch_B=SPEC.B,
+            CollectorCls=CpuResetCollector if mid_batch_reset else CpuWaitResetCollector,
+            max_decorrelation_steps=20,
+        )
+        examples = self.sampler.initialize(self.agent, seed=3)
+        self.algo.initialize(self.agent, 100, SPEC, mid_batch_reset, examples)
+        self.algo.optim_initialize()
+        self.rows: list[list[Row]] = [[] for _ in range(SPEC.B)]
+        self.itr = 0
+
+    def collect(self) -> Any:
+        """One batch of the sampler, in which ends in every third step are those of a time limit."""
+        samples, _ = self.sampler.obtain_samples(self.itr)
+        env, info = samples.env, samples.agent.agent_info
+        env.env_info.timeout[:] = env.done & (torch.arange(SPEC.T)[:, None] % 3 == 0)
+        for b, rows in enumerate(self.rows):
+            waits = False
+            for t in range(SPEC.T):
+                state = tuple(part[t, b][:, None].clone() for part in info.prev_rnn_state)
+                begins = bool(rows) and rows[-1].done  # Then the agent sees zeros.
+                row = Row(
+                    env.observation[t, b].clone(),
+                    samples.agent.prev_action[t, b] * (not begins),
+                    env.prev_reward[t, b] * (not begins),
+                    samples.agent.action[t, b].clone(),
+                    env.reward[t, b].item(),
+                    bool(env.done[t, b]),
+                    bool(env.env_info.timeout[t, b]),
+                    waits,
+                    info.dist_info.mean[t, b].clone(),
+                    state,
+                )
+                rows.append(row)
+                waits = waits or (row.done and not self.algo.mid_batch_reset)
+        return samples
+
+    def store(self, n_itrs: int) -> None:
+        """Fill the buffer without training."""
+        self.agent.sample_mode(0)
+        for _ in range(n_itrs):
+            self.algo.add_samples_to_buffer(self.itr, self.collect())
+            self.itr += 1
+        self.agent.train_mode(0)
+
+    def train(self, n_itrs: int) -> Any:
+        """Iterations as of a runner; what the last one logs."""
+        for _ in range(n_itrs):
+            self.agent.sample_mode(self.itr)
+            samples = self.collect()
+            self.agent.train_mode(self.itr)
+            info = self.algo.optimize_agent(self.itr, samples)
+            self.itr += 1
+        return info
+
+    def starts(self) -> list[tuple[int, int]]:
+        """Every place at which a whole sequence begins, the first row of all excepted."""
+        stride = max(1, self.algo.store_rnn_state_interval)
+        last = len(self.rows[0]) - self.algo.sequence_T - self.algo.n_step_return
+        return [(i, b) for b in range(SPEC.B) for i in range(stride, last, max(stride, 3))]
+
+    def sequences(self) -> Any:
+        """All sequences from the replay buffer."""
+        T_idxs, B_idxs = map(np.array, zip(*self.starts()))
+        return self.algo.replay_buffer.read_batch(T_idxs, B_idxs, self.algo.sequence_T)
+
+
+# --- Against one step at a time -------------------------------------------------------------------
+
+
+def certain(dist_info: Any, reparameterize: bool = True) -> Any:
+    """What takes the place of a draw: the same for the same policy."""
+    return torch.tanh(dist_info.mean), dist_info.log_std.sum(-1), dist_info
+
+
+class Past:
+    """A network that goes along the rows of one environment, from a state or from zeros."""
+
+    def __init__(self, model: Any, state: Any) -> None:
+        self.model, self.state = model, state
+
+    def look(self, row: Row, *action: torch.Tensor) -> tuple[Any, Any]:
+        """The outputs for a row, and the state after it."""
+        inputs = (row.observation, row.prev_action, row.prev_reward, *action)
+        *outputs, state = self.model(*(x[None] for x in inputs), self.state)
+        return outputs, state
+
+    def advance(self, row: Row) -> None:
+        action = () if type(self.model).__name__ == "PiLstmModel" else (row.action,)
+        _, self.state = self.look(row, *action)
+        if row.done or row.waits:
+            self.state = None
+
+
+def policy(past: Past, row: Row) -> tuple[torch.Tensor, torch.Tensor]:
+    (mean, log_std), _ = past.look(row)
+    return torch.tanh(mean)[0], log_std.sum()
+
+
+def naive_losses(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The losses of both critics and of the policy over all sequences."""
+    algo, agent = run.algo, run.agent
+    n, gamma, alpha = algo.n_step_return, algo.discount, algo.fixed_alpha
+    critics = (agent.q1_model, agent.q2_model)
+    targets = (agent.target_q1_model, agent.target_q2_model)
+    losses: list[tuple[torch.Tensor, ...]] = []
+    for i, b in run.starts():
+        rows = run.rows[b]
+        state = rows[i].state if algo.store_rnn_state_interval else None
+        pi, pi_later = Past(agent.model, state), Past(agent.model, state)
+        qs, qs_later = [Past(q, None) for q in critics], [Past(q, None) for q in targets]
+        for row in rows[i : i + n]:
+            for past in (pi_later, *qs_later):
+                past.advance(row)
+        for t in range(algo.sequence_T):
+            row, later = rows[i + t], rows[i + t + n]
+            ends = [k for k in range(n) if rows[i + t + k].done]
+            counts = t >= algo.warmup_T and not row.waits
+            counts = counts and not (ends and rows[i + t + ends[0]].timeout)
+            if counts:
+                rewards = [rows[i + t + k].reward for k in range((ends or [n - 1])[0] + 1)]
+                y: Any = algo.reward_scale * sum(gamma**k * r for k, r in enumerate(rewards))
+                if not ends:
+                    a, log_pi = policy(pi_later, later)
+                    q = min(past.look(later, a)[0][0][0] for past in qs_later)
+                    y = y + gamma**n * (q - alpha * log_pi).detach()
+                q_losses = [(y - past.look(row, row.action)[0][0][0]) ** 2 / 2 for past in qs]
+                u, log_pi = policy(pi, row)
+                q = min(past.look(row, u)[0][0][0] for past in qs)
+                losses.append((*q_losses, alpha * log_pi - q))
+            for past in (pi, *qs):
+                past.advance(row)
+                if t < algo.warmup_T and past.state is not None:
+                    past.state = tuple(part.detach() for part in past.state)
+            for past in (pi_later, *qs_later):
+                past.advance(later)
+    q1, q2, pi_loss = (torch.stack(part).mean() for part in zip(*losses))
+    return q1, q2, pi_loss
+
+
+CASES: list[dict[str, Any]] = [
+    {},
+    {"warmup_T": 0, "n_step_return": 1},
+    {"store_rnn_state_interval": 1, "n_step_return": 3, "batch_T": 1},
+    {"store_rnn_state_interval": 0},
+    {"mid_batch_reset": False, "store_rnn_state_interval": 3},
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_losses_like_their_naive_twin(case: dict[str, Any], monkeypatch: Any) -> None:
+    run = Run(**case)
+    run.store(8)
+    monkeypatch.setattr(run.agent, "draw", certain)
+    networks = [run.agent.q1_model, run.agent.q2_model, run.agent.model]
+    with torch.no_grad():  # Networks differ from those that acted, and from each other.
+        for model in (*networks, run.agent.target_q1_model, run.agent.target_q2_model):
+            for p in model.parameters():
+                p += 0.3 * torch.randn_like(p)
+    samples = run.sequences()
+    assert samples.done[: run.algo.warmup_T].any() or not run.algo.warmup_T
+    assert samples.timeout_n.any()
+    losses, _ = run.algo.loss(run.algo.loss_steps(samples))
+    for found, expected, model in zip(losses, naive_losses(run), networks):
+        assert found.item() == pytest.approx(expected.item(), rel=1e-4)
+        parameters = list(model.parameters())
+        gradients = torch.autograd.grad(found, parameters, retain_graph=True)
+        naive = torch.autograd.grad(expected, parameters, retain_graph=True)
+        for a, b in zip(gradients, naive):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("warmup_T", [0, 3])
+def test_policy_and_state_are_those_of_acting(warmup_T: int) -> None:
+    run = Run(warmup_T=warmup_T)
+    run.store(8)
+    steps = run.algo.loss_steps(run.sequences())
+    for inputs, shift in ((steps.agent_inputs, 0), (steps.target_inputs, 2)):
+        memory = inputs[-1]
+        _, _, dist_info = run.agent.pi(*inputs)
+        means = dist_info.mean.reshape(run.algo.batch_T, -1, 2)
+        for k, (i, b) in enumerate(run.starts()):
+            rows = run.rows[b][i + warmup_T + shift :]
+            if not run.rows[b][i + warmup_T + shift - 1].done:  # Else it is reset.
+                for part, acted in zip(memory.rnn_states["model"], rows[0].state):
+                    torch.testing.assert_close(part[:, k], acted[:, 0], rtol=0, atol=1e-5)
+            for t in range(run.algo.batch_T - shift):  # After these, ends need no reset.
+                torch.testing.assert_close(means[t, k].detach(), rows[t].mean, rtol=0, atol=1e-5)
+
+
+# --- Settings -------------------------------------------------------------------------------------
+
+
+def test_defaults() -> None:
+    algo = RecurrentSAC()
+    assert algo.batch_size == (32 + 16) * 32
+    assert (algo.discount, algo.bootstrap_timelimit, algo.replay_ratio) == (0.99, True, 32)
+
+
+def test_numbers_may_be_floats() -> None:
+    assert Run(**{name: float(value) for name, value in SETTINGS.items()}).train(7).q1Loss
+
+
+def test_ensembles_and_delayed_policies() -> None:
+    agent = SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM, n_critics=3)
+    run = Run(agent=agent, target_subset=2, policy_update_interval=2, fixed_alpha=None)
+    run.store(6)
+    before = {name: part.copy() for name, part in snapshots(run.agent).items()}
+    info = run.train(1)
+    assert len(info.q1Loss) == 3
+    assert len(info.piLoss) == 1
+    after = snapshots(run.agent)
+    assert all((before[name] != after[name]).any() for name in before)
+
+
+def snapshots(agent: Any) -> dict[str, Any]:
+    names = ("model", "q1_model", "q2_model", "q3_model", "target_q3_model")
+    return {name: agent.state_dict()[name]["lstm.weight_hh_l0"].numpy() for name in names}
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    *[({name: 0}, name) for name in ("batch_T", "batch_B", "n_step_return")],
+    *[({name: -1}, name) for name in ("warmup_T", "store_rnn_state_interval")],
+    ({"batch_size": 32}, "batch_size is 32.*batch_B"),
+    ({"min_steps_learn": 20}, "min_steps_learn at least"),
+    ({"batch_T": 99, "batch_B": 1}, "replay_size"),
+    ({"dropped_quantiles": 2}, "dropped_quantiles"),
+]
+
+
+@pytest.mark.parametrize(("settings", "named"), REFUSED)
+def test_settings(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        Run(**settings)
+
+
+def test_agents_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="SacAgent is not recurrent: .*SacLstmAgent"):
+        Run(agent=SacAgent())
+    for agent in (SacLstmAgent(target_networks=False), GenericLstmAgent()):
+        with pytest.raises(ValueError, match=f"{type(agent).__name__} has none"):
+            Run(agent=agent)
+    run = Run()
+    with pytest.raises(ValueError, match="SacLstmAgent is recurrent"):
+        SAC().initialize(run.agent, 100, SPEC, True, run.sampler.initialize(run.agent, seed=3))
