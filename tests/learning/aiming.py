@@ -1,4 +1,4 @@
-"""A gymnasium environment whose actions have bounds of very different size and place."""
+"""Gymnasium environments of continuous actions: bounds of very different size, and memory."""
 
 from __future__ import annotations
 
@@ -43,3 +43,29 @@ class Aiming(gymnasium.Env[Any, Any]):
     def _aim(self) -> Any:
         self._direction = self.np_random.uniform(-1, 1, 2).astype(np.float32)
         return self._direction
+
+
+class Recalling(gymnasium.Env[Any, Any]):
+    """The first observation shows a direction, -1 or 1, in which to aim in the last of 4 steps.
+
+        reward = 1 - 2 |action - aim|,     aim = 0.8 direction in the last step, 0 before it
+
+    The observation is [2] float32: the direction (first step only), and 1 in the last step. The
+    best mean return is 4, without memory 2.4.
+    """
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._direction = 2 * self.np_random.integers(2) - 1
+        self._n_steps = 0
+        return np.array([self._direction, 0], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        aim = 0.8 * self._direction * (self._n_steps == 3)
+        self._n_steps += 1
+        observation = np.array([0, self._n_steps == 3], np.float32)
+        reward = 1 - 2 * abs(float(action[0]) - aim)
+        return observation, reward, self._n_steps == 4, False, {}

@@ -1,4 +1,4 @@
-"""SAC and SAC_V swing up a pendulum, and use the bounds of each dimension of actions.
+"""SAC and SAC_V swing up a pendulum, and use the bounds of each dimension; recurrent SAC remembers.
 
 One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
 pytest tests/learning``.
@@ -7,11 +7,13 @@ pytest tests/learning``.
 import pytest
 
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
+from rlpyt.agents.qpg.sac_lstm_agent import SacLstmAgent
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.envs import gym
 from rlpyt.envs.gym import GymEnvWrapper
-from tests.learning.aiming import Aiming
+from tests.learning.aiming import Aiming, Recalling
 from tests.learning.test_ddpg import make_sampler
 from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return, variant
 
@@ -71,3 +73,27 @@ def test_bounds_which_differ_from_dimension_to_dimension(AlgoCls, AgentCls, sett
     algo = AlgoCls(**{**SETTINGS, "discount": 0.5, **settings})
     best = best_return(algo, AgentCls(**SMALL), sampler, n_steps=20e3, threshold=4, seed=seed)
     assert best >= 4, "of 5; the middle of the bounds reaches 0.6, and the nearest in [-1, 1] -2"
+
+
+LSTM = {"hidden_sizes": [32, 32], "lstm_size": 32}
+SEQUENCES = {
+    "discount": 0.9,
+    "learning_rate": 3e-3,
+    "batch_T": 8,
+    "batch_B": 32,
+    "warmup_T": 0,
+    "store_rnn_state_interval": 4,
+    "min_steps_learn": 500,
+    "replay_size": 20e3,
+    "replay_ratio": 32,
+    "target_update_tau": 0.02,
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_memory_is_learned(seed):
+    sampler = make_sampler(lambda: GymEnvWrapper(Recalling()), 4, 50, batch_B=8)
+    agent = SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
+    algo = RecurrentSAC(**SEQUENCES)
+    best = best_return(algo, agent, sampler, n_steps=12e3, threshold=3.5, seed=seed)
+    assert best >= 3.5, "of 4; without memory, the mean is at most 2.4"
