@@ -25,7 +25,7 @@ class RnnState(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What several networks remember before some steps [T,B], and where episodes begin in these."""
+    """Recurrent states of several networks before some steps [T,B], and the resets in these."""
 
     rnn_states: Mapping[str, Nested]  # [N,B,H] by name of the network; zeros if it has none
     reset: torch.Tensor | None  # [T,B] on the CPU, True where states are zero before the step
