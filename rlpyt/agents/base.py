@@ -23,7 +23,7 @@ from rlpyt.core.records import (
     EnvSpaces,
 )
 from rlpyt.models.encoders import EncodedModel, needs_encoder
-from rlpyt.models.utils import fitting_state_dict, set_training
+from rlpyt.models.utils import fitting_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, existing_device, leaves
 from rlpyt.utils.logging import logger
@@ -302,17 +302,17 @@ class BaseAgent:
 
     def train_mode(self, itr: int) -> None:
         """Prepare to train in iteration ``itr``."""
-        set_training(self.model, True)
+        self.model.train()
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
         """Prepare to act, exploring, in iteration ``itr``."""
-        set_training(self.model, False)
+        self.model.eval()
         self._mode = "sample"
 
     def eval_mode(self, itr: int) -> None:
         """Prepare to act for evaluation in iteration ``itr``."""
-        set_training(self.model, False)
+        self.model.eval()
         self._mode = "eval"
 
     # --- Parameters and state ----------------------------------------------------------------

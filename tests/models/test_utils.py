@@ -9,7 +9,6 @@ from rlpyt.models.utils import (
     TargetNetwork,
     conv2d_output_shape,
     scale_grad,
-    set_training,
     strip_ddp_state_dict,
     update_state_dict,
 )
@@ -137,22 +136,6 @@ class TestTargetNetwork:
     def test_tau_out_of_range(self, tau: float) -> None:
         with pytest.raises(ValueError, match=f"tau={tau}"):
             TargetNetwork(*models()).move(tau)
-
-
-def test_set_training_reaches_every_module() -> None:
-    class Frozen(torch.nn.Linear):
-        def train(self, mode: bool = True) -> "Frozen":
-            return super().train(False)
-
-    model = torch.nn.Sequential(
-        torch.nn.Dropout(), torch.nn.Sequential(torch.nn.Linear(1, 1)), Frozen(1, 1)
-    )
-    model.register_module("nothing", None)
-    for is_training in (False, True, False):
-        set_training(model, is_training)
-        found = {type(module): module.training for module in model.modules()}
-        assert found.pop(Frozen) is False
-        assert set(found.values()) == {is_training}
 
 
 def test_strip_ddp_state_dict() -> None:
