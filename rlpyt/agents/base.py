@@ -60,8 +60,8 @@ class BaseAgent:
         cpu_outputs: whether training batches stay on the CPU and outputs for losses are moved
             there, as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
-        mask_field: field of observations that holds a mask of the allowed actions. The network does
-            not see it; None if a network should see a field of this name.
+        mask_field: field of observations that holds a mask of the allowed actions. It is removed
+            before the network runs; None passes a field of this name on to the network.
     """
 
     __signature__ = ConstructorSignature()
@@ -106,7 +106,7 @@ class BaseAgent:
     # --- Methods that each kind of agent defines ---------------------------------------------
 
     def __call__(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
-        """Run the model for training, with gradients; outputs as of :meth:`for_loss`.
+        """Run the model for training, with gradients; return its outputs for a loss.
 
         Args:
             observation: observations [T,B,...] or [B,...].
@@ -263,7 +263,7 @@ class BaseAgent:
     def async_cpu(self, share_memory: bool = True) -> None:
         """Act from a separate copy of the shared model, which the optimizer's process updates.
 
-        Does nothing if the agent acts on a CUDA device, where it has a copy anyway.
+        Does nothing if the agent acts on a CUDA device, where it already has a copy.
 
         Args:
             share_memory: whether to put the copy in shared memory, for the sampler's workers.
@@ -283,17 +283,17 @@ class BaseAgent:
     # --- Recurrent state: nothing to do for other agents -------------------------------------
 
     def reset(self) -> None:
-        """Forget the past of every environment."""
+        """Reset the agent's state for every environment."""
 
     def reset_one(self, idx: int) -> None:
-        """Forget the past of one environment.
+        """Reset the agent's state for one environment.
 
         Args:
             idx: index of the environment in the batch of the next step.
         """
 
     def toggle_alt(self) -> None:
-        """Turn to the other half of the environments, in alternating sampling."""
+        """Switch to the other half of the environments, in alternating sampling."""
 
     # --- Statistics and modes ----------------------------------------------------------------
 
@@ -306,7 +306,7 @@ class BaseAgent:
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
-        """Prepare to act, exploring, in iteration ``itr``."""
+        """Prepare to sample, with exploration, in iteration ``itr``."""
         self.model.eval()
         self._mode = "sample"
 
@@ -402,18 +402,18 @@ class BaseAgent:
         return without_ddp(self.model)
 
     def to_model_device(self, *inputs: Nested) -> tuple[Nested, ...]:
-        """Move the inputs of a network to its device; free of cost on the CPU."""
+        """Move the inputs of a network to its device; costs nothing on the CPU."""
         if self.device.type == "cpu":
             return inputs
         moved: tuple[Nested, ...] = buffer_to(inputs, device=self.device)
         return moved
 
     def for_loss(self, outputs: T) -> T:
-        """Return outputs of networks as a loss gets them: on the CPU if ``cpu_outputs``."""
+        """Return network outputs for a loss, moved to the CPU if ``cpu_outputs``."""
         return buffer_to(outputs, device="cpu") if self.cpu_outputs else outputs
 
     def for_sampler(self, outputs: T) -> T:
-        """Move results of acting to the device of the sampler's batches."""
+        """Move actions and values to the device of the sampler's batches."""
         return outputs if self.device.type == "cpu" else buffer_to(outputs, self.sampler_device)
 
 

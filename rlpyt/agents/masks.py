@@ -13,7 +13,7 @@ from rlpyt.utils.types import Nested
 
 
 class MaskField(NamedTuple):
-    """Names of the field that holds the mask, and of the other fields, which networks see."""
+    """Name of the mask's field, and names of the other fields, which go to the networks."""
 
     name: str
     others: tuple[str, ...]
@@ -21,7 +21,7 @@ class MaskField(NamedTuple):
     def split(self, observation: Any) -> tuple[Nested, torch.Tensor]:
         """Return the observation without the mask, and the mask [...,A].
 
-        A single other field is returned as it is, not in a record.
+        If there is only one other field, its value is returned instead of a record.
         """
         parts = [getattr(observation, name) for name in self.others]
         rest = parts[0] if len(parts) == 1 else record_class("obs", self.others)(*parts)
@@ -39,7 +39,7 @@ def find_mask(
         spaces: spaces of the environment.
 
     Returns:
-        The field, or None if observations have none; and the spaces without it.
+        The field, or None if observations have no mask, and the spaces without it.
 
     Raises:
         ValueError: if an action is not one discrete choice, or the mask has another length.
@@ -59,7 +59,7 @@ def find_mask(
             f"{name} has shape {tuple(shape)}, but there are {int(kind.nvec)} actions: give one "
             f"entry for each; or {remedy}"
         )
-    # Without other fields the network sees the mask.
+    # Without other fields the network gets the mask.
     rest = {key: part for key, part in parts.items() if key != name} or parts
     space = next(iter(rest.values()))
     if len(rest) > 1:

@@ -16,7 +16,7 @@ else:
 
 
 class RecurrentAgentMixin(BaseAgent):
-    """Mixin that keeps the recurrent state of the last step; a base before the agent class.
+    """Mixin that keeps the recurrent state of the last step; list it before the agent class.
 
     The agent's ``step`` passes ``prev_rnn_state`` to the model, and the model's new state to
     :meth:`advance_rnn_state`. None stands for zeros. While the agent trains or is evaluated, the

@@ -1,7 +1,7 @@
 """Updates compiled as one graph: losses, gradients, clipping and the steps of optimizers.
 
 A compiled update runs the methods of the algorithm that an eager one runs. They differ in two
-places of :class:`~rlpyt.algos.base.RlAlgorithm`: numbers that the host would look at become masks,
+places of :class:`~rlpyt.algos.base.RlAlgorithm`: numbers that the host would read become masks,
 and the step of an optimizer is a function here, since torch does not trace its ``step``.
 """
 
@@ -85,7 +85,7 @@ class GraphStep:
         self.parameters = [p for *_, parameters, _ in self._groups for p in parameters]
 
     def follow(self) -> bool:
-        """Copy the learning rates, which a schedule may change; return if the state is the same."""
+        """Copy learning rates, which schedules may change; return whether the state is the same."""
         for group, (_, lr, parameters, states) in zip(self.optimizer.param_groups, self._groups):
             lr.fill_(group["lr"])
             if self.optimizer.state[parameters[0]].get("step") is not states["step"][0]:
@@ -93,7 +93,7 @@ class GraphStep:
         return True
 
     def __call__(self, is_finite: torch.Tensor) -> None:
-        """Take a step where ``is_finite``; otherwise everything keeps its value."""
+        """Take a step if ``is_finite`` is true; otherwise leave everything unchanged."""
         for options, lr, all_parameters, all_states in self._groups:
             trained = [i for i, p in enumerate(all_parameters) if p.grad is not None]
             parameters = [all_parameters[i] for i in trained]
@@ -220,7 +220,7 @@ class CompiledUpdate:
         if not hasattr(config, "trace_autograd_ops"):
             raise CannotCompile(f"torch {torch.__version__} does not trace gradients: use 2.13")
         config.trace_autograd_ops = True
-        # Schedules do not see the steps of compiled updates.
+        # Schedules do not count the steps of compiled updates.
         warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
         if self._update.__self__.world_size > 1:
             raise CannotCompile("other processes take part in the backward pass")
@@ -298,7 +298,7 @@ def _n_graphs() -> int:
 
 
 def _each_tensor(function: Callable[..., Any], values: Any) -> Any:
-    """Return nested dicts and tuples with ``function`` of each tensor."""
+    """Apply ``function`` to each tensor in nested dicts and tuples."""
     if isinstance(values, torch.Tensor):
         return function(values)
     if isinstance(values, dict):

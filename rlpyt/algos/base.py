@@ -75,7 +75,7 @@ class RlAlgorithm:
         opt_info_stride: stride between the samples whose values are logged.
         bootstrap_value: whether the sampler records values after the last step of a batch.
         compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
-        only_async: whether it trains in asynchronous runs only.
+        only_async: whether the algorithm trains only in asynchronous runs.
         update_counter: number of gradient updates so far.
     """
 

@@ -35,7 +35,7 @@ def check_leading(n_dim: int, **tensors: torch.Tensor) -> None:
 
 
 def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean of ``values`` where ``mask`` of the same shape is true; 0 if nowhere."""
+    """Return the mean of ``values`` where ``mask`` of the same shape is true; 0 without any."""
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
@@ -147,7 +147,7 @@ def munchausen_bonus(
 
         m = alpha * clip(tau * log pi(a|s), l_0, 0),      tau * log pi(a|s) = q(s, a) - V(s)
 
-    where pi and V are those of :func:`soft_value`.
+    with pi and V as in :func:`soft_value`.
 
     Args:
         q_taken: values q(s, a) [B] of the actions taken.
@@ -246,7 +246,7 @@ def quantile_midpoints(n_quantiles: int, device: torch.device | None = None) -> 
 def quantile_huber_loss(
     quantiles: torch.Tensor, tau: torch.Tensor, target: torch.Tensor, kappa: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the quantile Huber loss: the Huber loss to targets, weighted by the side they lie on.
+    """Return the quantile Huber loss: the Huber loss, weighted by the sign of each error.
 
         u_ij = target_j - quantiles_i
         loss = sum_i mean_j |tau_i - (1 if u_ij < 0 else 0)| * huber(u_ij) / kappa

@@ -35,7 +35,7 @@ def replay_buffer_class(
     frames: bool = False,
     prioritized: bool = False,
 ) -> Any:
-    """Return the library's replay buffer class with these abilities.
+    """Return the library's replay buffer class with these features.
 
     Args:
         async_: whether several processes share the buffer.
@@ -59,7 +59,7 @@ def not_timed_out(samples: Nested) -> torch.Tensor:
         samples: batch from a replay buffer. Without ``timeout`` all samples count.
 
     Returns:
-        Booleans of the shape of ``samples.done``: [B], or [T,B] of sequences.
+        Booleans in the shape of ``samples.done``: [B], or [T,B] for sequences.
 
     Raises:
         ValueError: if the samples have ``timeout``, but no ``timeout_n``.

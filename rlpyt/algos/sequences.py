@@ -17,7 +17,7 @@ from rlpyt.utils.types import Nested
 
 
 class SequenceReplay(ReplayAlgorithm):
-    """Mixin of algorithms that train recurrent agents on replayed sequences; before the other base.
+    """Mixin of algorithms that train recurrent agents on replayed sequences; list it first.
 
     A sequence has ``warmup_T`` steps of burn-in, the ``batch_T`` steps of the loss, and n more
     observations. It may span several episodes: at the start of an episode the recurrent state, the
@@ -94,7 +94,7 @@ class SequenceReplay(ReplayAlgorithm):
         return self.replay_buffer.sample_batch(self.batch_B)
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch in one copy, with :meth:`resets`, which also stay on the CPU to cut it."""
+        """Move a batch in one copy; its :meth:`resets` also stay on the CPU, to cut sequences."""
         device = self.training_device
         if device.type == "cpu":
             return samples
@@ -123,7 +123,7 @@ class SequenceReplay(ReplayAlgorithm):
         Returns:
             Observation, previous action and previous reward [T,B,...] with
             T = warmup_T + batch_T + n, the state [N,B,H] before the first step (or None), and
-            :meth:`resets` in the steps of each run.
+            for the steps of each run, its part of :meth:`resets`.
         """
         is_cut = "resets" in samples._fields
         resets = samples.resets if is_cut else self._of_runs(self.resets(samples))

@@ -82,7 +82,7 @@ def _discounted_sums(delta: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Return x_t = delta_t + w_t x_{t+1} with x_T = 0, in a logarithmic number of operations.
 
     The equation is applied to itself: once x_t holds the terms of s steps and w_t the product of
-    their weights, x_t + w_t x_{t+s} holds those of 2 s steps.
+    their weights, x_t + w_t x_{t+s} holds the terms of 2 s steps.
 
     Source: Blelloch 1990, Prefix sums and their applications, section 1.4.
     """
@@ -305,7 +305,8 @@ def q_lambda_return(
         bootstrap_value: values V_T [B,...] of the observation after the last step; also [1,B,...].
         discount: discount factor of one step.
         q_lambda: weight in [0, 1]; 0 for one-step returns, 1 for discounted returns.
-        timeout: flags [T,B,...], nonzero where ``done`` comes from a time limit; None for nowhere.
+        timeout: flags [T,B,...], nonzero where ``done`` comes from a time limit; None for no time
+            limits.
         return_dest: array [T,B,...] to write into, optional.
 
     Returns:
@@ -357,7 +358,8 @@ def vtrace(
             are the fixed point.
         c_bar: upper bound of the weights of later TD errors, at most ``rho_bar``; it determines
             the variance and the speed of learning.
-        timeout: flags [T,B], nonzero where ``done`` comes from a time limit; None for nowhere.
+        timeout: flags [T,B], nonzero where ``done`` comes from a time limit; None for no time
+            limits.
 
     Returns:
         The pair of A_t and v_t [T,B], of the dtype of ``reward``.
@@ -425,7 +427,7 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
 
 
 def as_float_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDArray:
-    """Convert like :func:`as_rows`; integers and booleans become float64, float16 float32."""
+    """Convert like :func:`as_rows`, integers and booleans to float64, float16 to float32."""
     rows = as_rows(name, array, shape)
     if rows.dtype == np.float16:  # Compiled loops do not support it.
         return rows.astype(np.float32)
@@ -438,12 +440,12 @@ def as_flag_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) ->
 
 
 def like(result: NDArray, shape: tuple[int, ...], example: Any, dest: Array | None) -> Any:
-    """Give ``result`` the shape and kind (numpy; torch and device) of ``example``, and its dtype.
+    """Give ``result`` a shape, and the type, device and dtype of ``example``.
 
     Args:
         result: flags or numbers [T,N]; numbers stay float where the example has integers.
         shape: shape of the returned array.
-        example: argument that has the kind the caller expects back.
+        example: argument whose type the caller expects back.
         dest: array to write the result into and return, optional.
     """
     shaped = result.reshape(shape)

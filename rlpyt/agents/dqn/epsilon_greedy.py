@@ -19,7 +19,7 @@ EPS_INIT, EPS_FINAL, EPS_EVAL = 1, 0.01, 0.001
 
 
 class EpsilonGreedyAgentMixin(BaseAgent):
-    """Mixin that anneals the probability of a random action; a base before the agent class.
+    """Mixin that anneals the probability of a random action; list it before the agent class.
 
         p       = clip((itr - eps_itr_min) / (eps_itr_max - eps_itr_min), 0, 1)
         epsilon = p * eps_final + (1 - p) * eps_init

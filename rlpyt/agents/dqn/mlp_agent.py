@@ -22,7 +22,7 @@ from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 
 
 class MlpMixin(BaseAgent):
-    """Mixin that passes observation shape and number of actions to the model; the first base."""
+    """Mixin that passes observation shape and number of actions to the model; list it first."""
 
     vector_models = (MlpDqnModel, MlpCatDqnModel, MlpQrDqnModel, MlpIqnModel, MlpR2d1Model)
 

@@ -65,12 +65,12 @@ class PqnAgent(DqnAgent):
         return super(DqnAgent, self).state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the model from :meth:`state_dict`, or from that of a :class:`DqnAgent`."""
+        """Load the model from :meth:`state_dict`, or from the state of a :class:`DqnAgent`."""
         super(DqnAgent, self).load_state_dict(state_dict.get("model", state_dict))
 
 
 class RecurrentPqnAgentBase(R2d1AgentBase, PqnAgent):
-    """:class:`PqnAgent` with a recurrent Q-network, called like that of :class:`R2d1AgentBase`.
+    """:class:`PqnAgent` with a recurrent Q-network, called as in :class:`R2d1AgentBase`.
 
     A mixin keeps the states while sampling: use :class:`RecurrentPqnAgent`, or
     :class:`AlternatingRecurrentPqnAgent` in alternating sampling. ``agent_info`` has value [B] and

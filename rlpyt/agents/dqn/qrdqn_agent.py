@@ -1,4 +1,4 @@
-"""Quantile regression DQN agents: quantiles of the return of every discrete action."""
+"""Quantile regression DQN agents: quantiles of every discrete action's return."""
 
 from __future__ import annotations
 

@@ -63,9 +63,9 @@ class R2d1AgentBase(DqnAgent):
             observation: observations [T,B,...].
             prev_action: indexes [T,B] of previous actions, 0 at the start of an episode.
             prev_reward: previous rewards [T,B], 0 at the start of an episode.
-            init_rnn_state: state [N,B,H] before the first step; None is zeros.
+            init_rnn_state: state [N,B,H] before the first step; None for zeros.
             reset: mask [T,B] on the CPU, True where an episode begins: the state before that step
-                is zero; None for no such step.
+                is zero; None if there is no such step.
 
         Returns:
             q [T,B,A], and the state [N,B,H] after the last step, on the device of the model.

@@ -51,7 +51,7 @@ class Policy:
 
 
 class ChoicePolicy(Policy):
-    """Policy for choices, by their probabilities; networks see one-hot vectors."""
+    """Policy for choices, given by probabilities; networks receive one-hot vectors."""
 
     def __init__(self, distribution: Categorical | MultiCategorical) -> None:
         self.distribution: Categorical | MultiCategorical = distribution
@@ -67,7 +67,7 @@ class ChoicePolicy(Policy):
 
 
 class GaussianPolicy(Policy):
-    """Policy for real numbers, by mean and log standard deviation.
+    """Policy for real numbers, given by a mean and a log standard deviation.
 
     The model works in units in which the range of every action is [-1, 1], unless the distribution
     leaves its outputs unscaled.
@@ -254,7 +254,7 @@ class FeedForwardPgAgent(PolicyAgent):
     def __call__(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested
     ) -> tuple[Nested, torch.Tensor]:
-        """Compute policy and value for training, with gradients.
+        """Compute the policy and the value for training, with gradients.
 
         Args:
             observation: observations [T,B,...] or [B,...].
@@ -300,15 +300,15 @@ class RecurrentPgAgent(PolicyAgent):
         init_rnn_state: Nested = None,
         reset: torch.Tensor | None = None,
     ) -> tuple[Nested, torch.Tensor, Nested]:
-        """Compute policy and value for training, with gradients.
+        """Compute the policy and the value for training, with gradients.
 
         Args:
             observation: observations [T,B,...].
             prev_action: previous actions [T,B,...].
             prev_reward: previous rewards [T,B].
-            init_rnn_state: state [N,B,H] before the first step; None is zeros.
+            init_rnn_state: state [N,B,H] before the first step; None for zeros.
             reset: mask [T,B] on the CPU, True where an episode begins: the state before that step
-                is zero; None for no such step. Only for models that take ``reset``.
+                is zero; None if there is no such step. Only for models that take ``reset``.
 
         Returns:
             Parameters of the distribution, [T,B,dim] each, values [T,B], and the recurrent state

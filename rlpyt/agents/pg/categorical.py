@@ -30,7 +30,7 @@ from rlpyt.utils.buffer import (
 
 
 class CategoricalPgAgent(FeedForwardPgAgent):
-    """Agent that acts by the probabilities of discrete actions.
+    """Agent that draws a discrete action from the model's probabilities.
 
     The model receives the previous action as a one-hot vector, and returns the probabilities pi
     [...,A] and v [...].
@@ -41,7 +41,7 @@ class CategoricalPgAgent(FeedForwardPgAgent):
 
 
 class RecurrentCategoricalPgAgentBase(RecurrentPgAgent):
-    """Recurrent agent that acts by the probabilities of discrete actions; needs a recurrent mixin.
+    """Recurrent agent that draws a discrete action from probabilities; needs a recurrent mixin.
 
     The model returns pi [...,A], v [...] and the recurrent state [N,B,H].
     """

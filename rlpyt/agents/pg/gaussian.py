@@ -32,7 +32,7 @@ from rlpyt.utils.logging import logger
 
 
 class GaussianPgAgent(FeedForwardPgAgent):
-    """Agent that acts by mean and deviation of a Gaussian.
+    """Agent that draws a continuous action from a Gaussian.
 
     The model returns mu [...,A], log_std [...,A] and v [...]. Actions are scaled to their bounds
     (see :class:`~rlpyt.agents.pg.base.PolicyAgent`), except in subclasses that override
@@ -44,7 +44,7 @@ class GaussianPgAgent(FeedForwardPgAgent):
 
 
 class RecurrentGaussianPgAgentBase(RecurrentPgAgent):
-    """Recurrent agent that acts by mean and deviation of a Gaussian; needs a recurrent mixin.
+    """Recurrent agent that draws a continuous action from a Gaussian; needs a recurrent mixin.
 
     The model returns mu [...,A], log_std [...,A], v [...] and the recurrent state [N,B,H]. Actions
     are scaled as for :class:`GaussianPgAgent`.

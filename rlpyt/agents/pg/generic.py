@@ -18,7 +18,7 @@ from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel
 
 
 class GenericMixin(PolicyAgent):
-    """Mixin that passes the spaces to the model; the first base."""
+    """Mixin that passes the spaces to the model; list it first among the bases."""
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``observation_space`` and ``action_space``."""

@@ -19,7 +19,7 @@ from rlpyt.models.space_kinds import array_shape
 
 
 class MujocoMixin(BaseAgent):
-    """Mixin that passes the sizes of observations and actions to the model; the first base."""
+    """Mixin that passes the sizes of observations and actions to the model; list it first."""
 
     update_obs_rms = PolicyAgent.update_obs_rms
 

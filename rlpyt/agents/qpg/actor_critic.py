@@ -54,10 +54,10 @@ class ActionBounds(NamedTuple):
 
 
 def check_noise(agent: BaseAgent, *names: str, may_be_none: bool = False) -> None:
-    """Raise an error unless the settings ``names`` of an agent are numbers or arrays of at least 0.
+    """Check that the settings ``names`` of an agent are numbers or arrays, and at least 0.
 
     Raises:
-        ValueError: if a setting is something else.
+        ValueError: if a setting is negative or not a number.
     """
     for name in names:
         value = getattr(agent, name)
@@ -88,7 +88,7 @@ def check_vector_action(agent_name: str, space: Any) -> None:
 
 
 def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
-    """Return the bounds of an action space of vectors of real numbers.
+    """Return the bounds of an action space whose elements are real vectors.
 
     Args:
         agent_name: class of the agent, for the error.

@@ -31,9 +31,9 @@ class DiscreteSacAgent(ActorCriticAgent):
 
     Args:
         ModelCls: class of the policy.
-        QModelCls: class of both critics; None for that of the policy.
+        QModelCls: class of both critics; None for ``ModelCls``.
         model_kwargs: keywords of ``ModelCls``.
-        q_model_kwargs: keywords of ``QModelCls``; None for those of the policy.
+        q_model_kwargs: keywords of ``QModelCls``; None for ``model_kwargs``.
         initial_model_state_dict: initial state of all networks, in the form of :meth:`state_dict`.
 
     Source: Christodoulou 2019, arXiv:1910.07207.

@@ -72,8 +72,8 @@ class RecurrentSacAgent(SacAgent):
             observation: observations [T,B,...].
             prev_action: previous actions [T,B,A], 0 at the start of an episode.
             prev_reward: previous rewards [T,B], 0 at the start of an episode.
-            init_rnn_state: state [N,B,H] before the first step; None is zeros.
-            reset: mask [T,B] on the CPU, True where an episode begins; None for no such step.
+            init_rnn_state: state [N,B,H] before the first step; None for zeros.
+            reset: mask [T,B] on the CPU, True where an episode begins; None if none does.
 
         Returns:
             ``DistInfoStd`` [T,B,A], and the state [N,B,H] after the last step.
@@ -130,7 +130,7 @@ class RecurrentSacAgent(SacAgent):
     ) -> tuple[torch.Tensor, ...]:
         """Compute the values [T*B] of actions [T*B,A] by each critic, with gradients.
 
-        The other arguments are those of :meth:`pi`, with the states of the critics.
+        The other arguments are as for :meth:`pi`; ``memory`` has the states of the critics.
         """
         inputs = (observation, prev_action, prev_reward, action)
         qs = (self._run_critic(name, inputs, memory)[0] for name in self.critic_names)
@@ -148,7 +148,7 @@ class RecurrentSacAgent(SacAgent):
     ) -> tuple[torch.Tensor, ...]:
         """Compute the values [T*B] of actions [T*B,A] by each target critic.
 
-        The other arguments are those of :meth:`q`; ``subset`` lists the critics to run.
+        The other arguments are as for :meth:`q`; ``subset`` lists the critics to run.
         """
         inputs = (observation, prev_action, prev_reward, action)
         names = self.critic_names if subset is None else [self.critic_names[i] for i in subset]

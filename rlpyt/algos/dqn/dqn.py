@@ -55,8 +55,8 @@ class DQN(ReplayAlgorithm):
         loss = mean of weight * huber(y - Q(s, a))
 
     With ``double_dqn`` the action at s' is the best one by Q, not by Q_target. With
-    ``munchausen_alpha`` (Munchausen DQN) the value of s' is that of a softmax policy, entropy
-    included, and the log-probability of a is added to the reward::
+    ``munchausen_alpha`` (Munchausen DQN) the value of s' is the value under a softmax policy,
+    entropy included, and the log-probability of a is added to the reward::
 
         y = r + munchausen_alpha * clip(entropy_tau * log pi(a|s), munchausen_clip, 0)
               + (1 - done) * discount * entropy_tau * log sum_a exp(Q_target(s', a) / entropy_tau)
@@ -78,7 +78,7 @@ class DQN(ReplayAlgorithm):
         delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of samples trained on for each one sampled.
+        replay_ratio: number of samples trained on for each environment step.
         target_update_tau: weight of the new parameters in an update of the target network; 1
             copies.
         target_update_interval: number of gradient updates between updates of the target network.
@@ -96,7 +96,7 @@ class DQN(ReplayAlgorithm):
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
         pri_beta_init: exponent of importance weights when training starts.
         pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
-        pri_beta_steps: number of environment steps, over all processes, between the two.
+        pri_beta_steps: number of environment steps, over all processes, until ``pri_beta_final``.
         default_priority: priority of new samples; None for ``delta_clip``, or 1 without it.
         ReplayBufferCls: class of the replay buffer instead of the default; called with the same
             keywords.
@@ -259,9 +259,9 @@ class DQN(ReplayAlgorithm):
 
     @torch.no_grad()
     def munchausen_return(self, samples: Nested) -> torch.Tensor:
-        """Return the returns [B] of n steps, with clipped log-probabilities of the actions taken.
+        """Return n-step returns [B], plus clipped log-probabilities of the actions taken.
 
-        The latter are added only with ``munchausen_alpha``.
+        The log-probabilities are added only if ``munchausen_alpha`` is set.
         """
         return_: torch.Tensor = samples.return_
         if not self.munchausen_alpha:

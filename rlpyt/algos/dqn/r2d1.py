@@ -72,7 +72,7 @@ class R2D1(SequenceReplay, DQN):
         delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of samples trained on, burn-in included, for each one sampled.
+        replay_ratio: number of samples trained on, burn-in included, for each environment step.
         target_update_interval: number of gradient updates between updates of the target network.
         n_step_return: number n of rewards in a return.
         learning_rate: learning rate of the optimizer.
@@ -82,12 +82,12 @@ class R2D1(SequenceReplay, DQN):
             :meth:`optim_state_dict`.
         clip_grad_norm: largest norm of the gradient; None does not clip.
         eps_steps: number of environment steps, over all processes, until epsilon is final.
-        double_dqn: whether the online network chooses the action n steps on.
+        double_dqn: whether the online network chooses the action n steps later.
         prioritized_replay: whether sequences are drawn by their last TD errors.
         pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
         pri_beta_init: exponent of importance weights when training starts.
         pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
-        pri_beta_steps: number of environment steps, over all processes, between the two.
+        pri_beta_steps: number of environment steps, over all processes, until ``pri_beta_final``.
         pri_eta: weight of the largest TD error in a priority; the mean has weight ``1 - pri_eta``.
         default_priority: priority of new sequences without input priorities; None for
             ``delta_clip``, or 1 without it.
@@ -306,7 +306,7 @@ class R2D1(SequenceReplay, DQN):
 
     @property
     def _runs(self) -> tuple[slice, slice, slice, slice]:
-        """The steps of a sequence in which networks run: all, burn-in, loss, behind the loss."""
+        """The steps of a sequence that networks run over: all, burn-in, loss, after the loss."""
         first, last = self.warmup_T, self.sequence_T
         return slice(None), slice(0, first), slice(first, last), slice(last, None)
 

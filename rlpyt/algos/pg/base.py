@@ -261,7 +261,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return return_, advantage
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch [T,B] in one copy, with its resets, which also stay on the CPU to cut it."""
+        """Move a batch [T,B] in one copy; its resets also stay on the CPU, to cut sequences."""
         self._tell_of_stand_in(samples.env)
         samples = self.with_resets(samples)
         reset = resets(samples)
@@ -301,8 +301,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         Args:
             agent_inputs: inputs of the agent, [T,B,...] or [B,...].
             init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
-            reset: mask [T,B], True where the recurrent state before the step is zero; None for no
-                such step.
+            reset: mask [T,B], True where the recurrent state before the step is zero; None if it
+                never is.
         """
         if init_rnn_state is None:
             return self.agent(*agent_inputs)[:2]
@@ -342,7 +342,7 @@ class PolicyGradientAlgo(RlAlgorithm):
             valid: mask [...], 1 where an entry counts; None to count all.
 
         Returns:
-            The loss, the mean entropy and the mean perplexity; the latter without gradient.
+            The loss, the mean entropy, and the mean perplexity without gradient.
         """
         distribution = self.agent.distribution
         entropy = distribution.mean_entropy(dist_info, valid)

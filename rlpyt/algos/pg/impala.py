@@ -22,7 +22,7 @@ from rlpyt.utils.types import Nested
 # Batches that the runner lets the sampler fill before the first of them is trained on.
 QUEUE_CAPACITY = 4
 
-# What the network that trains makes of a batch, in place of what the one that acted recorded.
+# Outputs of the network that trains, in place of those recorded by the one that acted.
 Corrected = namedarraytuple("Corrected", ["value", "ratio", "prev_rnn_state"])
 
 

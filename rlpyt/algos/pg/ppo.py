@@ -396,9 +396,10 @@ class PPO(PolicyGradientAlgo):
             old_dist_info: parameters [B,...] of the policy that acted.
             init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
             old_value: values [B] by the network that acted, where values are clipped.
-            reset: mask [T,B], True where the recurrent state before the step is zero; None for no
-                such step.
-            old_logli: log-likelihoods [B] of the actions by ``old_dist_info``, if they are known.
+            reset: mask [T,B], True where the recurrent state before the step is zero; None if it
+                never is.
+            old_logli: log-likelihoods [B] of the actions by ``old_dist_info``; None to compute
+                them.
 
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.

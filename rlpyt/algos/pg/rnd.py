@@ -22,7 +22,7 @@ from rlpyt.utils.types import Nested
 
 
 class RandomNetworkDistillation(PolicyGradientAlgo):
-    """Mixin that adds a bonus for new observations to the reward; the first base.
+    """Mixin that adds a bonus for new observations to the reward; list it first among the bases.
 
         reward = reward + bonus_coeff * |f(o) - g(o)|^2 / sigma
 
@@ -157,7 +157,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the algorithm, with that of the bonus."""
+        """Return the state of the algorithm, including the bonus."""
         parts = {name: part.state_dict() for name, part in self._bonus_parts().items()}
         return {**super().state_dict(), "bonus": {**parts, "sum": self._bonus_sum}}
 

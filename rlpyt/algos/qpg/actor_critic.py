@@ -59,7 +59,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
 
     Attributes:
         q_kind: kind of critics that the loss takes; must match ``q_kind`` of the agent.
-        agent_example: agent that fits, named in errors.
+        agent_example: example of a fitting agent, for errors.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
     """
@@ -95,7 +95,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
             )
 
     def _object(self, objection: str) -> None:
-        """Raise ``ValueError``, but only warn for subclasses, which may fit nevertheless."""
+        """Raise ``ValueError``, but only warn for subclasses, which may fit after all."""
         if "q_kind" in vars(type(self)):
             raise ValueError(objection)
         logger.log(f"WARNING: {objection}")
@@ -240,7 +240,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         )
 
     def min_q(self, inputs: Nested, action: torch.Tensor) -> torch.Tensor:
-        """Return the least value [B] of all critics, with gradients in the action only.
+        """Return the smallest value [B] of all critics, with gradients in the action only.
 
         Args:
             inputs: model inputs [B,...] of the agent.
@@ -294,7 +294,7 @@ def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:
 
 
 def mean_weights(valid: torch.Tensor) -> torch.Tensor:
-    """Return weights [B] that average over samples with ``valid`` [B] 1; zeros if there are none.
+    """Return weights [B] that average over the samples whose ``valid`` is 1; zeros without any.
 
     All losses of a batch share the weights: ``torch.dot(losses, weights)``.
     """

@@ -119,8 +119,8 @@ class D4PG(DDPG):
         """Compute the critic's loss.
 
         Args:
-            samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
-                Kullback-Leibler divergence is the priority.
+            samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; the new
+                priority is the Kullback-Leibler divergence.
             valid: mask [B], 1 for samples to train on; None for all.
         """
         p = self.agent.p(*samples.agent_inputs, samples.action)

@@ -73,14 +73,15 @@ class SAC(SoftActorCriticAlgorithm):
 
         z        = quantiles of all target critics at (s', a'), without the N D greatest
         y_j      = reward_scale * R_n + (1 - done_n) discount^n (z_j - alpha log pi(a'|s'))
-        loss_Qi  = mean of the quantile Huber losses of the quantiles of Q_i to all y_j, kappa = 1
+        loss_Qi  = mean of the quantile Huber losses between quantiles of Q_i and all y_j, kappa = 1
 
     and min_i in loss_pi becomes the mean over all quantiles of all critics.
 
     With ``target_networks=False`` of the agent, Q_i(s', a') takes the place of Q_target_i(s', a').
     It has no gradient, and comes from one pass of Q_i over both (s, a) and (s', a'). Layers of
-    batch renormalization use the statistics of this joint batch; the policy in loss_pi uses those
-    of the batch of s. The policy at s' and the critics in loss_pi use running statistics.
+    batch renormalization use the statistics of this joint batch; the policy in loss_pi uses the
+    statistics of the batch of s. The policy at s' and the critics in loss_pi use running
+    statistics.
 
     Args:
         discount: discount factor per step, in [0, 1].
@@ -388,7 +389,7 @@ class SAC(SoftActorCriticAlgorithm):
         return torch.dot(self._alpha * log_pi - q - prior, weights)
 
     def _values(self, qs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        """Return the values [B] that the outputs of critics stand for."""
+        """Return values [B], given the outputs of critics: the means of quantiles."""
         return qs if self.dropped_quantiles is None else tuple(q.mean(-1) for q in qs)
 
     def alpha_loss(
@@ -481,11 +482,11 @@ class SAC(SoftActorCriticAlgorithm):
 
 
 def joined(first: Nested, second: Nested) -> Nested:
-    """Return two batches of one structure as one: [B,...] and [B',...] as [B+B',...]."""
+    """Concatenate two batches of one structure, [B,...] and [B',...], into [B+B',...]."""
     rest = iter(leaves(second))
     return map_buffer(lambda x: torch.cat([x, next(rest)]), first)
 
 
 def some_of(qs: Sequence[torch.Tensor], indexes: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return the outputs of the critics at ``indexes``, also in a graph, which cannot choose."""
+    """Return the outputs of the critics at ``indexes``; works in a compiled graph too."""
     return torch.stack(tuple(qs))[indexes.to(qs[0].device)].unbind()

@@ -16,7 +16,7 @@ from rlpyt.utils.types import Nested
 
 
 class Steps(NamedTuple):
-    """The steps of the loss [T,B] in sequences, as one batch of T*B."""
+    """The trained steps of B sequences; all but the inputs of networks are flattened to [T*B]."""
 
     agent_inputs: Nested  # observation, previous action, previous reward [T,B,...], and Memory
     target_inputs: Nested  # the same after n more steps
@@ -33,11 +33,12 @@ class RecurrentSAC(SequenceReplay, SAC):
         y_t      = reward_scale * R_t + (1 - done_n_t) discount^n V(h_{t+n})
         loss_Qi  = mean over t and sequences of (y_t - Q_i(h_t, a_t))^2 / 2
 
-    and so on as in :class:`~rlpyt.algos.qpg.sac.SAC`, where h_t stands for the observations,
-    actions and rewards of the episode up to observation t. Policy and critics have a recurrent
-    network each. The policy starts from the state that was stored when acting; critics do not act,
-    and they and their target copies start from zero. All run over ``warmup_T`` steps of burn-in
-    without gradient before the ``batch_T`` steps of the loss, and those in y_t over n steps more.
+    where h_t stands for the observations, actions and rewards of the episode up to observation t.
+    The other losses are as in :class:`~rlpyt.algos.qpg.sac.SAC`. The policy and each critic have a
+    recurrent network of their own. The policy starts from the state that was stored when acting;
+    critics and their target copies, which do not act, start from zero. All run over ``warmup_T``
+    steps of burn-in without gradient, then over the ``batch_T`` steps of the loss; the networks in
+    y_t run over n further steps.
 
     Sequences may span several episodes. At the start of an episode the recurrent states, the
     previous action and the previous reward are zero, as when acting. All steps are trained on,
@@ -49,7 +50,7 @@ class RecurrentSAC(SequenceReplay, SAC):
         warmup_T: number of burn-in steps before them; may be 0.
         store_rnn_state_interval: number of steps between stored recurrent states, where sequences
             begin; 1 stores all states. 0 stores none: sequences begin anywhere, with a zero state.
-        replay_ratio: number of samples trained on, burn-in included, for each one sampled.
+        replay_ratio: number of samples trained on, burn-in included, for each environment step.
         bootstrap_timelimit: whether to leave out steps whose return a time limit truncated
             (``env_info.timeout``); False counts the limit as a real end.
         **kwargs: further settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``batch_size`` and
@@ -104,7 +105,7 @@ class RecurrentSAC(SequenceReplay, SAC):
         super()._apply_optimization(self.loss_steps(samples_from_replay), opt_info)
 
     def loss_steps(self, samples: Nested) -> Steps:
-        """Return the steps of the loss, with what the networks remember before them.
+        """Return the steps of the loss, with the states of the networks before them.
 
         Args:
             samples: sequences of ``warmup_T`` + ``batch_T`` steps, with n more observations,
@@ -132,7 +133,7 @@ class RecurrentSAC(SequenceReplay, SAC):
 
     @property
     def _runs(self) -> tuple[slice, ...]:
-        """The steps of a sequence in which networks run: burn-in and loss, both for targets too."""
+        """The steps of a sequence that networks run over: burn-in, loss, and both for targets."""
         first, last, n = self.warmup_T, self.sequence_T, self.n_step_return
         of_targets = slice(0, first + n), slice(first + n, last + n)
         return slice(0, first), slice(first, last), *of_targets

@@ -12,7 +12,7 @@ from rlpyt.utils.types import Nested
 
 
 class TD3(DDPG):
-    """TD3: trains two critics on the lesser of both target values, at a noisy target action.
+    """TD3: trains two critics on the smaller of two target values, at a noisy target action.
 
         a'      = clamp(mu_target(s') + clamp(noise, +-c)),  the agent's
         y       = clip(R_n + (1 - done_n) discount^n min_i Q_target_i(s', a'), +-q_target_clip)
@@ -77,8 +77,8 @@ class TD3(DDPG):
         """Compute the sum of both critics' losses.
 
         Args:
-            samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; then the
-                mean of both absolute TD errors is the priority.
+            samples: ``SamplesFromReplay`` [B,...], with ``is_weights`` [B] if prioritized; the new
+                priority is the mean of both absolute TD errors.
             valid: mask [B], 1 for samples to train on; None for all.
         """
         q1, q2 = self.agent.q(*samples.agent_inputs, samples.action)

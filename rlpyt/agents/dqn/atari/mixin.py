@@ -9,7 +9,7 @@ from rlpyt.core.records import EnvSpaces
 
 
 class AtariMixin(BaseAgent):
-    """Mixin that passes image shape and number of actions to the model; the first base."""
+    """Mixin that passes the image shape and the number of actions to the model; list it first."""
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``image_shape`` [C,H,W] and ``output_size``, the number of actions."""
