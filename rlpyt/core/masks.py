@@ -76,7 +76,7 @@ def mask_probabilities(prob: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def is_allowed(values: torch.Tensor) -> torch.Tensor:
-    """Return where the values [...,A] are those of allowed actions."""
+    """Return a mask [...,A] of the values that belong to allowed actions."""
     return values > FORBIDDEN * 1e-6  # Means of atoms are FORBIDDEN times the range of returns.
 
 

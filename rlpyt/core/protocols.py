@@ -20,7 +20,7 @@ class Stateful(Protocol):
     """An object whose state can be saved and restored: arrays and plain values only."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state; its arrays may be shared with the object: copy or save them at once."""
+        """Return the state, which may share arrays with the object: copy or save them at once."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from ``state``."""

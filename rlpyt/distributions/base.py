@@ -44,7 +44,7 @@ class Distribution:
             dist_info: parameters [...,dim].
 
         Returns:
-            [...] int64 actions of a discrete, [...,dim] of a continuous distribution.
+            Actions: [...] int64 if discrete, [...,dim] if continuous.
         """
         raise NotImplementedError
 
@@ -58,7 +58,7 @@ class Distribution:
         new_dist_info: Nested,
         valid: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return the mean of :meth:`kl` over the data with ``valid`` 1 (over all, if None)."""
+        """Return the mean of :meth:`kl` where ``valid`` is 1 (everywhere, if None)."""
         return valid_mean(self.kl(old_dist_info, new_dist_info), valid)
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
@@ -80,7 +80,7 @@ class Distribution:
             x: actions [...].
             old_dist_info: parameters of the old distribution [...,dim].
             new_dist_info: parameters of the new distribution [...,dim].
-            old_logli: log pi_old(x) [...], if it is known already.
+            old_logli: log pi_old(x) [...]; None to compute it.
 
         Returns:
             Ratios [...].
@@ -98,7 +98,7 @@ class Distribution:
         return torch.exp(self.entropy(dist_info))
 
     def mean_entropy(self, dist_info: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the mean of :meth:`entropy` over the data with ``valid`` 1 (over all, if None)."""
+        """Return the mean of :meth:`entropy` where ``valid`` is 1 (everywhere, if None)."""
         return valid_mean(self.entropy(dist_info), valid)
 
     def mean_perplexity(self, dist_info: Nested, valid: torch.Tensor | None = None) -> torch.Tensor:

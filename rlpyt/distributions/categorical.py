@@ -66,7 +66,7 @@ class Categorical(DiscreteMixin, Distribution):
         return -torch.sum(p * torch.log(p + EPS), dim=-1)
 
     def log_likelihood(self, indexes: torch.Tensor, dist_info: DistInfo) -> torch.Tensor:
-        """Return ``log(p_a + EPS)`` of the actions a = ``indexes`` [...], [...]."""
+        """Return ``log(p_a + EPS)`` [...] of the actions a in ``indexes`` [...]."""
         return torch.log(select_at_indexes(indexes, dist_info.prob) + EPS)
 
     def likelihood_ratio(

@@ -47,15 +47,15 @@ class CompositeDistribution(Distribution):
         return record_class("Action", self.names)(*draws)
 
     def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
-        """Return the sum of the divergences of the parts, [...]."""
+        """Return the divergences [...], summed over the parts."""
         return self._sum(lambda part, *infos: part.kl(*infos), old_dist_info, new_dist_info)
 
     def entropy(self, dist_info: Nested) -> torch.Tensor:
-        """Return the sum of the entropies of the parts, [...]."""
+        """Return the entropies [...], summed over the parts."""
         return self._sum(lambda part, info: part.entropy(info), dist_info)
 
     def log_likelihood(self, x: Nested, dist_info: Nested) -> torch.Tensor:
-        """Return the sum of the log-likelihoods of the parts, [...]."""
+        """Return the log-likelihoods [...], summed over the parts."""
         return self._sum(lambda part, x, info: part.log_likelihood(x, info), x, dist_info)
 
     def _sum(self, term: Callable[..., torch.Tensor], *records: Nested) -> torch.Tensor:

@@ -26,8 +26,8 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         **kwargs: arguments of :class:`~rlpyt.distributions.discrete.DiscreteMixin`.
 
     Attributes:
-        masked: whether values may be those of forbidden actions, see
-            :mod:`rlpyt.core.masks`, which are never drawn; then A counts the allowed ones.
+        masked: whether actions may be forbidden (see :mod:`rlpyt.core.masks`); forbidden actions
+            are never drawn, and A counts the allowed ones.
 
     Source: Mnih et al. 2015 (Nature 518), Methods; a vector: Horgan et al. 2018, arXiv:1803.00933.
     """

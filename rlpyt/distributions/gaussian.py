@@ -149,7 +149,7 @@ class Gaussian(Distribution):
 
             z = (x - m) / (s + EPS),     log pi = -sum_i (log s_i + z_i^2 / 2) - dim/2 log(2 pi)
 
-        With squash the density is that of ``squash * tanh(x)``, which subtracts
+        With squash, the result is the density of ``squash * tanh(x)``, which subtracts
         ``sum_i log(squash (1 - tanh^2 x_i))``. The derivative's logarithm is computed in the form
         ``2 (log 2 - x - softplus(-2 x))``: equal for small x, and still exact where ``1 - tanh^2``
         underflows (with EPS inside the logarithm, as is usual, gradients vanish beyond +-9).

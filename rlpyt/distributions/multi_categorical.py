@@ -53,15 +53,15 @@ class MultiCategorical(Distribution):
         return self._each.sample(dist_info)
 
     def kl(self, old_dist_info: DistInfo, new_dist_info: DistInfo) -> torch.Tensor:
-        """Return the sum of the divergences of the entries, [...]."""
+        """Return the divergences [...], summed over the entries."""
         return self._sum(self._each.kl(old_dist_info, new_dist_info))
 
     def entropy(self, dist_info: DistInfo) -> torch.Tensor:
-        """Return the sum of the entropies of the entries, [...]."""
+        """Return the entropies [...], summed over the entries."""
         return self._sum(self._each.entropy(dist_info))
 
     def log_likelihood(self, indexes: torch.Tensor, dist_info: DistInfo) -> torch.Tensor:
-        """Return the sum of the log-likelihoods of the entries ``indexes`` [...,*shape], [...]."""
+        """Return the log-likelihoods [...] of the actions ``indexes`` [...,*shape]."""
         return self._sum(self._each.log_likelihood(indexes, dist_info))
 
     def _sum(self, parts: torch.Tensor) -> torch.Tensor:

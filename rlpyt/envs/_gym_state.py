@@ -87,7 +87,7 @@ def layer_state(layer: Any) -> dict[str, Any]:
 def set_layer_states(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
     """Restore every layer of ``pairs`` to its state, in its existing memory.
 
-    Attributes may share memory now that was separate when the state was saved. The second pass
+    Attributes whose memory was separate when the state was saved may share it now. The second pass
     gives new memory to attributes that the first pass overwrote.
     """
     pairs = list(pairs)

@@ -1,7 +1,7 @@
 """Classic control in torch: any number of environments in a few operations, on any device.
 
-States, rewards, ends and the resets of each seed are those of gymnasium's environments, up to the
-last digits of sine and cosine: as there, states are float64 and observations float32.
+States, rewards, ends and the resets of each seed are as in gymnasium's environments, except for the
+last digits of sine and cosine. States are float64 and observations float32 there too.
 """
 
 from __future__ import annotations
@@ -69,11 +69,12 @@ class ControlEnv(gym.vector.VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor])
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Begin an episode in all environments, or where ``options["reset_mask"]`` [B].
+        """Begin an episode in all environments, or only in ``options["reset_mask"]`` [B].
 
         Args:
-            seed: seed of each environment; an integer is that of the first, followed by the next.
-            options: dictionary that may have the mask, a tensor on the device.
+            seed: seed of each environment; an integer seeds the first environment, and the
+                following integers seed the others.
+            options: dictionary, optionally with the mask, a tensor on the device.
         """
         mask = (options or {}).get("reset_mask")
         if mask is None:
@@ -109,7 +110,7 @@ class ControlEnv(gym.vector.VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor])
         self._over = self._over & ~mask
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that :meth:`load_state_dict` needs to continue from here."""
+        """Return the state from which :meth:`load_state_dict` continues."""
         tensors = {"state": self.state, "elapsed": self._elapsed, "over": self._over}
         arrays = {name: x.cpu().numpy().copy() for name, x in tensors.items()}
         return {**arrays, "first": self._first.state_dict()}
@@ -130,8 +131,8 @@ class ControlEnv(gym.vector.VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor])
 class FirstStates:
     """First states of episodes, drawn by a numpy generator for each environment.
 
-    They are drawn ahead and lie on the device, from which the number used is fetched once in 256
-    resets, or steps that might be resets.
+    They are drawn in advance and kept on the device. The host fetches how many were used only once
+    in 256 resets, or steps that might be resets.
 
     Args:
         high: largest first state; the smallest is its negative.
@@ -149,7 +150,7 @@ class FirstStates:
         self._n_taken = N_DRAWN
 
     def seed(self, seeds: Sequence[int], mask: NDArray) -> None:
-        """Seed the generators where ``mask`` [B]."""
+        """Seed the generators of the environments in ``mask`` [B]."""
         n_used = self._n_used.cpu().numpy().copy()
         for b in np.flatnonzero(mask).tolist():
             self._rngs[b] = gym.utils.seeding.np_random(seeds[b])[0]
@@ -157,7 +158,7 @@ class FirstStates:
         self._draw(n_used)
 
     def take(self, mask: torch.Tensor) -> torch.Tensor:
-        """Return the next first state of every environment, used up only where ``mask`` [B]."""
+        """Return each environment's next first state; only those in ``mask`` [B] are consumed."""
         if self._n_taken == N_DRAWN:
             self._draw(self._n_used.cpu().numpy())
         states = self._table[self._n_used, self._column]
@@ -177,7 +178,7 @@ class FirstStates:
         self._n_used, self._n_taken = torch.zeros_like(self._column), 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states drawn and not yet used, and those of the generators."""
+        """Return the unused first states, and the states of the generators."""
         self._draw(self._n_used.cpu().numpy())
         rngs = [generator_state(rng) for rng in self._rngs]
         return {"drawn": self._drawn.copy(), "rngs": rngs}
@@ -265,8 +266,8 @@ def make(
         id: id of gymnasium, ``"CartPole-v1"`` or ``"Pendulum-v1"``.
         num_envs: number of environments, passed by the sampler.
         device: device of all tensors.
-        max_episode_steps: number of steps after which an episode is truncated; None for that of
-            gymnasium.
+        max_episode_steps: number of steps after which an episode is truncated; None for gymnasium's
+            own number.
         autoreset_mode: name of the mode, ``"next_step"``, ``"same_step"`` or ``"disabled"``.
 
     Raises:

@@ -1,8 +1,8 @@
 """Vector environments whose arrays are tensors on a device, such as simulators on a GPU.
 
-The interface is that of gymnasium's vector environments, with tensors [B,...] in place of arrays,
-as Isaac Lab, ManiSkill and the wrappers of MJX and Brax have it. Nothing here waits for the device
-in a step, so what an environment did is decided by masks instead of conditions.
+The interface is the one of gymnasium's vector environments, with tensors [B,...] in place of
+arrays, as in Isaac Lab, ManiSkill, and the wrappers of MJX and Brax. No step waits for the device,
+so masks take the place of conditions.
 
 * ``SAME_STEP``: the info has the last observations of finished episodes in ``final_obs`` (or
   ``final_observation``), a tensor [B,...] or a dictionary of them; rows of other environments are
@@ -33,7 +33,7 @@ _FINAL = ("final_obs", "final_observation", "final_info")
 class DeviceEnvWrapper(VectorEnvWrapper):
     """Vector environment of tensors, with converted spaces, whose info becomes a record.
 
-    Its arguments are those of :class:`~rlpyt.envs.vector.VectorEnvWrapper`. Entries of the info
+    Its arguments are as for :class:`~rlpyt.envs.vector.VectorEnvWrapper`. Entries of the info
     that are tensors [B,...] are recorded, others are left out.
 
     Attributes:
@@ -115,7 +115,7 @@ class DeviceEnvWrapper(VectorEnvWrapper):
         return where(mask, self.observation_space.convert_tensors(first), observation)
 
     def sample_actions(self, which: BoolArray | None = None) -> Nested:
-        """Return random actions [B,...], those of :class:`VectorEnvWrapper`, on the device."""
+        """Return the random actions [B,...] of :class:`VectorEnvWrapper`, on the device."""
         return buffer_to(torchify_buffer(super().sample_actions(which)), self.device)
 
     def state_dict(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class TensorLayout:
 
     Args:
         example: example of the dictionary; nested dictionaries become nested records.
-        n_envs: number of environments B; other entries than tensors [B,...] are left out.
+        n_envs: number of environments B; entries other than tensors [B,...] are left out.
         name: name of the record class; sub-records are named ``<name>_<field>``.
     """
 
@@ -181,7 +181,7 @@ class TensorLayout:
 
 
 def where(mask: torch.Tensor, chosen: Nested, other: Nested) -> Nested:
-    """Return ``chosen`` [B,...] where ``mask`` [B], else ``other``, leaf by leaf."""
+    """Return ``chosen`` [B,...] where ``mask`` [B] is true, else ``other``, leaf by leaf."""
     if isinstance(other, tuple):
         parts = [where(mask, *pair) for pair in zip(chosen, other, strict=True)]
         return other._make(parts)  # type: ignore[attr-defined]
@@ -191,7 +191,7 @@ def where(mask: torch.Tensor, chosen: Nested, other: Nested) -> Nested:
 
 
 def _final_infos(info: Mapping[str, Any], final: Any, done: torch.Tensor) -> dict[str, Any]:
-    """Return ``info`` with the entries of finished episodes where ``done``."""
+    """Return ``info`` with the entries of finished episodes where ``done`` is true."""
     merged = dict(info)
     for key, value in (final or {}).items():
         mine = info.get(key)

@@ -28,7 +28,7 @@ def make(
         id: id of EnvPool, such as "Pong-v5" or "CartPole-v1".
         num_envs: number of environments, passed by the sampler.
         info_example: entries [B,...] of the info that the first step lacks.
-        kwargs: arguments of ``envpool.make_gymnasium``, such as ``num_threads`` (0 for one for each
+        kwargs: arguments of ``envpool.make_gymnasium``, such as ``num_threads`` (0 for one per
             CPU), ``episodic_life``, ``reward_clip``.
 
     Raises:
@@ -72,7 +72,7 @@ class ReseededPool(gym.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset all environments, with ``seed`` for the first and the next ones for the others.
+        """Reset all environments; ``seed`` is for the first, the following integers for the others.
 
         With ``options["reset_mask"]`` [B], only those where it is true; other rows of the result
         are 0. A seed has no effect then.

@@ -72,10 +72,10 @@ class Wrapper:
 class GymEnvWrapper(Wrapper):
     """Gym environment with converted spaces, whose info dictionary becomes a record.
 
-    Construction resets the environment and takes one step with the null action, or with a random
-    one if the space lacks that or a mask forbids it, to see the entries of the info; every later
-    ``env_info`` has these fields. Missing entries are filled with zeros; entries that first appear
-    later are dropped, unless the ``info_example`` of ``make`` has them; entries that are not
+    Construction resets the environment and takes one step to see the entries of the info, with the
+    null action, or with a random action if the null action is masked or not in the space; every
+    later ``env_info`` has these fields. Missing entries are filled with zeros; entries that first
+    appear later are dropped, unless the ``info_example`` of ``make`` has them; entries that are not
     numeric are left out. The field ``timeout`` always exists: it is True if the episode was
     truncated and not terminated, or if it ended and the environment's own info has a true
     ``timeout``, even if it was marked as terminated.
@@ -263,7 +263,7 @@ class SelectObservation(gym.ObservationWrapper[Any, Any, Any]):
         indexes: indexes of the entries to show, in order.
 
     Raises:
-        ValueError: if the observation is no vector, or lacks an index.
+        ValueError: if the observation is not a vector, or lacks an index.
     """
 
     def __init__(self, env: gym.Env[Any, Any], indexes: Sequence[int]) -> None:

@@ -18,8 +18,9 @@ from rlpyt.envs.gym import GymEnvWrapper, make_unwrapped
 class ActionMaskWrapper(gym.Wrapper[Any, Any, Any, Any]):
     """Wrapper, for use inside GymEnvWrapper, that adds ``info["action_mask"]`` to observations.
 
-    The new observation is a Dict: fields of a Dict and ``action_mask`` [A] int8, or ``observation``
-    and ``action_mask``. After the end of an episode the mask may allow nothing, or be missing.
+    The new observation is a Dict: the fields of the original Dict and ``action_mask`` [A] int8; for
+    any other space, ``observation`` and ``action_mask``. After the end of an episode the mask may
+    allow nothing, or be missing.
 
     Args:
         env: environment of gymnasium with one discrete action, like ``gymnasium.make("Taxi-v3")``.

@@ -134,7 +134,7 @@ class Catch(ToyEnv):
 
     Args:
         grid_shape: numbers of rows and columns of the grid.
-        img_shape: height and width of the image, multiples of ``grid_shape``, its default.
+        img_shape: height and width of the image, multiples of ``grid_shape``, which is the default.
         num_img_obs: number of images in an observation.
 
     Source: Mnih et al. 2014, arXiv:1406.6247, section 4.1.
@@ -189,11 +189,11 @@ class Catch(ToyEnv):
 
 
 class TMaze(ToyEnv):
-    """Corridor with a junction at its end, where a cue in the first step shows the right turn.
+    """Corridor with a junction at its end, where a cue in the first step shows the correct turn.
 
     An agent without memory earns 0 on average at the junction. The observation is [4] float32: the
     cue for up, the cue for down (first step only), 1 in the corridor, 1 at the junction. Actions: 0
-    moves forward, 1 turns up, 2 turns down. The right turn at the junction gives 1, the wrong one
+    moves forward, 1 turns up, 2 turns down. The correct turn at the junction gives 1, the wrong one
     -1, and both end the episode; a turn in the corridor, or moving forward at the junction, costs
     0.1 and has no effect.
 

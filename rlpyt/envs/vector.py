@@ -1,6 +1,6 @@
 """Vector environments of gymnasium: B environments in one, stepped by one call.
 
-Row b of everything belongs to environment b. A step returns two observations of every environment:
+Row b of every array belongs to environment b. A step returns two observations of every environment:
 the result of the action, and the one to continue from, which differs after the end of an episode:
 it is the first of the next episode. So every action gives a transition, and resets give none, in
 each of gymnasium's autoreset modes:
@@ -227,7 +227,7 @@ class VectorEnvWrapper(Wrapper):
             )
 
     def _seeds_of(self, which: BoolArray) -> Any:
-        """Return the seed of each environment of a reset of ``which`` [B]."""
+        """Return the seed of each environment for a reset of ``which`` [B]."""
         return self._seeds
 
     def seed(self, seed: int | Sequence[int]) -> None:
@@ -366,7 +366,7 @@ def _without_masks(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _final_infos(info: dict[str, Any], final: Any, over: BoolArray) -> dict[str, Any]:
-    """Return ``info`` with the entries of finished episodes where ``over``."""
+    """Return ``info`` with the entries of finished episodes where ``over`` is true."""
     if final is None:
         return info
     merged = dict(info)

@@ -12,7 +12,7 @@ from rlpyt.utils.types import Nested
 
 
 class Composite(Space):
-    """Space of records with one field for each of several sub-spaces.
+    """Space of records, with one sub-space for each field.
 
     Args:
         spaces: sub-spaces of the fields, in order.
@@ -56,7 +56,7 @@ class Composite(Space):
 
     @property
     def shape(self) -> Nested:
-        """Record of all shapes."""
+        """Record with the shapes of all sub-spaces."""
         return self._NamedTupleCls(*[space.shape for space in self._spaces])
 
     @property

@@ -27,7 +27,7 @@ def rom_path(game: str) -> str:
     """Return the path of the ROM of ``game``.
 
     Args:
-        game: name in snake case, as ``space_invaders``; ``SpaceInvaders`` works too.
+        game: name in snake case, such as ``space_invaders``; ``SpaceInvaders`` works too.
 
     Raises:
         UnknownGameError: if no such game is installed; names the closest ones.
@@ -44,14 +44,14 @@ def rom_path(game: str) -> str:
 
 
 class StickyEmulator:
-    """An emulator with sticky actions: a frame may repeat the action of the frame before.
+    """An emulator with sticky actions: a frame may repeat the action of the previous frame.
 
     The emulator has sticky actions too, but its state lacks the action that it holds, so a game
     could not continue exactly. All other methods are the emulator's.
 
     Args:
         ale: emulator without sticky actions.
-        probability: probability that a frame repeats the action of the frame before.
+        probability: probability that a frame repeats the action of the previous frame.
 
     Source: Machado et al. 2018, arXiv:1709.06009, section 5.2.
     """
@@ -63,7 +63,7 @@ class StickyEmulator:
         self.rng: np.random.Generator
 
     def act(self, code: int) -> float:
-        """Let one frame pass, with the action of the frame before or with ``code``."""
+        """Run one frame, with ``code`` or with the action of the previous frame."""
         if self.rng.random() >= self._probability:
             self.held_code = code
         return float(self._ale.act(self.held_code))
@@ -128,9 +128,9 @@ class Shrinker:
 
         Args:
             frame_1: earlier frame [height,width], or [height,width,1], uint8.
-            frame_2: later frame of that shape, uint8.
+            frame_2: later frame of the same shape, uint8.
             stack: images [C,h,w], uint8, oldest first.
-            max_frame: buffer of that shape, uint8, for the maximum of the frames.
+            max_frame: buffer of the same shape, uint8, for the maximum of the frames.
         """
         max_frame = np.maximum(frame_1, frame_2, out=max_frame).reshape(max_frame.shape[:2])
         if self._is_half:

@@ -62,20 +62,20 @@ class AtariEnv(Env):
     is [num_img_obs,height,width] uint8, oldest image first; images before the episode are black.
 
     Args:
-        game: name of the ROM, as "pong" or "space_invaders".
+        game: name of the ROM, such as "pong" or "space_invaders".
         frame_skip: emulator frames per step, at least 1.
         num_img_obs: images in an observation, at least 1.
         clip_reward: whether the reward is the sign of the points, -1, 0 or 1.
-        episodic_lives: whether the loss of a life gives ``done``, though the game continues
+        episodic_lives: whether the loss of a life sets ``done``, although the game continues
             (``traj_done`` stays False); images before the loss are blackened.
         fire_on_reset: whether to press FIRE, then UP, after a reset, in games with these actions.
         max_start_noops: largest number of frames without action at the start of a game; the number
             is drawn uniformly from 0 on.
-        repeat_action_probability: probability that a frame repeats the action of the frame before
+        repeat_action_probability: probability that a frame repeats the action of the previous frame
             (sticky actions).
         horizon: steps after which an episode ends, at least 1.
         img_shape: height and width of an image. (104, 80) leaves out the first and the last row
-            of the screen and takes means of 2 x 2 pixels; any other shape, as (84, 84), takes
+            of the screen and takes means of 2 x 2 pixels; any other shape, such as (84, 84), takes
             means over the areas of the whole screen.
         full_action_space: whether to have all 18 actions, not only those with an effect in the
             game.
@@ -369,12 +369,12 @@ class AtariEnv(Env):
 
     @property
     def episodic_lives(self) -> bool:
-        """Whether the loss of a life gives ``done``."""
+        """Whether the loss of a life sets ``done``."""
         return self._episodic_lives
 
     @property
     def repeat_action_probability(self) -> float:
-        """The probability that a frame repeats the action of the frame before."""
+        """The probability that a frame repeats the action of the previous frame."""
         return self._repeat_action_probability
 
     @property

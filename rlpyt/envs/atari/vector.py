@@ -26,15 +26,15 @@ class AtariVector(VectorEnvWrapper):
       the start count toward ``horizon``.
 
     Args:
-        game: name of the game in snake case, as "space_invaders".
+        game: name of the game in snake case, such as "space_invaders".
         num_envs: number of games, passed by the sampler.
         frame_skip: emulator frames per step.
         num_img_obs: images in an observation.
         clip_reward: whether the reward is the sign of the points.
-        episodic_lives: whether the loss of a life gives ``done``, though the game continues.
+        episodic_lives: whether the loss of a life sets ``done``, although the game continues.
         fire_on_reset: whether to press FIRE after a reset, in games with this action.
         max_start_noops: largest number of frames without action at the start of a game.
-        repeat_action_probability: probability that a frame repeats the action of the frame before
+        repeat_action_probability: probability that a frame repeats the action of the previous frame
             (sticky actions).
         horizon: steps after which a game is truncated.
         img_shape: height and width of an image.
@@ -43,7 +43,8 @@ class AtariVector(VectorEnvWrapper):
         num_threads: number of threads of the emulators; 0 for one per CPU.
         autoreset_mode: name of the mode, ``"next_step"``, or ``"same_step"`` without
             ``episodic_lives``.
-        kwargs: other arguments of ``AtariVectorEnv``, as ``maxpool, thread_affinity_offset``.
+        kwargs: other arguments of ``AtariVectorEnv``, such as ``maxpool`` and
+            ``thread_affinity_offset``.
 
     Raises:
         ValueError: if ``episodic_lives`` is combined with ``"same_step"``, whose info lacks the
