@@ -115,7 +115,7 @@ def as_stored(array: Array) -> torch.Tensor:
 
 
 def from_stored(stored: torch.Tensor, description: Mapping[str, Any]) -> Array:
-    """Return the array that :func:`as_stored` and :func:`describe` were given.
+    """Rebuild an array from the results of :func:`as_stored` and :func:`describe`.
 
     Raises:
         ValueError: if they do not fit together.
@@ -141,7 +141,7 @@ def divided(
     Args:
         arrays: arrays by name, not copied.
         entries: entries of the manifest, filled in here: description and pieces of every array.
-        before: entries of the checkpoint before.
+        before: entries of the previous checkpoint.
     """
     known = dict(_segments(before))
     pack: dict[str, Array] = {}

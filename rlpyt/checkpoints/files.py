@@ -91,7 +91,7 @@ class Writing:
         self._work.put((file, {key: as_stored(piece) for key, piece in pieces.items()}, n_bytes))
 
     def end(self, error: BaseException | None = None) -> None:
-        """Let the thread complete the checkpoint, or drop it because of an error."""
+        """Let the thread complete the checkpoint, or discard it because of an error."""
         self._work.put(error)
 
     def join(self) -> BaseException | None:

@@ -25,7 +25,7 @@ SMALL_CONV = ConvLayers([16, 32], [3, 3], [1, 2], [1, 1])
 
 
 class ChoiceEncoder(torch.nn.Module):
-    """One-hot vectors of the entries of an array of choices.
+    """Encoder of an array of choices as one-hot vectors.
 
     Args:
         nvec: number of choices of each entry.
@@ -47,7 +47,7 @@ class ChoiceEncoder(torch.nn.Module):
 
 
 class VectorEncoder(NormalizedObservationModel):
-    """An array of numbers as a flat vector, normalised on request.
+    """Encoder of an array of numbers as a flat vector, normalised if asked.
 
     Integers between finite bounds are scaled to [0, 1], unless they are normalised.
 
@@ -88,7 +88,7 @@ class ImageEncoder(torch.nn.Module):
     """Convolutions and hidden layers that encode an image.
 
     Args:
-        shape: shape (C, H, W) or (H, W, C) of an image; the smaller of the outer two is
+        shape: shape (C, H, W) or (H, W, C) of an image; the smaller of its first and last entry is
             the number of channels.
         fc_sizes: widths of the layers after the convolutions.
         **conv_settings: further arguments of :class:`~rlpyt.models.conv2d.Conv2dHeadModel`, such as

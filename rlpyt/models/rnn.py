@@ -25,7 +25,7 @@ class RnnState(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Recurrent states of several networks before some steps [T,B], and the resets in these."""
+    """Recurrent states of several networks before some steps [T,B], and the resets within them."""
 
     rnn_states: Mapping[str, Nested]  # [N,B,H] by name of the network; zeros if it has none
     reset: torch.Tensor | None  # [T,B] on the CPU, True where states are zero before the step
@@ -136,7 +136,7 @@ def run_lstm(
         prev_reward: previous rewards, T*B elements.
         init_rnn_state: state (h, c) before the first step, [N,B,H] each; None for zeros.
         lead: leading dimensions T and B.
-        reset: mask [T,B], True where the state before the step is zero; None for no such step.
+        reset: mask [T,B], True where the state before the step is zero; None if it never is.
 
     Returns:
         Outputs [T*B,H], and the state [N,B,H] after the last step.
@@ -179,8 +179,8 @@ def move_with_resets(
 
     Args:
         batch: tensors to move.
-        masks: masks [T,B] on the CPU of steps before which the recurrent state is zero; None for no
-            such step.
+        masks: masks [T,B] on the CPU of steps before which the recurrent state is zero; None if
+            there are none.
         device: device of the network.
 
     Returns:

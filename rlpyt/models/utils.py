@@ -171,7 +171,7 @@ def _tensors_at(places: Iterable[tuple[torch.nn.Module, str]]) -> list[torch.Ten
 
 
 def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDict:
-    """Return ``state_dict`` with names that fit ``model``: without the prefix "module." if need be.
+    """Return ``state_dict`` with names that fit ``model``, if necessary without "module." in front.
 
     Names that fit already are kept, since a network may have a part called "module".
     """

@@ -28,7 +28,7 @@ def start_process(process: Any) -> None:
 
     Python warns that a fork of a process with threads is a risk. These threads belong to numerical
     libraries, wait for work and hold no lock. A child makes new ones, unless it inherits a record
-    of threads that it does not have. Its garbage collection begins switched off, see
+    of threads that it does not have. Its garbage collection starts switched off, see
     :func:`~rlpyt.processes.child.run_child`.
     """
     release_openmp_threads()

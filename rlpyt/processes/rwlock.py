@@ -33,8 +33,8 @@ class ReadWriteLock:
     """Lock for many reading processes or one that writes.
 
     ``with lock:`` reads and ``with lock.write_lock:`` writes. The operating system keeps the lock,
-    as record locks on a nameless file, and releases it when its holder ends in any way. After a
-    writer that did not finish, the lock refuses all processes, so incomplete data are never read. A
+    as record locks on a nameless file, and releases it when its holder ends in any way. If a writer
+    ends before it is done, the lock refuses all processes, so incomplete data are never read. A
     process that holds the lock may take it again; its threads take turns.
 
     Other processes receive it as an argument at their start, or by fork.

@@ -64,7 +64,7 @@ class AtariCatDqnModel(AtariConvTrunk):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Estimate the distribution of the return of each action.
+        """Estimate the distribution of each action's return.
 
         Args:
             observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.

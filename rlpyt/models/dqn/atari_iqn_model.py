@@ -15,7 +15,7 @@ from rlpyt.utils.types import Nested
 
 
 class AtariIqnModel(AtariConvTrunk):
-    """Implicit quantile network for images: any quantile of the return of each action.
+    """Implicit quantile network for images: any quantile of each action's return.
 
     Args:
         image_shape: shape (C, H, W) of an image.
@@ -58,7 +58,7 @@ class AtariIqnModel(AtariConvTrunk):
         prev_reward: Nested,
         tau: torch.Tensor,
     ) -> torch.Tensor:
-        """Estimate quantiles of the return of each action.
+        """Estimate quantiles of each action's return.
 
         Args:
             observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.

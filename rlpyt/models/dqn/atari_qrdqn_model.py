@@ -15,7 +15,7 @@ from rlpyt.utils.types import Nested
 
 
 class AtariQrDqnModel(AtariConvTrunk):
-    """Quantile regression network for images: quantiles of the return of each action.
+    """Quantile regression network for images: quantiles of each action's return.
 
     Args:
         image_shape: shape (C, H, W) of an image.
@@ -54,7 +54,7 @@ class AtariQrDqnModel(AtariConvTrunk):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Estimate quantiles of the return of each action.
+        """Estimate quantiles of each action's return.
 
         Args:
             observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.

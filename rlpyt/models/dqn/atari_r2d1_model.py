@@ -81,7 +81,7 @@ class AtariR2d1Model(torch.nn.Module):
             prev_reward: previous rewards [...].
             init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
             reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None for no such step.
+                None if there is no such step.
 
         Returns:
             Action values [A], [B,A] or [T,B,A], and the state [1,B,H] after the last step.

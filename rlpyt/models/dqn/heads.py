@@ -43,7 +43,7 @@ class DistributionalHeadModel(torch.nn.Module):
 
 
 class ImplicitQuantileHeadModel(torch.nn.Module):
-    """Quantiles of the return of each action, at any fractions.
+    """Head that computes quantiles of each action's return, at any fractions.
 
     ::
 

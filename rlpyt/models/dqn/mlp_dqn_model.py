@@ -128,7 +128,7 @@ class MlpCatDqnModel(MlpTrunk):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Estimate the distribution of the return of each action.
+        """Estimate the distribution of each action's return.
 
         Args:
             observation: observations [...,*observation_shape] with zero to two leading dimensions.

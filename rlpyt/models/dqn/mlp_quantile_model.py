@@ -14,7 +14,7 @@ from rlpyt.utils.types import Nested
 
 
 class MlpQrDqnModel(MlpTrunk):
-    """Quantile regression network for vectors: quantiles of the return of each action.
+    """Quantile regression network for vectors: quantiles of each action's return.
 
     Args:
         observation_shape: shape of one observation, which is flattened.
@@ -48,7 +48,7 @@ class MlpQrDqnModel(MlpTrunk):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Estimate quantiles of the return of each action.
+        """Estimate quantiles of each action's return.
 
         Args:
             observation: observations [...,*observation_shape] with zero to two leading dimensions.
@@ -64,13 +64,13 @@ class MlpQrDqnModel(MlpTrunk):
 
 
 class MlpIqnModel(MlpTrunk):
-    """Implicit quantile network for vectors: any quantile of the return of each action.
+    """Implicit quantile network for vectors: any quantile of each action's return.
 
     Args:
         observation_shape: shape of one observation, which is flattened.
         output_size: number of actions A.
-        hidden_sizes: widths of the hidden layers, at least one; fractions join before the last
-            layer, or after a single one.
+        hidden_sizes: widths of the hidden layers, at least one; embedded fractions enter before the
+            last layer, or after the only one.
         dueling: whether the last hidden layer and the output are the two streams of a
             :class:`~rlpyt.models.dqn.dueling.DuelingHeadModel`.
         n_cosines: number of cosines in which fractions are embedded.
@@ -109,7 +109,7 @@ class MlpIqnModel(MlpTrunk):
         prev_reward: Nested,
         tau: torch.Tensor,
     ) -> torch.Tensor:
-        """Estimate quantiles of the return of each action.
+        """Estimate quantiles of each action's return.
 
         Args:
             observation: observations [...,*observation_shape] with zero to two leading dimensions.

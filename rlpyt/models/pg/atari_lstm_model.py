@@ -72,7 +72,7 @@ class AtariLstmModel(torch.nn.Module):
             prev_reward: previous rewards [...].
             init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
             reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None for no such step.
+                None if there is no such step.
 
         Returns:
             Probabilities of the actions [...,A], values of the states [...], and the recurrent

@@ -155,7 +155,7 @@ class GenericLstmModel(_EncodingModel):
             prev_reward: previous rewards [...].
             init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
             reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None for no such step.
+                None if there is no such step.
 
         Returns:
             The outputs of :class:`GenericFfModel`, and the state [1,B,H] after the last step.

@@ -60,7 +60,7 @@ class MujocoLstmModel(NormalizedObservationModel):
             prev_reward: previous rewards [...].
             init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
             reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None for no such step.
+                None if there is no such step.
 
         Returns:
             Means [...,A] and log standard deviations [...,A] of the actions, values [...], and

@@ -83,7 +83,7 @@ class PiLstmModel(_LstmModel):
             prev_reward: previous rewards [...].
             init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
             reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None for no such step.
+                None if there is no such step.
 
         Returns:
             Means and log standard deviations [...,A], and the state [1,B,H] after the last step.
@@ -141,7 +141,7 @@ class QofMuLstmModel(_LstmModel):
             action: actions, T*B*A elements.
             init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
             reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None for no such step.
+                None if there is no such step.
 
         Returns:
             Values [...], and the state [1,B,H] after the last step.
