@@ -19,13 +19,13 @@ from rlpyt.utils.buffer import buffer_from_example, leaves, map_buffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Array, NDArray, Nested
 
-# Makes arrays [*leading_dims, ...] for an example of one entry, in whatever memory it likes.
+# Function that makes arrays [*leading_dims, ...] for an example of one entry, in any memory.
 Allocate = Callable[[Nested, tuple[int, ...]], Any]
-# Makes an array of a shape and dtype that is not filled.
+# Function that makes an uninitialized array of a shape and dtype.
 Empty = Callable[["tuple[int, ...]", "np.dtype[Any]"], NDArray]
 
 _HUGE_PAGE = 2 << 20
-# Below this the C library has memory at hand, see rlpyt/utils/allocator.py.
+# Below this the C library keeps freed memory, see rlpyt/processes/allocator.py.
 _LARGE = 16 << 20
 
 
@@ -56,7 +56,7 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def require(device: torch.device, n_bytes: int, size: int) -> None:
-    """Log what a buffer will take of the memory of ``device``.
+    """Log how much memory of ``device`` a buffer will take.
 
     Args:
         device: device of the storage.
@@ -108,15 +108,15 @@ def concatenate(arrays: tuple[Any, ...]) -> Any:
 def prefer_huge_pages(array: NDArray) -> None:
     """Ask Linux to back a fresh ``array`` with pages of 2 MiB where it can.
 
-    One fault instead of 512 when it is filled, and fewer misses of address translation when it is
-    read at random (measured: 10% of the time to sample a batch of images).
+    Filling then takes one page fault instead of 512, and random reads miss the TLB less often
+    (measured: 10% of the time to sample a batch of images).
     """
     if array.nbytes < 2 * _HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return
     start = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
     length = array.ctypes.data + array.nbytes - start
     madvise = ctypes.CDLL(None).madvise
-    # Only advice: it is of no consequence where the kernel declines.
+    # Only advice, which the kernel may ignore.
     madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
 
 
@@ -126,7 +126,7 @@ def gather(buffers: Iterable[Nested], flat_idxs: Any, empty: Empty | None = None
     Args:
         buffers: arrays, tensors, records of them, or None.
         flat_idxs: places, each from 0 to T * B - 1; a tensor for tensors.
-        empty: makes the arrays to copy to.
+        empty: function that makes the arrays to copy to.
     """
     copies: list[Nested] = []
     for buffer in buffers:
@@ -149,14 +149,14 @@ def gather(buffers: Iterable[Nested], flat_idxs: Any, empty: Empty | None = None
 
 
 class BatchMemory:
-    """Gives out arrays, and their memory again once nothing refers to them.
+    """Allocator of arrays that reuses their memory once nothing refers to them.
 
     The kernel clears every page it hands out: 15 ms for 133 MB, three times what it takes to fill
     them. An array is never used again while it, a view of it or a tensor made from it exists.
 
     Args:
         n_kept: blocks of free memory to keep; a loop that holds one batch while it draws the
-            next takes turns with two.
+            next alternates between two.
     """
 
     def __init__(self, n_kept: int = 2) -> None:
@@ -164,13 +164,13 @@ class BatchMemory:
         self._free: list[NDArray] = []
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        """Return an array with anything in it."""
+        """Return an array that is not initialized."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if n_bytes < _LARGE:
             return np.empty(shape, dtype)
         block = self._take(n_bytes)
-        # Views hold on to the first array on the way to the memory that is not made of another:
-        # it is what must have gone. ``np.ndarray(buffer=...)`` would be made of ``block``.
+        # All views refer to ``flat``, so the block is free once ``flat`` is gone. They would refer
+        # to ``block`` if ``flat`` were made by ``np.ndarray(buffer=...)``.
         flat: NDArray = np.frombuffer(block.data[:n_bytes], dtype)
         weakref.finalize(flat, self._give_back, block).atexit = False
         return flat.reshape(shape)

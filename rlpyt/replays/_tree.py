@@ -56,8 +56,8 @@ def _replace(nodes: NDArray, low: int, leaves: IntArray, values: NDArray) -> boo
 def _find(nodes: NDArray, low: int, targets: NDArray, leaves: IntArray, values: NDArray) -> None:
     """Descend from the root to the leaf in whose share of the total each of ``targets`` lies.
 
-    Goes right only where something is, so that rounding cannot lead to a leaf that is zero. One
-    level for all targets at a time: their memory accesses overlap. ``targets`` is used up.
+    Goes right only if there is weight, so that rounding cannot lead to a leaf that is zero. One
+    level for all targets at a time: their memory accesses overlap. ``targets`` is overwritten.
     """
     n = len(targets)
     leaves[:] = 0
@@ -80,7 +80,7 @@ class LeafTree:
 
     Args:
         n_leaves: number of leaves, all zero at first.
-        allocate: makes the array of nodes.
+        allocate: function that makes the array of nodes.
 
     Attributes:
         nodes: float64 [2^L - 1] (float32 cannot hold the sum of a million weights).
@@ -113,21 +113,21 @@ class LeafTree:
             )
 
     def find(self, targets: NDArray) -> tuple[IntArray, NDArray]:
-        """Find leaves [n] and their weights [n] at ``targets`` [n] in [0, total), used up here."""
+        """Find leaves [n] and their weights [n] at ``targets`` [n] in [0, total), overwritten."""
         leaves = np.empty(len(targets), np.int64)
         values = np.empty(len(targets))
         _find(np.asarray(self.nodes), self.low, targets, leaves, values)
         return leaves, values
 
     def find_distinct(self, n: int, rng: np.random.Generator) -> tuple[IntArray, NDArray]:
-        """Draw ``n`` leaves one after the other, without putting back, in proportion to weights.
+        """Draw ``n`` leaves one by one, without replacement, in proportion to their weights.
 
         Raises:
             ValueError: if fewer than ``n`` leaves are not zero.
         """
         leaves = np.empty(0, np.int64)
         for _ in range(4):
-            # Repeats among independent draws are draws that would not have been possible.
+            # Without replacement, repeats could not have been drawn: they are dropped.
             more, _ = self.find(rng.random(2 * n) * self.nodes[0])
             leaves = np.concatenate((leaves, more))
             _, firsts = np.unique(leaves, return_index=True)
@@ -141,7 +141,7 @@ class LeafTree:
     def _draw_from_rest(self, n: int, drawn: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw ``n`` distinct leaves other than ``drawn``, in time proportional to all leaves.
 
-        The order of exponential times with the weights as rates is that of draws one by one.
+        Exponential times with the weights as rates have the order of draws one by one.
         """
         weights = self.leaves.copy()
         weights[drawn] = 0.0

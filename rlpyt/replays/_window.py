@@ -65,7 +65,7 @@ class Window:
         self.set_margins(off_backward, off_forward)
 
     def set_margins(self, off_backward: int, off_forward: int) -> None:
-        """Set how many rows behind the cursor, and from it on, are invalid."""
+        """Set the numbers of invalid rows behind the cursor, and from it on."""
         needed = off_backward + off_forward + 1
         if needed > self.T:
             raise ValueError(
@@ -133,7 +133,7 @@ class Window:
 
 
 class SharedCursor:
-    """Row that is written next, and whether all were, in memory that processes share.
+    """Cursor that processes share: the row to write next, and whether all were written.
 
     Each process works on its own :class:`Window`, which it sets from here before and writes back
     after a change; both need a lock around them.
@@ -147,13 +147,13 @@ class SharedCursor:
 class TruncatedRows:
     """Marks of rows with an n-step return that ends at a truncation, not at the end of an episode.
 
-    Such a return has no bootstrap value: the observation after it was never made. The marks stay
+    Such a return has no bootstrap value: the observation after it does not exist. The marks stay
     until the rows are overwritten.
 
     Args:
         T: number of rows.
         B: number of environments.
-        allocate: makes the arrays, in memory that processes share if need be.
+        allocate: function that makes the arrays, in shared memory if processes share the buffer.
 
     Attributes:
         marks: [T,B] whether a row is marked.
@@ -172,7 +172,7 @@ class TruncatedRows:
         """Mark the newest of ``n_rows`` rows up to ``row`` that follow the last end of an episode.
 
         Args:
-            done: flags [T,B]; those of ``row`` are set where they are not.
+            done: flags [T,B]; they are set in ``row``.
             row: newest row.
             B_idxs: environments, as indexes or a mask.
             n_rows: number of rows that wait for what follows.
@@ -203,7 +203,7 @@ class TruncatedRows:
             self._is_any[0] = self.marks.any()
 
     def hits(self, T_idxs: IntArray, B_idxs: IntArray, n_steps: int = 1) -> BoolArray:
-        """Return whether [n] there is a mark among ``n_steps`` rows from each of ``T_idxs`` on."""
+        """Return whether [n] one of ``n_steps`` rows from each of ``T_idxs`` on is marked."""
         rows = (T_idxs + np.arange(n_steps)[:, None]) % len(self.marks)
         found: BoolArray = self.marks[rows, B_idxs].any(axis=0)
         return found
@@ -214,10 +214,10 @@ class TruncatedRows:
         """Draw ``n`` of ``n_entries`` with equal probability, but none with a mark.
 
         Args:
-            rng: source of the choices; without any mark, one for each.
+            rng: generator of the draws; draws that hit a mark are repeated.
             n: number of draws.
             n_entries: number of entries, marked ones included.
-            locate: returns rows and environments of the numbers of entries.
+            locate: function that returns rows and environments of entries, given their numbers.
             n_steps: number of rows of an entry.
 
         Raises:
@@ -232,7 +232,7 @@ class TruncatedRows:
                 return T_idxs, B_idxs
             T_idxs[hits], B_idxs[hits] = locate(rng.integers(n_entries, size=int(hits.sum())))
             hits = self.hits(T_idxs, B_idxs, n_steps)
-        # Few are left: look for them, so that it ends.
+        # Few entries are left: list them all, so that the search ends.
         left = np.flatnonzero(~self.hits(*locate(np.arange(n_entries)), n_steps))
         if len(left) == 0:
             raise ValueError(

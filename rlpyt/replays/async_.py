@@ -27,7 +27,7 @@ from rlpyt.utils.types import Nested
 
 
 class AsyncReplayBufferMixin(BaseReplayBuffer):
-    """Mixin that makes any replay buffer one that processes share; the first base.
+    """Mixin that lets processes share any replay buffer; list it first among the bases.
 
     The storage is in shared memory, and a lock lets either one process write or many read. Each
     process has its own last drawn positions (to set their priorities), exponent of the weights, and
@@ -41,7 +41,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
 
     Attributes:
         rw_lock: ``with rw_lock:`` to read the storage, ``with rw_lock.write_lock:`` to write to it;
-            then ``_async_pull()`` first, and after writing ``_async_push()``.
+            call ``_async_pull()`` first, and ``_async_push()`` after writing.
         async_t: row that is written next, for all processes.
     """
 

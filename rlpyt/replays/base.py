@@ -39,8 +39,7 @@ class BaseReplayBuffer:
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
-        stride: number of rows from the start of one possible entry of a batch to the start of the
-            next.
+        stride: number of rows between the starts of successive entries that a batch may hold.
         batch_T: number of steps of an entry that is a sequence; None if a batch has single
             transitions, or sequences of any length.
         samples: stored records [T,B,...].
@@ -101,7 +100,7 @@ class BaseReplayBuffer:
         return moved
 
     def arange(self, *bounds: int) -> Any:
-        """Return successive integers, as ``np.arange`` does, where the rows are."""
+        """Return successive integers, like ``np.arange``, on the device of the rows."""
         if self.device is None:
             return np.arange(*bounds)
         return torch.arange(*bounds, device=self.device)
@@ -136,12 +135,12 @@ class BaseReplayBuffer:
         raise NotImplementedError
 
     def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
-        """Return the batch of these rows that ``sample_batch`` returns: a storage may add fields.
+        """Return the batch of these rows for ``sample_batch``; a storage may add fields.
 
         Args:
             T_idxs: rows [n].
             B_idxs: environments [n].
-            T: number of steps, if the batch is one of sequences.
+            T: number of steps, if the batch consists of sequences.
         """
         return self.extract_batch(T_idxs, B_idxs, *T)
 

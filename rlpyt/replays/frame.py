@@ -37,7 +37,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         n_frames: number C of frames in an observation.
         samples_frames: frames [T+C-1,B,...].
         samples_new_frames: view [T,B,...] of the newest frame of every row.
-        overlap_is_known: whether stacks were seen that continue each other beyond doubt.
+        overlap_is_known: whether a batch has proved that stacks continue each other.
     """
 
     def __init__(self, example: Nested, **kwargs: Any) -> None:
@@ -83,7 +83,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
     def _check_overlap(self, observation: NDArray, done: NDArray) -> None:
         """Raise ``ValueError`` unless each stack continues the one before it.
 
-        Done for every batch until one shows it beyond doubt, which images of one colour do not.
+        Batches are checked until one proves it; images of a single colour prove nothing.
 
         Args:
             observation: observations [T',B,C,...] to be written next.
@@ -134,7 +134,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         self.overlap_is_known |= self.window.n_filled > 0
 
     def out_of_range(self, T_idxs: IntArray, B_idxs: IntArray) -> IndexError:
-        """Make the error for indexes that are not all of this buffer."""
+        """Return the error for indexes that are out of range."""
         return IndexError(
             f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
             f"{B_idxs.max()} are not all within [T,B] = {(self.T, self.B)}"

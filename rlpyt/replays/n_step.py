@@ -46,7 +46,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
     Attributes:
         batch_record: record class of the batches; one with the fields ``timeout`` and
             ``timeout_n`` makes a buffer with time limits.
-        stored_elsewhere: fields of the example that a subclass stores in its own way, or not.
+        stored_elsewhere: fields of the example that a subclass stores in its own way, or not at
+            all.
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
         samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
@@ -137,7 +138,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 self.samples_timeout_n = self.allocate_like(samples.timeout, "timeout_n")
 
     def init_batch_fields(self, usual: tuple[str, ...]) -> None:
-        """Collect what batches hold besides the usual fields, as it was at t.
+        """Collect the fields that batches hold besides the usual ones, as they were at t.
 
         Args:
             usual: stored fields that are not the user's own.
@@ -274,7 +275,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         """Note that what is appended next does not follow the last rows of these environments.
 
         Their last row gets ``done``, so nothing flows into what follows. Rows whose n-step return
-        ends there are not drawn, because the observation to bootstrap from was never made.
+        ends there are not drawn, because the observation to bootstrap from does not exist.
 
         Args:
             B_idxs: environments that were restarted, as indexes or a mask [B].
@@ -288,7 +289,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 self.samples.done[:], self.samples_done_n[:] = self.move(done, done_n)
 
     def _check(self, samples: Any) -> tuple[int, list[Any]]:
-        """T' and the arrays [T',B,...] of ``samples``, one for each of the stored arrays."""
+        """Return T' and the arrays [T',B,...] of ``samples``, one for each stored array."""
         fields = samples._fields
         parts = [part for name, part in zip(fields, samples) if name not in self.stored_elsewhere]
         names = tuple(name for name in fields if name not in self.stored_elsewhere)
@@ -375,8 +376,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         """Return all written rows, the cursor and the generator.
 
         The arrays are views of the live storage, not copies, because a buffer may fill the memory:
-        save them (or copy them) before anything is appended. Only those of another device are
-        copies in host memory.
+        save them (or copy them) before anything is appended. Only arrays on another device are
+        copied to host memory.
         """
 
         def written(array: Any) -> Rows:
@@ -395,10 +396,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state``; a subclass takes out first what it added to the state.
+        """Continue from ``state``; a subclass first removes the entries that it added.
 
         Raises:
-            ValueError: if it is of a buffer of another shape, class or of other fields.
+            ValueError: if it belongs to a buffer of another shape or class, or with other fields.
         """
         unknown = sorted(set(state) - {"window", "rows", "truncated", "rng"})
         if unknown:
@@ -421,7 +422,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         set_generator_state(self.rng, state["rng"])
 
     def _check_rows(self, given: dict[str, Any]) -> None:
-        """Raise ``ValueError`` unless names, dtypes and row shapes of ``given`` are those here."""
+        """Raise ``ValueError`` unless names, dtypes and row shapes of ``given`` fit this buffer."""
         if set(self.stored_rows) != set(given):
             raise ValueError(
                 f"the state has the arrays {sorted(given)}, this buffer "

@@ -26,7 +26,7 @@ def leaf_values(priorities: Any, alpha: float) -> NDArray:
     # Here, since the power of zero makes everything 1.
     if not ((values >= 0) & (values < np.inf)).all():
         raise ValueError(f"priorities must be finite and not negative, got {values}")
-    # Without error an entry is drawn rarely, but not never.
+    # An entry without error is still drawn, though rarely.
     powers: NDArray = np.maximum(values, EPS) ** alpha
     return powers
 
@@ -47,10 +47,10 @@ class PrioritizedReplay(BaseReplayBuffer):
         default_priority: priority of a new entry.
         unique: whether a batch holds each entry at most once.
         input_priorities: whether :meth:`append_samples` takes records (priorities, samples);
-            priorities are a scalar, [B] or [T',B]; those of rows where no entry begins are unused.
-        input_priority_shift: number of entries from the one that these priorities belong to up to
-            the later one that they arrive with; for sequences usually the burn-in steps divided by
-            the interval.
+            priorities are a scalar, [B] or [T',B]; rows where no entry begins do not use theirs.
+        input_priority_shift: number of entries between the one that priorities belong to and the
+            later one that they arrive with; for sequences usually the burn-in steps divided by the
+            interval.
 
     Raises:
         ValueError: if alpha or the default priority is out of range, or, for sequences, if
@@ -104,7 +104,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         self.beta = beta
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
-        """Store ``samples``, or those of a record (priorities, samples), with their priorities."""
+        """Store ``samples``, or a record (priorities, samples) with initial priorities."""
         # Taken before rows are written, since no row may be without its priority.
         samples, leaves = self.take_priorities(samples)
         first, stride = self.first_entry(), self.stride
@@ -118,8 +118,8 @@ class PrioritizedReplay(BaseReplayBuffer):
         """Draw ``batch_B`` entries, with ``is_weights`` [batch_B] float32.
 
         Raises:
-            ValueError: if no entry is complete yet, with ``unique`` too few are, or ``batch_T`` is
-                not that of the constructor.
+            ValueError: if no entry is complete yet, with ``unique`` too few are, or ``batch_T``
+                differs from the constructor's.
         """
         if batch_T not in (None, self.batch_T):
             raise ValueError(
@@ -138,7 +138,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         """Split a record (priorities, samples); any other record has no priorities.
 
         Returns:
-            The samples, and a leaf value for every environment [B], step [T',B] or all, or None.
+            The samples, and leaf values: [B], [T',B], a scalar for all, or None.
 
         Raises:
             ValueError: if priorities are not enabled, of another shape, negative or not finite.

@@ -114,10 +114,10 @@ class SumTree:
             self._inputs[:] = self.default_value
 
     def advance(self, T: int, priorities: Any = None) -> None:
-        """Follow the cursor by ``T`` appended rows.
+        """Follow the cursor past ``T`` appended rows.
 
         Args:
-            T: number of rows, at most those of the tree; 0 does nothing.
+            T: number of rows, at most the tree's; 0 does nothing.
             priorities: priorities [T,B], [B] or a scalar, for these rows shifted to earlier ones by
                 ``input_priority_shift``. They count from the moment their row is switched on.
 
@@ -196,14 +196,14 @@ class SumTree:
 
         Args:
             n: number of draws.
-            unique: draw without putting back, so that no entry comes twice.
+            unique: whether to draw without replacement.
 
         Returns:
             The pair (T_idxs [n], B_idxs [n]), and the priorities [n]. The positions are remembered
             for :meth:`update_batch_priorities`.
 
         Raises:
-            ValueError: if nothing is switched on, or with ``unique`` less than ``n`` entries are.
+            ValueError: if nothing is switched on, or with ``unique`` fewer than ``n`` entries are.
         """
         total = float(self.tree[0])
         if not total > 0:
@@ -232,8 +232,8 @@ class SumTree:
         """Set new priorities where :meth:`sample` drew last.
 
         Entries that were switched off since stay off, and those whose row has been overwritten keep
-        the priority of what is there now. Of an entry that was drawn several times the first
-        priority counts. Zero means: not to be drawn again.
+        the priority of their new content. If an entry was drawn several times, its first priority
+        counts. An entry with priority zero is not drawn again.
 
         Args:
             priorities: priorities [n], or one for all.
@@ -254,7 +254,7 @@ class SumTree:
         self.reconstruct(self.prev_tree_idxs[is_there], values[is_there])
 
     def _age(self, tree_idxs: IntArray) -> IntArray:
-        """Rows [n] appended after those of leaf nodes ``tree_idxs`` [n]."""
+        """Return how many rows [n] were appended after those of leaf nodes ``tree_idxs`` [n]."""
         age: IntArray = (self.t - 1 - (tree_idxs - self.low_idx) // self.B) % self.T
         return age
 
@@ -294,7 +294,7 @@ class SumTree:
         """Continue from ``state``.
 
         Raises:
-            ValueError: if it is of a tree of another shape.
+            ValueError: if it belongs to a tree of another shape.
         """
         self.check_state(state)
         self.window.load_state_dict(state["window"])
@@ -306,7 +306,7 @@ class SumTree:
         set_generator_state(self.rng, state["rng"])
 
     def check_state(self, state: dict[str, Any]) -> None:
-        """Raise ``ValueError`` if ``state`` is of another tree."""
+        """Raise ``ValueError`` if ``state`` belongs to another tree."""
         self.window.check_state(state["window"])
         if (state["input_priorities"] is None) != (self._inputs is None):
             raise ValueError(
@@ -315,7 +315,7 @@ class SumTree:
 
 
 class AsyncSumTree(SumTree):
-    """A :class:`SumTree` that processes share; each remembers what it drew itself.
+    """A :class:`SumTree` that processes share; each remembers its own draws.
 
     The tree has no lock. The caller must keep writers away during :meth:`sample`, and everyone else
     during changes of priorities, as a replay buffer does with its own lock.

@@ -95,8 +95,8 @@ def run_async_sampler(
         eval_itrs: number of batches from one evaluation to the next; None for no evaluation. If
             there are evaluations, only their trajectory infos are sent, with None after each
             evaluation.
-        start_itr: number of batches before, in a run that is resumed.
-        n_evals: number of evaluations before.
+        start_itr: number of earlier batches, in a resumed run.
+        n_evals: number of earlier evaluations.
     """
     # Files and other sinks of the log belong to the runner; the console is shared.
     with logger.using(logger.Logger()):

@@ -65,7 +65,7 @@ def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, .
 
 
 def check_sync_roles(runner: RunnerLike) -> None:
-    """Raise ``ValueError`` if sampler or algorithm of ``runner`` work only asynchronously."""
+    """Raise ``ValueError`` if the sampler or algorithm of ``runner`` works only asynchronously."""
     if getattr(runner.algo, "only_async", False):
         raise ValueError(
             f"the algorithm is {type(runner.algo).__name__}, which trains while another process "
@@ -79,7 +79,7 @@ def check_sync_roles(runner: RunnerLike) -> None:
 
 
 def check_async_roles(runner: RunnerLike) -> None:
-    """Raise ``ValueError`` if sampler or algorithm of ``runner`` cannot work asynchronously."""
+    """Raise ``ValueError`` if the sampler or algorithm of ``runner`` cannot work asynchronously."""
     if not _is_asynchronous(runner.sampler):
         raise ValueError(
             f"the sampler is {type(runner.sampler).__name__}, which works in the process of the "

@@ -56,7 +56,7 @@ def backend_for(affinity: Mapping[str, Any]) -> str:
 
 
 class ProcessGroup:
-    """The processes that train together, from the view of one of them.
+    """The processes that train together, as seen by one of them.
 
     Args:
         rank: rank of this process.

@@ -266,7 +266,7 @@ class BaseRunner:
     ) -> Iterator[None]:
         """Surround a run with checkpoints, signal handling and a shutdown in every case.
 
-        The arguments are those of ``train``.
+        The arguments are as for ``train``.
         """
         self._stopping = self._stop_requested = self._failed = False
         self._agreed_signal = None

@@ -121,7 +121,7 @@ class SaveState(Callback):
     ``runner.train(checkpoint_interval_steps=...)`` saves in the background, and writes only the
     changed parts. Load the file with :func:`load_run_state` and pass the result to
     ``runner.load_state_dict`` before ``runner.train()``. The file contains the replay buffer, and
-    is as large as that.
+    is at least as large.
 
     Args:
         file_name: name of the file in the snapshot directory, replaced atomically each time.

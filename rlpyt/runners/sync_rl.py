@@ -42,7 +42,7 @@ from rlpyt.utils.torchrun import TorchrunRanks, torchrun_ranks
 
 
 class SyncRlMixin(DistributedRunner):
-    """Mixin for the runner of rank 0; a base before the runner class.
+    """Mixin for the runner of rank 0; list it before the runner class.
 
     Args:
         *args: arguments of the runner. ``affinity`` is a list with one mapping for each process;

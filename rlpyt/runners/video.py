@@ -36,7 +36,7 @@ class RecordVideo(Callback):
         env_kwargs: arguments of ``EnvCls``.
         interval_logs: number of log rows from one video to the next; the first row has one.
         max_steps: largest number of steps in a video.
-        fps: number of pictures in a second of the video.
+        fps: number of frames per second.
         extension: ``".gif"``, or ``".mp4"``.
         picture: function of the environment that returns a picture [H,W,3] uint8; None for
             ``render()``.
@@ -155,7 +155,7 @@ class Camera:
         return getattr(self.env, name)
 
     def reset(self) -> Any:
-        """Begin an episode, and forget the pictures of the last one."""
+        """Begin an episode, and drop the pictures of the last one."""
         observation = self.env.reset()
         self.frames.clear()
         self._look()
@@ -192,12 +192,12 @@ def check_video_packages(extension: str) -> None:
 
 
 def write_video(path: str | Path, frames: Sequence[NDArray], fps: float) -> None:
-    """Write pictures as an animated gif or an mp4 video, by the extension of ``path``.
+    """Write frames to an animated gif or an mp4 video; the extension of ``path`` decides.
 
     Args:
         path: file to write; its directory is made if needed.
-        frames: pictures [H,W,3] uint8.
-        fps: number of pictures in a second.
+        frames: frames [H,W,3] uint8.
+        fps: number of frames per second.
     """
     import imageio.v3 as imageio
 

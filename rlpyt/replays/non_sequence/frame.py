@@ -14,7 +14,7 @@ from rlpyt.replays.non_sequence.uniform import UniformReplay
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import BoolArray, IntArray, NDArray, Nested
 
-_PAGE = 4096  # Elements between which memory is a new page, for bytes.
+_PAGE = 4096  # Number of elements, of one byte each, in a page of memory.
 
 
 @jit

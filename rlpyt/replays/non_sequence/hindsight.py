@@ -19,9 +19,9 @@ GOALS = ("achieved_goal", "desired_goal")
 class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
     """Replay buffer that gives another goal to a fraction of the drawn transitions.
 
-    Observations are those of goal environments, as in gymnasium-robotics: dictionaries with
-    ``achieved_goal`` and ``desired_goal``. The new goal of a transition is the ``achieved_goal`` of
-    one of the next rows of its episode (the strategy "future" of the paper); its reward is computed
+    Observations are as in the goal environments of gymnasium-robotics: dictionaries with
+    ``achieved_goal`` and ``desired_goal``. The new goal of a transition is an ``achieved_goal``
+    from the next rows of its episode (the strategy "future" in the paper); its reward is computed
     again. The last transition of an episode keeps its goal, and stored rows never change.
 
     Pass the functions of the environment with :func:`functools.partial`::
@@ -104,7 +104,7 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
         return batch
 
     def _count_later(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
-        """Return the number [m] of written rows of the same episode after each of these."""
+        """Return how many written rows [m] of the same episode follow each of these."""
         done = self.samples.done[(T_idxs + self._ahead) % self.T, B_idxs]
         goes_on = np.logical_and.accumulate(done == 0, axis=0)
         is_written = self._ahead < (self.t - 1 - T_idxs) % self.T

@@ -24,9 +24,9 @@ SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL"
 class NStepReturnBuffer(BaseNStepReturnBuffer):
     """Storage from which single n-step transitions are read.
 
-    Fields of the example beyond those of ``SamplesToBuffer`` come with every batch of
-    ``sample_batch``, under their names, as they were at t; a subclass that overrides
-    ``extract_batch`` adds them itself.
+    Every batch of ``sample_batch`` has the fields of the example that ``SamplesToBuffer`` lacks,
+    under their names, as they were at t; a subclass that overrides ``extract_batch`` adds them
+    itself.
     """
 
     batch_record: Any = SamplesFromReplay
@@ -161,7 +161,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
         return extended(type(batch), ("bootstrap_steps",), "K")(*batch, steps)
 
     def _last_inputs(self, T_idxs: Any, B_idxs: Any) -> tuple[AgentInputs, Any]:
-        """Return the inputs at the ends of the episodes of rows ``T_idxs`` [m], and these ends.
+        """Return the inputs at the ends of episodes after rows ``T_idxs`` [m], and the distances.
 
         Returns:
             Last observations with the action and reward before them, and the number [m] of rows

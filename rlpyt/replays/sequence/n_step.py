@@ -21,8 +21,8 @@ class SamplesFromReplay(NamedTuple):
     """Sequences of T steps, and the n that follow; B is the replay batch, i the first row.
 
     Row i - 1 holds only what preceded the first step, and is zero if it ended an episode. The other
-    rows are never blanked: they are the previous action and reward that an agent gets, and what it
-    did next.
+    rows are never zeroed: they hold the previous action and reward of each step, and the action and
+    reward after it.
     """
 
     all_observation: Nested  # [T+n,B,...] of rows i, ..., i+T+n-1
@@ -40,10 +40,10 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
     """Storage of sequences that begin where a recurrent state is stored.
 
     A sequence of ``batch_T`` steps that begins at row i takes the rows i - 1 (previous action and
-    reward) to i + batch_T + n - 1 (the observation after the last n-step return). Fields of the
-    example beyond those of ``SamplesToBuffer`` come with every batch of ``sample_batch``, under
-    their names, for rows i to i + batch_T - 1; a subclass that overrides ``extract_batch`` adds
-    them itself.
+    reward) to i + batch_T + n - 1 (the observation after the last n-step return). Every batch of
+    ``sample_batch`` has the fields of the example that ``SamplesToBuffer`` lacks, under their
+    names, for rows i to i + batch_T - 1; a subclass that overrides ``extract_batch`` adds them
+    itself.
 
     Args:
         example: record for ``BaseNStepReturnBuffer``, with a field ``prev_rnn_state`` ([N,H], or a
@@ -119,7 +119,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             self.stored_rows.update(self._states)
 
     def n_steps_of(self, batch_T: int | None) -> int:
-        """Return ``batch_T``, or that of the buffer if None.
+        """Return ``batch_T``, or the buffer's own if it is None.
 
         Raises:
             ValueError: if neither is given, or the buffer can never hold so long a sequence.
@@ -200,8 +200,8 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             T: steps; by default ``batch_T``.
 
         Returns:
-            ``SamplesFromReplay`` of tensors [T,m,...]. The memory of a large one is used again for
-            a later batch, once no tensor of this batch exists any more.
+            ``SamplesFromReplay`` of tensors [T,m,...]. The memory of a large batch is reused once
+            none of its tensors exists any more.
 
         Raises:
             ValueError: if no recurrent state is stored for a row, or sequences are too long.

@@ -24,7 +24,7 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
             self.set_batch_T(self.batch_T)
 
     def set_batch_T(self, batch_T: int) -> None:
-        """Set the number of steps of a sequence, for batches without another number.
+        """Set the default number of steps of a sequence.
 
         Raises:
             ValueError: if the buffer can never hold so long a sequence.
@@ -32,7 +32,7 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
         self.batch_T = self.n_steps_of(batch_T)
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
-        """Draw ``batch_B`` sequences of ``batch_T`` steps, by default those of the buffer.
+        """Draw ``batch_B`` sequences of ``batch_T`` steps, by default the buffer's number.
 
         Raises:
             ValueError: if no sequence is complete yet, or none can ever be.
