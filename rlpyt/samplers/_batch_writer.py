@@ -40,7 +40,7 @@ class RecordRows:
         """Write ``record`` of arrays, CPU tensors or numbers into ``[loc]`` of every array."""
         parts = leaves(record)
         if len(parts) != self._n_leaves:
-            self._buffer[loc] = record  # Knows absent fields, and names one that does not fit.
+            self._buffer[loc] = record  # Skips absent fields, and names a field that does not fit.
             return
         for leaf, part in zip(self._leaves, parts):
             # Assigning the tensor itself gives the same values ten times slower.
@@ -55,7 +55,7 @@ def rows_of(buffer: Nested) -> Any:
 
 
 class NoBatch:
-    """Ignores what a step loop writes, where only trajectories are recorded.
+    """Writer that ignores the steps of a loop, where only trajectories are recorded.
 
     Attributes:
         bootstrap_value: [1,B], for the agent's value after the last step; None if not recorded.
@@ -64,7 +64,7 @@ class NoBatch:
     bootstrap_value: NDArray | None = None
 
     def begin(self, inputs: AgentInputs) -> list[tuple[NDArray, NDArray]]:
-        """Write the previous action and reward of the first row; views give those of later rows.
+        """Write the previous action and reward of the first row; later rows are views of others.
 
         Args:
             inputs: inputs of the agent [B,...], which a loop writes in place.

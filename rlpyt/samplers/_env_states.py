@@ -28,7 +28,7 @@ def env_state(env: EnvLike) -> dict[str, Any]:
 
 
 def envs_without_state(states: Iterable[dict[str, Any]]) -> dict[int, str]:
-    """Return the places of states that :func:`env_state` could not get, and the reasons."""
+    """Return the indexes of environments without a state in ``states``, with the reasons."""
     return {b: state[_NO_STATE] for b, state in enumerate(states) if _NO_STATE in state}
 
 

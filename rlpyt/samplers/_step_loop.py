@@ -24,7 +24,7 @@ from rlpyt.utils.types import BoolArray, Nested
 
 
 class StepLoop:
-    """Steps environments, keeps their trajectories and the inputs of the agent.
+    """Loop that steps environments, and keeps their trajectories and the agent's inputs.
 
     Args:
         envs: B environments.
@@ -249,7 +249,7 @@ class LocalActions(Actions):
         agent: agent that acts.
         inputs: its next inputs, numpy buffers [B,...], which the loop writes in place.
         null_action: action that precedes an episode.
-        noise: random numbers for acting; None for those of torch's global generator.
+        noise: random numbers for acting; None for torch's global generator.
     """
 
     def __init__(
@@ -322,7 +322,7 @@ class EndRule:
         """Release the environments that waited for this batch."""
 
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
-        """Return what the agent sees after the last ``observation`` of an episode."""
+        """Return the agent's next input after the last ``observation`` of an episode."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -334,14 +334,14 @@ class EndRule:
 
 
 class ResetNow(EndRule):
-    """Resets a finished environment at once: the next row of the batch is a new episode."""
+    """Rule that resets a finished environment at once: the next row is a new episode."""
 
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
         return self._envs[b].reset() if traj_done else observation
 
 
 class HoldUntilBatchEnd(EndRule):
-    """Lets a finished environment wait; the rest of its batch is blank, with ``done`` True.
+    """Rule that lets a finished environment wait; the rest of its batch is blank, ``done`` True.
 
     Where only the learner's episode ended (a lost life), the environment continues in the next
     batch from the observation that was held back.

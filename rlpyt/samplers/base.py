@@ -10,7 +10,7 @@ from rlpyt.core.records import BatchSpec, TrajInfo
 from rlpyt.utils.quick_args import ConstructorSignature, save__init__args, whole_number
 from rlpyt.utils.types import Nested
 
-# What collectors of each ``kind`` do, for the error of a sampler that needs another kind.
+# Descriptions of collectors of each ``kind``, for the error of a sampler that needs another.
 _DESCRIPTIONS = {
     "local": "steps where the agent acts",
     "served": "steps where actions are served",
@@ -33,8 +33,9 @@ class BaseSampler:
 
     Args:
         EnvCls: class of the environments, or function that makes one from ``env_kwargs``.
-        env_kwargs: keyword arguments of every training environment; or a list with those of each;
-            or a function that returns them for the index of an environment over all processes.
+        env_kwargs: keyword arguments of every training environment; or a list with the arguments of
+            each; or a function that returns them for the index of an environment over all
+            processes.
         batch_T: number of time steps in a batch.
         batch_B: number of environments, stepped in parallel or in turn.
         CollectorCls: class that steps the environments; its ``mid_batch_reset`` is read here.
@@ -42,9 +43,9 @@ class BaseSampler:
         TrajInfoCls: class of the statistics of a trajectory.
         eval_n_envs: number of evaluation environments; 0 for none.
         eval_CollectorCls: class that steps the evaluation environments; None for the usual one.
-        eval_env_kwargs: keyword arguments of the evaluation environments, in one of the three ways;
-            ``env_kwargs`` if None, and if these are a list, its first ones, repeated if they are
-            too few.
+        eval_env_kwargs: keyword arguments of the evaluation environments, in any form of
+            ``env_kwargs``; None for ``env_kwargs`` itself, from whose list the first are taken,
+            repeated if there are too few.
         eval_max_steps: number of environment steps in one evaluation, over all its environments.
         eval_max_trajectories: number of completed trajectories after which an evaluation ends,
             which favours short ones; None for no such limit.
@@ -225,7 +226,7 @@ class BaseSampler:
         raise NotImplementedError
 
     def take_restarted(self) -> list[int]:
-        """Return the columns of the last batch that do not continue those of the batch before.
+        """Return the columns of the last batch that do not continue the batch before.
 
         Their workers were started again. Every column is returned once.
         """
@@ -239,7 +240,7 @@ class BaseSampler:
         """Close environments and end processes."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that :meth:`load_state_dict` needs to continue from here."""
+        """Return the state from which :meth:`load_state_dict` continues."""
         raise NotImplementedError(f"{type(self).__name__} has no state_dict()")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -264,7 +265,7 @@ class BaseSampler:
 
 
 def kind_of(CollectorCls: Any) -> str | None:
-    """Return the kind of a collector class of the library; None for others, which may lack it."""
+    """Return the kind of a collector class from the library; None for other classes."""
     return getattr(CollectorCls, "kind", None)
 
 
@@ -273,7 +274,7 @@ def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) 
 
     Args:
         EnvCls: class of the environment, or function that makes it.
-        env_kwargs: keyword arguments, in one of the three ways to give them.
+        env_kwargs: keyword arguments, in any form that samplers take.
         index: index of the environment in the batch.
         global_index: index of the environment over all processes.
     """
@@ -291,7 +292,7 @@ def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] |
 
     Args:
         TrajInfoCls: class of the trajectory infos.
-        traj_info_kwargs: values by name; None for none.
+        traj_info_kwargs: values by name; None to set none.
     """
     for name, value in (traj_info_kwargs or {}).items():
         setattr(TrajInfoCls, "_" + name, value)

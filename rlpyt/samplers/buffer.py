@@ -63,7 +63,7 @@ def build_samples_buffer(
         subprocess: whether to make the example step in a temporary process, so that this process
             has no thread pools before it forks.
         examples: dict, filled in place with an example (without leading dimensions) of observation,
-            reward, done, env_info, action and agent_info; used as they are if already filled.
+            reward, done, env_info, action and agent_info; used unchanged if already filled.
         next_observation: whether to allocate ``env.next_observation`` [T,B,...], which the
             environment returned for the action, even where it was then reset; it has an example
             then.
@@ -232,7 +232,7 @@ def _check_action_fields(action: Nested, env: EnvLike) -> None:
 
 
 def _as_arrays(value: Nested) -> Nested:
-    """Return scalars as arrays, records as they are."""
+    """Return scalars as arrays, records unchanged."""
     return value if isinstance(value, tuple) else np.asarray(value)
 
 

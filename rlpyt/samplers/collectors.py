@@ -1,7 +1,8 @@
-"""Collectors: what steps the environments of one process for a batch of training samples.
+"""Collectors, which step the environments of one process for a batch of training samples.
 
 A collector of your own overrides :meth:`BaseCollector.collect_batch`, usually on top of
-:class:`DecorrelatingStartCollector`; those of the library are :class:`LoopCollector`.
+:class:`DecorrelatingStartCollector`; the library's own collectors derive from
+:class:`LoopCollector`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rlpyt.utils.types import Nested
 
 
 class BaseCollector:
-    """Steps its environments for a batch of training samples.
+    """Base class of collectors, which step environments for a batch of training samples.
 
     Args:
         rank: index of the process.
@@ -107,14 +108,14 @@ class BaseCollector:
         """Reset environments between batches, where that was put off."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the collector itself remembers between batches."""
+        """Return the collector's own state between batches."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
 
     def release(self, columns: Sequence[int]) -> None:
-        """Let environments continue that are not in the state that was loaded.
+        """Let environments without a loaded state continue.
 
         Args:
             columns: indexes among the environments of this collector.
@@ -122,7 +123,7 @@ class BaseCollector:
 
 
 class DecorrelatingStartCollector(BaseCollector):
-    """Starts every environment at another point of its first episode."""
+    """Collector that starts every environment at another point of its first episode."""
 
     # Set by the sampler. Together with each environment's rank it seeds the numbers of steps, which
     # therefore do not depend on how environments are spread over processes.
@@ -203,7 +204,7 @@ class DecorrelatingStartCollector(BaseCollector):
 
 
 class LoopCollector(DecorrelatingStartCollector):
-    """Collects batches in the step loop of the library; subclasses name its two choices.
+    """Collector that runs the library's step loop; subclasses name its two choices.
 
     Attributes:
         actions: class of the actions: chosen by the agent in this process, or served.

@@ -16,7 +16,7 @@ from rlpyt.utils.types import Nested
 
 
 class BaseEvalCollector:
-    """Steps its environments to evaluate the agent; records trajectories only.
+    """Base class of evaluation collectors, which record trajectories only.
 
     Args:
         rank: index of the process.
@@ -59,14 +59,14 @@ class BaseEvalCollector:
 
 
 class LoopEvalCollector(BaseEvalCollector):
-    """Evaluates in the step loop of the library; environments are reset before each evaluation.
+    """Evaluation collector that runs the library's step loop, after a reset of all environments.
 
     Attributes:
         actions: class of the actions: chosen by the agent in this process, or served.
-        quota: number of trajectories that each environment completes; None for no such number, and
-            then all trajectories count that are complete after ``max_T`` steps.
+        quota: number of trajectories that each environment completes; None to count all
+            trajectories that are complete after ``max_T`` steps.
         env_ranks: indexes of the environments among all evaluation environments.
-        acting_noise: random numbers for acting in training, whose seed is also that of evaluation;
+        acting_noise: random numbers for acting in training, whose seed also serves evaluation;
             None where actions are served, or for torch's global generator.
     """
 
@@ -125,7 +125,7 @@ class LoopEvalCollector(BaseEvalCollector):
 
 
 class ResetUntilQuota(ResetNow):
-    """Lets every environment complete its number of trajectories, then wait for good.
+    """Rule that lets every environment complete its number of trajectories, then wait for good.
 
     Which trajectories count is settled before the first step, so short ones are not favoured.
 

@@ -15,10 +15,10 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSamplerBa
 
 
 class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
-    """Spreads environments over servers, and those of each over two halves of workers.
+    """Base class of asynchronous samplers whose servers serve two halves of their workers.
 
     ``batch_B``, ``eval_n_envs`` and the number of workers of each server have to be even. The
-    arguments are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    arguments are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
     Attributes:
         half_B: number of environments in a half of a server; in its process.
@@ -56,10 +56,10 @@ class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
 
 
 class AsyncAlternatingSampler(AsyncAlternatingActionServer, AsyncAlternatingSamplerBase):
-    """A half steps as soon as its actions are chosen."""
+    """Asynchronous alternating sampler: a half steps as soon as its actions are chosen."""
 
 
 class AsyncNoOverlapAlternatingSampler(
     AsyncNoOverlapAlternatingActionServer, AsyncAlternatingSamplerBase
 ):
-    """A half steps only after the other half has finished."""
+    """Asynchronous alternating sampler: a half steps only after the other half is done."""

@@ -24,12 +24,12 @@ from rlpyt.utils.types import Nested
 
 
 class AsyncSamplerMixin(BaseSampler):
-    """Makes the shared half of an asynchronous sampler; stands first among the bases.
+    """Mixin with the shared half of an asynchronous sampler; list it first among the bases.
 
     Attributes:
         double_buffer: two batches [T,B,...], numpy.
         examples: examples from :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
-        seed: seed from which those of the environments are derived.
+        seed: seed from which the seeds of the environments are derived.
     """
 
     start_method: str | None = None
@@ -98,7 +98,7 @@ class AsyncSamplerMixin(BaseSampler):
 
 
 class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
-    """Has its workers write into the batch that is free; stands first among the bases."""
+    """Mixin whose workers write into the free batch; list it first among the bases."""
 
     def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
         """Fill one batch.

@@ -13,7 +13,7 @@ from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitRes
 
 
 class DoubleBufferCollectorMixin:
-    """Keeps both batches; it stands before any collector among the bases.
+    """Mixin that keeps both batches; list it before any collector.
 
     Attributes:
         double_buffer: both batches.
@@ -31,16 +31,16 @@ class DoubleBufferCollectorMixin:
 
 
 class DbCpuResetCollector(DoubleBufferCollectorMixin, CpuResetCollector):
-    """The agent acts in this process; a finished environment is reset at once."""
+    """Collector whose agent acts in this process; finished environments are reset at once."""
 
 
 class DbCpuWaitResetCollector(DoubleBufferCollectorMixin, CpuWaitResetCollector):
-    """The agent acts in this process; a finished environment waits for the end of the batch."""
+    """Collector whose agent acts in this process; finished environments wait for the batch end."""
 
 
 class DbGpuResetCollector(DoubleBufferCollectorMixin, GpuResetCollector):
-    """Actions are served; a finished environment is reset at once."""
+    """Collector with served actions; finished environments are reset at once."""
 
 
 class DbGpuWaitResetCollector(DoubleBufferCollectorMixin, GpuWaitResetCollector):
-    """Actions are served; a finished environment waits for the end of the batch."""
+    """Collector with served actions; finished environments wait for the batch end."""

@@ -14,10 +14,10 @@ from rlpyt.utils.logging import logger
 
 
 class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
-    """Every worker has a copy of the agent, which shares the parameters of the sampler's.
+    """Asynchronous sampler whose workers each have a copy of the agent, with shared parameters.
 
-    They change between batches only, to the parameters that were published last. The arguments are
-    those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    These change only between batches, to the parameters that were published last. The arguments are
+    as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
     """
 
     _fitting_collectors = (DbCpuResetCollector, CpuEvalCollector)

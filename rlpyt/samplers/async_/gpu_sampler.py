@@ -33,9 +33,9 @@ from rlpyt.utils.types import Nested
 
 
 class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
-    """Spreads the environments over action servers, and those of each over its workers.
+    """Base class of samplers that spread environments over action servers and their workers.
 
-    The arguments are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`. An action
+    The arguments are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`. An action
     server from :mod:`~rlpyt.samplers.parallel.gpu.action_server` stands first among the bases: the
     samplers of all servers choose actions by its methods.
 
@@ -277,7 +277,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             self.sampler._evaluate_once(itr)
 
     def shutdown_workers(self) -> None:
-        """End the workers of this server, by force unless all processes were to end."""
+        """End the workers of this server, by force unless all processes were asked to end."""
         if self.ctrl.quit.value:
             self.sampler.shutdown()
         elif self.sampler.supervisor is not None:
@@ -285,7 +285,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
 
 
 class AsyncGpuSampler(AsyncActionServer, AsyncGpuSamplerBase):
-    """All environments of a server step, then its agent acts for all of them."""
+    """Asynchronous sampler: all environments of a server step, then its agent acts for them."""
 
 
 class HandedOn:

@@ -15,7 +15,7 @@ from rlpyt.utils.logging import logger
 
 
 class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
-    """Steps the environments one after the other, in the process of the sampler.
+    """Asynchronous sampler that steps environments one after the other, in its own process.
 
     Args:
         *args: arguments of :class:`~rlpyt.samplers.base.BaseSampler`.

@@ -97,7 +97,7 @@ class TrajInfoQueue(CountedQueue):
         return [item for _, place, item in received if last is None or place[0] <= last]
 
     def hand_on(self, queue: TrajInfoQueue) -> None:
-        """Put everything that has been put so far into another queue."""
+        """Move everything that has been put so far to another queue."""
         for _, (place, item) in self._take_all():
             queue.put(item, place)
 
@@ -112,7 +112,7 @@ class StateExchange:
 
     Attributes:
         worker_ends: ends of the workers.
-        sizes: number of training and of evaluation environments of each worker.
+        sizes: numbers of training and evaluation environments of each worker.
     """
 
     def __init__(self, supervisor: Supervisor, n_workers: int) -> None:

@@ -61,8 +61,8 @@ def split_envs(B: int, n_workers: int, n_groups: int = 1) -> list[WorkerSpec]:
         n_groups: number of groups, which have the same number of environments and workers each.
 
     Returns:
-        A share for each worker; the first ones of a group have one environment more, if these do
-        not divide.
+        A share for each worker; if environments do not divide evenly, the first workers of a group
+        have one more.
 
     Raises:
         ValueError: if environments or workers do not divide into groups.
@@ -192,7 +192,7 @@ def share_of_evaluation(
         spec: share of the worker in its process.
         first: indices at which this process begins.
         n_before: number of evaluation environments of lower ranks.
-        quota: number of trajectories of each evaluation environment of this process; None for no
+        quota: number of trajectories for each evaluation environment of this process; None for no
             quota.
     """
     start = first.eval_env + spec.start

@@ -31,14 +31,14 @@ from rlpyt.utils.seed import make_seed
 from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
 
-EVAL_TRAJ_CHECK = 0.1  # Seconds between looks at how many trajectories an evaluation completed.
+EVAL_TRAJ_CHECK = 0.1  # Seconds between checks of how many trajectories an evaluation completed.
 
 
 class ParallelSamplerBase(BaseSampler):
-    """Spreads the environments over worker processes, which write into shared batches.
+    """Base class of samplers whose worker processes write into shared batches.
 
     For the same seed and parameters of the agent, batches do not depend on the number of workers.
-    Further arguments are those of :class:`~rlpyt.samplers.base.BaseSampler`.
+    Further arguments are as for :class:`~rlpyt.samplers.base.BaseSampler`.
 
     Args:
         start_method: start method of processes: "fork", "forkserver" or "spawn". None for the
@@ -64,7 +64,8 @@ class ParallelSamplerBase(BaseSampler):
         sync: values shared during a task: ``stop_eval`` ends an evaluation, ``db_idx`` is the index
             of the batch to fill if there are two.
         double_buffer: both batches [T,B,...] of an asynchronous sampler; None for a single one.
-        supervisor: starts, watches and ends the processes; None before the start and after the end.
+        supervisor: supervisor that starts, watches and ends the processes; None before the start
+            and after the end.
     """
 
     # Subclasses may call the constructor of BaseSampler only.
@@ -143,7 +144,7 @@ class ParallelSamplerBase(BaseSampler):
             affinity: ``workers_cpus``, with an entry for each worker: a CPU, a list of CPUs, or
                 None; or else the number of workers, which then run anywhere. Workers are not pinned
                 if ``set_affinity`` is False. ``worker_torch_threads`` is 1 if not given.
-            seed: seed from which those of all environments are derived, by their indexes over all
+            seed: seed from which the environments' seeds are derived, by their indexes over all
                 processes; drawn if None.
             bootstrap_value: whether to record the agent's value after the last step of a batch.
             traj_info_kwargs: attributes ``_<name>`` of ``TrajInfoCls`` to set in all processes.
@@ -222,7 +223,7 @@ class ParallelSamplerBase(BaseSampler):
         Args:
             affinity: affinity that gives the number of workers, if ``n_worker`` does not.
             n_worker: number of workers; reduced to one for each environment.
-            B: number of environments; None for those of the batch.
+            B: number of environments; None for ``batch_B``.
         """
         n_worker = count_workers(affinity) if n_worker is None else n_worker
         B = self.batch_spec.B if B is None else B

@@ -42,8 +42,8 @@ def initialize_worker(
         rank: index of the worker, for the log.
         seed: seed of the global random generators; None to leave them.
         cpu: one or several CPUs to run on; None for all.
-        torch_threads: number of torch threads; None for 1 if there is ``cpu``, and otherwise for
-            the number that torch chose.
+        torch_threads: number of torch threads; None for 1 if ``cpu`` is given, otherwise for
+            torch's own choice.
     """
     affinity = "not set"
     if cpu is not None:
@@ -133,7 +133,7 @@ class SamplingWorker:
         c.ctrl.barrier_out.wait()
 
     def serve_once(self) -> bool:
-        """Do one task of the sampler; return False if that was to end."""
+        """Do one task of the sampler; return False if the task was to end."""
         ctrl = self.common.ctrl
         self.heartbeat.resume()
         self.collector.reset_if_needed(self.agent_inputs)
@@ -147,7 +147,7 @@ class SamplingWorker:
         elif not ctrl.do_eval.value:
             self._collect(ctrl.itr.value)
         elif self.eval_collector is not None:
-            # How far it goes beyond its limit is a matter of time; training must not depend on it.
+            # How far it goes beyond its limit depends on timing; training must not depend on that.
             before = rng_state()
             self.eval_collector.collect_evaluation(ctrl.itr.value)
             set_rng_state(before)

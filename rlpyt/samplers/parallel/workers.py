@@ -34,8 +34,8 @@ class Workers:
 
     Attributes:
         processes: processes of the workers.
-        restarted: columns whose workers were started again in the present task, as are all columns
-            here among those of these workers.
+        restarted: columns whose workers were started again in the present task; all columns here
+            count within these workers.
         acting_noise: state of the random numbers by which they act, after the last batch.
     """
 

@@ -13,7 +13,7 @@ from rlpyt.utils.quick_args import save__init__args
 
 
 class SerialEvalCollector(LoopEvalCollector):
-    """Evaluates the agent in environments that are reset before each evaluation.
+    """Evaluation collector, which resets its environments before each evaluation.
 
     Args:
         envs: evaluation environments.

@@ -26,9 +26,9 @@ from rlpyt.utils.types import Nested
 
 
 class SerialSampler(BaseSampler):
-    """Steps the environments one after the other, in the process of the runner.
+    """Sampler that steps environments one after the other, in the process of the runner.
 
-    Args as of :class:`~rlpyt.samplers.base.BaseSampler`.
+    Arguments as for :class:`~rlpyt.samplers.base.BaseSampler`.
     """
 
     agent: AgentLike
@@ -36,7 +36,7 @@ class SerialSampler(BaseSampler):
     traj_infos: list[Any]
     collector: Any = None
     eval_collector: Any = None
-    device: torch.device | None = None  # That of the batch; None for the CPU, with numpy arrays.
+    device: torch.device | None = None  # Device of the batch; None for the CPU, with numpy arrays.
 
     _fitting_collectors: tuple[Any, Any] = (CpuResetCollector, SerialEvalCollector)
 
@@ -75,8 +75,8 @@ class SerialSampler(BaseSampler):
 
         Args:
             agent: agent, which is initialized with the spaces of the environments.
-            affinity: unused; the runner sets that of its process.
-            seed: seed from which those of all environments are derived, by their indexes over all
+            affinity: not used; the runner sets the affinity of its process.
+            seed: seed from which the environments' seeds are derived, by their indexes over all
                 processes; None to leave environments as they were made.
             bootstrap_value: whether to record the agent's value after the last step of a batch.
             traj_info_kwargs: values of attributes ``_<name>`` of ``TrajInfoCls``.
@@ -138,7 +138,7 @@ class SerialSampler(BaseSampler):
         world_size: int = 1,
         **kwargs: Any,
     ) -> None:
-        """Make the collectors (``kwargs`` for that of training), and start them and the agent."""
+        """Make the collectors (``kwargs`` for training), and start them and the agent."""
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
         # Again, since the example step has drawn from the streams of the first environment.

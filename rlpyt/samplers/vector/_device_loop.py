@@ -21,14 +21,14 @@ LENGTH, RETURN, NONZERO, DISCOUNTED, CUR_DISCOUNT, OVER = range(6)
 
 
 class DeviceLoop:
-    """Steps a vector environment of tensors, keeps its trajectories and the agent's inputs.
+    """Loop that steps a vector environment of tensors, and keeps trajectories and inputs.
 
     Args:
         env: vector environment, see :class:`~rlpyt.envs.device.DeviceEnvWrapper`.
         trajectories: statistics of the running trajectories.
         agent: agent that acts; its results are on the device of ``env``.
         inputs: inputs of the agent, tensors [B,...], written in place.
-        noise: random numbers for acting; None for those of torch's global generator.
+        noise: random numbers for acting; None for torch's global generator.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ def _record_step(env_samples: Any, t: int, step: Any) -> None:
 
 
 def reset_where(agent: AgentLike, done: torch.Tensor) -> None:
-    """Make a recurrent agent forget the past of environments that are ``done`` [B].
+    """Reset a recurrent agent's state in environments that are ``done`` [B].
 
     A recurrent agent without ``prev_rnn_state`` gets ``reset_one`` for each of them, for which the
-    host waits in every step. Other agents have no past.
+    host waits in every step. Other agents have no state.
     """
     if not agent.recurrent:
         return
@@ -181,7 +181,7 @@ class DeviceTrajectories:
         self.restart(over)
 
     def restart(self, which: torch.Tensor) -> None:
-        """Begin trajectories where ``which`` [B]."""
+        """Begin trajectories where ``which`` [B] is true."""
         self._counts = torch.where(which, self._start, self._counts)
 
     def new_log(self, n_steps: int) -> torch.Tensor:
@@ -224,7 +224,7 @@ class Quota:
 
     Args:
         limit: number of trajectories after which the evaluation ends; None for no limit.
-        quota: number of trajectories that count of each environment; None if all do.
+        quota: number of trajectories that count in each environment; None if all do.
     """
 
     def __init__(self, limit: int | None, quota: Sequence[int] | None) -> None:
@@ -237,7 +237,7 @@ class Quota:
         return self.limit is not None and len(self.completed) >= self.limit
 
     def add(self, found: Sequence[tuple[int, int, Any]]) -> None:
-        """Add what a loop completed; nothing of time steps after the limit is reached."""
+        """Add completed trajectories, but none of time steps after the limit is reached."""
         last_t = -1
         for t, b, info in found:
             if t != last_t and self.is_enough():

@@ -20,13 +20,13 @@ _COUNTED = ("Length", "Return", "NonzeroRewards", "DiscountedReturn", "_cur_disc
 
 
 class VectorLoop:
-    """Steps a vector environment, keeps its trajectories and the inputs of the agent.
+    """Loop that steps a vector environment, and keeps its trajectories and the agent's inputs.
 
     Args:
         env: vector environment, see :class:`~rlpyt.samplers.vector.sampler.VectorSampler`.
         trajectories: running trajectories.
         actions: actions of the agent.
-        quota: number of trajectories of each environment that count; None if all do.
+        quota: number of trajectories that count in each environment; None if all do.
 
     Attributes:
         waiting: [B], environments that have reached their quota.
@@ -144,7 +144,7 @@ class Trajectories:
         B: number of environments.
 
     Attributes:
-        reads_info: whether the statistics look into the agent's info.
+        reads_info: whether the statistics use the agent's info.
     """
 
     def __init__(self, TrajInfoCls: Any, B: int) -> None:

@@ -22,9 +22,9 @@ from rlpyt.utils.types import BoolArray
 
 
 class VectorResetCollector(DecorrelatingStartCollector):
-    """Collects batches in a vector environment, where a finished episode is followed by the next.
+    """Collector for a vector environment, where the next episode follows a finished one at once.
 
-    Its arguments are those of :class:`~rlpyt.samplers.collectors.BaseCollector`, where ``envs`` is
+    Its arguments are as for :class:`~rlpyt.samplers.collectors.BaseCollector`, where ``envs`` is
     the vector environment, and the trajectory infos of the methods are
     :class:`~rlpyt.samplers.vector._loop.Trajectories`.
     """
@@ -41,8 +41,8 @@ class VectorResetCollector(DecorrelatingStartCollector):
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, Any]:
         """Reset all environments, then take a random number of random steps in each.
 
-        All are stepped together, so each is reset again, with the same seed, once only its own
-        number of steps is left.
+        All step together, so each is reset again, with the same seed, when the number of steps left
+        is its own.
         """
         env: VectorEnvLike = self.envs
         B = env.num_envs
@@ -64,7 +64,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
     def _random_step(
         self, inputs: AgentInputs, trajectories: Trajectories, runs: BoolArray
     ) -> None:
-        """One step: random where the start ``runs`` [B] already, with null actions elsewhere."""
+        """Take one step, with random actions where ``runs`` [B] is true, null actions elsewhere."""
         env: VectorEnvLike = self.envs
         null_action = env.action_space.null_value()
         action = env.sample_actions(runs)
@@ -83,7 +83,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
     def collect_batch(
         self, agent_inputs: AgentInputs, traj_infos: Any, itr: int
     ) -> tuple[AgentInputs, Any, list[Any]]:
-        """Fill the batch; return the same two, and the completed trajectory infos."""
+        """Fill the batch; return both arguments, and the completed trajectory infos."""
         self.agent.sample_mode(itr)
         if self._loop is None:
             env: VectorEnvLike = self.envs
@@ -96,7 +96,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
 
 
 class VectorEvalCollector:
-    """Evaluates the agent in a vector environment, reset before each evaluation.
+    """Evaluation collector for a vector environment, which is reset before each evaluation.
 
     Args:
         envs: the vector environment.
@@ -104,7 +104,7 @@ class VectorEvalCollector:
         TrajInfoCls: class of the trajectory infos.
         max_T: number of time steps in one evaluation; None for no limit.
         max_trajectories: number of completed trajectories after which an evaluation ends.
-        quota: number of trajectories that each environment completes; None for no such number.
+        quota: number of trajectories that each environment completes; None for any number.
     """
 
     kind = "vector evaluation"

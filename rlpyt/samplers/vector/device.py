@@ -1,4 +1,4 @@
-"""A sampler whose batches lie on the device of its environments, with its collectors."""
+"""A sampler whose batches are on the device of its environments, with its collectors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import leaves, numpify_buffer
 from rlpyt.utils.logging import logger
 
-EVAL_T = 64  # Steps of an evaluation between looks at the trajectories.
+EVAL_T = 64  # Steps of an evaluation between checks of the trajectories.
 
 
 class DeviceResetCollector(VectorResetCollector):
-    """Collects batches in a vector environment of tensors, where the host waits once in a batch."""
+    """Collector for a vector environment of tensors; the host waits only once in a batch."""
 
     kind = "device"
 
@@ -76,7 +76,7 @@ class DeviceResetCollector(VectorResetCollector):
 
 
 class DeviceEvalCollector(VectorEvalCollector):
-    """Evaluates the agent in a vector environment of tensors, reset before each evaluation.
+    """Evaluation collector for a vector environment of tensors, reset before each evaluation.
 
     The host looks at the trajectories once in 64 steps. Those completed after an evaluation's limit
     do not count.
@@ -107,12 +107,12 @@ class DeviceEvalCollector(VectorEvalCollector):
 
 
 class DeviceSampler(VectorSampler):
-    """Steps all environments by one call, on the device where they are; batches stay there.
+    """Sampler that steps all environments by one call on their device, where batches stay.
 
-    Args as of :class:`~rlpyt.samplers.vector.sampler.VectorSampler`, but ``EnvCls`` returns a
+    Arguments as for :class:`~rlpyt.samplers.vector.sampler.VectorSampler`, but ``EnvCls`` returns a
     :class:`~rlpyt.envs.device.DeviceEnvWrapper`, or an object with its methods. The agent must be
     on the same device, unless that is the CPU. Within a batch the host waits for nothing; at its
-    end it fetches the statistics of trajectories, which are those of ``TrajInfo``.
+    end it fetches the statistics of trajectories, the ones that ``TrajInfo`` has.
 
     Raises:
         TypeError: if ``EnvCls`` makes environments of arrays, or ``TrajInfoCls`` overrides methods.

@@ -25,11 +25,11 @@ from rlpyt.utils.types import Nested
 
 
 class VectorSampler(SerialSampler):
-    """Steps all environments by one call, in the process of the runner.
+    """Sampler that steps all environments by one call, in the process of the runner.
 
-    Its batches are those of any other sampler: a row for every action, none for a reset.
+    Its batches equal those of any other sampler: a row for every action, none for a reset.
 
-    Args as of :class:`~rlpyt.samplers.base.BaseSampler`, but ``EnvCls`` makes the vector
+    Arguments as for :class:`~rlpyt.samplers.base.BaseSampler`, but ``EnvCls`` makes the vector
     environment: it is called with ``num_envs`` and ``env_kwargs``, which is one mapping for all,
     and returns a :class:`~rlpyt.envs.vector.VectorEnvWrapper`, or an object with its methods:
     ``rlpyt.envs.vector.make`` by the id of gymnasium, ``rlpyt.envs.atari.vector.AtariVector`` for

@@ -8,7 +8,7 @@ from rlpyt.samplers.eval_collectors import LoopEvalCollector
 
 
 class CpuResetCollector(LoopCollector):
-    """A finished environment is reset at once; its next row in the batch is a new episode."""
+    """Collector that resets a finished environment at once; its next row is a new episode."""
 
     mid_batch_reset = True
     kind = "local"
@@ -16,7 +16,7 @@ class CpuResetCollector(LoopCollector):
 
 
 class CpuWaitResetCollector(LoopCollector):
-    """A finished environment waits for the end of the batch; the rest of its rows are blank."""
+    """Collector whose finished environments wait for the batch end; their other rows are blank."""
 
     mid_batch_reset = False
     kind = "local"
@@ -24,7 +24,7 @@ class CpuWaitResetCollector(LoopCollector):
 
 
 class CpuEvalCollector(LoopEvalCollector):
-    """Evaluates in a worker, until ``max_T``, the quota, or ``sync.stop_eval``."""
+    """Evaluation collector of a worker, until ``max_T``, the quota or ``sync.stop_eval``."""
 
     kind = "local evaluation in a worker"
     actions = LocalActions

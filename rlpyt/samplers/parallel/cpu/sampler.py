@@ -12,9 +12,9 @@ from rlpyt.samplers.parallel.cpu.collectors import (
 
 
 class CpuSampler(ParallelSamplerBase):
-    """Every worker has a copy of the agent, which shares the parameters of its model.
+    """Sampler whose workers each have a copy of the agent, with shared parameters.
 
-    The arguments are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    The arguments are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
     """
 
     _fitting_collectors = (CpuResetCollector, CpuEvalCollector)

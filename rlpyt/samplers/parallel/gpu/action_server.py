@@ -2,8 +2,8 @@
 
 A worker releases ``obs_ready`` when its observations are in the step buffer and acquires
 ``act_ready`` before it steps: T + 1 and T times in a batch. Groups of workers are served in turn.
-With overlap, a group steps as soon as its actions are chosen, even while those of another group
-are; without, it waits until the other group has stepped.
+With overlap, a group steps as soon as its actions are chosen, even while another group's are being
+chosen; without, it waits until the other group has stepped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rlpyt.utils.buffer import leaves, map_buffer
 from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import Nested
 
-EVAL_TRAJ_CHECK = 20  # Unused: the number of trajectories is looked at in every step.
+EVAL_TRAJ_CHECK = 20  # Unused: the number of trajectories is checked in every step.
 
 
 class Group:
@@ -63,7 +63,7 @@ class Group:
         self._is_stepping = True  # Workers begin by themselves.
 
     def await_observations(self) -> None:
-        """Wait until all workers have stepped, unless that was seen before."""
+        """Wait until all workers have stepped, unless they were awaited before."""
         if self._is_stepping:
             for semaphore in self.obs_ready:
                 semaphore.acquire()
@@ -141,8 +141,8 @@ def serve(
             costs their overlap; None to take all steps.
 
     Returns:
-        Whether it stopped early. Either way the workers of all groups have stepped last, and none
-        was released since.
+        Whether it stopped early. In both cases all workers have taken their last step, and none was
+        released after it.
     """
     held: Group | None = None
     for _ in range(n_steps):
@@ -172,7 +172,7 @@ def serve(
 
 
 class Served(Protocol):
-    """Attributes of a sampler that an action server works with.
+    """Attributes of a sampler that an action server uses.
 
     Attributes:
         sync: semaphores ``obs_ready`` and ``act_ready`` of each worker, and the flag ``stop_eval``.
@@ -274,7 +274,7 @@ def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable
     """Choose the actions of the present batch again, for environments of new workers.
 
     Args:
-        sampler: sampler whose other workers are absent; all of theirs is kept as it is.
+        sampler: sampler whose other workers are absent; their data stay unchanged.
         columns: columns of these environments in the step buffer.
         serve_actions: function that chooses the actions of one batch, for all environments.
     """
@@ -290,7 +290,7 @@ def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable
         group.noise.load_state_dict({**noise, "step": noise["step"] - sampler.batch_spec.T})
     step.done[columns] = True  # So that the agent's inputs and state are reset.
     serve_actions()
-    # A new worker may have begun by recording the last action that was served to the former one.
+    # A new worker may have first recorded the last action that was served to the old one.
     sampler.samples_np.agent.prev_action[0, columns] = sampler.null_action
     for buffer, values in zip(buffers, kept):
         buffer[others] = values
@@ -327,7 +327,7 @@ def serve_evaluation(sampler: Served, itr: int, overlap: bool) -> list[Any]:
         An empty list: all trajectory infos are in the queue.
     """
     limit, to_stop = sampler.eval_max_trajectories or sampler.eval_n_episodes, None
-    if limit is not None:  # Asking costs the overlap.
+    if limit is not None:  # The check costs the overlap.
         reached = sampler.eval_traj_infos_queue.has_reached(limit)
         again = sampler.ctrl.eval_again
 
@@ -350,7 +350,7 @@ def serve_evaluation(sampler: Served, itr: int, overlap: bool) -> list[Any]:
 
 
 class ActionServer:
-    """A group of workers steps as soon as its actions are chosen, even while another one waits."""
+    """Action server whose groups of workers step as soon as their actions are chosen."""
 
     def serve_actions(self: Served, itr: int) -> None:
         """Choose the actions of one batch."""
@@ -366,7 +366,7 @@ AlternatingActionServer = ActionServer
 
 
 class NoOverlapAlternatingActionServer:
-    """Actions are chosen for one half; it begins to step after the other half has finished."""
+    """Action server whose halves step only after the other half has finished."""
 
     def serve_actions(self: Served, itr: int) -> None:
         """Choose the actions of one batch."""

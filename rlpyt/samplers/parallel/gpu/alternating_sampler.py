@@ -17,7 +17,7 @@ class AlternatingSamplerBase(GpuSamplerBase):
     """Base class of samplers that serve the workers in two halves, each half of the batch.
 
     ``batch_B``, ``eval_n_envs`` and the number of workers have to be even. A recurrent agent has to
-    be of the alternating kind, which keeps one state for each half. The arguments are those of
+    be of the alternating kind, which keeps one state for each half. The arguments are as for
     :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
     Attributes:
@@ -51,11 +51,11 @@ class AlternatingSamplerBase(GpuSamplerBase):
 
 
 class AlternatingSampler(AlternatingActionServer, AlternatingSamplerBase):
-    """A half steps as soon as its actions are chosen."""
+    """Alternating sampler: a half steps as soon as its actions are chosen."""
 
 
 class NoOverlapAlternatingSampler(NoOverlapAlternatingActionServer, AlternatingSamplerBase):
-    """A half steps only after the other half has finished."""
+    """Alternating sampler: a half steps only after the other half has finished."""
 
 
 def require_even(sampler: BaseSampler) -> None:

@@ -62,7 +62,7 @@ def _copy(buffer: Nested) -> Nested:
 
 
 class GpuResetCollector(LoopCollector):
-    """A finished environment is reset at once; its next row in the batch is a new episode."""
+    """Collector that resets a finished environment at once; its next row is a new episode."""
 
     mid_batch_reset = True
     kind = "served"
@@ -70,7 +70,7 @@ class GpuResetCollector(LoopCollector):
 
 
 class GpuWaitResetCollector(LoopCollector):
-    """A finished environment waits for the end of the batch; the rest of its rows are blank."""
+    """Collector whose finished environments wait for the batch end; their other rows are blank."""
 
     mid_batch_reset = False
     kind = "served"
@@ -78,7 +78,7 @@ class GpuWaitResetCollector(LoopCollector):
 
 
 class GpuEvalCollector(LoopEvalCollector):
-    """Evaluates in a worker, until ``max_T``, or until the server sets ``sync.stop_eval``."""
+    """Evaluation collector of a worker, until ``max_T`` or the server's ``sync.stop_eval``."""
 
     kind = "served evaluation"
     actions = ServedActions

@@ -43,7 +43,7 @@ class GpuSamplerBase(ParallelSamplerBase):
 
     The agent may be on a GPU or on the CPU. An action server from
     :mod:`~rlpyt.samplers.parallel.gpu.action_server` stands first among the bases. The arguments
-    are those of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
     Attributes:
         step_buffer_np: arrays exchanged in a step, [B,...].
@@ -171,7 +171,7 @@ class GpuSamplerBase(ParallelSamplerBase):
 
 
 class GpuSampler(ActionServer, GpuSamplerBase):
-    """All environments step, then the agent acts for all of them; on a GPU, or on the CPU."""
+    """Sampler in which all environments step, then one agent acts for all, on a GPU or the CPU."""
 
 
 def build_step_buffer(examples: dict[str, Any], B: int) -> tuple[Nested, Nested]:
@@ -191,7 +191,7 @@ def build_step_buffer(examples: dict[str, Any], B: int) -> tuple[Nested, Nested]
 
 
 def add_step_buffers(sampler: Served, examples: dict[str, Any], B: int, n_eval_envs: int) -> None:
-    """Make the step buffers of ``sampler`` for ``B`` environments, and those of evaluation."""
+    """Make the step buffers of ``sampler``, for ``B`` environments and for evaluation."""
     sampler.step_buffer_pyt, sampler.step_buffer_np = build_step_buffer(examples, B)
     sampler.agent_inputs = _inputs(sampler.step_buffer_pyt)
     if sampler.eval_n_envs > 0:
