@@ -25,7 +25,8 @@ _DQN, _PG, _QPG = "rlpyt.agents.dqn", "rlpyt.agents.pg", "rlpyt.agents.qpg"
 class Algorithm(NamedTuple):
     """Algorithm, and the agents that fit it.
 
-    The first agent is the default, for observations of any kind; "atari" is that for Atari games.
+    The first agent is the default, for observations of any kind; "atari" is the one for Atari
+    games.
     """
 
     name: str  # full name of the class
@@ -189,7 +190,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
 
 
 def load(name: str) -> Any:
-    """Return the class or function of this full name, as ``torch.optim.Adam``.
+    """Return the class or function of this full name, such as ``torch.optim.Adam``.
 
     Raises:
         ValueError: if there is none.
@@ -333,8 +334,8 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
     """Return the role ``env`` and the keyword arguments that make an environment.
 
     Args:
-        name: id of gymnasium, name of an Atari game, ``atari_vector:`` and such a name,
-            ``envpool:`` and an id of EnvPool, or full name of a class or function.
+        name: gymnasium id, name of an Atari game (after ``atari_vector:`` for many games at once),
+            EnvPool id after ``envpool:``, or full name of a class or function.
 
     Raises:
         ValueError: if there is no such environment, or the extra for it is not installed.

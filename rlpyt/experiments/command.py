@@ -454,9 +454,9 @@ def compare(
 
     Runs are compared on each task, which is the path below the directory, and on all tasks. They
     are worse if both hold: the interval of P(improvement), the probability that a run scores more
-    than one of the baseline, lies below 0.5; and the effect, the difference of the interquartile
-    means in units of the range of the baseline's curve, is below -TOLERANCE. Small samples show
-    large losses only; a few seeds of each are the least.
+    than one of the baseline, lies below 0.5; and the effect, the difference between the
+    interquartile means, divided by the range of the baseline's curve, is below -TOLERANCE. Small
+    samples reveal only large losses; use at least a few seeds of each.
     """
     from rlpyt.experiments import gate
 

@@ -61,7 +61,7 @@ def load_agent(path: str | Path) -> SavedAgent:
 
 
 def find_snapshot(path: str | Path) -> Path:
-    """Return the file of a snapshot: ``path``, or the newest one in this directory of a run.
+    """Return the file of a snapshot: ``path`` itself, or the newest in this run directory.
 
     Raises:
         FileNotFoundError: if there is none.
@@ -82,7 +82,7 @@ def find_snapshot(path: str | Path) -> Path:
 
 
 def load_snapshot(file: str | Path) -> dict[str, Any]:
-    """Return a snapshot, on the CPU; its file can hold only tensors and plain values, not code."""
+    """Load a snapshot to the CPU; the file may contain tensors and plain values, but no code."""
     snapshot: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     return snapshot
 
@@ -170,7 +170,8 @@ def watch(
         max_frames: largest number of pictures in the video.
 
     Raises:
-        ValueError: if the environment cannot be shown, or the ending is neither ".mp4" nor ".gif".
+        ValueError: if the environment cannot be shown, or the extension is neither ".mp4" nor
+            ".gif".
         ImportError: if imageio is not installed.
     """
     role = saved.config["roles"].get("env", "gym")

@@ -39,19 +39,19 @@ class Graph(NamedTuple):
 def export(trained: TrainedAgent, file: str | Path) -> Graph:
     """Write the deterministic policy of an agent to a file.
 
-    The graph takes a batch of any size, in the form that networks see: a record is one input for
-    each field, float64 becomes float32, and discrete values count from 0. Its outputs are the
-    action, and what else the agent computes, such as action values or the parameters of the
-    policy's distribution. If the network uses them, inputs are also the previous action, the
-    previous reward and the recurrent state, zeros at the start of an episode; an output is then the
-    next recurrent state.
+    The graph takes a batch of any size, in the form that networks receive: a record has one input
+    for each field, float64 becomes float32, and discrete values count from 0. Its outputs are the
+    action and the agent's other results, such as action values or the parameters of the policy's
+    distribution. The previous action, the previous reward and the recurrent state are inputs if the
+    network uses them, zero at the start of an episode; the next recurrent state is then an output.
 
     Args:
         trained: agent, see :func:`rlpyt.experiments.trained.load`.
         file: file to write, with the ending ".onnx", or ".pt2" for ``torch.export.load``.
 
     Raises:
-        ValueError: if the ending is another, or the agent draws random numbers even so.
+        ValueError: if the file has another ending, or the agent draws random numbers even to act
+            deterministically.
         ImportError: if the packages that write ONNX are not installed.
     """
     suffix = Path(file).suffix
@@ -152,7 +152,7 @@ class _Step:
         return functional
 
     def run(self, given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the outputs by name; inputs that are not given are those of a first step."""
+        """Return the outputs by name; missing inputs have the values of a first step."""
         B = next(iter(given.values())).shape[0]
         all_inputs = (
             given[name] if name in given else _of_batch(example, _batch_dim(name), B)
@@ -186,7 +186,7 @@ class _Module(torch.nn.Module):
 
 
 class _WithoutNoise(TorchFunctionMode):
-    """Leaves out normal noise, whose deviation is 0 in agents that explore by it."""
+    """Mode that replaces normal noise by zeros, since deterministic agents give it deviation 0."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None

@@ -85,16 +85,17 @@ def compare(
     """Compare runs with a baseline, on each task and on all tasks together.
 
     Runs are worse if the interval of the probability of improvement lies below 1/2, and their
-    interquartile mean is lower by more than a fraction of the baseline's range: that of the
-    interquartile mean along its curve. The first alone would find differences that do not matter,
-    the second alone bad luck. With several tasks, each weighs the same.
+    interquartile mean is lower by more than a fraction of the baseline's range, the range of the
+    interquartile mean along its curve. The first condition alone would report differences that do
+    not matter, the second alone would report bad luck. All tasks have equal weight.
 
     Args:
         runs: directory of runs.
         baseline: directory of runs, or of csv files ``<task>_seed<n>.csv``.
         tolerance: fraction of the baseline's range.
         y: column to compare; more is better.
-        score_fraction: last fraction of the steps, to average the score of a run over.
+        score_fraction: fraction of the steps, at the end of a run, over which its score is
+            averaged.
         confidence: probability of the intervals.
 
     Returns:
@@ -160,7 +161,7 @@ def _line(
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Return the lines as text."""
+    """Return the lines as a text table."""
     rows = [
         (
             line.task,

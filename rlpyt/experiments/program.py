@@ -121,7 +121,7 @@ def make_affinity(
         cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
         gpus: GPU, or list with the GPU of each process that trains.
         processes: number of processes that train, without ``gpus``.
-        threads: number of threads of torch in each of these processes.
+        threads: number of torch threads in each of these processes.
 
     Raises:
         ValueError: if there is no such CPU or GPU, or a number does not fit the runner.

@@ -123,7 +123,7 @@ def parse_value(text: str) -> Any:
 
 
 def fit(value: Any, hint: Any) -> Any:
-    """Return ``value`` in the type of an annotation.
+    """Convert ``value`` to the type of an annotation.
 
     Raises:
         TypeError: if it is of another type.

@@ -31,7 +31,7 @@ from rlpyt.utils.logging.context import get_log_dir, logger_context
 from rlpyt.utils.logging.logger import stub_to_json
 from rlpyt.utils.shared_array import get_context
 
-# Interval of the checkpoints of runs of a sweep.
+# Interval between checkpoints in the runs of a sweep.
 CHECKPOINT_INTERVAL_MINUTES = 10.0
 
 # --- Configurations ------------------------------------------------------------------------------
@@ -41,8 +41,8 @@ def entry_name(name: str, environment: str | None = None) -> str:
     """Return the full name of an entry, ``"table/entry"``.
 
     Args:
-        name: entry of a table, as "atari_dqn/double", or algorithm, whose entry is then that for
-            this kind of environment.
+        name: entry of a table, such as "atari_dqn/double", or an algorithm, whose entry for this
+            kind of environment is returned.
         environment: id of gymnasium, name of an Atari game, or full name of a class; None for the
             environment of the entry.
 
@@ -86,10 +86,10 @@ def configuration(
         name: entry or algorithm.
         words: environment, and settings in the form ``name=value``.
         steps: environment steps of the run; None for the number in the entry.
-        variant: further changes of the configuration, as a run of a sweep has them.
+        variant: further changes of the configuration, such as those of a run in a sweep.
 
     Raises:
-        ValueError: if something is unknown or of another type.
+        ValueError: if a name is unknown, or a value has the wrong type.
     """
     settings = [word for word in words if "=" in word and not word.startswith("env=")]
     environments = [word.removeprefix("env=") for word in words if word not in settings]

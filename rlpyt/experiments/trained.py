@@ -36,7 +36,7 @@ from rlpyt.utils.types import Nested
 class State(NamedTuple):
     """Memory of an agent between two steps, for B environments; B is 1 for one."""
 
-    prev_action: Nested  # [B,...] last actions, in the form that networks see
+    prev_action: Nested  # [B,...] last actions, in the form that networks receive
     rnn_state: Nested  # [N,B,H] recurrent state; None for agents without one
 
 
@@ -55,7 +55,7 @@ class TrainedAgent:
 
     Args:
         agent: initialized agent, in evaluation mode.
-        spaces: spaces of the environment, in the form that agents see.
+        spaces: spaces of the environment, in the form that agents receive.
     """
 
     def __init__(self, agent: AgentLike, spaces: EnvSpaces) -> None:
@@ -77,19 +77,20 @@ class TrainedAgent:
                 of observations, as its vector environments do.
             state: state that the last call returned; None at the start of an episode. Networks
                 without memory need none.
-            reward: reward of the last action, a number or [B]; only recurrent networks see it.
-            done: whether the last action ended the episode, True or [B]. The agent forgets the past
-                of these environments, whose observations begin a new episode.
-            deterministic: whether to take the most likely action, or that of the highest value. By
-                default agents act as in evaluation: policy gradient agents draw their actions
-                unless made with ``greedy_eval=True``, DQN agents take random ones with a small
-                probability, and actor-critic agents for replay add no noise.
+            reward: reward of the last action, a number or [B]; only recurrent networks use it.
+            done: whether the last action ended the episode, True or [B]. The agent's state is reset
+                for these environments, whose observations begin a new episode.
+            deterministic: whether to take the most likely action, or the one with the highest
+                value. By default agents act as in evaluation: policy gradient agents draw their
+                actions unless made with ``greedy_eval=True``, DQN agents take random ones with a
+                small probability, and actor-critic agents for replay add no noise.
 
         Returns:
             Action for the environment, or a batch of actions; and the state for the next call.
 
         Raises:
-            ValueError: if the observation does not fit the space, or the state the observation.
+            ValueError: if the observation does not fit the space, or the state does not fit the
+                observation.
         """
         inputs, rnn_state, is_batch = self._inputs(observation, state, reward, done)
         with greedy(self.agent, deterministic), torch.no_grad():
@@ -201,8 +202,8 @@ def load(
 ) -> TrainedAgent:
     """Load the agent of a run, to act in your own program.
 
-    Agent and environment of a run of the command ``rlpyt`` are recorded, and made again. For the
-    run of a program, pass both.
+    Runs of the command ``rlpyt`` record their agent and environment, which are made again here. For
+    a run of your own program, pass both.
 
     Args:
         path: directory of a run, for its newest snapshot, or file of a snapshot.
@@ -213,8 +214,8 @@ def load(
 
     Raises:
         FileNotFoundError: if there is no snapshot.
-        ValueError: if there is no such device, or if agent or environment are neither recorded nor
-            given.
+        ValueError: if there is no such device, or if the agent or the environment is neither
+            recorded nor given.
     """
     if device is not None:
         device = existing_device("device", device, "leave it out to act on the CPU")

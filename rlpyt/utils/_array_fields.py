@@ -175,8 +175,8 @@ def record_class(name: str, fields: str | Iterable[str]) -> type[Any]:
     """Return the namedarraytuple class of this name and these fields; equal calls share it.
 
     Args:
-        name: Name of the class.
-        fields: Names of the fields, or one string with spaces or commas between them.
+        name: name of the class.
+        fields: names of the fields, or one string with spaces or commas between them.
     """
     names = fields.replace(",", " ").split() if isinstance(fields, str) else fields
     return _record_class(name, tuple(names))

@@ -33,14 +33,14 @@ def map_buffer(fn: Callable[[Any], Any], buffer: Nested) -> Nested:
     """Apply ``fn`` to every array or tensor of ``buffer``; None stays None.
 
     Args:
-        fn: Takes an array or tensor; a leaf that is a scalar comes as an array without dimensions.
-        buffer: Array, tensor, scalar, None, or tuple or named tuple of these.
+        fn: function of an array or tensor; a scalar leaf is passed as an array without dimensions.
+        buffer: array, tensor, scalar, None, or tuple or named tuple of these.
 
     Returns:
         The same structure with the results of ``fn``.
 
     Raises:
-        TypeError: If there is anything else, such as a list, a dict or a string.
+        TypeError: if there is anything else, such as a list, a dict or a string.
     """
     if buffer is None:
         return None
@@ -138,9 +138,9 @@ def build_array(
     """Make an array of zeros [*leading_dims, ...] with the dtype and trailing shape of ``example``.
 
     Args:
-        example: Array, tensor, number, or a sequence that numpy makes an array of.
-        leading_dims: Dimensions in front.
-        share_memory: Make an array that child processes share.
+        example: array, tensor, number, or a sequence that numpy can convert to an array.
+        leading_dims: dimensions in front.
+        share_memory: whether child processes share the array.
 
     Raises:
         TypeError: if the example is neither a number nor an array of numbers or booleans.
@@ -234,7 +234,7 @@ def existing_device(name: str, device: int | str | torch.device, remedy: str) ->
     Args:
         name: argument named in the error.
         device: device, its name, or the index of a CUDA device.
-        remedy: what to do without such a device, for the error.
+        remedy: advice for the error, if there is no such device.
 
     Raises:
         ValueError: if torch cannot use it.
@@ -264,7 +264,7 @@ def get_leading_dims(buffer_: Nested, n_dim: int = 1) -> tuple[int, ...] | None:
     """Return the first ``n_dim`` dimensions, common to all arrays; None without arrays.
 
     Raises:
-        ValueError: If arrays differ.
+        ValueError: if the dimensions of arrays differ.
     """
     dims: set[tuple[int, ...]] = set()
     map_buffer(lambda x: dims.add(tuple(x.shape[:n_dim])), buffer_)

@@ -5,7 +5,7 @@ A namedarraytuple is a ``namedtuple`` whose square brackets reach into the field
 environment of every array. A field that is None is a hole, and is skipped. Records come from
 
 * :func:`namedarraytuple`, a factory with the interface of ``collections.namedtuple``;
-* :func:`record`, a decorator for ``typing.NamedTuple`` classes, that declare fields with types;
+* :func:`record`, a decorator for ``typing.NamedTuple`` classes, whose fields have types;
 * :func:`record_class`, one class for every call with equal name and fields;
 * :class:`NamedArrayTupleSchema`, an object instead of a class that makes records.
 

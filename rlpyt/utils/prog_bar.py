@@ -11,7 +11,7 @@ _TICKS = 1_000_000
 
 
 class ProgBarCounter:
-    """Progress bar on stderr; silent without terminal, without pyprind, or in tabular-only mode.
+    """Progress bar on stderr; silent without a terminal or pyprind, and in tabular-only mode.
 
     Args:
         total_count: count at which the bar is full.

@@ -66,7 +66,7 @@ class ConstructorSignature:
     """
 
     def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
-        if instance is not None:  # The signature of an instance is that of its ``__call__``.
+        if instance is not None:  # An instance has the signature of its ``__call__``.
             raise AttributeError("__signature__")
         return _constructor_signature(owner)
 

@@ -181,7 +181,7 @@ class Diagnosis:
 
 
 def given_settings(words: Sequence[str]) -> set[str]:
-    """Return the settings in the advice that words ``name=value`` give already."""
+    """Return the settings of the advice that the words ``name=value`` already give."""
     names = {word.partition("=")[0] for word in words if "=" in word}
     return {name for name in ADVISED if names & {name, name.rpartition(".")[2]}}
 
@@ -194,8 +194,8 @@ def examine(
 ) -> Diagnosis:
     """Measure a task on this machine, and find the settings with which its run is fastest.
 
-    Args as of :class:`~rlpyt.experiments.doctor.search.Search`; ``given`` has the words of the
-    user, ``name=value``, whose settings are kept.
+    Arguments as for :class:`~rlpyt.experiments.doctor.search.Search`; ``given`` has the user's
+    words ``name=value``, whose settings are kept.
     """
     search = Search(config, given_settings(given), seconds, say)
     try:

@@ -39,8 +39,8 @@ class Curve(NamedTuple):
 class Comparison:
     """Comparison of the runs of several labels on one or several tasks.
 
-    The score of a run is the mean of its values over the last part of the steps that all runs of
-    its task have reached. Scores of different tasks are brought to one scale, (score - low) / (high
+    The score of a run is the mean of its values over the last part of the steps that are common to
+    all runs of its task. Scores of different tasks are brought to one scale, (score - low) / (high
     - low), before they are combined; with one task they are unchanged.
 
     Args:
@@ -50,7 +50,8 @@ class Comparison:
         statistic: ``"iqm"`` (interquartile mean), ``"mean"`` or ``"median"`` of the runs.
         confidence: probability of the intervals.
         smooth: number of log rows over which curves are averaged; scores are not smoothed.
-        score_fraction: last fraction of the steps, to average scores over.
+        score_fraction: fraction of the steps, at the end of a run, over which its score is
+            averaged.
         score_ranges: scores (low, high) of each task that become 0 and 1, such as those of a random
             and a human player; if None, the lowest and the highest score of the runs of the task.
         min_steps: smallest end of a run on the horizontal axis; shorter runs are left out.
@@ -147,7 +148,7 @@ class Comparison:
 
     @cached_property
     def profiles(self) -> dict[str, Estimate]:
-        """Fraction of the runs of each complete label above each of the thresholds."""
+        """For each complete label, the fraction of its runs above each threshold."""
         return {
             label: self._estimate(
                 lambda scores: performance_profile(scores, self.thresholds),
@@ -323,7 +324,7 @@ class Comparison:
 
 
 def axis_label(column: str) -> str:
-    """Return the name of a column in words, where it has one."""
+    """Return the readable name of a column, or the column if it has none."""
     return {STEPS: "environment steps", "ReturnAverage": "mean return"}.get(column, column)
 
 

@@ -82,7 +82,7 @@ def is_repetition(part: str) -> bool:
 
 
 def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
-    """Return the rows of a ``progress.csv``; keys lack their prefixes. Empty before the first."""
+    """Return the rows of a ``progress.csv``, with keys without prefixes; empty before the first."""
     try:
         with open(csv_file, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -138,7 +138,7 @@ def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
     Args:
         csv_file: path of a file written by the logger.
         y: column of the values.
-        x: column of the places.
+        x: column of the horizontal axis.
 
     Returns:
         [2, rows]: increasing places, values.
@@ -155,7 +155,7 @@ def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
 
 
 def moving_mean(values: NDArray, n_rows: int) -> NDArray:
-    """Return the mean [rows] of each value and the ``n_rows - 1`` before it, as far as there are.
+    """Return the mean [rows] of each value and the ``n_rows - 1`` before it, or fewer at the start.
 
     Raises:
         ValueError: if ``n_rows`` is not positive.
@@ -236,7 +236,7 @@ def _check_key(key: str, params: Mapping[Path, Mapping[str, Any]]) -> None:
 
 
 def _read_params(path: Path) -> dict[str, Any]:
-    """Return parameters by dotted name; none without a file, as while a run starts."""
+    """Return parameters by dotted name; none without a file, as at the start of a run."""
     try:
         with path.open(encoding="utf-8") as file:
             return dict(flat(json.load(file)))

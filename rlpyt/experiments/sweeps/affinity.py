@@ -1,7 +1,7 @@
 """Affinities, the CPUs and GPUs that a run may use, and the codes that pass them to a script.
 
 A code such as ``2slt_8cpu_2gpu_2cxg`` describes the part of the machine that a set of runs uses,
-and the slot of this run in it. It consists of a number and three letters for each of the options of
+and the slot of this run in it. It has a number and three letters for each option of
 :func:`encode_affinity`::
 
     slt  run slot, the only option that differs between runs on one machine
@@ -122,7 +122,7 @@ def encode_affinity(
         contexts_per_gpu: number of runs that share a GPU.
         gpu_per_run: number of GPUs that optimize in each run.
         cpu_per_run: number of cores of each run, for runs without GPU.
-        cpu_per_worker: number of cores of each worker of a sampler.
+        cpu_per_worker: number of cores of each sampler worker.
         cpu_reserved: number of cores for the master, per GPU; at least one in asynchronous runs.
         hyperthread_offset: CPU of the second hyperthread of core 0, or 0 to leave hyperthreads
             unused; None for the value of this machine.

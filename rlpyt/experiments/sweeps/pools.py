@@ -83,7 +83,7 @@ class RayCluster:
 
     Args:
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`; a run
-            asks for what one slot of it has.
+            requests the resources of one slot.
         address: address of the cluster; None for ``RAY_ADDRESS``, or this machine.
         n_parallel: number of runs at a time; None for as many as the cluster has room for now.
 
@@ -143,9 +143,9 @@ class SlurmCluster:
 
     Args:
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`; a job
-            asks for what one slot of it has.
-        folder: directory for the files of submitit.
-        cluster: name of the executor of submitit, "slurm", or "local" to try it without SLURM.
+            requests the resources of one slot.
+        folder: directory for submitit's files.
+        cluster: name of the submitit executor, "slurm", or "local" to try it without SLURM.
         n_parallel: number of jobs that are queued or at work at a time.
         parameters: further parameters of ``submitit.AutoExecutor``, such as ``timeout_min`` and
             ``slurm_partition``.
@@ -193,14 +193,14 @@ class SlurmCluster:
 def make_pool(
     kind: str, code: str, n_parallel: int | None, log_dir: str, job: Mapping[str, Any]
 ) -> Pool:
-    """Return the machine or cluster of a sweep.
+    """Return the machine or cluster on which a sweep runs.
 
     Args:
-        kind: one of ``POOLS``.
+        kind: name of the pool, one of ``POOLS``.
         code: affinity code.
-        n_parallel: number of runs at a time on a cluster; None for its default.
+        n_parallel: number of simultaneous runs on a cluster; None for its default.
         log_dir: directory of the sweep.
-        job: parameters of a job of SLURM.
+        job: SLURM job parameters.
     """
     if job and kind != "slurm":
         raise ValueError("--job has parameters of --pool slurm: use both or none")

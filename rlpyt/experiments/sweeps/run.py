@@ -58,7 +58,7 @@ class RunCommand:
         call: program with its arguments.
         env: environment variables to add.
         time_limit_s: seconds that an attempt may take; None for no limit.
-        end_timeout_s: seconds between the request to end, SIGTERM, and the end by force.
+        end_timeout_s: seconds from SIGTERM, the request to end, to SIGKILL.
     """
 
     log_dir: str
@@ -206,7 +206,7 @@ def run_to_end(command: RunCommand) -> int:
 
 
 def library_path() -> dict[str, str]:
-    """Return the change of the environment by which a process imports this copy of the library."""
+    """Return the environment variables with which a process imports this copy of the library."""
     root = osp.abspath(osp.join(osp.dirname(__file__), "../../.."))
     if "site-packages" in root:
         return {}

@@ -58,8 +58,8 @@ def run_search(
 ) -> Any:
     """Run trials with settings from Optuna, one in each slot of the code at a time.
 
-    The value of a trial is the mean over its runs of the last value of a column of progress.csv;
-    the values before are reported as soon as all runs of the trial have them, and a trial that the
+    The value of a trial is the last value of a column of progress.csv, averaged over its runs.
+    Earlier values are reported as soon as all runs of the trial have them, and a trial that the
     pruner rejects ends early. A trial with a run that failed counts as failed.
 
     Launched again into its directory, the search continues the study in ``optuna.log``, and may add

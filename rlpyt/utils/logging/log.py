@@ -68,7 +68,7 @@ class Snapshots:
         return names
 
     def save(self, itr: int, params: Any) -> None:
-        """Write ``params`` with ``torch.save`` at the iterations of mode and gap.
+        """Write ``params`` with ``torch.save`` if mode and gap select this iteration.
 
         A failed save raises, and earlier files are unchanged.
         """

@@ -71,7 +71,7 @@ configs["qr_dqn"] = changed(
     optim=dict(eps=0.01 / 32),
 )
 configs["iqn"] = changed(configs["qr_dqn"], roles=dict(algo="iqn"))
-# With Adam as QR-DQN has it: Vieillard et al. 2020, arXiv:2007.14430.
+# With Adam, as for QR-DQN: Vieillard et al. 2020, arXiv:2007.14430.
 configs["munchausen_dqn"] = changed(configs["qr_dqn"], roles=dict(algo="dqn"), algo=MUNCHAUSEN)
 configs["munchausen_iqn"] = changed(configs["iqn"], algo=MUNCHAUSEN)
 configs["rmsprop"] = changed(
