@@ -10,4 +10,8 @@
 * ``affinity``: CPUs and GPUs of a run, and the codes that pass them to a script. ``_codes`` reads
   and writes codes; ``_placement`` divides cores and GPUs among runs.
 * ``display``: the live table.
+
+The path of a run: ``Sweep.work`` gives its command to the ``start`` of the pool, which starts a
+guard by ``run.start``; the guard starts the script. For ``rlpyt sweep`` the script is
+:mod:`rlpyt.experiments.launched`, which calls :func:`rlpyt.experiments.train.build_and_train`.
 """

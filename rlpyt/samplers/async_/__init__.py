@@ -6,7 +6,8 @@
   batch; ``alternating_sampler``: each has an ``AlternatingSampler``.
 * ``action_server``, ``collectors``: further names of the synchronous ones.
 
-The way of a batch: ``run_async_sampler`` of ``rlpyt.runners._async_processes`` chooses the free
-half by ``db_idx``; each worker (:mod:`rlpyt.samplers.parallel.worker`) gives it to its collector,
-whose step loop writes the rows; ``memory_copier`` appends them to the replay buffer.
+The path of a batch: ``run_async_sampler`` in ``rlpyt.runners._async_processes`` chooses the free
+batch by ``db_idx``. The sampler, or each of its workers (:mod:`rlpyt.samplers.parallel.worker`),
+gives it to its collector, whose step loop (``rlpyt.samplers._step_loop``) writes the rows. Then
+``memory_copier``, beside ``run_async_sampler``, appends them to the replay buffer.
 """
