@@ -88,7 +88,7 @@ def process_docstring(
 
 
 def skip_member(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
-    """Leave out attributes of classes; their docstrings say which of them matter."""
+    """Leave out attributes of classes; their docstrings list the ones that matter."""
     is_described = inspect.isroutine(obj) or inspect.isclass(obj)
     is_described = is_described or isinstance(obj, (property, functools.cached_property))
     return True if what == "class" and not is_described else None

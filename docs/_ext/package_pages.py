@@ -41,7 +41,7 @@ def is_private(module: str) -> bool:
 
 
 def reexported(module: ModuleType) -> set[str]:
-    """The names which a module hands on, written ``from ... import X as X``."""
+    """The names that a module hands on, written ``from ... import X as X``."""
     imports = (node for node in ast.parse(inspect.getsource(module)).body)
     aliases = (a for node in imports if isinstance(node, ast.ImportFrom) for a in node.names)
     return {alias.name for alias in aliases if alias.asname == alias.name}
