@@ -189,7 +189,9 @@ class GymEnvWrapper(Wrapper):
         for layer in layers_of(self.env):
             if hasattr(layer, "horizon"):
                 return int(layer.horizon)
-        raise AttributeError(f"{self.env} has no time limit, so it has no horizon")
+        raise AttributeError(
+            f"{self.env} has no time limit, so it has no horizon: make it with max_episode_steps"
+        )
 
     def seed(self, seed: int) -> None:
         """Seed everything random from the next reset on."""

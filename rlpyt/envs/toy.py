@@ -59,7 +59,7 @@ class ToyEnv(Env):
         if self._needs_reset:
             raise RuntimeError("step before reset: call reset() to start an episode")
         if not self.action_space.contains(action):
-            raise ValueError(f"action={action!r} is not in {self.action_space}")
+            raise ValueError(f"action={action!r} must be in {self.action_space}")
         observation, reward, is_over = self._advance(int(action))
         self._n_steps += 1
         timeout = self._n_steps >= self._horizon and not is_over

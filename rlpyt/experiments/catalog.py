@@ -199,8 +199,10 @@ def load(name: str) -> Any:
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        reason = error if module else "give the full name, as torch.optim.Adam"
-        raise ValueError(f"there is no {name!r} to import ({reason})") from error
+        reason = error if module else "it has no module"
+        raise ValueError(
+            f"{name!r} cannot be imported ({reason}): give a full name, such as torch.optim.Adam"
+        ) from error
 
 
 @cache

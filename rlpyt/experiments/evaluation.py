@@ -43,7 +43,10 @@ def load_agent(path: str | Path) -> SavedAgent:
     file = find_snapshot(path)
     record = file.parent / "params.json"
     if not record.is_file():
-        raise FileNotFoundError(f"{record} does not exist")
+        raise FileNotFoundError(
+            f"{record} does not exist, which shows how to make the agent: keep it beside the "
+            "snapshot, or use rlpyt.load(path, agent=..., env=...)"
+        )
     params = json.loads(record.read_text(encoding="utf-8"))
     if "roles" not in params:
         raise ValueError(
@@ -77,7 +80,9 @@ def find_snapshot(path: str | Path) -> Path:
             raise FileNotFoundError(f"{path} has no snapshot (params.pkl or itr_*.pkl){hint}")
         path = files[-1]
     if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist")
+        raise FileNotFoundError(
+            f"path={str(path)!r} does not exist: give the directory of a run, or a snapshot in it"
+        )
     return path
 
 

@@ -111,8 +111,8 @@ def compare(
     both = [task for task in known if task in found]
     if not both:
         raise ValueError(
-            f"runs={str(runs)!r} and baseline={str(baseline)!r} have no task in common: "
-            f"{', '.join(found)} and {', '.join(known)}"
+            f"runs={str(runs)!r} has the tasks {', '.join(found)}, and baseline={str(baseline)!r} "
+            f"has {', '.join(known)}: give directories with a task in common"
         )
     comparison = Comparison(
         [

@@ -231,7 +231,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         except ValueError:
             if B_idxs.min() < -self.B or B_idxs.max() >= self.B:
                 raise IndexError(
-                    f"B_idxs are from {B_idxs.min()} to {B_idxs.max()}, of B={self.B} environments"
+                    f"B_idxs are from {B_idxs.min()} to {B_idxs.max()}: choose from {-self.B} to "
+                    f"{self.B - 1}"
                 ) from None
             flat = T_idxs % self.T * self.B + B_idxs % self.B
         return flat

@@ -25,7 +25,10 @@ def leaf_values(priorities: Any, alpha: float) -> NDArray:
     values = np.asarray(as_numpy(priorities), np.float64)
     # Here, since the power of zero makes everything 1.
     if not ((values >= 0) & (values < np.inf)).all():
-        raise ValueError(f"priorities must be finite and not negative, got {values}")
+        raise ValueError(
+            f"priorities must be finite and not negative, got {values}: look at the loss they come "
+            "from"
+        )
     # An entry without error is still drawn, though rarely.
     powers: NDArray = np.maximum(values, EPS) ** alpha
     return powers
@@ -207,7 +210,7 @@ class PrioritizedReplay(BaseReplayBuffer):
         if batch_T != self.batch_T:
             raise ValueError(
                 f"the state has priorities of sequences of batch_T={batch_T} steps (None: of "
-                f"transitions), this buffer has batch_T={self.batch_T}: construct it alike"
+                f"transitions), this buffer has batch_T={self.batch_T}: construct it with the same"
             )
         self.priority_tree.check_state(tree)
         super().load_state_dict(state)

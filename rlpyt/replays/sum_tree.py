@@ -157,7 +157,10 @@ class SumTree:
                 f"[T,B]={(n_rows, self.B)}"
             )
         if not ((values >= 0) & (values < np.inf)).all():
-            raise ValueError(f"priorities must be finite and not negative, got {values}")
+            raise ValueError(
+                f"priorities must be finite and not negative, got {values}: look at the loss they "
+                "come from"
+            )
         return values
 
     def _store_inputs(self, inputs: NDArray, priorities: NDArray | None, n_rows: int) -> None:
@@ -208,7 +211,10 @@ class SumTree:
         total = float(self.tree[0])
         if not total > 0:
             if self.window.newest_valid(1)[1] > 0:
-                raise ValueError("nothing to sample: the priorities of all entries are 0")
+                raise ValueError(
+                    "nothing to sample: the priorities of all entries are 0; give some entries a "
+                    "positive one (update_batch_priorities)"
+                )
             raise ValueError(
                 f"nothing to sample: {self.window.n_filled} of T={self.T} rows are written, and "
                 f"{self.off_backward + self.off_forward} around the cursor never count; append "
@@ -249,7 +255,10 @@ class SumTree:
         if values.ndim == 0:
             values = np.full(n, values)
         if values.shape != (n,):
-            raise ValueError(f"priorities have shape {values.shape}, the last sample was of {(n,)}")
+            raise ValueError(
+                f"priorities have shape {values.shape}: give {(n,)}, one for each entry of the "
+                "last sample"
+            )
         is_there = self._age(self.prev_tree_idxs) >= self._n_rows_since_sample
         self.reconstruct(self.prev_tree_idxs[is_there], values[is_there])
 

@@ -131,7 +131,9 @@ class BaseRunner:
 
     def go_back(self, checkpoint: Path) -> None:
         """Continue from an earlier checkpoint of this run; for callbacks in ``on_error``."""
-        raise NotImplementedError(f"{type(self).__name__} cannot go back to {checkpoint}")
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot go back to {checkpoint}: check can_go_back first"
+        )
 
     def get_traj_info_kwargs(self) -> dict[str, Any]:
         """Return attributes for the trajectory info class."""

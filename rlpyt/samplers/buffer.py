@@ -243,7 +243,10 @@ def _in_child(agent: AgentLike, env: EnvLike) -> dict[str, Any]:
 
     def is_there(block: bool, timeout: float | None) -> bool:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"the example step took over {EXAMPLE_TIMEOUT_S:.0f} s")
+            raise RuntimeError(
+                f"the example step took over {EXAMPLE_TIMEOUT_S:.0f} s: find what blocks the "
+                "environment or agent, with example_subprocess=False"
+            )
         return bool(receiver.poll(timeout))
 
     try:

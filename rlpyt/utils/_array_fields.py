@@ -78,7 +78,10 @@ class ArrayFields(tuple[Any, ...]):
 def _write_none(field: Any, loc: Any) -> None:
     """Write None into a record without arrays; in an array, numpy would store NaN."""
     if not hasattr(field, "_fields"):
-        raise TypeError("None cannot be written into an array")
+        raise TypeError(
+            f"None cannot be written into an array of type {type(field).__name__}: write an array, "
+            "or leave the field None from the start"
+        )
     field[loc] = None
 
 

@@ -188,7 +188,9 @@ def buffer_to(buffer_: Nested, device: torch.device | str | int | None = None) -
 
     def to(x: Any) -> torch.Tensor:
         if not isinstance(x, torch.Tensor):
-            raise TypeError(f"buffer_ contains {type(x).__name__}: torchify_buffer makes tensors")
+            raise TypeError(
+                f"buffer_ contains a {type(x).__name__}: convert it by torchify_buffer first"
+            )
         if target is None or (x.is_cpu and target.type == "cpu"):
             return x
         return next(packed) if _crosses(x, target) else x.to(target)
@@ -269,5 +271,8 @@ def get_leading_dims(buffer_: Nested, n_dim: int = 1) -> tuple[int, ...] | None:
     dims: set[tuple[int, ...]] = set()
     map_buffer(lambda x: dims.add(tuple(x.shape[:n_dim])), buffer_)
     if len(dims) > 1:
-        raise ValueError(f"arrays of the buffer have different leading dimensions: {sorted(dims)}")
+        raise ValueError(
+            f"arrays of buffer_ have the leading dimensions {sorted(dims)}: give all the same, or "
+            f"make n_dim={n_dim} smaller"
+        )
     return dims.pop() if dims else None

@@ -74,7 +74,9 @@ def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) ->
     starts = _checked_indexes("T_idxs", T_idxs, ring_T)
     columns = _checked_indexes("B_idxs", B_idxs, ring_B) % ring_B
     if len(starts) != len(columns):
-        raise ValueError(f"T_idxs has length {len(starts)}, but B_idxs has length {len(columns)}")
+        raise ValueError(
+            f"T_idxs has length {len(starts)}, and B_idxs has length {len(columns)}: give as many"
+        )
     rows = (starts[None, :] + np.arange(T)[:, None]) % ring_T
     if isinstance(array_or_tensor, torch.Tensor):
         device = array_or_tensor.device
@@ -91,5 +93,5 @@ def _checked_indexes(name: str, indexes: Any, limit: int) -> IntArray:
     checked: IntArray = np.asarray(indexes)
     wrong = checked[(checked < -limit) | (checked >= limit)]
     if wrong.size:
-        raise ValueError(f"{name} contains {wrong[0]}, expected {-limit} to {limit - 1}")
+        raise ValueError(f"{name} contains {wrong[0]}: choose from {-limit} to {limit - 1}")
     return checked

@@ -57,7 +57,7 @@ def get_context(start_method: str | None = None) -> Any:
 def _checked(start_method: str, name: str) -> str:
     available = mp.get_all_start_methods()
     if start_method not in available:
-        raise ValueError(f"{name} is {start_method!r}: this system has {available}")
+        raise ValueError(f"{name} is {start_method!r}: choose one of {', '.join(available)}")
     return start_method
 
 

@@ -130,7 +130,10 @@ def restore_leading_dims(tensors: Any, lead_dim: int, T: int = 1, B: int = 1) ->
     if lead_dim == 1:
         return tensors
     if B != 1:
-        raise ValueError(f"lead_dim={lead_dim} means one datum without batch, but B is {B}")
+        raise ValueError(
+            f"B is {B}, but lead_dim={lead_dim} stands for one datum without batch: pass B=1, or "
+            "the lead_dim from infer_leading_dims"
+        )
     return tensors.squeeze(0)
 
 

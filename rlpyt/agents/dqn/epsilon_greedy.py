@@ -128,7 +128,10 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self._eps_is_logged = 0 in env_ranks
         if self.alternating:
             if global_B % 2:
-                raise ValueError(f"alternating sampling needs an even global_B, got {global_B}")
+                raise ValueError(
+                    f"global_B is {global_B}: alternating sampling steps two halves of the "
+                    "environments, so choose an even number"
+                )
             global_B //= 2
             env_ranks = sorted({rank // 2 for rank in env_ranks})
         self.eps_init, self.eps_final = self._eps_init_scalar, self._eps_final_scalar

@@ -79,7 +79,10 @@ class D4PG(DDPG):
         **kwargs: Any,
     ) -> None:
         if q_target_clip is not None:
-            raise ValueError("q_target_clip has no effect: V_min and V_max bound the targets")
+            raise ValueError(
+                f"q_target_clip is {q_target_clip}, but V_min and V_max bound the targets: leave "
+                "it out"
+            )
         super().__init__(
             batch_size=batch_size,
             replay_ratio=replay_ratio,

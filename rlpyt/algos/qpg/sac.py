@@ -173,7 +173,9 @@ class SAC(SoftActorCriticAlgorithm):
     def _check_settings(self) -> None:
         super()._check_settings()
         if not self.reparameterize:
-            raise NotImplementedError("SAC needs reparameterize=True: use SAC_V without it")
+            raise NotImplementedError(
+                f"reparameterize is {self.reparameterize}: make it True, or use SAC_V"
+            )
         if isinstance(self.fixed_alpha, str):
             raise ValueError(
                 f"fixed_alpha is {self.fixed_alpha!r}: give a number, or None to learn it"

@@ -39,7 +39,9 @@ def rom_path(game: str) -> str:
     path = roms.get_rom_path(name)
     # Loading an unsupported ROM would end the whole process.
     if path is None or not ALEInterface.isSupportedROM(path):
-        raise UnknownGameError(f"game={game!r}: the emulator cannot play this ROM alone: {path}")
+        raise UnknownGameError(
+            f"game={game!r} has a ROM that the emulator cannot play alone ({path}): choose another"
+        )
     return str(path)
 
 

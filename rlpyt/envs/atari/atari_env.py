@@ -330,7 +330,10 @@ class AtariEnv(Env):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["game"] != self._game:
-            raise ValueError(f"the state is of game {state['game']!r}, this is {self._game!r}")
+            raise ValueError(
+                f"the state is of game {state['game']!r}, this environment has {self._game!r}: "
+                "load a state of the same game"
+            )
         self.ale.restoreState(ALEState(state["emulator"].tobytes()))
         self._raw_frame_1[...], self._raw_frame_2[...] = state["frames"]
         self._obs[...] = state["obs"]

@@ -307,7 +307,9 @@ class Search:
         self.compare(trials, n_rounds)
         if not trials:
             reasons = "; ".join(dict.fromkeys(self.left_out.values()))
-            raise ValueError(f"no sampler can run this task here: {reasons}")
+            raise ValueError(
+                f"no sampler can run this task here, with the settings that were given: {reasons}"
+            )
 
     def _keep_best(self, trials: dict[Candidate, Trial], factor: float, n: int) -> None:
         """Order the candidates, fastest first, and end candidates that are slower by a factor.

@@ -98,7 +98,8 @@ def probability_of_improvement(scores: Sequence[NDArray], baseline: Sequence[NDA
     """
     if len(scores) != len(baseline):
         raise ValueError(
-            f"scores has {len(scores)} tasks and baseline {len(baseline)}: give both the same"
+            f"scores has {len(scores)} tasks and baseline has {len(baseline)}: give both the same "
+            "tasks"
         )
     wins = [np.mean((x[:, None] > y) + 0.5 * (x[:, None] == y)) for x, y in zip(scores, baseline)]
     return np.asarray(np.mean(wins))

@@ -140,7 +140,7 @@ def count_slots(options: dict[str, int]) -> int:
 
 def checked(options: dict[str, int]) -> dict[str, int]:
     """Return the options, after all checks that the placement of a run needs."""
-    _refuse(options, (RUN_SLOT in options, "slt (run slot) is given twice"))
+    _refuse(options, (RUN_SLOT in options, "slt (run slot) is there twice"))
     _consistent(options)
     if options.get(CONTEXTS_PER_GPU, 1) > 1:
         _refuse(
@@ -174,4 +174,4 @@ def _refuse(options: dict[str, int], *cases: tuple[Any, str]) -> None:
     """Raise ``ValueError`` with the reason of the first true case."""
     for excluded, reason in cases:
         if excluded:
-            raise ValueError(f"options of the affinity exclude each other: {reason}; {options}")
+            raise ValueError(f"the affinity has {options}, but {reason}: change one of them")

@@ -128,8 +128,8 @@ def place_async(layout: CoreLayout, demand: AsyncDemand, slot: int) -> AsyncPlac
     total = demand.gpus_per_run
     if demand.gpu < total:
         raise ValueError(
-            f"gpu={demand.gpu}, but a run needs {total}: gpr={demand.gpr} to optimize"
-            f" and sgr={demand.sgr} to sample"
+            f"gpu={demand.gpu}, but a run needs {total}, gpr={demand.gpr} to optimize and "
+            f"sgr={demand.sgr} to sample: lower these"
         )
     n_slots = demand.gpu // total
     check_slot(slot, n_slots)
@@ -180,7 +180,8 @@ def _sampling_cores(cpr: int, demand: AsyncDemand) -> int:
     if n_cores < demand.cpw * max(1, demand.sampler_gpus):
         raise ValueError(
             f"a run has {cpr} cores, of which res={demand.res} for each of gpr={demand.gpr} "
-            f"optimizers: not enough are left for workers of cpw={demand.cpw} cores to sample"
+            f"optimizers, which leaves too few for workers of cpw={demand.cpw} cores: lower res or "
+            "cpw"
         )
     return n_cores
 

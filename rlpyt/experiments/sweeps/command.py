@@ -257,8 +257,8 @@ def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
         config = configuration(part.entry, part.words, variant=variant.changes)
         if config["affinity"]:
             raise ValueError(
-                f"affinity.{next(iter(config['affinity']))} is for rlpyt train: slots say which "
-                "CPUs and GPUs a run of a sweep has, see --slots and --cpus-per-run"
+                f"affinity.{next(iter(config['affinity']))} is for rlpyt train: a sweep divides "
+                "CPUs and GPUs among its runs, so use --slots and --cpus-per-run"
             )
         roles = {"sampler": "serial", "runner": "minibatch", **config["roles"]}
         found = found or roles

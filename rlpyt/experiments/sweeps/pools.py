@@ -113,8 +113,8 @@ class RayCluster:
                 n_parallel += int(min(rooms))
         if n_parallel < 1:
             raise ValueError(
-                f"affinity_code={affinity_code!r} gives each run {n_cpu} CPUs and {gpus:g} "
-                "GPUs, for which no machine of the Ray cluster has room"
+                f"affinity_code={affinity_code!r} gives each run {n_cpu} CPUs and {gpus:g} GPUs, "
+                "which no machine of the Ray cluster has free: lower them, or wait"
             )
         self.slots: Sequence[Slot] = [slot] * n_parallel
         self._ray = ray

@@ -82,7 +82,8 @@ def slots_of(affinity_code: str) -> list[Slot]:
     slots = [Slot(options, number) for number in range(codes.count_slots(options))]
     if not slots:
         raise ValueError(
-            f"affinity_code={affinity_code!r} has no slot: a run needs more GPUs than there are"
+            f"affinity_code={affinity_code!r} has no slot, since a run needs more GPUs than there "
+            "are: lower gpr and sgr, the GPUs per run"
         )
     return slots
 
@@ -119,7 +120,8 @@ def affinity_code(
     if gpus is None:
         gpus = torch.cuda.device_count() if is_local else 0
     elif is_local and gpus > torch.cuda.device_count():
-        raise ValueError(f"--gpus {gpus}: this machine has {torch.cuda.device_count()} GPUs")
+        n_gpu = torch.cuda.device_count()
+        raise ValueError(f"--gpus {gpus}: give at most {n_gpu}, which this machine has")
     groups = gpus // gpus_per_run
     if not groups and (gpus or gpus_per_run > 1):
         raise ValueError(f"--gpus-per-run {gpus_per_run}: there are {gpus} GPUs in all, see --gpus")

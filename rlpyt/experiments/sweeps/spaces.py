@@ -69,7 +69,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise ValueError("values of a Choice must not be empty")
+            raise ValueError(f"values={self.values!r} of a Choice is empty: give at least one")
 
     def draw(self, rng: np.random.Generator) -> Any:
         """Return a random value."""

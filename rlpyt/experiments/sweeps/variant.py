@@ -110,7 +110,10 @@ def update_config(default: Mapping[str, Any], variant: Mapping[str, Any]) -> Con
     config = dict(default)
     for key, value in variant.items():
         if key not in default:
-            raise KeyError(f"{key!r} of the variant is not in the default configuration {default}")
+            raise KeyError(
+                f"{key!r} of the variant is not in the default configuration {default}: correct "
+                "the name, or add it there"
+            )
         old = default[key]
         if isinstance(old, Mapping) != isinstance(value, Mapping):
             raise TypeError(

@@ -117,7 +117,9 @@ class ParallelSamplerBase(BaseSampler):
         self.worker_timeout_s = worker_timeout_s
         self.example_subprocess = example_subprocess
         if on_worker_failure not in ("raise", "restart"):
-            raise ValueError(f"on_worker_failure is {on_worker_failure!r}: 'raise' or 'restart'")
+            raise ValueError(
+                f"on_worker_failure is {on_worker_failure!r}: choose 'raise' or 'restart'"
+            )
         if max_restarts_per_hour < 0:
             raise ValueError(f"max_restarts_per_hour is {max_restarts_per_hour}: give 0 or more")
         self.on_worker_failure = on_worker_failure

@@ -37,7 +37,7 @@ def check_snapshot_mode(mode: str) -> str:
         ValueError: if the mode is unknown.
     """
     if mode not in SNAPSHOT_MODES:
-        raise ValueError(f"Unknown snapshot mode {mode!r}: use one of {', '.join(SNAPSHOT_MODES)}.")
+        raise ValueError(f"snapshot mode is {mode!r}: use one of {', '.join(SNAPSHOT_MODES)}")
     return mode
 
 

@@ -54,7 +54,7 @@ def test_neighbours_share_their_epsilon_in_alternating_sampling() -> None:
 
     agent = made(Alternating(eps_final=0.1, eps_final_min=0.01), global_B=8, env_ranks=range(8))
     assert agent.eps_final.tolist() == pytest.approx([0.01, 0.0215, 0.0464, 0.1], abs=1e-4)
-    with pytest.raises(ValueError, match="even global_B, got 3"):
+    with pytest.raises(ValueError, match="global_B is 3"):
         agent.make_vec_eps(3, range(3))
 
 
@@ -132,7 +132,7 @@ def test_is_logged_once_in_every_evaluation(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-def test_interval_of_a_subclass_which_saves_its_own_first() -> None:
+def test_interval_of_a_subclass_that_saves_its_own_first() -> None:
     # The defaults of the base were used.
     class Mine(VectorDqnAgent):
         def __init__(self, eps_itr_min: int = 5, eps_itr_max: int = 9, **kwargs: Any) -> None:
@@ -153,6 +153,6 @@ BAD_EPSILONS = [
 
 
 @pytest.mark.parametrize(("settings", "message"), BAD_EPSILONS)
-def test_settings_which_cannot_work(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_work(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         VectorDqnAgent(**settings)
