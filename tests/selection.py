@@ -12,7 +12,7 @@ def pairs_of(cell):
 
 
 def covering(cells, aspects=pairs_of):
-    """A few of the cells which together have every aspect that all of them have.
+    """A few of the cells that together have every aspect that all of them have.
 
     Always takes the cell with most of what is still missing, of equal ones the first, so that the
     same cells are chosen in every process.

@@ -19,7 +19,7 @@ from rlpyt.utils.logging import context
 
 FILES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 
-# Arguments which make a run short, and whether it gets as far as learning.
+# Arguments that make a run short, and whether it gets as far as learning.
 RUNS = [
     ("any_env_ppo", dict(n_steps=1024), True),
     ("any_env_ppo", dict(n_steps=1024, recurrent=True, env_id="Pendulum-v1"), True),
@@ -58,7 +58,7 @@ def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     whole = BaseSampler._eval_time_limit
 
     def time_limit(self: BaseSampler) -> int | None:
-        # Its learning curve needs trajectories which were completed.
+        # Its learning curve needs trajectories that were completed.
         return whole(self) if self.env_kwargs == {"id": "CartPole-v1"} else 5
 
     monkeypatch.setattr(BaseSampler, "_eval_time_limit", time_limit)

@@ -59,7 +59,7 @@ def dotted_name(path: Path) -> str:
 
 
 def imported_layers(source: str, module: str) -> Iterator[str]:
-    """Every layer which ``source`` imports: at the top, inside functions, only for types."""
+    """Every layer that ``source`` imports: at the top, inside functions, only for types."""
     package = module.rsplit(".", 1)[0].split(".")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -89,7 +89,7 @@ def imported_modules(source: str) -> set[str]:
 
 
 def violations(source: str, module: str) -> list[str]:
-    """The layers below or beside its own which a module imports."""
+    """The layers below or beside its own that a module imports."""
     layer = module.split(".")[1]
     if layer not in MAY_IMPORT or module in OLD_PATHS:
         return []
@@ -98,7 +98,7 @@ def violations(source: str, module: str) -> list[str]:
 
 
 def defined_classes(*packages: str) -> set[str]:
-    """The names of all public classes which ``packages`` define."""
+    """The names of all public classes that ``packages`` define."""
     trees = (ast.parse(path.read_text()) for path in modules(*packages))
     return {
         node.name
@@ -109,7 +109,7 @@ def defined_classes(*packages: str) -> set[str]:
 
 
 def identifiers(source: str) -> set[str]:
-    """Every name and attribute which the code of ``source`` mentions (comments and strings not)."""
+    """Every name and attribute that the code of ``source`` mentions (comments and strings not)."""
     nodes = list(ast.walk(ast.parse(source)))
     return {node.id for node in nodes if isinstance(node, ast.Name)} | {
         node.attr for node in nodes if isinstance(node, ast.Attribute)

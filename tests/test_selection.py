@@ -35,6 +35,6 @@ def test_aspects_may_be_ones_own():
     assert covering(cells, set) == [(1, "a"), (2, "b"), (3, "a")]
 
 
-def test_pairs_know_their_places():
+def test_pairs_have_their_places():
     assert pairs_of("aab") == {((0, "a"), (1, "a")), ((0, "a"), (2, "b")), ((1, "a"), (2, "b"))}
     assert not pairs_of("ab") & pairs_of("ba")

@@ -71,7 +71,7 @@ def test_readme_commands_set_up_their_own_environments() -> None:
 
 
 def test_ci_runs_the_test_command_of_the_readme(tmp_path: Path) -> None:
-    """With a ``python3`` which only repeats its arguments, ``.ci/run`` shows what it would run."""
+    """With a ``python3`` that only repeats its arguments, ``.ci/run`` shows what it would run."""
     (command,) = (line for line in command_lines() if ".venv-test" in line)
     checkout = tmp_path / "checkout"
     for name in ("README.md", ".ci/run"):
@@ -96,7 +96,7 @@ def test_ci_runs_the_test_command_of_the_readme(tmp_path: Path) -> None:
 
 
 def requirement_names() -> dict[str, bool]:
-    """Every distribution which rlpyt asks for -> whether it does without any extra."""
+    """Every distribution that rlpyt asks for -> whether it does without any extra."""
     return {
         re.split(r"[^\w-]", requirement)[0].lower(): "extra ==" not in requirement
         for requirement in metadata.requires("rlpyt") or []

@@ -66,7 +66,7 @@ class Counter(torch.nn.Module):
 
 
 class CountingAgent(BaseAgent):
-    """Its action is the number of steps which its state has counted; to be mixed with a mixin."""
+    """Its action is the number of steps that its state has counted; to be mixed with a mixin."""
 
     prev_rnn_state: Any
     advance_rnn_state: Any

@@ -63,14 +63,14 @@ def test_missing_model_class_is_named() -> None:
         BaseAgent().initialize(SPACES)
 
 
-def test_model_kwargs_which_the_environment_gives_are_named() -> None:
+def test_model_kwargs_that_the_environment_gives_are_named() -> None:
     agent = LinearAgent(model_kwargs={"in_features": 7, "out_features": 2})
     with pytest.raises(ValueError, match=r"\['in_features'\].*make_env_to_model_kwargs"):
         agent.initialize(SPACES)
 
 
 @pytest.mark.parametrize("method", ["__call__", "step", "value"])
-def test_undefined_methods_say_whose(method: str) -> None:
+def test_undefined_methods_name_their_class(method: str) -> None:
     with pytest.raises(NotImplementedError, match="LinearAgent"):
         getattr(linear(), method)(None, None, None)
 
@@ -84,7 +84,7 @@ def test_initial_state_is_loaded() -> None:
     assert weights(second) == weights(first)
 
 
-def test_device_which_does_not_exist_is_named() -> None:
+def test_device_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="cuda_idx is 'cuda:99', which torch cannot use"):
         linear().to_device(99)
 
@@ -187,7 +187,7 @@ def test_publication_waits_for_readers() -> None:
     reader.join()
 
 
-def test_publication_does_not_wait_for_a_reader_which_was_killed() -> None:
+def test_publication_does_not_wait_for_a_reader_that_was_killed() -> None:
     """A sampler that was killed while it read kept the optimizer waiting for ever."""
     agent = linear(share_memory=True)
     reader, _ = holder_of(agent._rw_lock)
@@ -300,7 +300,7 @@ class TestDataParallel:
 
 
 def test_modes_reach_every_module() -> None:
-    # Where the model itself was in the right mode, parts which were not stayed so.
+    # If the model itself was in the right mode, parts in another mode used to stay in it.
     agent = made(VectorDqnAgent())
     part = next(agent.model.children())
     for mode in ("train", "sample", "eval"):

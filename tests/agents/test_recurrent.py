@@ -42,7 +42,7 @@ def test_bare_tensor_states() -> None:
     assert agent.prev_rnn_state[0].tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
-def test_state_which_is_put_aside_is_where_programs_look_for_it() -> None:
+def test_state_that_is_put_aside_is_where_programs_look_for_it() -> None:
     agent = sampling(Recurrent())
     agent.count(2)
     state = agent._prev_rnn_state

@@ -1,4 +1,4 @@
-"""``bootstrap_timelimit`` in every family: what is told where it does nothing, or too much."""
+"""``bootstrap_timelimit`` in every family: messages where it does nothing, or too much."""
 
 from __future__ import annotations
 

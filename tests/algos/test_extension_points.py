@@ -308,7 +308,7 @@ def test_settings_that_ours_have_by_default_are_stored() -> None:
 # --- Base ---------------------------------------------------------------------------------------
 
 
-def test_abstract_methods_say_whose() -> None:
+def test_abstract_methods_name_their_class() -> None:
     class Mine(RlAlgorithm):
         pass
 

@@ -51,7 +51,7 @@ class BareCheetah:
 
 
 class Actor:
-    """Some bare environments, and a network which sees as many random observations.
+    """Some bare environments, and a network that sees as many random observations.
 
     Args:
         EnvCls: one of the classes above.

@@ -5,7 +5,7 @@
 The floor of one iteration is what no arrangement of code can avoid, run on the same machine in the
 same minutes: B bare environments stepped in turn with the network's forward passes for acting
 (which push each other out of the caches there as well), and the updates written out by hand
-(forward, loss, backward, clip, fused Adam) on batches which lie ready. The emulator is bare, the
+(forward, loss, backward, clip, fused Adam) on prepared batches. The emulator is bare, the
 physics that of ``gymnasium.make``. Everything above the floor is the library's overhead. With
 another sampler than the serial one, the floor of acting is that of ``bench_samplers.py``: the same
 in as many processes on as many CPUs. Times of single pieces are of each alone, and are no sum.

@@ -1,7 +1,7 @@
 """Reads ``signatures.txt``: every public name of rlpyt 0.1.2, with its bases and parameters.
 
 The file lists modules at column 0, functions, classes and values two columns in, methods four
-columns in. Values which did not fit their line end in the middle.
+columns in. Values that did not fit their line end in the middle.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_signatures() -> Iterator[Entry]:
 
 
 def read_retired() -> list[str]:
-    """The keys which were removed; a ``#`` starts a comment."""
+    """The keys that were removed; a ``#`` starts a comment."""
     lines = (FOLDER / "retired.txt").read_text().splitlines()
     return [key for key in (line.split("#")[0].strip() for line in lines) if key]
 
@@ -117,5 +117,5 @@ def actual_parameters(function: Any) -> Parameters:
 
 
 def without_self(names: list[str]) -> list[str]:
-    """Drop the parameter which Python fills itself, whatever it is called."""
+    """Drop the parameter that Python fills itself, whatever it is called."""
     return names[1:] if names and names[0] in ("self", "cls") else names

@@ -105,7 +105,7 @@ def test_startup_written_by_hand() -> None:
 
 
 @pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
-def test_runner_attributes_which_overriding_code_reads(RunnerCls: Any) -> None:
+def test_runner_attributes_that_overriding_code_reads(RunnerCls: Any) -> None:
     seen: list[int] = []
 
     class Runner(RunnerCls):  # type: ignore[misc, valid-type]
@@ -166,7 +166,7 @@ def test_a_snapshot_with_code_in_it_is_refused_by_default(tmp_path: Path) -> Non
 # --- Algorithm and agent ------------------------------------------------------------------------
 
 
-def test_algorithm_attributes_which_overriding_code_reads() -> None:
+def test_algorithm_attributes_that_overriding_code_reads() -> None:
     class Algo(DQN):
         def __init__(self, **kwargs: Any) -> None:
             super().__init__(**kwargs)

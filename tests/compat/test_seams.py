@@ -53,7 +53,7 @@ def test_star_imports_give_the_libraries_too(module: str, names: list[str]) -> N
         ("rlpyt.algos.utils", "valid_from_done"),
     ],
 )
-def test_names_which_modules_only_imported_are_there(module: str, name: str) -> None:
+def test_names_that_modules_only_imported_are_there(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name)
 
 
@@ -101,7 +101,7 @@ def test_underscored_arguments() -> None:
 # --- Replay -------------------------------------------------------------------------------------
 
 
-def test_replay_attributes_which_subclasses_use() -> None:
+def test_replay_attributes_that_subclasses_use() -> None:
     example = namedarraytuple("Stored", ["observation", "action", "reward", "done"])(
         np.zeros(3, np.float32), np.int64(0), np.float32(0), np.bool_(False)
     )
@@ -147,7 +147,7 @@ def test_functions_of_the_logger_can_be_replaced(monkeypatch: pytest.MonkeyPatch
     assert [float(value) for value in recorded.values()] == [2, 1, 2, 1, 3]
 
 
-def test_state_of_the_logger_which_programs_read() -> None:
+def test_state_of_the_logger_that_programs_read() -> None:
     logger.set_iteration(7)
     assert logger._iteration == 7
     with logger.prefix("itr #7 "), logger.tabular_prefix("Diagnostics/"):
@@ -158,7 +158,7 @@ def test_state_of_the_logger_which_programs_read() -> None:
     logger.set_iteration(0)
 
 
-def test_logger_functions_which_programs_call(tmp_path: Path) -> None:
+def test_logger_functions_that_programs_call(tmp_path: Path) -> None:
     with logger_context(str(tmp_path), 3, "run", {"a": 1}, override_prefix=True):
         logger.set_snapshot_mode("gap")
         logger.set_snapshot_gap(2)

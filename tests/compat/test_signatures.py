@@ -131,7 +131,7 @@ def assert_as_listed(entry: Entry, found: Any) -> None:
 
 
 def parameters_of_overrides(method: str) -> set[str]:
-    """The parameters which any class gives to a method of this name."""
+    """The parameters that any class gives to a method of this name."""
     overrides = (e for e in ENTRIES if e.kind == "function" and e.name.endswith(f".{method}"))
     return {name for entry in overrides for name in listed_parameters(entry.text).positional}
 
@@ -158,11 +158,11 @@ def assert_takes_keywords(entry: Entry, function: Any) -> None:
 
 
 def same_default(actual: Any, source: str, names: dict[str, Any]) -> bool:
-    """Equal in value and in kind (1 is not True), or the class which the source names."""
+    """Equal in value and in kind (1 is not True), or the class that the source names."""
     if inspect.isclass(actual):
         return bool(actual.__name__ == source.split(".")[-1])
     expected = eval(source, names)
-    if expected == []:  # A default which every call shares is better an empty tuple.
+    if expected == []:  # A default that every call shares is better an empty tuple.
         return list(actual) == []
     return bool(actual == expected) and isinstance(actual, bool) == isinstance(expected, bool)
 
@@ -170,7 +170,7 @@ def same_default(actual: Any, source: str, names: dict[str, Any]) -> bool:
 def assert_same_value(entry: Entry, value: Any) -> None:
     """Compare records by their fields and constants by value; of state, only that it is there."""
     if re.match(r"named(array)?tuple\(", entry.text):
-        # Of a text which was cut, the fields that are whole are the first ones.
+        # Of a text that was cut, the fields that are whole are the first ones.
         fields = record_fields(entry)
         assert value._fields[: len(fields)] == fields
         assert value.__name__ == entry.name
@@ -238,7 +238,7 @@ def test_finds_different_parameters(text: str) -> None:
 
 
 def test_finds_missing_keywords() -> None:
-    # BaseAgent.initialize refused the keywords of agents which programs had made of it.
+    # BaseAgent.initialize refused the keywords of agents that programs had made of it.
     entry = Entry("rlpyt/agents/base.py", "old", "function", "def old(observation, **kwargs)")
     with pytest.raises(AssertionError):
         assert_takes_keywords(entry, old)

@@ -200,7 +200,7 @@ def n_updates(name, n_itrs, n_ranks=1):
 
 
 def make_runner(RunnerCls, SamplerCls, name, agent=None, **kwargs):
-    """A run of :data:`N_ITRS` batches in each of the processes which train, with two log rows."""
+    """A run of :data:`N_ITRS` batches in each of the processes that train, with two log rows."""
     family = ALGOS[name]
     is_alternating = SamplerCls.alternating and family.is_recurrent
     make_agent = family.make_alternating_agent if is_alternating else family.make_agent

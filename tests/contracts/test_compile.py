@@ -348,7 +348,7 @@ def generated():
 
 @torch._inductor.config.patch({"cpp.cxx": (None, "/no/g++")})  # As of the variable CXX.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of torch's own code.
-def test_without_a_compiler_one_line_says_the_remedy(monkeypatch, tmp_path, capfd):
+def test_without_a_compiler_one_line_has_the_remedy(monkeypatch, tmp_path, capfd):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     train(begun(pendulum, True), n_updates=1)
     lines = capfd.readouterr().out.splitlines()

@@ -14,7 +14,7 @@ from rlpyt.utils.buffer import buffer_from_example, get_leading_dims
 
 
 class Nested(gymnasium.Env):
-    """Nested spaces, keys which are no identifiers, and an info which comes and goes."""
+    """Nested spaces, keys that are not identifiers, and an info that comes and goes."""
 
     observation_space = spaces.Dict(
         {

@@ -176,7 +176,7 @@ def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
 
 
 def recurrent(alternating):
-    """Runners, recurrent agents, and samplers which alternate, or which do not."""
+    """Runners, recurrent agents, and samplers with and without alternation."""
     for RunnerCls, algos, samplers in (
         (MinibatchRl, SYNC_ALGOS, SAMPLERS),
         (AsyncRl, ASYNC_ALGOS, ASYNC_SAMPLERS),

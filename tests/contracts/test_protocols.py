@@ -21,7 +21,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 
 
 def missing(protocol, role):
-    """Names of ``protocol`` which ``role`` does not have."""
+    """Names of ``protocol`` that ``role`` does not have."""
     declared = {name for name in vars(protocol) if not name.startswith("_")}
     declared |= set(getattr(protocol, "__annotations__", {}))
     return sorted(name for name in declared if not hasattr(role, name))

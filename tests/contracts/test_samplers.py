@@ -45,7 +45,7 @@ from tests.samplers.parallel_parts import (
 from tests.samplers.parts import CountEnv
 from tests.selection import FULL, selected
 
-MAGIC = 77  # Shows in a cell which nobody writes.
+MAGIC = 77  # Shows in a cell that nobody writes.
 B = 10  # Divides neither into three, nor its halves into two.
 N_BATCHES = 3
 # Three have parts of unequal size; so have four of an alternating sampler, which need to be even.
@@ -216,16 +216,16 @@ def test_evaluations_are_those_of_the_serial_sampler(SamplerCls, n_workers, limi
     first, batch_1, second, batch_2 = expected_evaluation(limit)
     assert [actual[i] for i in (0, 1, 3)] == [first, batch_1, batch_2]
     if limit == "trajectories":
-        # Workers which were ahead have drawn more from the streams of their environments.
+        # Workers that were ahead have drawn more from the streams of their environments.
         assert len(actual[2]) >= LIMITS[limit]["eval_max_trajectories"]
     elif SamplerCls is VectorSampler and "eval_n_episodes" in LIMITS[limit]:
-        # All parts of a vector environment are stepped to the end, also those which are done.
+        # All parts of a vector environment are stepped to the end, also the ones that are done.
         assert len(actual[2]) == len(second) or limit == "episodes and steps"
     else:
         assert actual[2] == second
 
 
-def test_evaluations_end_as_their_limits_say():
+def test_evaluations_end_at_their_limits():
     n_trajs = {limit: len(expected_evaluation(limit)[0]) for limit in LIMITS}
     assert 5 <= n_trajs["trajectories"] < n_trajs["steps"]
     assert n_trajs["steps"] == n_trajs["more trajectories than there are"]
@@ -256,7 +256,7 @@ def test_exactly_n_episodes_do_not_favour_short_ones(SamplerCls, n_workers):
 
 @pytest.mark.parametrize(("SamplerCls", "n_workers"), ONE_OF_EACH)
 def test_every_trajectory_is_counted_once_and_at_once(SamplerCls, n_workers):
-    # Infos which were still on their way used to be counted an iteration later, or never.
+    # Infos that were still on their way used to be counted an iteration later, or never.
     sampler, _ = start(SamplerCls, n_workers, RuleAgent(), batch_T=20)
     for itr in range(25):
         samples, infos = sampler.obtain_samples(itr)

@@ -11,7 +11,7 @@ N = 20_000
 
 
 def frequency_of_greedy(epsilon, q: torch.Tensor) -> torch.Tensor:
-    """Fraction of [T,B] samples which are the greedy action, for each b."""
+    """Fraction of [T,B] samples that are the greedy action, for each b."""
     torch.manual_seed(0)
     actions = EpsilonGreedy(dim=q.shape[-1], epsilon=epsilon).sample(q)
     return (actions == q.argmax(dim=-1)).float().mean(dim=0)

@@ -1,4 +1,4 @@
-"""Arrays of choices: sums over the entries, and choices which an entry does not have."""
+"""Arrays of choices: sums over the entries, and choices that an entry does not have."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_is_the_sum_of_categoricals(nvec: object, lead: tuple[int, ...]) -> None
     assert torch.equal(d.from_onehot(onehot), action)
 
 
-def test_choices_which_are_missing_have_no_gradient() -> None:
+def test_choices_that_are_missing_have_no_gradient() -> None:
     logits = torch.zeros(2, 3, requires_grad=True)
     missing = torch.tensor([[False, False, True], [False, False, False]])
     p = DistInfo(prob=logits.masked_fill(missing, -math.inf).softmax(-1))

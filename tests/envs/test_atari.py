@@ -28,7 +28,7 @@ def play(env, n_steps, seed=0):
 
 
 class FakeEmulator:
-    """An emulator which plays a script: one (score, lives, over) per frame."""
+    """An emulator that plays a script: one (score, lives, over) per frame."""
 
     def __init__(self, real, frames, at_reset=()):
         self.real, self.frames, self.at_reset = real, list(frames), list(at_reset)
@@ -230,7 +230,7 @@ def test_a_lost_life_at_the_horizon_is_no_timeout():
 
 
 def test_game_over_before_the_first_step_starts_again():
-    # It used to start an episode which was over.
+    # It used to start an episode that was over.
     env = scripted([], max_start_noops=9)
     for _ in range(30):
         # After one frame of life reset, the game is over at the second no-op, if there are two.
@@ -284,7 +284,7 @@ def test_unknown_game_names_the_closest():
     assert isinstance(caught.value, OSError)
 
 
-def test_a_game_which_the_emulator_cannot_play_is_refused():
+def test_a_game_that_the_emulator_cannot_play_is_refused():
     # Loading it would end the process.
     with pytest.raises(OSError, match="combat"):
         AtariEnv("combat")

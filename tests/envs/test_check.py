@@ -1,4 +1,4 @@
-"""check_env refuses environments which break exactly one rule each."""
+"""check_env refuses environments that break exactly one rule each."""
 
 from typing import NamedTuple
 

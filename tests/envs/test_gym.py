@@ -359,7 +359,7 @@ def test_entries_without_numbers_are_left_out_with_one_notice(monkeypatch):
         ({"a": 1}, 3),
     ],
 )
-def test_an_entry_which_changes_is_an_error_naming_the_remedy(before, after):
+def test_an_entry_that_changes_is_an_error_naming_the_remedy(before, after):
     with pytest.raises(ValueError, match=r"(?s)key.*info_example"):
         infos({"key": before}, {"key": after})
 
@@ -367,7 +367,7 @@ def test_an_entry_which_changes_is_an_error_naming_the_remedy(before, after):
 @pytest.mark.parametrize(
     ("before", "after"), [(1.0, 2), (1, True), (1.0, np.float32(2)), (np.zeros(2), [1, 2])]
 )
-def test_types_which_fit_are_cast(before, after):
+def test_types_that_fit_are_cast(before, after):
     _, second = infos({"key": before}, {"key": after})
     assert np.asarray(second.key).dtype == np.asarray(before).dtype
     assert np.array_equal(second.key, after)
@@ -514,7 +514,7 @@ def test_all_kinds_of_attributes_come_back():
 
 
 class Linked(Scripted):
-    """Counts in attributes which share memory, and observes through the other ones."""
+    """Counts in attributes that share memory, and observes through the other ones."""
 
     def __init__(self):
         super().__init__()
@@ -543,7 +543,7 @@ class Linked(Scripted):
         return self.position.copy(), 0.0, False, False, info
 
 
-def test_attributes_which_share_memory_still_do():
+def test_attributes_that_share_memory_still_do():
     # Construction, and loading a state, separated a view from its array for ever.
     env, other = gym.GymEnvWrapper(Linked()), gym.GymEnvWrapper(Linked())
     assert np.array_equal(steps(env, 2)[-1].env_info.seen, np.full(4, 2))
@@ -553,7 +553,7 @@ def test_attributes_which_share_memory_still_do():
     assert np.array_equal(other.step(0).observation, np.full(2, 4))
 
 
-def test_attributes_which_share_memory_only_now_get_their_own_values():
+def test_attributes_that_share_memory_only_now_get_their_own_values():
     env = gym.GymEnvWrapper(Scripted())
     env.reset()
     inner = env.unwrapped

@@ -124,7 +124,7 @@ def test_the_number_of_a_vector_may_be_given(tmp_path):
     assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) == 64
 
 
-def test_workers_that_are_spawned_know_the_ids_of_other_packages(tmp_path):
+def test_spawned_workers_have_the_ids_of_other_packages(tmp_path):
     pytest.importorskip("minatar")
     words = ["MinAtar/Breakout-v1", "sampler=cpu", "workers=1", *REPLAY, "batch_B=1", "--steps", 8]
     words += ["batch_T=4", "sampler.start_method=spawn"]

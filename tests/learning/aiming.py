@@ -17,7 +17,7 @@ class Aiming(gymnasium.Env[Any, Any]):
 
         reward = 1 - 2 sqrt(mean_i ((action_i - aim_i) / half_range_i)^2)
 
-    An agent which reaches only [-1, 1], or whose noise is as large in one dimension as in the
+    An agent that reaches only [-1, 1], or whose noise is as large in one dimension as in the
     other, finds the aim of one at most.
     """
 

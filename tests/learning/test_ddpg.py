@@ -69,7 +69,7 @@ def test_pendulum(AlgoCls, AgentCls, settings, action_std, seed):
 @pytest.mark.parametrize(
     ("AlgoCls", "AgentCls"), [(DDPG, DdpgAgent), (TD3, Td3Agent)], ids=["ddpg", "td3"]
 )
-def test_bounds_which_differ_from_dimension_to_dimension(AlgoCls, AgentCls, seed):
+def test_bounds_that_differ_from_dimension_to_dimension(AlgoCls, AgentCls, seed):
     sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
     algo = AlgoCls(**{**SETTINGS, "discount": 0.5})
     agent = AgentCls(action_std=0.3, **SMALL)

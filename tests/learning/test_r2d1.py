@@ -1,4 +1,4 @@
-"""R2D1 and PQN solve a task which cannot be solved without memory, and which DQN does not solve.
+"""R2D1 and PQN solve a task that cannot be solved without memory, and that DQN does not solve.
 
 Both run with the other tests, with one seed; DQN, and more seeds, with
 ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.

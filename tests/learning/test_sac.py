@@ -68,7 +68,7 @@ def test_pendulum(AlgoCls, AgentCls, settings, agent, seed):
     ],
     ids=["sac", "sac_v", "sac_v-score"],
 )
-def test_bounds_which_differ_from_dimension_to_dimension(AlgoCls, AgentCls, settings, seed):
+def test_bounds_that_differ_from_dimension_to_dimension(AlgoCls, AgentCls, settings, seed):
     sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
     algo = AlgoCls(**{**SETTINGS, "discount": 0.5, **settings})
     best = best_return(algo, AgentCls(**SMALL), sampler, n_steps=20e3, threshold=4, seed=seed)

@@ -169,7 +169,7 @@ class TestImages:
         torch.testing.assert_close(model(images, None, None), self.model(images, None, None))
         torch.testing.assert_close(seen[0], torch.ones(3, *SMALL))
 
-    def test_bytes_are_convolved_as_the_first_layer_says(self) -> None:
+    def test_bytes_are_convolved_as_by_the_first_layer(self) -> None:
         model = Conv2dModel(4, [4], [3], [1])
         model.conv[0] = torch.nn.Conv2d(
             4, 4, 3, padding=2, dilation=2, groups=2, padding_mode="circular"
@@ -275,7 +275,7 @@ class TestMujoco:
         model = MujocoFfModel((2,), A, normalize_observation=True, norm_obs_clip=3)
         data = torch.tensor([[1.0, 0.0], [3.0, 0.0]])
         model.update_obs_rms(data)
-        # Deviations are 1, and 0 which is limited to 1e-3.
+        # Deviations are 1, and 0 limited to 1e-3.
         flat, _ = model.fold_observation(torch.tensor([[2.5, 1e-3], [9.0, -1.0]]))
         torch.testing.assert_close(flat, torch.tensor([[0.5, 1.0], [3.0, -3.0]]))
 

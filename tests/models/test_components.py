@@ -55,7 +55,7 @@ class TestMlp:
 
 
 class Doubling(torch.nn.Linear):
-    """A layer which is not computed like those of its base class."""
+    """A layer that is not computed like those of its base class."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return 2 * super().forward(input)
@@ -141,7 +141,7 @@ class TestRunLayers:
         model(torch.randn(4, 2, requires_grad=True)).sum().backward()
         assert sorted(called) == [0, 1, 2]
 
-    def test_weights_which_a_hook_sets(self) -> None:
+    def test_weights_that_a_hook_sets(self) -> None:
         model = MlpModel(2, [3], 1)
         torch.nn.utils.spectral_norm(model.model[0])
         model.eval()

@@ -1,4 +1,4 @@
-"""Noisy layers: noise, modes, state; and the networks which have them."""
+"""Noisy layers: noise, modes, state; and the networks that have them."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ NOISY_MODELS = [
 @pytest.mark.parametrize("dueling", [False, True])
 class TestNetworks:
     def test_keys_are_those_without_noise_and_sigmas(self, make: Any, dueling: bool) -> None:
-        """So that a network can start from means which were trained without noise."""
+        """So that a network can start from means that were trained without noise."""
         plain = make(dueling=dueling).state_dict()
         noisy = make(dueling=dueling, noisy=True).state_dict()
         assert plain.keys() <= noisy.keys()

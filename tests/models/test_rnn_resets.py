@@ -1,4 +1,4 @@
-"""An LSTM which starts anew within a batch of sequences, against one step at a time."""
+"""An LSTM that starts anew within a batch of sequences, against one step at a time."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class OldAgain(HandsOn):
     ("cls", "expected"),
     [(Old, False), (New, True), (HandsOn, True), (OldAgain, False), (int, False)],
 )
-def test_which_methods_take_an_argument(cls: type, expected: bool) -> None:
+def test_that_methods_take_an_argument(cls: type, expected: bool) -> None:
     assert takes(cls(), "forward", "reset") == expected
 
 

@@ -48,7 +48,7 @@ def test_cpus_are_checked_without_being_used():
 
 
 def test_cpus_of_others_may_be_named():
-    """A sampler which is pinned itself may have workers elsewhere."""
+    """A sampler that is pinned itself may have workers elsewhere."""
     before = psutil.Process().cpu_affinity()
     if len(before) < 2:
         pytest.skip("there is one CPU only")

@@ -83,7 +83,7 @@ def test_garbage_of_the_parent_is_left_to_it(supervisor, tmp_path):
     assert path.read_text() == str(os.getpid())
 
 
-def test_a_task_which_is_broken_off_ends_the_others(supervisor):
+def test_a_task_that_is_broken_off_ends_the_others(supervisor):
     process = supervisor.start(fail, dict(how="hang"), "a helper")
     with pytest.raises(KeyError), supervisor.task():
         raise KeyError("of this process")
@@ -105,7 +105,7 @@ def test_a_report_comes_before_what_is_cleaned_up(supervisor):
         semaphore.acquire()
 
 
-def test_a_death_which_another_thread_sees_first(supervisor):
+def test_a_death_that_another_thread_sees_first(supervisor):
     # Between the thread's system call and its note, the process seemed to hang.
     process = supervisor.start(fail, dict(how="hang"), "a helper")
 

@@ -16,7 +16,7 @@ class NaiveTree:
         self.shift = shift
         self.n_rows = 0
         self.inputs = {}
-        self.priorities = {}  # Of rows which are or were on.
+        self.priorities = {}  # Of rows that are or were on.
 
     def valid_rows(self):
         first = max(0, self.n_rows - self.T) + self.off_forward
@@ -35,7 +35,7 @@ class NaiveTree:
                 self.priorities.setdefault((g, b), value)
 
     def array(self):
-        """[T,B] of the priorities which count now."""
+        """[T,B] of the priorities that count now."""
         result = np.zeros((self.T, self.B))
         for g in self.valid_rows():
             for b in range(self.B):
@@ -43,7 +43,7 @@ class NaiveTree:
         return result
 
     def update(self, T_idxs, B_idxs, values, n_rows_sampled=None):
-        """The first of several values for one entry counts; entries which are off stay off.
+        """The first of several values for one entry counts; entries that are off stay off.
 
         The entries are those of the time when ``n_rows_sampled`` rows had been appended.
         """

@@ -13,7 +13,7 @@ def returns(
     discount: float,
     values_where_cut: Sequence[float | None],
 ) -> list[float]:
-    """Discounted returns of one environment; an episode which was cut goes on with a value."""
+    """Discounted returns of one environment; an episode that was cut goes on with a value."""
     following, result = bootstrap_value, []
     steps = list(zip(rewards, dones, values_where_cut, strict=True))
     for reward, done, cut_value in reversed(steps):

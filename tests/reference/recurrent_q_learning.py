@@ -112,7 +112,7 @@ def target(return_: float, ended: bool, next_value: float, settings: Settings, n
 class SequenceLoss(NamedTuple):
     """Of one sequence."""
 
-    losses: list[Any]  # of the steps which count
+    losses: list[Any]  # of the steps that count
     errors: list[float]  # of all steps
     priority: float
 
@@ -149,7 +149,7 @@ def sequence_loss(
 
 
 def input_priority(rows: Sequence[Row], s: Settings) -> float:
-    """Of one environment in one batch, by the values which the agent recorded."""
+    """Of one environment in one batch, by the values that the agent recorded."""
     n = min(s.n, len(rows) - 1)
     errors = []
     for t in range(len(rows) - n):

@@ -62,7 +62,7 @@ class NaiveSac:
     def losses(
         self, samples: Any, next_noise: torch.Tensor, noise: torch.Tensor
     ) -> dict[str, torch.Tensor]:
-        """Sums over the samples which count, divided by their number."""
+        """Sums over the samples that count, divided by their number."""
         s_ = self.settings
         alpha = self.log_alpha.detach().exp()[0]
         totals = {name: torch.zeros((), dtype=torch.double) for name in ("q1", "q2", "pi", "alpha")}

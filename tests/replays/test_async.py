@@ -123,7 +123,7 @@ def test_cursor_of_others_is_pulled():
     assert (buffer.t, buffer._buffer_full) == (5, True)
 
 
-def test_subclass_which_reads_and_writes_the_storage_itself():
+def test_subclass_that_reads_and_writes_the_storage_itself():
     class Own(AsyncPrioritizedReplayBuffer):
         def sample_batch(self, batch_B):
             with self.rw_lock:

@@ -1,4 +1,4 @@
-"""Buffers which processes share, between processes: every way to start one, stress, and kills."""
+"""Buffers that processes share, between processes: every way to start one, stress, and kills."""
 
 import multiprocessing as mp
 import os
@@ -68,7 +68,7 @@ def test_child_writes_and_parent_reads(context):
     batches = []
     for cell, (buffer, stream, _) in zip(PRIORITIZED, made):
         buffer.append_samples(cell.samples(stream.steps(18)))
-        buffer.sample_batch(3)  # Nothing which sampling leaves behind stands in the way.
+        buffer.sample_batch(3)  # Nothing that sampling leaves behind stands in the way.
         batches.append([cell.samples(stream.steps(n)) for n in (5, 9)])
     listen, tell = context.Pipe(duplex=False)
     run(context.Process(target=append_and_update, args=(buffers, batches, tell)))
@@ -111,12 +111,12 @@ def n_steps_of(batch):
 
 
 def frame_of(note):
-    """Pixels [...,4] which are the bytes of numbers [...]."""
+    """Pixels [...,4] that are the bytes of numbers [...]."""
     return np.ascontiguousarray(note, np.int32)[..., None].view(np.uint8)
 
 
 def steps_of(batch, n_frames=N_FRAMES):
-    """A batch [T,B] which begins after a reset and ends with one; ``note`` says everything."""
+    """A batch [T,B] that begins after a reset and ends with one; ``note`` says everything."""
     n = n_steps_of(batch)
     t, b = np.meshgrid(np.arange(n), np.arange(N_ENVS), indexing="ij")
     note = (batch * 16 + t + 1) * N_ENVS + b
@@ -260,7 +260,7 @@ def test_input_priorities_of_two_writers():
     np.testing.assert_array_equal(leaves[on], 1.0 + buffer.samples.note[on] % 5)
 
 
-def test_priorities_of_rows_which_another_process_wrote_anew():
+def test_priorities_of_rows_that_another_process_wrote_anew():
     """A learner that was slower than the samplers gave new transitions the priority of old ones."""
     cell = Cell(True, False, "whole", False, True)
     buffer, stream, _ = cell.make(T=20, B=1, n_step=1)

@@ -178,7 +178,7 @@ def test_entries_without_error_are_still_drawn():
     assert torch.isfinite(weights).all()
 
 
-def test_entries_which_come_with_a_priority_of_zero_are_drawn():
+def test_entries_that_come_with_a_priority_of_zero_are_drawn():
     buffer = uniform(cls=PrioritizedReplayBuffer, input_priorities=True)
     buffer.append_samples(WithPriorities(0.0, scalar_samples(6)))
     assert set(buffer.sample_batch(200).action.tolist()) == {1, 2, 3, 4}
@@ -289,7 +289,7 @@ def test_a_scalar_is_stored_in_all_rows():
 
 
 @pytest.mark.parametrize("fault", ["no stack", "history not blank after done", "single rows"])
-def test_images_which_are_no_stacks_of_frames_are_refused(fault):
+def test_images_that_are_no_stacks_of_frames_are_refused(fault):
     # Colour images, and histories padded with the first frame, used to be stored wrongly in
     # silence; single rows even after a batch of black images.
     rng = np.random.default_rng(0)

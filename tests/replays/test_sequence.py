@@ -56,7 +56,7 @@ def test_sequence_by_hand(interval):
     batch = buffer.extract_batch([8, 12], [0, 0], 3)
     assert type(batch) is SamplesFromReplay
     assert batch.all_observation[:, 0, 0].tolist() == [8, 9, 10, 11, 12]
-    # Not blanked at the end of an episode: these are also the actions which follow.
+    # Not blanked at the end of an episode: these are also the actions that follow.
     assert batch.all_action[:, 0].tolist() == [7, 8, 9, 10, 11]
     assert batch.all_reward[:, 0].tolist() == [7, 8, 9, 10, 11]
     assert batch.return_.T.tolist() == [[8 + 4.5, 9, 10 + 5.5], [12 + 6.5, 13 + 7, 14 + 7.5]]
@@ -204,7 +204,7 @@ def test_an_example_without_recurrent_state():
 
 
 @pytest.mark.parametrize("bad", [np.ones((3, 2)), np.ones(3), np.full(2, -1.0), np.full(2, np.nan)])
-def test_bad_priorities_which_come_with_samples_change_nothing(bad):
+def test_bad_priorities_that_come_with_samples_change_nothing(bad):
     buffer = prioritized(B=2, input_priorities=True)
     with pytest.raises(ValueError, match="priorities"):
         buffer.append_samples(WithPriorities(bad, samples(4, B=2)))

@@ -136,7 +136,7 @@ def test_overridden_append_samples_and_own_keyword():
 
 
 def test_sharing_the_cursor_of_a_replay_class_of_ones_own():
-    # The mixin asked for a part which only the library's storage has.
+    # The mixin asked for a part that only the library's storage has.
     class Own(BaseReplayBuffer):
         def __init__(self):
             super().__init__()
@@ -201,7 +201,7 @@ def test_overridden_extract_batch_under_priorities():
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_constructors_which_save_their_arguments(order):
+def test_constructors_that_save_their_arguments(order):
     class Buffer(UniformReplayBuffer):
         def __init__(self, example, size, B, discount=1, n_step_return=1, extra=7):
             kwargs = {"discount": discount, "n_step_return": n_step_return}

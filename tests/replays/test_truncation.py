@@ -184,7 +184,7 @@ def test_other_processes_see_it():
 # --- Through the algorithm ----------------------------------------------------------------------
 
 
-def test_the_algorithm_tells_its_buffer():
+def test_the_algorithm_informs_its_buffer():
     algo = DQN()
     algo.replay_buffer, stream, _ = UNIFORM.make(T=12, done_prob=0)
     algo.replay_buffer.append_samples(UNIFORM.samples(stream.steps(5)))

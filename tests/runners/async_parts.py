@@ -1,4 +1,4 @@
-"""Algorithms, agents and samplers for asynchronous runs which take a second."""
+"""Algorithms, agents and samplers for asynchronous runs that take a second."""
 
 import csv
 import signal
@@ -116,7 +116,7 @@ def kill(process):
 
 
 def descendants():
-    """All processes which were started by this one, and by those."""
+    """All processes that were started by this one, and by those."""
     return {process.pid for process in psutil.Process().children(recursive=True)}
 
 
@@ -138,7 +138,7 @@ def _is_alive(pid):
 
 
 def shared_memory_of(pids):
-    """Names of shared memory which these processes have left; semaphores have none by fork."""
+    """Names of shared memory that these processes have left; semaphores have none by fork."""
     names = [path.name for path in Path("/dev/shm").glob("*")]
     return [name for name in names for pid in pids if f"_{pid}_" in name or f"-{pid}-" in name]
 

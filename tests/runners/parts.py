@@ -44,7 +44,7 @@ class CountingAlgo:
 
 
 class QuietAgent(EchoAgent):
-    """Has the rest of what a runner asks of an agent."""
+    """Has the rest of what a runner needs from an agent."""
 
     def train_mode(self, itr):
         self.calls.append(f"train {itr}")

@@ -1,4 +1,4 @@
-"""Algorithms which tell of their process, or fail in it, and samplers whose ranks share a batch."""
+"""Algorithms that report their process, or fail in it, and samplers whose ranks share a batch."""
 
 import os
 import signal

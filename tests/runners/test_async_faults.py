@@ -52,7 +52,7 @@ class AtIterationSix(AtIteration):
     def __init__(self, act):
         super().__init__(6, self._note_and_act)
         self._act = act
-        self.before = descendants()  # Servers which start processes for other tests.
+        self.before = descendants()  # Servers that start processes for other tests.
 
     def _note_and_act(self, runner):
         self.pids = sorted(descendants() - self.before)
@@ -114,7 +114,7 @@ def test_killed_action_server_ends_the_run(kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_optimizer_is_named_and_not_those_which_waited_for_it(tmp_path):
+def test_killed_optimizer_is_named_and_not_the_ones_that_waited(tmp_path):
     """Another rank lost contact, and its own error was taken for the cause."""
     callback = AtIterationSix(kill_member("optimizer 1"))
     runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback], n_optimizers=3)
@@ -126,14 +126,14 @@ def kill_who_has_the_replay_buffer(runner):
     kill(member(runner, "memory copier 1"))
 
 
-def test_copier_which_is_killed_while_it_writes(tmp_path):
+def test_copier_that_is_killed_while_it_writes(tmp_path):
     """The optimizer waited for the replay buffer for ever."""
     callback = AtIterationSix(kill_who_has_the_replay_buffer)
     runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback])
     fails(runner, callback, tmp_path, WorkerError, "memory copier 1.* was ended by SIGKILL")
 
 
-# --- Processes which hang -------------------------------------------------------------------------
+# --- Processes that hang -------------------------------------------------------------------------
 
 
 class StuckTMaze(TMaze):
@@ -164,7 +164,7 @@ class StuckUpdate(DQN):
 
 
 class LastIteration(AtIteration):
-    """Notes the last iteration which was made."""
+    """Notes the last iteration that was made."""
 
     def __init__(self):
         self.before = descendants()
@@ -227,7 +227,7 @@ def test_a_long_evaluation_is_no_hanging(tmp_path):
     assert values(rows, "CumSteps") == [0, 80]
 
 
-# --- Processes which raise ------------------------------------------------------------------------
+# --- Processes that raise ------------------------------------------------------------------------
 
 
 class BrokenTMaze(TMaze):
@@ -241,7 +241,7 @@ class BrokenTMaze(TMaze):
 
 
 @pytest.mark.parametrize("kind", ["serial", "cpu", "served"])
-def test_environment_which_raises_shows_its_traceback(kind, tmp_path):
+def test_environment_that_raises_shows_its_traceback(kind, tmp_path):
     runner = make_runner(kind, n_steps=1e6, sampler_kwargs={"EnvCls": BrokenTMaze})
     with pytest.raises(WorkerError, match="a bug of the user") as caught:
         train(runner, tmp_path)
@@ -253,7 +253,7 @@ class BrokenCopy(DQN):
         raise ZeroDivisionError("a bug of the user")
 
 
-def test_copier_which_raises_shows_its_traceback(tmp_path):
+def test_copier_that_raises_shows_its_traceback(tmp_path):
     runner = make_runner(algo=BrokenCopy(batch_size=16, **SETTINGS))
     with pytest.raises(WorkerError, match="(?s)memory copier .*a bug of the user"):
         train(runner, tmp_path)
@@ -264,7 +264,7 @@ class BrokenUpdate(DQN):
         raise ZeroDivisionError("a bug of the user")
 
 
-def test_algorithm_which_raises_shows_its_own_error(tmp_path):
+def test_algorithm_that_raises_shows_its_own_error(tmp_path):
     runner = make_runner(algo=BrokenUpdate(batch_size=16, **SETTINGS))
     before, pids = descendants(), set()
     runner.callbacks = (OnStart(pids),)
@@ -326,7 +326,7 @@ class SlowService(DQN):
         raise RuntimeError("the service of the user timed out")
 
 
-def test_own_errors_which_sound_like_a_lost_contact_stay_what_they_are(tmp_path):
+def test_own_errors_that_sound_like_a_lost_contact_stay_what_they_are(tmp_path):
     runner = make_runner(algo=SlowService(batch_size=16, **SETTINGS))
     with pytest.raises(RuntimeError, match="the service of the user timed out") as caught:
         train(runner, tmp_path)

@@ -120,7 +120,7 @@ def test_affinity_as_it_is_made(tmp_path):
 
 
 def keep_still():
-    """An agent which acts by fixed parameters, and an algorithm which only stores."""
+    """An agent that acts by fixed parameters, and an algorithm that only stores."""
     set_seed(7)
     agent = MlpDqnAgent(eps_init=0, eps_final=0, **SMALL)
     return agent, DQN(batch_size=16, **{**SETTINGS, "min_steps_learn": 1e6})

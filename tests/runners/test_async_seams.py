@@ -69,7 +69,7 @@ class Later(AsyncRl):
 
 @pytest.mark.parametrize(("RunnerCls", "n_batches"), [(FourTimesAsSlow, 16 / 4), (Later, 16 - 8)])
 def test_a_rate_of_ones_own_is_used(RunnerCls, n_batches, tmp_path):
-    # It was made before, of numbers which nobody had changed.
+    # It was made before, of numbers that nobody had changed.
     runner = make_runner(RunnerCls=RunnerCls)
     train(runner, tmp_path)
     updates_per_batch = 16 * runner.algo.replay_ratio / runner.algo.batch_size

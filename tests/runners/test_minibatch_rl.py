@@ -172,7 +172,7 @@ def test_callbacks_are_told_everything_in_order(tmp_path):
     ]
 
 
-def test_a_callback_stops_the_run_which_logs_once_more(tmp_path):
+def test_a_callback_stops_the_run_that_logs_once_more(tmp_path):
     class StopAt2(Callback):
         def on_itr(self, runner, itr, traj_infos, opt_info):
             if itr == 2:
@@ -215,7 +215,7 @@ def test_failure_leaves_log_and_snapshot_and_shuts_down(RunnerCls, tmp_path):
     assert "a bug of the user" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
-def test_failure_in_startup_is_the_error_which_is_shown(tmp_path):
+def test_failure_in_startup_is_the_error_that_is_shown(tmp_path):
     runner = make_runner(sampler_kwargs={"TrajInfoCls": None})
     with pytest.raises((TypeError, AttributeError)) as error:
         train(runner, tmp_path)
@@ -331,7 +331,7 @@ class OwnEvalLoop(MinibatchRlEval):
         self.shutdown()
 
 
-def test_rewritten_loop_logs_and_tells_callbacks_the_same(tmp_path):
+def test_rewritten_loop_logs_and_calls_back_the_same(tmp_path):
     diary, own_diary = Diary(), Diary()
     rows = train(make_runner(MinibatchRlEval, callbacks=[diary]), tmp_path / "ours")
     own_rows = train(make_runner(OwnEvalLoop, callbacks=[own_diary]), tmp_path / "own")

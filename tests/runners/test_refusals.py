@@ -1,4 +1,4 @@
-"""What users get wrong: every runner says so, with the remedy, before anything is started."""
+"""Mistakes of users: every runner names them, with the remedy, before anything is started."""
 
 import os
 import re
@@ -89,7 +89,7 @@ def nothing_starts(monkeypatch):
         ),
     ],
 )
-def test_a_cpu_which_does_not_exist(RunnerCls, affinity, place, tmp_path):
+def test_a_cpu_that_does_not_exist(RunnerCls, affinity, place, tmp_path):
     """A worker died of it without a word, and the runner waited for it."""
     before = psutil.Process().cpu_affinity()
     runner = make(RunnerCls, affinity=affinity)
@@ -102,7 +102,7 @@ def test_a_cpu_which_does_not_exist(RunnerCls, affinity, place, tmp_path):
 
 @pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.parametrize("RunnerCls", AFFINITIES)
-def test_a_cpu_which_is_not_allowed(RunnerCls, tmp_path, monkeypatch):
+def test_a_cpu_that_is_not_allowed(RunnerCls, tmp_path, monkeypatch):
     """As on a cluster, where a job has some of the CPUs of the machine."""
     original, own = psutil.Process.cpu_affinity, psutil.Process().cpu_affinity()
 
@@ -167,14 +167,14 @@ def test_values_that_cannot_work(RunnerCls, name, value, named):
 
 @pytest.mark.parametrize("RunnerCls", EACH)
 @pytest.mark.parametrize("callbacks", [SaveBest(), [print], [SaveBest], [Callback(), Half()]])
-def test_callbacks_which_are_none(RunnerCls, callbacks):
+def test_callbacks_that_are_none(RunnerCls, callbacks):
     """The run ended at the first event, maybe the first log row."""
     with pytest.raises(TypeError, match="callbacks"):
         make(RunnerCls, callbacks=callbacks)
 
 
 @pytest.mark.parametrize("RunnerCls", [MinibatchRl, AsyncRl])
-def test_a_run_shorter_than_a_log_interval_says_how_long_it_is(RunnerCls, tmp_path):
+def test_a_run_shorter_than_a_log_interval_logs_its_length(RunnerCls, tmp_path):
     rows = train(make(RunnerCls, n_steps=40, log_interval_steps=160), tmp_path)
     assert float(rows[-1]["Diagnostics/CumSteps"]) == 160
     log = (tmp_path / "run_0" / "debug.log").read_text()
@@ -186,7 +186,7 @@ def test_a_run_shorter_than_a_log_interval_says_how_long_it_is(RunnerCls, tmp_pa
 
 
 @pytest.mark.parametrize(("RunnerCls", "taken"), [(MinibatchRl, 160), (AsyncRl, 320)])
-def test_a_rounded_run_says_how_long_it_is(RunnerCls, taken, tmp_path):
+def test_a_rounded_run_logs_its_length(RunnerCls, taken, tmp_path):
     rows = train(make(RunnerCls, n_steps=164, log_interval_steps=160), tmp_path)
     assert float(rows[-1]["Diagnostics/CumSteps"]) == taken
     log = (tmp_path / "run_0" / "debug.log").read_text()

@@ -190,7 +190,7 @@ def test_ranks_differ_in_seeds_and_environments_and_agree_in_parameters(tmp_path
 
 
 def quiet(algo=None, RunnerCls=SyncRl, n=2, **kwargs):
-    """Batches of 20 steps in each process, of environments which count."""
+    """Batches of 20 steps in each process, of environments that count."""
     runner = make_runner(ranks(RunnerCls, n), algo=algo, **kwargs)
     runner.agent = ParallelQuietAgent()
     return runner
@@ -350,23 +350,23 @@ def fails(how, rank, n, directory, error, match):
     return str(raised.value)
 
 
-# Of three there is one which is neither at fault nor the first.
+# Of three, one is neither at fault nor the first.
 N_RANKS = [2, 3] if FULL else [3]
 
 
 @pytest.mark.parametrize("n", N_RANKS)
-def test_rank_which_raises(n, tmp_path):
+def test_rank_that_raises(n, tmp_path):
     text = fails("raise", 1, n, tmp_path, WorkerError, "rank 1, process")
     assert "ZeroDivisionError: a bug of the user" in text
 
 
 @pytest.mark.parametrize("n", N_RANKS)
-def test_rank_which_is_killed(n, tmp_path):
+def test_rank_that_is_killed(n, tmp_path):
     fails("kill", n - 1, n, tmp_path, WorkerError, f"rank {n - 1}, process .* SIGKILL")
 
 
 @pytest.mark.parametrize("n", N_RANKS)
-def test_rank_which_hangs(n, tmp_path):
+def test_rank_that_hangs(n, tmp_path):
     text = fails(
         "hang", 1, n, tmp_path, WorkerError, "rank 1, process .* sent no heartbeat for 2 s"
     )
@@ -400,7 +400,7 @@ class KnownWorkers(CpuSampler):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_worker_which_is_killed(rank, tmp_path):
+def test_worker_that_is_killed(rank, tmp_path):
     algo, witness = KillsAWorker("", rank, at=5), Witness()
     runner = quiet(algo, n_steps=4000, log_interval_steps=80, callbacks=[witness])
     sizes = {"batch_T": 5, "batch_B": 4, "max_decorrelation_steps": 0}

@@ -48,7 +48,7 @@ Info = namedtuple("Info", ["traj_done", "draw"])
 class DiceEnv:
     """Throws dice: about the reward, whether a life is lost (``done``), and whether all are.
 
-    At times a trajectory ends without ``done``, as with a time limit which is no matter of the
+    At times a trajectory ends without ``done``, as with a time limit that does not concern the
     learner.
 
     The observation says the steps since the reset, the last throw and the last action.
@@ -136,7 +136,7 @@ class WalkEnv(DiceEnv):
 
 
 class VectorOf:
-    """Environments as one, with the methods which the vector sampler needs.
+    """Environments as one, with the methods that the vector sampler needs.
 
     What of them is where is told as in the other samplers: by a list, or one mapping for all.
     """
@@ -165,7 +165,7 @@ class VectorOf:
         observation = map_buffer(np.copy, observation)
         for b in np.flatnonzero(which):
             if seeded:
-                # Actions were drawn by those only which had begun.
+                # Only the ones that had begun drew actions.
                 set_envs_seeds(self.envs[b : b + 1], self.seeds[b : b + 1])
             observation[b] = self.envs[b].reset()
         return observation
@@ -206,7 +206,7 @@ RnnInfo = namedarraytuple("RnnInfo", [*AgentInfo._fields, "prev_rnn_state"])
 
 
 def act(observation, prev_action, prev_reward):
-    """A rule which depends on everything; whole numbers (and eighths), so sums are exact."""
+    """A rule that depends on everything; whole numbers (and eighths), so sums are exact."""
     if isinstance(observation, torch.Tensor):  # Of another environment.
         observation = Observation(observation[..., 0], observation)
     total = observation.count + observation.noise.sum(-1) + 3 * prev_action + prev_reward

@@ -1,4 +1,4 @@
-"""An environment and an agent which say exactly what happened to them."""
+"""An environment and an agent that record exactly what happened to them."""
 
 from collections import namedtuple
 

@@ -165,7 +165,7 @@ class OutOfStep(DbGpuResetCollector):
         return result
 
 
-def test_an_action_server_out_of_step_with_its_workers_says_so():
+def test_an_action_server_out_of_step_with_its_workers_raises():
     sampler = start_async(AsyncGpuSampler, TWO, CollectorCls=OutOfStep)
 
     def collect():  # The server looks after the first batch, while the sampler may go on.

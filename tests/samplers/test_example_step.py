@@ -1,4 +1,4 @@
-"""The step which shows what buffers hold, made in a process of its own."""
+"""The step that shows what buffers hold, made in a process of its own."""
 
 import gc
 import os

@@ -109,16 +109,16 @@ def test_a_worker_may_have_several_cpus_and_threads():
 
 
 @pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_environments_are_in_workers_which_leave_their_waker_the_cpu(SamplerCls):
+def test_environments_are_in_workers_that_leave_their_waker_the_cpu(SamplerCls):
     info = told(SamplerCls)
     assert info.pid[0] == info.pid[1] != info.pid[2] == info.pid[3]
     assert os.getpid() not in info.pid
-    # The first worker which a sampler released took its CPU before it had released the second one.
+    # The first worker that a sampler released took its CPU before it had released the second one.
     assert (info.policy == os.SCHED_BATCH).all()
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
-def test_a_worker_keeps_a_policy_which_somebody_chose():
+def test_a_worker_keeps_a_policy_that_somebody_chose():
     with mp.get_context("fork").Pool(1) as pool:
         assert pool.apply(_idle_policies) == (os.SCHED_IDLE, os.SCHED_IDLE)
 
@@ -211,7 +211,7 @@ def test_parameters_and_epsilon_reach_the_workers(method):
 
 
 class OwnCpuCollector(DecorrelatingStartCollector):
-    """The loop of the original, for agents which act in the worker."""
+    """The loop of the original, for agents that act in the worker."""
 
     mid_batch_reset = True
 
@@ -246,7 +246,7 @@ class OwnCpuCollector(DecorrelatingStartCollector):
 
 
 class OwnGpuCollector(DecorrelatingStartCollector):
-    """The loop of the original, for actions which are served."""
+    """The loop of the original, for actions that are served."""
 
     mid_batch_reset = True
 
@@ -355,7 +355,7 @@ class OneMore(CpuResetCollector):
 
 
 @pytest.mark.parametrize(("SamplerCls", "n_collectors"), [(SerialSampler, 1), (CpuSampler, 2)])
-def test_trajectories_which_a_collector_adds_arrive(SamplerCls, n_collectors):
+def test_trajectories_that_a_collector_adds_arrive(SamplerCls, n_collectors):
     # Those beyond the ones of the loop were dropped on the way from a worker.
     ours, _ = start(SerialSampler, 0, RuleAgent())
     sampler, _ = start(SamplerCls, 2, RuleAgent(), CollectorCls=OneMore)
@@ -419,7 +419,7 @@ def test_evaluation_of_research_code(limit):
 
 
 class OwnServedEvaluation(BaseEvalCollector):
-    """The same, for actions which are served."""
+    """The same, for actions that are served."""
 
     def collect_evaluation(self, itr):
         act_ready, obs_ready, step = self.sync.act_ready, self.sync.obs_ready, self.step_buffer_np
@@ -573,7 +573,7 @@ class CountingSampler(CpuSampler):
         return traj_infos
 
 
-def test_workers_without_evaluation_say_that_they_are_done():
+def test_workers_without_evaluation_report_that_they_are_done():
     # They said nothing, and who counted them waited for ever.
     evaluation = dict(eval_n_envs=1, eval_max_steps=20)
     sampler, _ = start(CountingSampler, 2, EnvCls=CountEnv, **evaluation)
@@ -763,7 +763,7 @@ class HookedSampler(GpuSampler):
 def test_every_hook_is_used_in_order():
     sampler, _ = start(HookedSampler)
     assert sampler.called == ["n_envs_list", "agent", "buffers", "ctrl", "common", "workers"]
-    # Names which programs use.
+    # Names that programs use.
     assert sampler.n_worker == len(sampler.workers) == 2
     assert sampler.step_buffer_np._fields == StepBuffer._fields
     assert sampler.ctrl.barrier_in.parties == 3

@@ -165,7 +165,7 @@ def test_evaluation_until_its_step_limit():
     assert agent.calls[-2:] == ["eval 5", "reset"]
 
 
-def test_evaluation_stops_after_the_step_which_completes_enough():
+def test_evaluation_stops_after_the_step_that_completes_enough():
     sampler, _ = evaluation(eval_max_trajectories=3)
     assert len(sampler.evaluate_agent(0)) == 4, "both of the second round complete together"
     assert sum(len(env.actions) for env in sampler.eval_envs) == 16
@@ -189,7 +189,7 @@ def test_evaluation_environments_have_seeds_of_their_own():
     assert len(seeds) == 5
 
 
-def test_nan_reward_is_an_error_which_names_the_environment():
+def test_nan_reward_is_an_error_that_names_the_environment():
     class NanLater(CountEnv):
         def step(self, action):
             step = super().step(action)

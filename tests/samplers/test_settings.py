@@ -208,7 +208,7 @@ class Unmakeable(DiceEnv):
 
 
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, *PARALLEL])
-def test_an_environment_which_cannot_be_made(SamplerCls):
+def test_an_environment_that_cannot_be_made(SamplerCls):
     sampler = SamplerCls(Unmakeable, {}, 2, 2)
     for _ in range(2):
         with pytest.raises(KeyError, match="the error of the constructor"):
@@ -262,7 +262,7 @@ def test_environments_with_other_observations(SamplerCls, n):
 
 
 @pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_a_trajectory_info_which_cannot_be_sent(SamplerCls):
+def test_a_trajectory_info_that_cannot_be_sent(SamplerCls):
     # The queue used to drop it, and the sampler to wait for it for ever.
     class Local(TrajInfo):
         pass

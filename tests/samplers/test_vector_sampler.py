@@ -40,7 +40,7 @@ class RuleAgent(EchoAgent):
 
 
 class FirstObservation(TrajInfo):
-    """Counts something which the vectorised statistics do not know."""
+    """Counts something that the vectorised statistics do not know."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""Whatever happens to a worker, the run ends soon, says why, and leaves nothing behind."""
+"""Whatever happens to a worker, the run ends soon, gives the reason, and leaves nothing behind."""
 
 import os
 import re
@@ -110,7 +110,7 @@ def test_fault_in_the_example_step(how):
     assert re.match(who + MESSAGES[how], str(info.value)), str(info.value)
 
 
-def test_an_example_step_which_hangs(monkeypatch):
+def test_an_example_step_that_hangs(monkeypatch):
     monkeypatch.setattr("rlpyt.samplers.buffer.EXAMPLE_TIMEOUT_S", 0.5)
     with pytest.raises(RuntimeError, match="the example step took over"):
         start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": "hang"})
@@ -212,7 +212,7 @@ class Unclosable(FaultyEnv):
             hang_here()
 
 
-def test_an_environment_which_hangs_when_it_is_closed_after_its_fault():
+def test_an_environment_that_hangs_when_it_is_closed_after_its_fault():
     # Its error was reported only after it was closed, that is, never.
     def run():
         start_faulty(CpuSampler, "raise", EnvCls=Unclosable).obtain_samples(0)
@@ -225,7 +225,7 @@ def test_an_environment_which_hangs_when_it_is_closed_after_its_fault():
 
 
 @pytest.mark.slow
-def test_an_environment_which_hangs_when_it_is_closed():
+def test_an_environment_that_hangs_when_it_is_closed():
     sampler, _ = start(CpuSampler, EnvCls=Unclosable)
     sampler.obtain_samples(0)
     begin = time.monotonic()

@@ -109,7 +109,7 @@ def test_global_seed_fixes_an_unseeded_space():
     assert np.array_equal(draw(), draw())
 
 
-def test_a_space_which_the_user_seeded_keeps_its_seed():
+def test_a_space_that_the_user_seeded_keeps_its_seed():
     gym_space = spaces.Box(0, 1, (5,))
     gym_space.seed(4)
     expected = gym_space.sample()
@@ -246,7 +246,7 @@ def test_other_spaces_are_refused(bad):
 
 
 def test_a_space_of_old_gym_works_by_its_name():
-    class Discrete:  # of a module which knows nothing of gymnasium
+    class Discrete:  # of a module that knows nothing of gymnasium
         n, dtype, shape = 3, np.dtype("int64"), ()
 
         def seed(self, seed):

@@ -225,7 +225,7 @@ def test_shared_arrays_are_separate_and_zero() -> None:
     assert not np_mp_array((3, 4), np.float32).any()
 
 
-def test_the_array_for_spawn_knows_its_place() -> None:
+def test_the_array_for_spawn_has_its_place() -> None:
     x = np_mp_array_spawn((4, 6), np.int32)
     x[:] = np.arange(24).reshape(4, 6)
     set_spawning_popen(object())

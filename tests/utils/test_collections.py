@@ -314,7 +314,7 @@ def test_instances_pickle_as_their_own_class(protocol: int) -> None:
         assert y == x
 
 
-def test_instances_of_classes_which_are_nowhere_pickle() -> None:
+def test_instances_of_classes_that_are_nowhere_pickle() -> None:
     """Records made after an example, such as env_info buffers, could not be pickled."""
     x = namedarraytuple_like(namedtuple("Nowhere", "u v"))(1, namedarraytuple("Local", "w")(2))
     y = pickle.loads(pickle.dumps(x))

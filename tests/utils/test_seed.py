@@ -1,4 +1,4 @@
-"""Seeds, and generators which continue where they were."""
+"""Seeds, and generators that continue where they were."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Wrapper:
 
 
 def test_the_ith_environment_gets_the_ith_seed() -> None:
-    """Environments which are seeded by their reset used to stay unseeded."""
+    """Environments that are seeded by their reset used to stay unseeded."""
     inner = ResetEnv()
     envs: list[Any] = [SeededEnv(), PlainEnv(), ResetEnv(), SeededEnv(), Wrapper(inner)]
     envs.append(Wrapper(PlainEnv()))
@@ -145,7 +145,7 @@ def test_derived_seeds_do_not_overlap() -> None:
 
 
 def test_an_attribute_seed_is_no_method() -> None:
-    """An environment which keeps its seed as a number used to be called."""
+    """An environment that keeps its seed as a number used to be called."""
 
     class NumberEnv(ResetEnv):
         seed = 4

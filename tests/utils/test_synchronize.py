@@ -78,7 +78,7 @@ def test_find_port_takes_any_offset() -> None:
     assert find_port(40_057) % 100 == 57
 
 
-def test_find_port_says_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_port_without_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_LAST_PORT", 29600)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", find_port(58)))

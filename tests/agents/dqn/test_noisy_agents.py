@@ -175,7 +175,7 @@ def test_noisy_layers_of_a_users_network_are_found() -> None:
     assert not torch.allclose(outputs(agent, data), first)
 
 
-def test_processes_which_share_parameters_draw_their_own_noise() -> None:
+def test_processes_that_share_parameters_draw_their_own_noise() -> None:
     agent = made(MlpDqnAgent(model_kwargs=NOISY), share_memory=True)
     layer = next(m for m in agent.model.modules() if isinstance(m, NoisyLinear))
     agent.sample_mode(0)

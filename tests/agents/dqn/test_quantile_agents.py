@@ -56,7 +56,7 @@ def test_shapes_at_random_fractions(leading_dims: tuple[int, ...]) -> None:
     assert torch.equal(step.action, step.agent_info.q.argmax(-1))
 
 
-def test_quantiles_are_those_of_the_fractions_which_are_returned() -> None:
+def test_quantiles_belong_to_the_returned_fractions() -> None:
     agent = made(MlpIqnAgent())
     observation, prev_action, prev_reward = inputs(5)
     quantiles, tau = agent(observation, prev_action, prev_reward)

@@ -114,7 +114,7 @@ def test_state_may_be_one_tensor(AgentCls: Any) -> None:
     assert torch.allclose(q[2:, 1:2], alone, atol=1e-6)
 
 
-def test_base_without_a_mixin_says_what_it_lacks() -> None:
+def test_base_without_a_mixin_names_what_it_lacks() -> None:
     class Mine(MlpR2d1Agent):
         prev_rnn_state = R2d1AgentBase.prev_rnn_state
 

@@ -113,7 +113,7 @@ def test_one_overridden_method_and_the_others_mean_the_same(AgentCls: Any, own: 
 
 @pytest.mark.parametrize("module", ["rlpyt.projects.mine", "mine"])
 @pytest.mark.parametrize("AgentCls", [MujocoFfAgent, MujocoLstmAgent])
-def test_actions_of_a_method_of_its_own_are_not_scaled_which_is_logged(
+def test_actions_of_a_method_of_its_own_are_not_scaled_that_is_logged(
     AgentCls: Any, module: str, capsys: Any
 ) -> None:
     # It was silent, and subclasses whose file lies in the package were scaled.

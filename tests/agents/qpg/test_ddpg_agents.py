@@ -96,7 +96,7 @@ class TestNetworks:
                 new = getattr(agent, f"target_{name}").state_dict()[key]
                 torch.testing.assert_close(new, old + 0.25)
 
-    def test_target_follows_a_network_which_is_another_one(self) -> None:
+    def test_target_follows_a_network_that_is_another_one(self) -> None:
         agent = made()
         agent.update_target(0.25)
         for name in ("q_model", "target_q_model"):
@@ -279,7 +279,7 @@ class TestErrors:
             small(AgentCls).initialize(SPACES._replace(action=action))
 
     @pytest.mark.parametrize("high", [np.inf, -1.0])
-    def test_bounds_which_cannot_be_scaled_to(self, high: float) -> None:
+    def test_bounds_that_cannot_be_scaled_to(self, high: float) -> None:
         action = FloatBox(-1, 1, (3,))
         action.high = np.array([1, 1, high], np.float32)
         with pytest.raises(ValueError, match="give finite bounds"):

@@ -174,7 +174,7 @@ def test_action_squash_replaces_the_bounds() -> None:
         FloatBox(np.array([0.0, 0.0]), np.array([1.0, 0.0])),
     ],
 )
-def test_spaces_which_are_refused(AgentCls: Any, space: Any) -> None:
+def test_spaces_that_are_refused(AgentCls: Any, space: Any) -> None:
     with pytest.raises(ValueError, match=f"{AgentCls.__name__}.*wrapper"):
         make_agent(AgentCls, EnvSpaces(observation=OBSERVATION, action=space))
 
@@ -228,7 +228,7 @@ def test_training_has_the_std_of_the_policy_in_every_mode() -> None:
         assert torch.equal(log_pi, expected[1])
 
 
-def test_workers_which_run_already_learn_min_itr_learn() -> None:
+def test_workers_that_run_already_learn_min_itr_learn() -> None:
     # They kept 0, and never explored with pretrain_std.
     agent = make_agent()
     context = mp.get_context("fork")

@@ -81,7 +81,7 @@ class Run:
         return infos
 
     def disturb(self) -> None:
-        """Make the networks differ from those which acted, and from each other."""
+        """Make the networks differ from the ones that acted, and from each other."""
         with torch.no_grad():
             for model in (self.agent.model, self.agent.target_model):
                 for p in model.parameters():

@@ -171,7 +171,7 @@ def test_replay_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "successive frames" not in lines[-1]
 
 
-def test_replay_class_which_does_not_know_priorities() -> None:
+def test_replay_class_without_priorities() -> None:
     with pytest.raises(TypeError, match="ReplayBufferCls=.*Uniform.*'alpha'.*PrioritizedReplay"):
         make_algo(prioritized_replay=True, ReplayBufferCls=UniformReplayBuffer)
 
@@ -275,7 +275,7 @@ def test_loss_like_its_naive_twin(
     assert loss.item() == pytest.approx(total, rel=1e-4)
 
 
-def test_target_of_an_agent_which_follows_gradients() -> None:
+def test_target_of_an_agent_that_follows_gradients() -> None:
     class Agent(VectorDqnAgent):
         def target(self, *inputs: Any) -> Any:
             return super().target.__wrapped__(self, *inputs)  # Without no_grad.
@@ -288,7 +288,7 @@ def test_target_of_an_agent_which_follows_gradients() -> None:
 
 
 @pytest.mark.parametrize("double_dqn", [False, True])
-def test_agent_which_is_none_of_ours(double_dqn: bool) -> None:
+def test_agent_that_is_none_of_ours(double_dqn: bool) -> None:
     class Agent:
         recurrent = False
         device = torch.device("cpu")

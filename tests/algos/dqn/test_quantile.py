@@ -79,7 +79,7 @@ def test_gradients_of_the_loss() -> None:
 
 
 def test_minimum_is_at_the_quantiles() -> None:
-    """With a small kappa: of 1000 numbers, those which so many are below."""
+    """With a small kappa: the ones of 1000 numbers that have so many below them."""
     targets = torch.arange(1000.0).flip(0)[None] / 1000
     theta = torch.full((1, 4), 0.5, requires_grad=True)
     optimizer = torch.optim.Adam([theta], lr=0.01)

@@ -146,7 +146,7 @@ def test_replay_class_of_the_user_gets_the_same_keywords() -> None:
 def test_least_steps_before_learning_are_enough(
     prioritized_replay: bool, interval: int, batch_T: int
 ) -> None:
-    """The first iteration which may train has a sequence, the one before has none."""
+    """The first iteration that may train has a sequence, the one before has none."""
     settings = {
         "prioritized_replay": prioritized_replay,
         "store_rnn_state_interval": interval,
@@ -171,7 +171,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(("interval", "warns"), [(5, False), (6, True)])
-def test_steps_which_are_never_trained_on_are_logged(
+def test_steps_that_are_never_trained_on_are_logged(
     monkeypatch: pytest.MonkeyPatch, interval: int, warns: bool
 ) -> None:
     lines = logged(monkeypatch)

@@ -154,7 +154,7 @@ class OldModel(torch.nn.Module):
 
 
 @pytest.mark.parametrize("mid_batch_reset", [True, False])
-def test_models_which_cannot_reset_give_the_same(mid_batch_reset: bool) -> None:
+def test_models_that_cannot_reset_give_the_same(mid_batch_reset: bool) -> None:
     run = Run(mid_batch_reset=mid_batch_reset)
     run.store(9)
     run.disturb()
@@ -166,7 +166,7 @@ def test_models_which_cannot_reset_give_the_same(mid_batch_reset: bool) -> None:
         assert torch.allclose(a, b, atol=1e-6)
 
 
-def test_agent_which_overrides_the_call_gives_the_same() -> None:
+def test_agent_that_overrides_the_call_gives_the_same() -> None:
     run = Run()
     run.store(9)
     run.disturb()

@@ -1,4 +1,4 @@
-"""``bootstrap_timelimit``: transitions which a time limit cut are stored, but not trained on."""
+"""``bootstrap_timelimit``: transitions that a time limit cut are stored, but not trained on."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class OwnSetUp(OwnConstructor):
 
 
 @pytest.mark.parametrize("AlgoCls", [OwnConstructor, OwnSetUp])
-def test_subclass_which_does_not_know_of_it(AlgoCls: Any) -> None:
+def test_subclass_without_it(AlgoCls: Any) -> None:
     algo = initialized(AlgoCls(), examples=examples_with_timeout())
     assert type(algo.replay_buffer) is UniformReplayBuffer
     assert len(run(algo, 3)[-1].loss) == 4
@@ -118,7 +118,7 @@ def test_replay_buffer(prioritized: bool, image: bool, ReplayCls: Any) -> None:
     assert type(algo.replay_buffer) is ReplayCls
 
 
-def test_own_replay_buffer_must_tell() -> None:
+def test_own_replay_buffer_must_have_it() -> None:
     def without_timeout_n(example: Any, **kwargs: Any) -> Any:
         return UniformReplayBuffer(example=example, **kwargs)
 
@@ -152,7 +152,7 @@ class TestLoss:
         assert torch.equal(valid, ~samples.timeout_n)
         torch.manual_seed(0)
         values = algo._get_loss_values(samples)
-        # The targets of those which are not trained on change nothing.
+        # The targets of the ones that are not trained on change nothing.
         samples.return_[~valid] += 100.0
         torch.manual_seed(0)
         others = algo._get_loss_values(samples)

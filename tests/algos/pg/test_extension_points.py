@@ -63,7 +63,7 @@ def test_extra_infos(AlgoCls: Any) -> None:
 
 
 class OwnPpoLoss(PPO):
-    """As the published code has it, without the parts which may be replaced."""
+    """As the published code has it, without the parts that may be replaced."""
 
     def loss(  # type: ignore[override]
         self,

@@ -551,7 +551,7 @@ def test_no_entropy_bonus_is_still_reported() -> None:
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-def test_losses_which_are_not_finite_change_nothing(AlgoCls: Any) -> None:
+def test_losses_that_are_not_finite_change_nothing(AlgoCls: Any) -> None:
     setup = Setup(AlgoCls() if AlgoCls is A2C else PPO(minibatches=1))
     setup.train()
     before = setup.parameters()
@@ -563,7 +563,7 @@ def test_losses_which_are_not_finite_change_nothing(AlgoCls: Any) -> None:
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-def test_agents_which_record_too_little(AlgoCls: Any) -> None:
+def test_agents_that_record_too_little(AlgoCls: Any) -> None:
     setup = Setup(AlgoCls())
     agent_info = setup.sample().agent.agent_info[0, 0]
     given = {"agent": setup.agent, "n_itr": 1, "batch_spec": setup.sampler.batch_spec}

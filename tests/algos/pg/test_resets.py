@@ -1,4 +1,4 @@
-"""Episodes which end within a batch: the next one is trained on as the agent saw it."""
+"""Episodes that end within a batch: the next one is trained on as the agent saw it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNTING = {"EnvCls": Counter, "env_kwargs": {"length": 3}, "T": 8, "B": 2}
 
 
 def record_ratios(AlgoCls: Any) -> Any:
-    """A PPO which keeps the ratios of all updates, and how many entries count."""
+    """A PPO that keeps the ratios of all updates, and how many entries count."""
 
     class Watched(AlgoCls):  # type: ignore[misc, valid-type]
         ratios: list[torch.Tensor] = []
@@ -106,7 +106,7 @@ class PlainPpo(PPO):
     ],
     ids=["model", "agent", "loss"],
 )
-def test_who_does_not_know_of_resets_stops_at_the_first_end(AlgoCls: Any, agent: Any) -> None:
+def test_agents_without_resets_stop_at_the_first_end(AlgoCls: Any, agent: Any) -> None:
     algo = record_ratios(AlgoCls)(minibatches=1, epochs=1, learning_rate=0.0)
     setup = Setup(algo, agent(), **COUNTING)
     samples = setup.sample()
@@ -116,7 +116,7 @@ def test_who_does_not_know_of_resets_stops_at_the_first_end(AlgoCls: Any, agent:
     assert torch.allclose(algo.ratios[0][:3], torch.ones(()), atol=1e-5)
 
 
-def test_process_returns_masks_for_those_who_call_it_themselves() -> None:
+def test_process_returns_masks_for_callers_of_their_own() -> None:
     setup = Setup(A2C(), lstm_agent(), **COUNTING)
     samples = setup.sample()
     assert setup.algo.process_returns(samples)[2][:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
@@ -145,7 +145,7 @@ class Reactive(torch.nn.Module):
 
 
 @pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
-def test_previous_action_and_reward_are_those_which_the_agent_saw(CollectorCls: Any) -> None:
+def test_previous_action_and_reward_are_as_the_agent_got_them(CollectorCls: Any) -> None:
     # At the first step of an episode they were the last ones of the episode before.
     algo = record_ratios(PPO)(minibatches=1, epochs=1, learning_rate=0.0)
     agent = CategoricalPgAgent(ModelCls=Reactive)

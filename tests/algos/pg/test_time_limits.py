@@ -1,4 +1,4 @@
-"""An episode which its time limit cut goes on in the returns; an ended one does not."""
+"""An episode that its time limit cut goes on in the returns; an ended one does not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def counting(algo: Any, agent: Any = None, cut: bool = True, **kwargs: Any) -> S
 
 
 def expected_returns(samples: Any, discount: float, cut_values: torch.Tensor | None) -> Any:
-    """[T,B], where ``cut_values`` [T,B] go on in the place of episodes which were cut."""
+    """[T,B], where ``cut_values`` [T,B] go on in the place of episodes that were cut."""
     columns = []
     for b in range(samples.env.reward.shape[1]):
         timeout = samples.env.env_info.timeout[:, b].tolist()

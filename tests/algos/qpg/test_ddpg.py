@@ -201,7 +201,7 @@ class TestPriorities:
     @pytest.mark.parametrize("has_timeout", [False, True])
     @BOTH
     def test_weights_and_new_priorities(self, AlgoCls: Any, has_timeout: bool) -> None:
-        # Such a buffer was sampled by priorities which never changed, without weights.
+        # Such a buffer was sampled by priorities that never changed, without weights.
         BufferCls = TlPrioritizedReplayBuffer if has_timeout else PrioritizedReplayBuffer
         algo = AlgoCls(**SETTINGS, ReplayBufferCls=BufferCls)
         initialized(algo, examples=examples(has_timeout))

@@ -239,7 +239,7 @@ def test_gaussian_prior(AlgoCls: Any, AgentCls: Any, spaces: Any) -> None:
     assert np.isfinite(with_prior.piLoss).all()
 
 
-def test_agents_which_do_not_tell_the_range_of_their_actions() -> None:
+def test_agents_without_a_range_of_actions() -> None:
     # They act in [-1, 1], as in the original; the algorithms asked for ``action_bounds``.
     agent = make_agent(spaces=UNIT)
     del agent.action_bounds
@@ -543,7 +543,7 @@ def test_replay_buffer(AlgoCls: Any, AgentCls: Any) -> None:
     assert plain.valid(plain.sample_from_replay()).tolist() == [1] * 8
 
 
-def test_replay_buffer_which_does_not_tell_of_time_limits() -> None:
+def test_replay_buffer_without_time_limits() -> None:
     algo = make_algo(ReplayBufferCls=UniformReplayBuffer)
     with pytest.raises(ValueError, match="timeout_n.*TlUniformReplayBuffer"):
         run(algo, 0, 4)
@@ -625,7 +625,7 @@ def test_sac_needs_reparameterization() -> None:
         make_algo(reparameterize=False)
 
 
-def test_loss_which_is_not_finite() -> None:
+def test_loss_that_is_not_finite() -> None:
     algo = make_algo()
     run(algo, 0, 2)
     with pytest.raises(FloatingPointError, match="q1Loss of SAC is inf"):

@@ -57,7 +57,7 @@ def test_fields_missing_at_the_end_of_a_row_are_nan(write):
 
 
 @pytest.mark.parametrize("rows", [[], [["a", "b"]]], ids=["empty", "header"])
-def test_a_run_which_has_just_begun(write, rows):
+def test_a_run_that_has_just_begun(write, rows):
     with pytest.raises(ValueError, match=r"progress\.csv' has no rows yet"):
         read_columns(write("progress.csv", *rows), "a")
 

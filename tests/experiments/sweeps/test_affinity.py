@@ -1,4 +1,4 @@
-"""Affinity codes: written and read alike, and the CPUs and GPUs which each slot gets."""
+"""Affinity codes: written and read alike, and the CPUs and GPUs that each slot gets."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_slots_of_cpu_runs_can_be_encoded():
         ({"async_sample": True, "sample_gpu_per_run": 1}, "sgr .* needs gpu"),
     ],
 )
-def test_options_which_exclude_each_other_are_refused(options, message):
+def test_options_that_exclude_each_other_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         encode(**options)
 
@@ -114,7 +114,7 @@ def test_options_which_exclude_each_other_are_refused(options, message):
     ("options", "message"),
     [({"gpu_per_run": 2}, "excludes gpr"), ({"async_sample": True}, "excludes ass")],
 )
-def test_runs_which_share_gpus_have_one_and_are_synchronous(options, message):
+def test_runs_that_share_gpus_have_one_and_are_synchronous(options, message):
     with pytest.raises(ValueError, match=message):
         make_affinity(n_cpu_core=4, n_gpu=2, contexts_per_gpu=2, **ONE_SOCKET, **options)
 
@@ -179,7 +179,7 @@ def test_slots_share_no_cpu_and_use_all(cpr, skt):
 @pytest.mark.parametrize(
     ("slot", "cores", "cuda_idx"), [(0, (0, 1), 0), (1, (4, 5), 1), (2, (2, 3), 0), (3, (6, 7), 1)]
 )
-def test_runs_which_share_gpus_fill_different_ones_first(slot, cores, cuda_idx):
+def test_runs_that_share_gpus_fill_different_ones_first(slot, cores, cuda_idx):
     a = affinity_from_code(f"{slot}slt_8cpu_2gpu_2cxg_0hto")
     assert (a.all_cpus, a.cuda_idx) == (cores, cuda_idx)
 
@@ -263,7 +263,7 @@ def test_async_optimizer_without_cores_of_its_own_shares_them():
         ("4slt_8cpu_4gpu_1ass", "slot 4"),
     ],
 )
-def test_async_which_cannot_be_is_refused(code, message):
+def test_async_that_cannot_be_is_refused(code, message):
     with pytest.raises(ValueError, match=message):
         affinity_from_code(code)
 

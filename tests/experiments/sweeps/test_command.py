@@ -201,7 +201,7 @@ def test_processes_are_not_pinned_where_cores_have_other_numbers(monkeypatch):
     assert not affinity["set_affinity"]
 
 
-def test_a_parameter_that_submitit_does_not_know_is_named(tmp_path):
+def test_a_parameter_unknown_to_submitit_is_named(tmp_path):
     pytest.importorskip("submitit")
     code = slots.affinity_code({}, is_local=False)
     for job in ({"slurm_partitoin": "gpu"}, {"timeout_min": "long"}):

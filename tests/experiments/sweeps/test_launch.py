@@ -102,7 +102,7 @@ def cpus_of_run(script, tmp_path, code):
     return said(tmp_path)["run/0"]["cpus"]
 
 
-def test_code_which_leaves_the_affinity_alone_is_respected(script, tmp_path):
+def test_code_that_leaves_the_affinity_alone_is_respected(script, tmp_path):
     """``saf=0`` used to be pinned by taskset all the same."""
     code = encode_affinity(1, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
     allowed = ",".join(map(str, psutil.Process().cpu_affinity())).replace("0,1", "0-1")
@@ -186,7 +186,7 @@ def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
     assert next(tmp_path.rglob("failed.txt")).read_text() == f"3\t0\t{failed.log_dir}\n"
 
 
-def test_a_sweep_which_is_ended_takes_its_runs_along(script, tmp_path):
+def test_a_sweep_that_is_ended_takes_its_runs_along(script, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path(launch.__file__).parents[3])}
     managers = {}
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -233,7 +233,7 @@ def test_every_variant_has_a_directory_of_its_own(script):
         run_experiments(script, CODE, "sweep", 1, [{}, {}], ["a", "a"])
 
 
-def test_cpus_which_do_not_exist_are_refused_before_anything_starts(script, tmp_path):
+def test_cpus_that_do_not_exist_are_refused_before_anything_starts(script, tmp_path):
     n = (os.cpu_count() or 1) + 1
     code = encode_affinity(n_cpu_core=n, cpu_per_run=1, hyperthread_offset=0, n_socket=1)
     with pytest.raises(ValueError, match="CPU"):

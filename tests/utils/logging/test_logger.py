@@ -356,7 +356,7 @@ def test_sinks_that_are_equal_are_two():
     assert [s for s in logger.current().sinks if isinstance(s, EqualSink)][0] is one
 
 
-def test_an_object_which_is_no_sink_is_refused():
+def test_an_object_that_is_no_sink_is_refused():
     with pytest.raises(TypeError, match="write_text, write_value, write_row and close"):
         logger.add_sink(print)
 
@@ -385,7 +385,7 @@ def test_all_sinks_failing_is_reported_on_stderr(fresh_logger, capsys):
     assert "no connection" in capsys.readouterr().err
 
 
-def test_sink_which_fails_to_close_is_removed(sink):
+def test_sink_that_fails_to_close_is_removed(sink):
     failing = FailingSink("close")
     logger.add_sink(failing)
     logger.remove_sink(failing)
