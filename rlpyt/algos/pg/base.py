@@ -88,7 +88,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     loss: Any
 
     _linear_decay: Any = None
-    _told_of_stand_in = False
+    _logged_stand_in = False
 
     # --- Set-up ------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     def to_training_device(self, samples: Nested) -> Nested:
         """Move a batch [T,B] in one copy; its resets also stay on the CPU, to cut sequences."""
-        self._tell_of_stand_in(samples.env)
+        self._log_stand_in(samples.env)
         samples = self.with_resets(samples)
         reset = resets(samples)
         if reset is None:
@@ -271,21 +271,21 @@ class PolicyGradientAlgo(RlAlgorithm):
         moved, (reset,) = move_with_resets(samples, [reset.cpu()], self.training_device)
         return moved._replace(env=moved.env._replace(reset=reset))
 
-    def _tell_of_stand_in(self, env: Nested) -> None:
+    def _log_stand_in(self, env: Nested) -> None:
         """Log once that a value stands in for the last observation of a truncated episode."""
         is_needed = self.bootstrap_timelimit and "next_observation" not in env._fields
-        if self._told_of_stand_in or not is_needed:
+        if self._logged_stand_in or not is_needed:
             return
         timeout = truncations(env)
         # Not worth a wait for an accelerator.
         if timeout is None or not timeout.is_cpu or not timeout.numpy().any():
             return
-        self._told_of_stand_in = True
+        self._logged_stand_in = True
         logger.log(
-            "A time limit truncates episodes: the value of the state before replaces the rest "
-            "of their return. Give the sampler record_next_observation=True to use the value of "
-            "the true last observation, or the algorithm bootstrap_timelimit=False to count time "
-            "limits as ends."
+            "A time limit truncates episodes: the value of the last recorded state replaces the "
+            "rest of their return. Give the sampler record_next_observation=True to use the value "
+            "of the true last observation, or the algorithm bootstrap_timelimit=False to count "
+            "time limits as ends."
         )
 
     # --- One update --------------------------------------------------------------------------

@@ -190,14 +190,14 @@ def examine(
     config: Config,
     given: Sequence[str] = (),
     seconds: float = 60.0,
-    say: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> Diagnosis:
     """Measure a task on this machine, and find the settings with which its run is fastest.
 
     Arguments as for :class:`~rlpyt.experiments.doctor.search.Search`; ``given`` has the user's
     words ``name=value``, whose settings are kept.
     """
-    search = Search(config, given_settings(given), seconds, say)
+    search = Search(config, given_settings(given), seconds, report)
     try:
         search.measure_parts()
     except TimeoutError as error:

@@ -45,7 +45,7 @@ class Search:
         config: checked configuration.
         given: names of the settings that may not change, such as "sampler" and "sampler.batch_B".
         seconds: approximate seconds of measurement in all, without the start of processes.
-        say: function that prints the progress.
+        report: function that prints the progress.
 
     Attributes:
         parts: times of environment and agent alone, after :meth:`measure_parts`.
@@ -61,7 +61,7 @@ class Search:
         config: Config,
         given: Iterable[str] = (),
         seconds: float = 60.0,
-        say: Callable[[str], None] = lambda text: None,
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
         sampler = config["roles"].get("sampler", "serial")
         if sampler not in SAMPLERS:
@@ -73,7 +73,7 @@ class Search:
             )
         if not seconds > 0:
             raise ValueError(f"seconds={seconds}: give more than 0, such as 60")
-        self.config, self.given, self._say = config, set(given), say
+        self.config, self.given, self._report = config, set(given), report
         self.slice_s, self.limit_s = seconds / 150, max(20.0, seconds / 2)
         self.machine = look_at_machine()
         # One process, without work that occurs only at the start or at log rows.
@@ -185,7 +185,7 @@ class Search:
         sampler = "vector" if in_vectors and self.as_given.sampler == "vector" else "serial"
         alone = settings.checked(settings.with_roles(self._base, sampler=sampler))
         n, seconds = self.machine.n_cpus, 2 * self.slice_s
-        self._say(f"The environment alone, and {n} at the same time")
+        self._report(f"The environment alone, and {n} at the same time")
         with ExitStack() as stack:
             trials = [stack.enter_context(Trial(stepping, alone)) for _ in range(n)]
             for trial in trials:
@@ -196,7 +196,7 @@ class Search:
             running = [trial.result(self.limit_s).running for trial in trials]
         largest = max(B for _, B in self._sizes())
         sizes = sorted({4**k for k in range(10) if 4**k < largest} | {largest})
-        self._say(f"The agent alone, on batches of {', '.join(map(str, sizes))}")
+        self._report(f"The agent alone, on batches of {', '.join(map(str, sizes))}")
         threads = sorted({1, *self._threads})
         n_times = len(sizes) * (len(threads) + 1)
         with Trial(acting, alone, sizes, threads, self._gpus[-1]) as trial:
@@ -299,11 +299,11 @@ class Search:
         for candidate in new:
             if candidate in self.left_out:
                 continue
-            self._say(f"Starting {candidate.describe()}")
+            self._report(f"Starting {candidate.describe()}")
             trial = self.start(candidate, stack)
             if trial is not None:
                 trials[candidate] = trial
-        self._say(f"Measuring {len(trials)} in turn")
+        self._report(f"Measuring {len(trials)} in turn")
         self.compare(trials, n_rounds)
         if not trials:
             reasons = "; ".join(dict.fromkeys(self.left_out.values()))
@@ -349,7 +349,7 @@ class Search:
         with ExitStack() as stack:
             trials: dict[Candidate, Trial] = {}
             for candidate in candidates:
-                self._say(f"Training with {candidate.describe()}")
+                self._report(f"Training with {candidate.describe()}")
                 begin = time.monotonic()
                 trial = self._start(candidate, stack, limit_s, training)
                 if trial is not None:

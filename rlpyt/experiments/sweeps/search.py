@@ -139,7 +139,7 @@ def run_search(
             sweep.work(search.runs(n_trials), search.pruned)
         except SweepError as error:
             failure = error
-        search.tell_ended()
+        search.report_ended()
     if not study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)):
         raise failure or ValueError(
             f"metric={metric!r}: no trial in {exp_dir} was finished with a number in this column"
@@ -230,7 +230,7 @@ class _Search:
                 yield from (run for run in self.closed[n] if run.status.state != NEW)
                 continue
             if n not in self.open:
-                self.tell_ended()
+                self.report_ended()
                 trial = self._ask(n)
                 self.open[n] = _Trial(trial, self._runs(n, trial.params))
             for run in self.open[n].runs:
@@ -239,7 +239,7 @@ class _Search:
 
     def pruned(self, active: Sequence[Run]) -> Iterable[Run]:
         """Report new values to the study, and return the runs of rejected trials."""
-        self.tell_ended()
+        self.report_ended()
         rejected = []
         for n, trial in list(self.open.items()):
             for value in self._means(trial.runs)[trial.n_reported :]:
@@ -251,7 +251,7 @@ class _Search:
                 rejected += runs
         return rejected
 
-    def tell_ended(self) -> None:
+    def report_ended(self) -> None:
         """Report the trials whose runs are over to the study."""
         for n, trial in list(self.open.items()):
             state = self._state(trial.runs)
