@@ -273,7 +273,7 @@ class Supervisor:
             return False
         self._restart_times.append(now)
         logger.log(
-            f"WARNING: {failure}\nIt is started again ({n_before + 1} of at most "
+            f"WARNING: {failure}\nIt is restarted ({n_before + 1} of at most "
             f"{self._max_restarts} restarts in an hour)."
         )
         index = self.children.index(child)

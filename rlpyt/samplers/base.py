@@ -228,7 +228,7 @@ class BaseSampler:
     def take_restarted(self) -> list[int]:
         """Return the columns of the last batch that do not continue the batch before.
 
-        Their workers were started again. Every column is returned once.
+        Their workers were restarted. Every column is returned once.
         """
         return []
 

@@ -1,4 +1,4 @@
-"""Workers that fail are started again: the run goes on with whole batches, and nothing is left."""
+"""Workers that fail are restarted: the run goes on with whole batches, and nothing is left."""
 
 import os
 import signal
@@ -144,7 +144,7 @@ def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     }[how]
     assert message in log
     assert "busy with environment 3" in log
-    assert "It is started again (1 of at most 10 restarts in an hour)" in log
+    assert "It is restarted (1 of at most 10 restarts in an hour)" in log
 
 
 @pytest.mark.parametrize("SamplerCls", [GpuSampler, AlternatingSampler])
@@ -378,7 +378,7 @@ def test_too_many_restarts_raise_the_error(SamplerCls, where, tmp_path, capfd):
     del kwargs["env_kwargs"][3]["mark"]
     with pytest.raises(WorkerError, match="KeyError: 'the error of the environment'"):
         start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)[0].obtain_samples(0)
-    assert capfd.readouterr().out.count("It is started again") == 2
+    assert capfd.readouterr().out.count("It is restarted") == 2
 
 
 def test_too_many_restarts_of_an_action_server(tmp_path):

@@ -51,7 +51,7 @@ class ParallelSamplerBase(BaseSampler):
             a temporary process; None to do so where processes fork, since a fork may inherit broken
             locks from the thread pools that a step starts.
         on_worker_failure: "raise" to end the run with an error if a worker dies, raises or hangs;
-            "restart" to start it again with the same seeds and fresh episodes, in which it collects
+            "restart" to restart it with the same seeds and fresh episodes, in which it collects
             its columns of the present batch anew while the others wait.
         max_restarts_per_hour: number of restarts in an hour, of the workers of one process; one
             failure more ends the run.
@@ -99,7 +99,7 @@ class ParallelSamplerBase(BaseSampler):
     _traj_info_kwargs: dict[str, Any] = {}
     _heartbeats: list[Heartbeat]
     _workers: Workers
-    # Columns of the last batch whose workers were started again.
+    # Columns of the last batch whose workers were restarted.
     _restarted: set[int] = set()
 
     def __init__(
@@ -353,7 +353,7 @@ class ParallelSamplerBase(BaseSampler):
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation in the workers, and return its trajectory infos.
 
-        The evaluation is repeated if a worker is started again meanwhile.
+        The evaluation is repeated if a worker is restarted meanwhile.
 
         Raises:
             ValueError: if the sampler has no evaluation environments.
@@ -366,7 +366,7 @@ class ParallelSamplerBase(BaseSampler):
             infos = self._evaluate_once(itr)
             if not self.ctrl.eval_again.value:
                 break
-            logger.log("The evaluation is taken again, since a worker was started again.")
+            logger.log("The evaluation is repeated, since a worker was restarted.")
         limit = self.eval_max_trajectories or self.eval_n_episodes
         reached = "trajectories" if limit is not None and len(infos) >= limit else "time steps"
         logger.log(f"Evaluation ended at its limit of {reached}: {len(infos)} trajectories.")
@@ -399,7 +399,7 @@ class ParallelSamplerBase(BaseSampler):
         """Work in this process while the workers collect."""
 
     def _collect_again(self, itr: int) -> None:
-        """Work in this process while workers that were started again collect, and others wait."""
+        """Work in this process while restarted workers collect, and others wait."""
         self._during_batch(itr)
 
     def _during_evaluation(self, itr: int) -> list[Any]:
@@ -429,7 +429,7 @@ class ParallelSamplerBase(BaseSampler):
         # Workers have finished their last task, and this process has given none since.
         if not supervisor.is_over and end.opened_at > start.opened_at:
             self.ctrl.quit.value = True
-            for barrier in (start, end):  # One that was started again waits at the end.
+            for barrier in (start, end):  # One that was restarted waits at the end.
                 barrier.open_for_all()
             supervisor.join()
         supervisor.terminate()

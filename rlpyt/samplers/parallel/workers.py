@@ -1,6 +1,6 @@
-"""The workers of a parallel sampler: started, given tasks, and started again if they fail.
+"""The workers of a parallel sampler: started, given tasks, and restarted if they fail.
 
-A worker that was started again misses the rest of the present task. It does that task alone, after
+A worker that was restarted misses the rest of the present task. It does that task alone, after
 the others, which wait for it before they go on.
 """
 
@@ -34,7 +34,7 @@ class Workers:
 
     Attributes:
         processes: processes of the workers.
-        restarted: columns whose workers were started again in the present task; all columns here
+        restarted: columns whose workers were restarted in the present task; all columns here
             count within these workers.
         acting_noise: state of the random numbers by which they act, after the last batch.
     """
@@ -125,7 +125,7 @@ class Workers:
 
         Args:
             work: part of the task in this process, while the workers do theirs.
-            work_again: part of the task in this process, while workers that were started again do
+            work_again: part of the task in this process, while workers that were restarted do
                 theirs; None if they skip the task.
         """
         self.ctrl.barrier_in.wait()
@@ -133,7 +133,7 @@ class Workers:
         self.finish_task(work_again)
 
     def finish_task(self, work_again: Callable[[], Any] | None = None) -> None:
-        """Wait for all workers, and let those catch up that were started again."""
+        """Wait for all workers, and let restarted ones catch up."""
         start, end, supervisor = self.ctrl.barrier_in, self.ctrl.barrier_out, self.supervisor
         end.collect()
         while supervisor.restarted:
@@ -147,7 +147,7 @@ class Workers:
         end.open()
 
     def end_batch(self, n_steps: int) -> set[int]:
-        """Count the steps of a batch; return the columns whose workers were started again in it."""
+        """Count the steps of a batch; return the columns whose workers were restarted in it."""
         self.acting_noise = {**self.acting_noise, "step": self.acting_noise["step"] + n_steps}
         restarted, self.restarted = self.restarted, set()
         return restarted
