@@ -319,7 +319,8 @@ class SumTree:
         self.window.check_state(state["window"])
         if (state["input_priorities"] is None) != (self._inputs is None):
             raise ValueError(
-                "enable_input_priorities of the state and of this tree differ: construct it alike"
+                f"enable_input_priorities is {self._inputs is not None} here, unlike in the state: "
+                "construct the tree with the same"
             )
 
 

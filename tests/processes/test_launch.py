@@ -22,7 +22,7 @@ def test_the_environment_chooses_the_start_method(monkeypatch):
     monkeypatch.setenv(shared_array.START_METHOD_VARIABLE, "thread")
     with pytest.raises(ValueError, match=r"environment variable RLPYT_START_METHOD is 'thread'"):
         get_context()
-    with pytest.raises(ValueError, match=r"start_method is 'thread': this system has \['fork'"):
+    with pytest.raises(ValueError, match="start_method is 'thread': choose one of fork"):
         get_context("thread")
 
 

@@ -189,7 +189,7 @@ def test_environments_are_counted_from_the_end_or_refused():
     buffer = filled(UniformReplayBuffer)
     buffer.samples.action[:, 1] += 100
     assert buffer.extract_batch([3], [-1]).action.item() == 103
-    with pytest.raises(IndexError, match="B_idxs are from 0 to 5, of B=2 environments"):
+    with pytest.raises(IndexError, match="B_idxs are from 0 to 5: choose from -2 to 1"):
         buffer.extract_batch([3, 3], [0, 5])
     with pytest.raises(IndexError, match="B_idxs are from -3 to -3"):
         buffer.extract_observation(np.array([3]), np.array([-3]))

@@ -159,7 +159,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         return off_backward, off_forward
 
     def valid_starts(self, batch_T: int) -> tuple[int, int]:
-        """Return first and stop: sequences can begin at rows ``stride`` * k, first <= k < stop."""
+        """Return ``(first, stop)``: sequences begin at rows ``stride`` * k, first <= k < stop."""
         t, window = self.window.t, self.window
         oldest = t - window.n_filled + window.off_forward
         newest = t - 1 - self.n_step_return - batch_T
@@ -258,6 +258,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         if interval != self.rnn_state_interval:
             raise ValueError(
                 f"the state is of a buffer with rnn_state_interval={interval} (None: of single "
-                f"transitions), this buffer has {self.rnn_state_interval}: construct it alike"
+                f"transitions), this buffer has {self.rnn_state_interval}: construct it with the "
+                "same"
             )
         super().load_state_dict(state)
