@@ -211,7 +211,7 @@ class ReplayAlgorithm(RlAlgorithm):
         if self._whole_updates(exact) < 1:
             logger.log(
                 f"WARNING: the replay ratio {self.replay_ratio} would need {exact:.3g} updates per "
-                "iteration, but makes one: use larger sampler batches, or smaller ones to train."
+                "iteration, but makes one: use larger sampler batches, or a smaller batch_size."
             )
         return updates
 

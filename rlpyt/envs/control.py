@@ -30,7 +30,7 @@ class ControlEnv(gym.vector.VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor])
         num_envs: number of environments B.
         device: device of all tensors.
         max_episode_steps: number of steps after which an episode is truncated.
-        autoreset_mode: mode of gymnasium.
+        autoreset_mode: autoreset mode, as in gymnasium.
 
     Attributes:
         state: [B,...] float64.

@@ -110,7 +110,7 @@ def make_affinity(
     processes: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """Return the affinity of a run, in the form for its runner.
+    """Return the affinity of a run, in the form that its runner takes.
 
     Args:
         runner: name of the runner.

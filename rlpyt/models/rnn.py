@@ -167,7 +167,7 @@ class _Pieces(NamedTuple):
 
 
 class Resets(torch.Tensor):
-    """Mask [T,B] on the CPU of steps before which the state is zero, cut for another device."""
+    """Mask [T,B] on the CPU, True where the state before a step is zero; with cuts for a device."""
 
     pieces: _Pieces | None = None  # Their indexes are on the device.
 

@@ -151,8 +151,8 @@ class DivergenceGuard(Callback):
         self._first, self._best, self._good_steps = best
         rates = scale_learning_rates(runner.algo, factor)
         logger.log(
-            f"WARNING: going back to {checkpoint.name}, for time {n_times} of at most "
-            f"{self.max_times}, with learning rates {rates}."
+            f"WARNING: going back to {checkpoint.name} ({n_times} of at most {self.max_times} "
+            f"times), with learning rates {rates}."
         )
         return True
 

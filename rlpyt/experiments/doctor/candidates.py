@@ -78,7 +78,7 @@ class PartTimes(NamedTuple):
     n_cpus: int
 
     def acting(self, candidate: Candidate, size: int) -> ActTime:
-        """Return the time of a step of the agent, interpolated between measured times."""
+        """Return the time of an agent step, interpolated between measured times."""
         device = candidate.threads if candidate.gpu is None else "gpu"
         times = {batch: time for (where, batch), time in self.act.items() if where == device}
         parts = zip(*times.values())

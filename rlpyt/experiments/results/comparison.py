@@ -159,7 +159,7 @@ class Comparison:
 
     @cached_property
     def improvements(self) -> dict[str, Estimate]:
-        """Probability that a run of each other complete label is better than the baseline's."""
+        """For each other complete label, the probability that a run beats one of the baseline."""
         n = len(self.tasks)
         baseline = self._scaled_scores(self.baseline) if self.baseline else []
         return {

@@ -142,7 +142,7 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
 
 
 def draw_improvement(comparison: Comparison, title: str = "") -> Any:
-    """Return a matplotlib figure with the probability that a run is better than the baseline's."""
+    """Return a matplotlib figure with each label's probability of improvement on the baseline."""
     others = list(comparison.improvements)
     figure, (axes,) = _new_figure(1, 1, (7, 1.6 + 0.4 * len(others)))
     for place, (label, found) in enumerate(comparison.improvements.items()):

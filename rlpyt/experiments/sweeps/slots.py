@@ -33,7 +33,7 @@ class Slot:
 
     @cached_property
     def affinity(self) -> Any:
-        """Affinity of the run, in the form for its runner."""
+        """Affinity of the run, in the form that its runner takes."""
         return affinity_of_slot(self.number, self.options)
 
     @property
