@@ -126,7 +126,7 @@ def test_priorities_of_other_sequences_are_refused():
     state = made(SEQUENCES, 5, T=40, batch_T=5)[0].state_dict()
     with pytest.raises(ValueError, match="sequences of batch_T=5"):
         made(SEQUENCES, 0, T=40, batch_T=6)[0].load_state_dict(state)
-    with pytest.raises(ValueError, match="rnn_state_interval=None"):
+    with pytest.raises(ValueError, match="sequences of batch_T=None"):
         made(SEQUENCES, 0)[0].load_state_dict(made(PRIORITIZED, 2)[0].state_dict())
 
 
