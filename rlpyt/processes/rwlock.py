@@ -143,7 +143,9 @@ class ReadWriteLock:
 
     def _release(self, is_complete: bool = True) -> None:
         if self._pid != os.getpid() or self._depth == 0:
-            raise ValueError("the lock is not held by this process: acquire it before each release")
+            raise ValueError(
+                "released more often than acquired, in this process: acquire before each release"
+            )
         self._depth -= 1
         if self._depth == 0:
             if self._is_writing and is_complete:

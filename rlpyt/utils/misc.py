@@ -75,7 +75,7 @@ def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) ->
     columns = _checked_indexes("B_idxs", B_idxs, ring_B) % ring_B
     if len(starts) != len(columns):
         raise ValueError(
-            f"T_idxs has length {len(starts)}, and B_idxs has length {len(columns)}: give one for one"
+            f"T_idxs has length {len(starts)}, B_idxs has length {len(columns)}: give one for one"
         )
     rows = (starts[None, :] + np.arange(T)[:, None]) % ring_T
     if isinstance(array_or_tensor, torch.Tensor):
