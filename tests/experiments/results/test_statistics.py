@@ -51,7 +51,7 @@ def test_probability_of_improvement():
     assert probability_of_improvement(x[:1], y[:1]) == 1.5 / 4  # Of 4 pairs one win and one tie.
     assert probability_of_improvement(x, y) == (0.375 + 1) / 2
     assert probability_of_improvement(y, x) == (0.625 + 0) / 2
-    with pytest.raises(ValueError, match="scores has 2 tasks and baseline 1"):
+    with pytest.raises(ValueError, match="scores has 2 tasks and baseline has 1"):
         probability_of_improvement(x, y[:1])
 
 
