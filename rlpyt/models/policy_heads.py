@@ -107,7 +107,7 @@ def make_policy_head(space: Any, input_size: int, init_log_std: float) -> Policy
     Raises:
         ValueError: if the space is of an unknown kind.
 
-    Source: small outputs: Andrychowicz et al. 2020, arXiv:2006.05990, section 3.2.
+    Source: small outputs: Andrychowicz et al. 2021, arXiv:2006.05990, section 3.2.
     """
     return _policy_head(action_kind(space), input_size, init_log_std)
 

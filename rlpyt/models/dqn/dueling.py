@@ -74,7 +74,7 @@ class DistributionalDuelingHeadModel(torch.nn.Module):
         grad_scale: factor of the gradient into the input.
         noisy: whether layers are :class:`~rlpyt.models.noisy.NoisyLinear`.
 
-    Source: Hessel et al. 2017, arXiv:1710.02298, section "Network architecture".
+    Source: Hessel et al. 2018, arXiv:1710.02298, section "Network architecture".
     """
 
     def __init__(

@@ -52,7 +52,7 @@ configs["ernbw"] = changed(
     algo=DOUBLE | PRIORITIZED | dict(learning_rate=6.25e-5, n_step_return=3),
     model=DUELING,
 )
-# With noisy layers in place of random actions: Hessel et al. 2017, arXiv:1710.02298, table 1.
+# With noisy layers in place of random actions: Hessel et al. 2018, arXiv:1710.02298, table 1.
 configs["rainbow"] = changed(
     configs["ernbw"],
     algo=dict(
@@ -63,7 +63,7 @@ configs["rainbow"] = changed(
     ),
     model=dict(noisy=True),
 )
-# Dabney et al. 2017, arXiv:1710.10044, and 2018, arXiv:1806.06923.
+# Dabney et al. 2018, arXiv:1710.10044 and arXiv:1806.06923.
 configs["qr_dqn"] = changed(
     configs["dqn"],
     roles=dict(algo="qr_dqn"),
