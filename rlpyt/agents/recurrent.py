@@ -24,11 +24,8 @@ class RecurrentAgentMixin(BaseAgent):
     """
 
     recurrent = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._prev_rnn_state: Nested = None
-        self._sample_rnn_state: Nested = None
+    _prev_rnn_state: Nested = None
+    _sample_rnn_state: Nested = None
 
     @property
     def prev_rnn_state(self) -> Nested:
@@ -83,12 +80,9 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
 
     recurrent = True
     alternating = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._alt = 0
-        self._prev_rnn_state_pair: list[Nested] = [None, None]
-        self._sample_rnn_state_pair: list[Nested] = [None, None]
+    _alt = 0
+    _prev_rnn_state_pair: tuple[Nested, Nested] = (None, None)
+    _sample_rnn_state_pair: tuple[Nested, Nested] = (None, None)
 
     @property
     def prev_rnn_state(self) -> Nested:
@@ -97,7 +91,9 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
 
     def advance_rnn_state(self, new_rnn_state: Nested) -> None:
         """Keep the state [N,B/2,H] of the exposed half after a step, and expose the other half."""
-        self._prev_rnn_state_pair[self._alt] = new_rnn_state
+        first, second = self._prev_rnn_state_pair
+        pair = (first, new_rnn_state) if self._alt else (new_rnn_state, second)
+        self._prev_rnn_state_pair = pair
         self.toggle_alt()
 
     def get_alt(self) -> int:
@@ -108,7 +104,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
         self._alt ^= 1
 
     def reset(self) -> None:
-        self._prev_rnn_state_pair = [None, None]
+        self._prev_rnn_state_pair = (None, None)
         self._alt = 0
 
     def reset_one(self, idx: int) -> None:
@@ -117,7 +113,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
     def _leave_sampling(self) -> None:
         if self._mode == "sample":
             self._sample_rnn_state_pair = self._prev_rnn_state_pair
-        self._prev_rnn_state_pair = [None, None]
+        self._prev_rnn_state_pair = (None, None)
         self._alt = 0
 
     def train_mode(self, itr: int) -> None:
@@ -141,7 +137,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
     def load_sample_state_dict(self, state: dict[str, Any]) -> None:
         super().load_sample_state_dict(state)
         pair = _from_plain(state["rnn_states"])
-        self._sample_rnn_state_pair = [None, None] if pair is None else list(pair)
+        self._sample_rnn_state_pair = (None, None) if pair is None else pair
         if self._mode == "sample":
             self._prev_rnn_state_pair = self._sample_rnn_state_pair
             self._alt = 0

@@ -130,12 +130,6 @@ class ActorCriticAgent(BaseAgent):
 
     action_bounds: ActionBounds
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # In shared memory: the algorithm sets it after the sampler has started its workers.
-        self._min_itr_learn = mp.RawValue("l", 0)
-        self._target_networks: dict[str, TargetNetwork] = {}
-
     # --- Set-up ------------------------------------------------------------------------------
 
     def initialize(
@@ -152,6 +146,9 @@ class ActorCriticAgent(BaseAgent):
             ValueError: if actions are not vectors of real numbers within finite bounds.
         """
         self.action_bounds = self._make_action_bounds(env_spaces)
+        # In shared memory: the algorithm sets it after the sampler has started its workers.
+        self._min_itr_learn = mp.RawValue("l", 0)
+        self._target_networks: dict[str, TargetNetwork] = {}
         super().initialize(
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
