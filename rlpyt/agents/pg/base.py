@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -140,7 +140,9 @@ class PolicyAgent(BaseAgent):
     for bounds change nothing for actions in [-1, 1] and for discrete actions.
 
     Args:
-        *args: positional arguments of :class:`~rlpyt.agents.base.BaseAgent`.
+        ModelCls: class or factory of the model, see :class:`~rlpyt.agents.base.BaseAgent`.
+        model_kwargs: further keywords of ``ModelCls``.
+        initial_model_state_dict: state to load into the new model.
         greedy_eval: whether evaluation takes the most likely action instead of drawing one.
         scale_actions: whether continuous actions are scaled to their bounds; False if the model
             works in the units of the environment.
@@ -148,7 +150,8 @@ class PolicyAgent(BaseAgent):
             recorded and passed to the environment; likelihoods account for it, see
             :class:`~rlpyt.distributions.box_gaussian.BoxGaussian`. False if the environment
             handles actions out of bounds.
-        **kwargs: keywords of :class:`~rlpyt.agents.base.BaseAgent`.
+        **kwargs: keywords of a mixin between this class and
+            :class:`~rlpyt.agents.base.BaseAgent`.
 
     Attributes:
         policy: translation between model, distribution and action space.
@@ -161,13 +164,21 @@ class PolicyAgent(BaseAgent):
 
     def __init__(
         self,
-        *args: Any,
+        ModelCls: Any = None,
+        model_kwargs: dict[str, Any] | None = None,
+        initial_model_state_dict: Mapping[str, Any] | None = None,
+        *,
         greedy_eval: bool = False,
         scale_actions: bool = True,
         clip_actions: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(
+            ModelCls=ModelCls,
+            model_kwargs=model_kwargs,
+            initial_model_state_dict=initial_model_state_dict,
+            **kwargs,
+        )
         self.greedy_eval = greedy_eval
         self.scale_actions = scale_actions
         self.clip_actions = clip_actions

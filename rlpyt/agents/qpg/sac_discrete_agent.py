@@ -167,14 +167,18 @@ class DiscreteSacAgent(ActorCriticAgent):
 
 
 class AtariDiscreteSacAgent(AtariMixin, DiscreteSacAgent):
-    """:class:`DiscreteSacAgent` with the network for images.
-
-    Args:
-        ModelCls: class of the policy.
-        **kwargs: arguments of :class:`DiscreteSacAgent`.
-    """
+    """:class:`DiscreteSacAgent`, with the same arguments, and the network for images."""
 
     q_kind = DiscreteSacAgent.q_kind
 
-    def __init__(self, ModelCls: Any = AtariDqnModel, **kwargs: Any) -> None:
-        super().__init__(ModelCls=ModelCls, **kwargs)
+    def __init__(
+        self,
+        ModelCls: Any = AtariDqnModel,
+        QModelCls: Any = None,
+        model_kwargs: dict[str, Any] | None = None,
+        q_model_kwargs: dict[str, Any] | None = None,
+        initial_model_state_dict: Any = None,
+    ) -> None:
+        super().__init__(
+            ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict
+        )
