@@ -29,8 +29,8 @@ class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
 
     _n_groups = 2
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def _check_settings(self) -> None:
+        super()._check_settings()
         require_even(self)
 
     def async_initialize(self, agent: AgentLike, *args: Any, **kwargs: Any) -> Any:
