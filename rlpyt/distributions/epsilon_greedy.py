@@ -23,7 +23,9 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
 
     Args:
         epsilon: probability of a random action, a scalar in [0,1] or one per environment [B].
-        **kwargs: arguments of :class:`~rlpyt.distributions.discrete.DiscreteMixin`.
+        dim: number of actions A.
+        dtype: type of action indexes.
+        onehot_dtype: type of one-hot vectors.
 
     Attributes:
         masked: whether actions may be forbidden (see :mod:`rlpyt.core.masks`); forbidden actions
@@ -34,8 +36,15 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
 
     masked = False
 
-    def __init__(self, epsilon: Epsilon = 1, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        epsilon: Epsilon = 1,
+        *,
+        dim: int,
+        dtype: torch.dtype = torch.long,
+        onehot_dtype: torch.dtype = torch.float,
+    ) -> None:
+        super().__init__(dim, dtype, onehot_dtype)
         self.set_epsilon(epsilon)
 
     @property

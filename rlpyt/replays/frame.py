@@ -25,9 +25,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
     The observation of row t is ``samples_frames[t : t + C]``, with zeros for frames from before a
     reset, as Atari environments give them. ``samples`` holds the other fields.
 
-    Args:
-        example: record with the arguments of the buffer it is mixed into; ``observation`` is one
-            array [C,...], usually [C,H,W], oldest frame first.
+    The example's observation is one array [C,...], usually [C,H,W], oldest frame first.
 
     Raises:
         ValueError: if the observation is anything else, or (as soon as that shows) not a stack of
@@ -40,17 +38,15 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         overlap_is_known: whether a batch has proved that stacks continue each other.
     """
 
-    def __init__(self, example: Nested, **kwargs: Any) -> None:
-        self.n_frames = len(_as_stack(example.observation))
-        self.stored_elsewhere += ("observation",)
-        super().__init__(example=example, **kwargs)
-        self.off_forward = max(1, self.n_frames - 1)
-        self.overlap_is_known = self.n_frames == 1
+    stored_elsewhere = (*BaseNStepReturnBuffer.stored_elsewhere, "observation")
 
     def allocate_rows(self, example: Nested) -> None:
+        stack = _as_stack(example.observation)
+        self.n_frames = len(stack)
+        self.off_forward = max(1, self.n_frames - 1)
+        self.overlap_is_known = self.n_frames == 1
         super().allocate_rows(example)
-        frame = _as_stack(example.observation)[0]
-        self.samples_frames: Any = self.allocate(frame, (self.T + self.n_frames - 1, self.B))
+        self.samples_frames: Any = self.allocate(stack[0], (self.T + self.n_frames - 1, self.B))
         self.samples_new_frames = self.samples_frames[self.n_frames - 1 :]
         self.stored_rows["frames"] = self.samples_frames
 

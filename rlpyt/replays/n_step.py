@@ -68,9 +68,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         B: int,
         discount: float = 1,
         n_step_return: int = 1,
-        **kwargs: Any,
+        *,
+        device: Any = None,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(device=device)
         n_step_return, B = int(n_step_return), int(B)
         if n_step_return < 1:
             raise ValueError(f"n_step_return is {n_step_return}: choose 1 or more steps")

@@ -31,8 +31,8 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
 
     batch_record: Any = SamplesFromReplay
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def allocate_rows(self, example: Nested) -> None:
+        super().allocate_rows(example)
         n = self.n_step_return
         # Rows before t, at t, of the last reward, and of the target's observation.
         (self._offsets,) = self.move(np.array([[-1], [0], [n - 1], [n]]))
@@ -95,10 +95,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
     """
 
     batch_record: Any = SamplesFromReplayTL
-
-    def __init__(self, example: Nested, *args: Any, **kwargs: Any) -> None:
-        self.samples_last_observation: Any = None
-        super().__init__(example, *args, **kwargs)
+    samples_last_observation: Any = None
 
     def allocate_rows(self, example: Nested) -> None:
         super().allocate_rows(example)

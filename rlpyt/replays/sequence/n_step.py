@@ -56,6 +56,9 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             sequences begin anywhere.
         batch_T: number of steps of a sequence, burn-in included; None if each call of
             ``sample_batch`` gives it.
+        discount: discount factor of one step.
+        n_step_return: number n of rewards in a return.
+        device: device of the storage, its name or its index; None for arrays in host memory.
 
     Raises:
         ValueError: if the interval is negative or not a whole number, or the example has no
@@ -79,7 +82,10 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         B: int,
         rnn_state_interval: int,
         batch_T: int | None = None,
-        **kwargs: Any,
+        *,
+        discount: float = 1,
+        n_step_return: int = 1,
+        device: Any = None,
     ) -> None:
         if rnn_state_interval != int(rnn_state_interval) or rnn_state_interval < 0:
             raise ValueError(
@@ -101,7 +107,14 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             self.stored_elsewhere += ("prev_rnn_state",)
         self.samples_prev_rnn_state: Any = None
         self._states: dict[str, Any] = {}
-        super().__init__(example=example, size=size, B=B, **kwargs)
+        super().__init__(
+            example=example,
+            size=size,
+            B=B,
+            discount=discount,
+            n_step_return=n_step_return,
+            device=device,
+        )
         self.batch_memory = BatchMemory()
         is_ours = type(self).extract_batch is SequenceNStepReturnBuffer.extract_batch
         usual = (*SamplesToBuffer._fields, "prev_rnn_state")

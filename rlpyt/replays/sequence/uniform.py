@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
-from rlpyt.utils.types import IntArray
+from rlpyt.utils.types import IntArray, Nested
 
 
 class UniformSequenceReplay(SequenceNStepReturnBuffer):
@@ -18,10 +18,10 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
         ValueError: if the buffer can never hold a sequence of ``batch_T`` steps.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def allocate_rows(self, example: Nested) -> None:
+        super().allocate_rows(example)
         if self.batch_T is not None:
-            self.set_batch_T(self.batch_T)
+            self.set_batch_T(self.batch_T)  # Refuses more steps than there are rows.
 
     def set_batch_T(self, batch_T: int) -> None:
         """Set the default number of steps of a sequence.
