@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from rlpyt.replays import _memory
 from rlpyt.replays._memory import BatchMemory
 
-SHAPE = (3, 1000, 8192)  # 24 MiB.
+SHAPE = (3, 100, 8192)  # 2.4 MiB.
+
+
+@pytest.fixture(autouse=True)
+def _batches_are_large(monkeypatch):
+    monkeypatch.setattr(_memory, "_LARGE", 1 << 20)
 
 
 def address(array):
@@ -21,12 +27,12 @@ def test_free_memory_is_used_again():
     first = memory.empty(SHAPE, np.uint8)
     at = address(first)
     del first
-    again = memory.empty((2, 1000, 8192 // 4), np.float32)
+    again = memory.empty((1, 100, 3000), np.float32)
     assert address(again) != at, "much smaller batches leave large blocks alone"
     del again
     memory = BatchMemory()
     at = address(memory.empty(SHAPE, np.uint8))
-    assert address(memory.empty((3, 1000, 2048), np.float32)) == at
+    assert address(memory.empty((3, 100, 2048), np.float32)) == at
 
 
 @pytest.mark.parametrize(
