@@ -264,7 +264,8 @@ def test_a_queue_continues_from_its_state():
     assert [read(other) for _ in range(4)] == [3, 4, 5, None]
 
 
-def fill(queue, n_batches):
+def fill(queue, n_batches, begun):
+    begun.set()
     for number in range(1, n_batches + 1):
         queue.append_samples(numbered(number))
 
@@ -273,8 +274,11 @@ def fill(queue, n_batches):
 def test_another_process_fills_a_queue_while_it_is_read(start_method):
     with shared_memory_for(start_method):
         queue = BatchQueue(numbered(0), capacity=2)
-        process = mp.get_context(start_method).Process(target=fill, args=(queue, 50))
+        context = mp.get_context(start_method)
+        begun = context.Event()
+        process = context.Process(target=fill, args=(queue, 50, begun))
         process.start()
+    assert begun.wait(60)
     numbers = []
     while not numbers or numbers[-1] < 50:  # Each is whole, and none comes twice.
         numbers += [number for number in [read(queue)] if number is not None]
