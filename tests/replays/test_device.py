@@ -37,6 +37,7 @@ from tests.algos.parts import SETTINGS, SPEC, examples, make_algo
 from tests.contracts.test_accelerator import RUNS, Trained
 from tests.replays.cells import Cell, WithPriorities, assert_same, cells
 from tests.replays.test_last_observations import episodes
+from tests.selection import FULL, selected
 
 CELLS = cells(is_shared=False)
 simulated = pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
@@ -119,7 +120,7 @@ def test_equals_the_buffer_in_host_memory(cell: Cell) -> None:
 def draws_on_an_accelerator() -> None:
     """Indexes and weights cross in one copy, nothing comes back, and nothing waits."""
     with Accelerator() as accelerator:
-        for cell in CELLS:
+        for cell in selected(CELLS):
             twins = Twins(cell, f"{NAME}:0", n_step=3)
             for n_rows in ROWS:
                 twins.append(n_rows)
@@ -338,7 +339,7 @@ def trained(name: str) -> Any:
 
 
 @simulated
-@pytest.mark.parametrize("name", ["C51", "Rainbow", "R2D1", "TD3"])
+@pytest.mark.parametrize("name", ["Rainbow", "R2D1", "TD3", *["C51"] * FULL])
 def test_training_from_an_accelerator(name: str) -> None:
     run = apart(trained, name)
     assert run.is_equal
