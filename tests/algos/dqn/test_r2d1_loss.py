@@ -39,6 +39,11 @@ def all_starts(run: Run) -> list[tuple[int, int]]:
     return [(i, b) for b in range(len(run.rows)) for i in range(stride, last, stride)]
 
 
+def some_starts(run: Run) -> list[tuple[int, int]]:
+    """Every third of these places: they meet all kinds of boundaries, see below."""
+    return all_starts(run)[::3]
+
+
 def extract(run: Run, starts: list[tuple[int, int]]) -> Any:
     """These sequences from the replay buffer, with weights if prioritized."""
     T_idxs, B_idxs = map(np.array, zip(*starts))
@@ -54,7 +59,7 @@ def test_loss_like_its_naive_twin(case: dict[str, Any]) -> None:
     run = Run(**case)
     run.store(9)
     run.disturb()
-    starts = all_starts(run)
+    starts = some_starts(run)
     samples = extract(run, starts)
     loss, td_abs_errors, priorities = run.algo.loss(samples)
     loss.backward()
@@ -87,7 +92,7 @@ def test_the_data_of_these_tests_have_all_kinds_of_boundaries() -> None:
     for mid_batch_reset in (True, False):
         run = Run(mid_batch_reset=mid_batch_reset)
         run.store(9)
-        done = extract(run, all_starts(run)).done
+        done = extract(run, some_starts(run)).done
         for step in (0, 1, 2, 3, 7):  # In the warm-up, its last step, in the loss, its last step.
             assert done[step].any()
             assert not done[step].all()
