@@ -125,7 +125,7 @@ def test_mask_and_warning(
     # Where the environment keeps silent, DQN raised, SAC warned, PPO did nothing.
     for is_on, tells in ((True, True), (True, False), (False, True)):
         algo = AlgoCls(**settings, bootstrap_timelimit=is_on)
-        info = train(algo, AgentCls, tells)[-1]
+        info = train(algo, AgentCls, tells, n_itr=5)[-1]
         assert any(info)
         assert algo.bootstrap_timelimit is is_on
         text = capsys.readouterr().out
