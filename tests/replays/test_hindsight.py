@@ -15,7 +15,7 @@ from rlpyt.replays.non_sequence.hindsight import HindsightReplayBuffer, TlHindsi
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import namedarraytuple
 from tests.envs.lock import Lock, is_open_lock, lock_reward, make_lock
-from tests.learning.test_dqn import best_return
+from tests.learning.test_dqn import SEEDS, best_return
 
 Observation = namedarraytuple("Observation", ["observation", "achieved_goal", "desired_goal"])
 TlRecord = extended(SamplesToBuffer, ("timeout", "last_observation"), "Tl")
@@ -106,9 +106,8 @@ def test_refused(kwargs, name):
         HindsightReplayBuffer(**{**example, **kwargs}, size=40, B=2, compute_reward=distance)
 
 
-@pytest.mark.parametrize(
-    ("bootstrap_timelimit", "seed"), [(False, 0), (False, 1), (False, 2), (True, 0)]
-)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("bootstrap_timelimit", [False, True])
 def test_a_task_with_goals_is_learned(bootstrap_timelimit, seed):
     BufferCls = TlHindsightReplayBuffer if bootstrap_timelimit else HindsightReplayBuffer
     buffer = partial(BufferCls, compute_reward=lock_reward, compute_terminated=is_open_lock)
