@@ -23,6 +23,7 @@ from tests.replays.cells import (
     cells,
     fill_with_magic,
 )
+from tests.selection import selected
 
 WAIT_S = 60.0
 
@@ -186,15 +187,14 @@ def stress_buffer(cell):
     return buffer
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        cell
-        for cell in cells(is_shared=True, is_sequence=False, knows_time_limits=True)
-        if cell.storage != "dict"
-    ],
-    ids=str,
-)
+STRESSED = [
+    cell
+    for cell in cells(is_shared=True, is_sequence=False, knows_time_limits=True)
+    if cell.storage != "dict"
+]
+
+
+@pytest.mark.parametrize("cell", selected(STRESSED, lambda cell: set(enumerate(cell))), ids=str)
 def test_two_writers_and_two_readers(cell):
     buffer = stress_buffer(cell)
     begun, may_end = fork.Event(), fork.Event()
