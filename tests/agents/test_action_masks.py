@@ -21,7 +21,7 @@ from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.collections import namedarraytuple, record
 
-A, B, N = 4, 6, 400
+A, B, N = 4, 6, 100
 
 
 @record
