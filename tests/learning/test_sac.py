@@ -1,7 +1,7 @@
 """SAC and SAC_V swing up a pendulum, and use the bounds of each dimension; recurrent SAC remembers.
 
-One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
-pytest tests/learning``.
+Bounds and memory run with the other tests, with one seed; the pendulum, more seeds and variants,
+with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
 import pytest
@@ -39,7 +39,7 @@ QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
 @pytest.mark.parametrize(
     ("AlgoCls", "AgentCls", "settings", "agent"),
     [
-        (SAC, sac_agent.SacAgent, {}, {}),
+        variant(SAC, sac_agent.SacAgent, {}, {}),
         variant(SAC, sac_agent.SacAgent, {"fixed_alpha": 0.2}, {}),
         variant(SAC, sac_agent.SacAgent, REDQ, {"n_critics": 4}),
         variant(SAC, sac_agent.SacAgent, REDQ, DROPOUT),
