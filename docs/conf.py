@@ -19,10 +19,11 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
     "docstrings",
     "package_pages",
 ]
+if not tags.has("without_source"):  # noqa: F821, given by Sphinx
+    extensions.append("sphinx.ext.viewcode")
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_static_path = ["_static"]

@@ -99,6 +99,8 @@ def name_aliases(app: Sphinx, domain: str, kind: str, content: Any) -> None:
     document = getattr(app.env, "current_document", None)
     for hints in getattr(document, "autodoc_annotations", {}).values():
         for name, hint in hints.items():
+            if "TypeAliasForwardRef" not in hint:  # All hints of a page, for each of its objects.
+                continue
             hints[name] = re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", hint)
 
 
