@@ -15,6 +15,7 @@ import torch
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.utils.logging import context
 
 FILES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
@@ -53,7 +54,7 @@ RUNS = [
 
 @pytest.fixture(autouse=True)
 def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Logs go to a directory of the test's own, and evaluations are short."""
+    """Logs go to a directory of the test's own; evaluations and random starts are short."""
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
     whole = BaseSampler._eval_time_limit
 
@@ -62,6 +63,12 @@ def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return whole(self) if self.env_kwargs == {"id": "CartPole-v1"} else 5
 
     monkeypatch.setattr(BaseSampler, "_eval_time_limit", time_limit)
+    drawn = DecorrelatingStartCollector._decorrelation_steps
+    monkeypatch.setattr(
+        DecorrelatingStartCollector,
+        "_decorrelation_steps",
+        lambda self, B, max_steps: drawn(self, B, min(max_steps, 5)),
+    )
     threads = torch.get_num_threads()
     yield
     TrajInfo._discount = 1
