@@ -11,6 +11,7 @@ from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.utils.logging import logger
 from tests.replays.cells import Cell, assert_same, cells, go_on
 from tests.replays.test_against_naive import Pair, call, fork, random_settings
+from tests.selection import FULL
 
 UNIFORM = Cell(False, False, "whole", False, False)
 SEQUENCES = Cell(False, True, "whole", False, False)
@@ -62,7 +63,7 @@ class TruncatedPair(Pair):
 def test_equals_twin(cell):
     rng = np.random.default_rng(cells().index(cell))
     kinds = [(1, 1), (3, 0), (3, 4)] if cell.is_sequence else [(1, 1), (3, 1)]
-    for n_step, interval in kinds[-1:] if cell.is_shared else kinds:
+    for n_step, interval in kinds if FULL else [kinds[rng.integers(len(kinds))]]:
         settings = random_settings(cell, rng, n_step, interval)
         settings["done_prob"] = rng.choice([0.0, 0.2])
         pair = TruncatedPair(cell, rng, **settings)
