@@ -12,8 +12,8 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 SETTINGS = {
     "batch_size": 16,
     "min_steps_learn": 24,
-    "replay_size": 120,  # Wraps within the run.
-    "replay_ratio": 8,
+    "replay_size": 60,  # Wraps within the run.
+    "replay_ratio": 4,
     "n_step_return": 2,
 }
 SMALL = {"model_kwargs": {"hidden_sizes": [8]}, "q_model_kwargs": {"hidden_sizes": [8]}}

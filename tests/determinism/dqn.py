@@ -18,12 +18,13 @@ BATCH = {"batch_T": 2, "batch_B": 4, "max_decorrelation_steps": 5}
 SETTINGS = {
     "batch_size": 16,
     "min_steps_learn": 24,
-    "replay_size": 120,  # Wraps within the run.
-    "eps_steps": 200,
+    "replay_size": 60,  # Wraps within the run.
+    "eps_steps": 100,
     "target_update_interval": 3,
     "n_step_return": 2,
     "prioritized_replay": True,
-    "pri_beta_steps": 300,
+    "replay_ratio": 4,
+    "pri_beta_steps": 150,
 }
 
 
@@ -60,7 +61,7 @@ def cartpole_pqn(RunnerCls, agent=None, **kwargs):
     env_kwargs = {"id": "CartPole-v1", "max_episode_steps": 9}
     evaluation = {"eval_n_envs": 2, "eval_max_steps": 40}
     return RunnerCls(
-        algo=PQN(minibatches=2, epochs=2, eps_steps=200, bootstrap_timelimit=True),
+        algo=PQN(minibatches=2, epochs=2, eps_steps=100, bootstrap_timelimit=True),
         agent=agent or MlpPqnAgent(model_kwargs={"hidden_sizes": [8]}, eps_final=0.1),
         sampler=SerialSampler(
             gym.make, env_kwargs, **BATCH, **evaluation, record_next_observation=True

@@ -14,13 +14,13 @@ def maze(CollectorCls):
             warmup_T=2,
             store_rnn_state_interval=3,
             n_step_return=2,
-            min_steps_learn=60,
-            replay_size=160,  # Wraps within the run.
-            replay_ratio=4,
-            eps_steps=200,
+            min_steps_learn=40,
+            replay_size=60,  # Wraps within the run.
+            replay_ratio=2,
+            eps_steps=100,
             target_update_interval=3,
             pri_beta_final=1.0,
-            pri_beta_steps=300,
+            pri_beta_steps=150,
         )
         sampler = SerialSampler(
             EnvCls=TMaze,

@@ -11,8 +11,8 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 SETTINGS = {
     "batch_size": 16,
     "min_steps_learn": 24,
-    "replay_size": 120,  # Wraps within the run.
-    "replay_ratio": 4,
+    "replay_size": 60,  # Wraps within the run.
+    "replay_ratio": 2,
     "n_step_return": 2,
 }
 SMALL = {"hidden_sizes": [8]}
@@ -91,7 +91,7 @@ SEQUENCES = {"batch_T": 4, "batch_B": 4, "warmup_T": 2, "store_rnn_state_interva
 
 
 def recurrent(RunnerCls, **kwargs):
-    settings = {**SETTINGS, **SEQUENCES, "min_steps_learn": 48, "replay_ratio": 6}
+    settings = {**SETTINGS, **SEQUENCES, "min_steps_learn": 48, "replay_ratio": 3}
     del settings["batch_size"]
     agent = sac_lstm_agent.SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
     return runner(RunnerCls, RecurrentSAC(**settings), agent, "rlpyt/PendulumNoVel-v1", **kwargs)
