@@ -33,3 +33,8 @@ def covering(cells, aspects=pairs_of):
 def selected(cells, aspects=pairs_of):
     """All cells if the whole table was asked for, else :func:`covering` ones."""
     return list(cells) if FULL else covering(cells, aspects)
+
+
+def each_once(*values):
+    """Cells that have each of the values, if it hardly matters which of them meet."""
+    return selected(itertools.product(*values), aspects=set)

@@ -2,11 +2,7 @@
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -17,6 +13,7 @@ from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.async_rl import AsyncRlEval
+from tests.forked import fork
 from tests.runners.async_parts import (
     SETTINGS,
     AtIteration,
@@ -289,34 +286,17 @@ def test_interrupt_ends_everything(tmp_path):
     fails(runner, callback, tmp_path, KeyboardInterrupt, None)
 
 
-@pytest.mark.slow
 def test_nobody_outlives_a_runner_that_is_killed(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            f"""
-            import torch
-            torch.set_num_threads(1)
-            from pathlib import Path
-            from tests.runners.async_parts import AtIteration, make_runner, train
-            tell = AtIteration(3, lambda runner: print("training", flush=True))
-            train(make_runner("served", n_steps=1e6, callbacks=[tell]), Path({str(tmp_path)!r}))
-            """
-        )
-    )
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(
-        [sys.executable, script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    ) as process:
-        for line in process.stdout:
-            if line.strip() == "training":
-                break
-        pids = [p.pid for p in psutil.Process(process.pid).children(recursive=True)]
-        process.kill()
+    mark = tmp_path / "training"
+    tell = AtIteration(3, lambda runner: mark.touch())
+    runner = make_runner("served", n_steps=1e6, callbacks=[tell])
+    process = fork(train, runner, tmp_path, output=tmp_path / "output")
+    while not mark.exists():
+        assert process.is_alive(), (tmp_path / "output").read_text()
+        time.sleep(0.02)
+    pids = [p.pid for p in psutil.Process(process.pid).children(recursive=True)]
+    process.kill()
+    process.join()
     assert len(pids) >= 3
     assert no_process_is_left(pids, LIMIT_S)
 

@@ -3,7 +3,7 @@
 import csv
 import json
 import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -15,10 +15,11 @@ from rlpyt.processes.supervisor import WorkerError
 from rlpyt.reproduce import main as reproduce
 from rlpyt.runners.divergence import DivergenceError, DivergenceGuard, scale_learning_rates
 from rlpyt.utils.logging.context import logger_context
+from tests.forked import fork
 from tests.runners import divergence_script
 from tests.runners.parts import CountingAlgo, make_runner
 
-SCRIPT = Path(divergence_script.__file__)
+SCRIPT = divergence_script.__file__
 
 
 def bundles_in(directory):
@@ -31,22 +32,22 @@ def steps_logged(directory):
 
 
 def test_a_bundle_reproduces_the_failure(tmp_path, monkeypatch, capsys):
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    command = [sys.executable, str(SCRIPT), str(tmp_path), "loss"]
-    failed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert failed.returncode == 1
+    # The program sets these, as in a process for it alone.
+    monkeypatch.setattr(sys, "argv", [SCRIPT, str(tmp_path), "loss"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(os.getcwd())
+
+    output = tmp_path / "output"
+    failed = fork(runpy.run_path, SCRIPT, run_name="__main__", output=output)
+    failed.join()
+    assert failed.exitcode == 1
     (bundle,) = bundles_in(tmp_path)
     content = json.loads((bundle / "bundle.json").read_text())
     assert "loss of FaultyA2C is inf" in content["error"]["message"]
     assert content["batch"] == "all observations and rewards are finite"
     assert content["versions"]["torch"] == torch.__version__
-    assert f"python -m rlpyt.reproduce {bundle}" in failed.stdout
+    assert f"python -m rlpyt.reproduce {bundle}" in output.read_text()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-
-    # The program sets these, as in a process for it alone.
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(os.getcwd())
 
     assert reproduce([str(bundle)]) == 0
     output = capsys.readouterr().out

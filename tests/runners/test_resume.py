@@ -1,12 +1,8 @@
 """Checkpoints of runs: when they are saved, what is resumed, how signals and kills end a run."""
 
-import itertools
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -18,20 +14,23 @@ from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.checkpoints.files import CheckpointError
+from rlpyt.checkpoints.store import step_of
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.sync_rl import SyncRl
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.logging.context import logger_context
+from tests.forked import fork
 from tests.runners import async_parts
 from tests.runners.parts import CountingAlgo, make_runner
 from tests.runners.sync_parts import ParallelQuietAgent
 from tests.runners.test_minibatch_rl import read_rows, values
 from tests.samplers.parts import CountEnv
-from tests.selection import selected
+from tests.selection import each_once
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +46,7 @@ def train(runner, directory, **kwargs):
 
 
 def steps_of_checkpoints(directory):
-    paths = (directory / "run_0" / "checkpoints").glob("checkpoint_*")
-    return sorted(int(path.name.split("_")[1]) for path in paths)
+    return sorted(map(step_of, (directory / "run_0" / "checkpoints").glob("checkpoint_*")))
 
 
 # --- Intervals ------------------------------------------------------------------------------------
@@ -337,17 +335,7 @@ def test_an_asynchronous_run_resumes_from_a_file_of_save_state(tmp_path):
 
 # --- Signals and kills ----------------------------------------------------------------------------
 
-SCRIPT = """
-import sys, time
-from rlpyt.runners.{module} import {runner}
-from rlpyt.utils.logging.context import logger_context
-from tests.runners.test_resume import {make}
-
-runner = {make}({runner})
-with logger_context(sys.argv[1], 0, "test", None, "last", override_prefix=True, resume=True):
-    runner.train({arguments})
-"""
-WITH_CHECKPOINTS = 'resume="auto", checkpoint_interval_steps=40'
+WITH_CHECKPOINTS = {"resume": "auto", "checkpoint_interval_steps": 40}
 
 
 class SlowAlgo(CountingAlgo):
@@ -377,21 +365,20 @@ def make_slow_async(RunnerCls):
     return async_parts.make_runner("cpu", RunnerCls=RunnerCls, n_steps=1e6)
 
 
-def start_run(directory, runner="MinibatchRl", make="make_slow", arguments=WITH_CHECKPOINTS):
-    module = {"M": "minibatch_rl", "S": "sync_rl", "A": "async_rl"}[runner[0]]
-    script = SCRIPT.format(module=module, runner=runner, make=make, arguments=arguments)
+def start_run(directory, RunnerCls=MinibatchRl, make=make_slow, **kwargs):
+    def work():
+        train(make(RunnerCls), directory, **kwargs)
+
     before = n_rows_ever(directory)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    run = subprocess.Popen(
-        [sys.executable, "-c", script, str(directory)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-    )
-    wait_until(lambda: n_rows_ever(directory) >= before + 2 or run.poll() is not None)
-    assert run.poll() is None, run.stderr.read().decode()
+    run = fork(work, output=output_of(directory))
+    wait_until(lambda: n_rows_ever(directory) >= before + 2 or not run.is_alive())
+    assert run.is_alive(), output_of(directory).read_text()
     return run
+
+
+def output_of(directory):
+    directory.mkdir(exist_ok=True)
+    return directory / "output"
 
 
 def wait_until(is_reached, limit_s=60):
@@ -407,32 +394,31 @@ def n_rows_ever(directory):
     return file.read_text().count("Optimizing over") if file.exists() else 0
 
 
-def end(run, number):
+def end(run, number, send=os.kill):
     """Send a signal; return the exit code and the processes of the run that are left."""
     children = psutil.Process(run.pid).children(recursive=True)
-    run.send_signal(number)
-    run.communicate(timeout=60)
+    send(run.pid, number)
+    run.join(60)
     psutil.wait_procs(children, timeout=10)
-    return run.returncode, [child for child in children if child.is_running()]
+    return run.exitcode, [child for child in children if child.is_running()]
 
 
 RUNS = {
-    "one": ("MinibatchRl", "make_slow"),
-    "ranks": ("SyncRl", "make_slow_ranks"),
-    "async": ("AsyncRl", "make_slow_async"),
+    "one": (MinibatchRl, make_slow),
+    "ranks": (SyncRl, make_slow_ranks),
+    "async": (AsyncRl, make_slow_async),
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "number"),
     # Both signals have the same handler; by default each kind of run gets one of them.
-    selected(itertools.product(RUNS, (signal.SIGTERM, signal.SIGINT)), aspects=set),
+    each_once(RUNS, (signal.SIGTERM, signal.SIGINT)),
 )
 def test_a_killed_run_goes_on_until_a_signal_ends_it_with_a_checkpoint(kind, number, tmp_path):
-    code, left = end(start_run(tmp_path, *RUNS[kind]), signal.SIGKILL)
-    assert (code, left) == (-signal.SIGKILL, [])
-    run = start_run(tmp_path, *RUNS[kind])
+    run = start_run(tmp_path, *RUNS[kind], **WITH_CHECKPOINTS)
+    assert end(run, signal.SIGKILL) == (-signal.SIGKILL, [])
+    run = start_run(tmp_path, *RUNS[kind], **WITH_CHECKPOINTS)
     processes = [run.pid, *(child.pid for child in psutil.Process(run.pid).children(True))]
     assert end(run, number) == (128 + number, [])
     assert async_parts.shared_memory_of(processes) == []
@@ -445,27 +431,21 @@ def test_a_killed_run_goes_on_until_a_signal_ends_it_with_a_checkpoint(kind, num
         names = [sorted(os.listdir(directory / f"rank_{rank}")) for rank in (0, 1)]
         assert names[0] == names[1]
         directory = directory / "rank_0"
-    newest = max(int(name.split("_")[1]) for name in os.listdir(directory))
-    assert newest >= rows[-1]
+    assert max(map(step_of, directory.iterdir())) >= rows[-1]
 
 
-@pytest.mark.slow
 def test_a_signal_to_all_processes_of_a_run_is_left_to_the_main_one(tmp_path):
     # As job schedulers send it; workers used to end at once, and the run failed.
-    run = start_run(tmp_path, "MinibatchRl", "make_slow_with_workers")
-    os.killpg(run.pid, signal.SIGTERM)
-    output = run.communicate(timeout=60)[1].decode()
-    assert run.returncode == 143, output
+    run = start_run(tmp_path, make=make_slow_with_workers, **WITH_CHECKPOINTS)
+    code, left = end(run, signal.SIGTERM, send=os.killpg)
+    assert (code, left) == (128 + signal.SIGTERM, []), output_of(tmp_path).read_text()
     assert steps_of_checkpoints(tmp_path)[-1] >= 80
 
 
-@pytest.mark.slow
 def test_without_checkpoints_sigint_interrupts_and_sigterm_ends_the_iteration(tmp_path):
-    run = start_run(tmp_path / "int", arguments="")
-    run.send_signal(signal.SIGINT)
-    assert b"KeyboardInterrupt" in run.communicate(timeout=60)[1]
-    run = start_run(tmp_path / "term", arguments="")
-    assert end(run, signal.SIGTERM) == (128 + signal.SIGTERM, [])
+    assert end(start_run(tmp_path / "int"), signal.SIGINT) == (1, [])
+    assert "KeyboardInterrupt" in output_of(tmp_path / "int").read_text()
+    assert end(start_run(tmp_path / "term"), signal.SIGTERM) == (128 + signal.SIGTERM, [])
     assert not (tmp_path / "term" / "run_0" / "checkpoints").exists()
 
 

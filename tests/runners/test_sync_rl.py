@@ -4,7 +4,6 @@ import json
 import multiprocessing as mp
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -37,6 +36,7 @@ from tests.determinism.test_runs import (
     run,
     state_of,
 )
+from tests.forked import fork
 from tests.runners import sync_script
 from tests.runners.async_parts import descendants, no_process_is_left, shared_memory_of
 from tests.runners.parts import CountingAlgo, make_runner
@@ -123,15 +123,15 @@ def assert_close_snapshots(a, b):
 
 @pytest.mark.parametrize("name", JOINED)
 def test_two_ranks_equal_one_with_the_joined_batch(name, tmp_path):
-    one = run(JOINED[name], MinibatchRl, tmp_path / "one", n_steps=320)
-    two = run(JOINED[name], ranks(SyncRl), tmp_path / "two", n_steps=320)
-    assert one["itr"] == two["itr"] == 9
-    assert one["cum_steps"] == two["cum_steps"] == 320
+    one = run(JOINED[name], MinibatchRl, tmp_path / "one", n_steps=128)
+    two = run(JOINED[name], ranks(SyncRl), tmp_path / "two", n_steps=128)
+    assert one["itr"] == two["itr"] == 3
+    assert one["cum_steps"] == two["cum_steps"] == 128
     assert_close_snapshots(one, two)
 
 
 def test_two_ranks_equal_one_with_the_joined_draws(tmp_path):
-    settings = {"min_steps_learn": 64, "replay_size": 400, "target_update_interval": 3}
+    settings = {"min_steps_learn": 64, "replay_size": 160, "target_update_interval": 3}
     settings["optim_kwargs"] = {"eps": 0.001}  # By default it depends on the batch size.
 
     def dqn(n_ranks):
@@ -141,8 +141,8 @@ def test_two_ranks_equal_one_with_the_joined_draws(tmp_path):
             **CARTPOLE,
         )
 
-    one = run(dqn(1), MinibatchRl, tmp_path / "one", n_steps=320)
-    assert_close_snapshots(one, run(dqn(2), ranks(SyncRl), tmp_path / "two", n_steps=320))
+    one = run(dqn(1), MinibatchRl, tmp_path / "one", n_steps=192)
+    assert_close_snapshots(one, run(dqn(2), ranks(SyncRl), tmp_path / "two", n_steps=192))
 
 
 # --- What each process is -----------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_ranks_differ_in_seeds_and_environments_and_agree_in_parameters(tmp_path
         torch.testing.assert_close(ladder, expected, rtol=1e-3, atol=1e-5)
         # Steps of all processes count: 24 of them in an iteration.
         assert [t["min_itr_learn"] for t in of] == [32 // 24] * 3
-        assert [t["eps_itrs"] for t in of] == [[32 // 24, 200 // 24]] * 3
+        assert [t["eps_itrs"] for t in of] == [[32 // 24, 100 // 24]] * 3
     start, end = told(tmp_path, 0, 0)["agent"]["model"], told(tmp_path, 0, 9)["agent"]["model"]
     assert any(not torch.equal(start[name], end[name]) for name in start)
 
@@ -258,8 +258,8 @@ FAMILIES = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_train(name, tmp_path):
     make, RunnerCls = FAMILIES[name]
-    snapshot = run(make, ranks(RunnerCls), tmp_path, n_steps=240)
-    assert snapshot["cum_steps"] >= 240
+    snapshot = run(make, ranks(RunnerCls), tmp_path, n_steps=120)
+    assert snapshot["cum_steps"] >= 120
 
 
 class OwnSharedObjects(SyncRl):
@@ -269,10 +269,10 @@ class OwnSharedObjects(SyncRl):
 
 def test_spawned_ranks_and_shared_objects_of_research_code(tmp_path):
     # The time limit was missing among the objects: the master waited for a worker that had died.
-    forked = run(pg.cartpole, ranks(SyncRl), tmp_path / "fork", n_steps=160)
+    forked = run(pg.cartpole, ranks(SyncRl), tmp_path / "fork", n_steps=80)
     makers = {"spawn": ranks(SyncRl, start_method="spawn"), "own": ranks(OwnSharedObjects)}
     for name, make in makers.items():
-        assert_equal_snapshots(forked, run(pg.cartpole, make, tmp_path / name, n_steps=160))
+        assert_equal_snapshots(forked, run(pg.cartpole, make, tmp_path / name, n_steps=80))
 
 
 def test_list_of_one_is_a_run_of_one_process(tmp_path):
@@ -280,20 +280,15 @@ def test_list_of_one_is_a_run_of_one_process(tmp_path):
     assert_equal_snapshots(one, run(pg.cartpole, MinibatchRl, tmp_path / "plain"))
 
 
-@pytest.mark.parametrize(("make", "itr"), [(pg.maze_ppo, 5), (sac.learned, 9)])
-def test_resumed_run_ends_with_the_parameters_of_the_whole_run(make, itr, tmp_path):
-    two = ranks(SyncRl)
-    whole = run(make, two, tmp_path / "whole")
-    run(make, two, tmp_path / "first", callbacks=[SaveState(), StopAt("log", itr)])
-    state = load_run_state(tmp_path / "first" / "run_0" / "run_state.pkl")
-    second = run(make, two, tmp_path / "second", seed=77, state=state)
-    assert_equal_snapshots(whole, second)
-
-
 @pytest.mark.parametrize("make", [pg.maze_ppo, sac.learned])
-def test_resumes_from_the_latest_checkpoint_that_all_ranks_have(make, tmp_path):
-    two = ranks(SyncRl)
-    whole = run(make, two, tmp_path / "whole", checkpoint_interval_steps=200)
+def test_resumed_runs_end_as_the_whole_one(make, tmp_path):
+    """From a file of SaveState, and from the latest checkpoint that all ranks have."""
+    two, every = ranks(SyncRl), {"checkpoint_interval_steps": 80}
+    whole = run(make, two, tmp_path / "whole", callbacks=[SaveState(interval_logs=3)], **every)
+    state = load_run_state(tmp_path / "whole" / "run_0" / "run_state.pkl")
+    assert 0 < state["ranks"][1]["itr"] < whole["itr"]
+    assert_equal_snapshots(whole, run(make, two, tmp_path / "second", seed=77, state=state))
+
     directory = tmp_path / "whole" / "run_0" / "checkpoints"
     names = [sorted(os.listdir(directory / f"rank_{rank}")) for rank in (0, 1)]
     assert names[0] == names[1]
@@ -301,8 +296,9 @@ def test_resumes_from_the_latest_checkpoint_that_all_ranks_have(make, tmp_path):
     shutil.copytree(tmp_path / "whole", tmp_path / "half")
     half = tmp_path / "half" / "run_0" / "checkpoints"
     shutil.rmtree(half / "rank_1" / last)  # As if the run had been killed there.
-    kwargs = {"resume": "auto", "checkpoint_interval_steps": 200}
-    assert_equal_snapshots(whole, run(make, two, tmp_path / "half", seed=77, **kwargs))
+    again = [SaveState(interval_logs=3)]
+    resumed = run(make, two, tmp_path / "half", seed=77, callbacks=again, resume="auto", **every)
+    assert_equal_snapshots(whole, resumed)
     for rank in (0, 1):
         assert sorted(os.listdir(half / f"rank_{rank}")) == [middle, last]
         paths = (root / f"rank_{rank}" / last for root in (directory, half))
@@ -310,10 +306,10 @@ def test_resumes_from_the_latest_checkpoint_that_all_ranks_have(make, tmp_path):
 
 
 def test_states_of_another_number_of_processes_are_refused(tmp_path):
-    run(pg.cartpole, ranks(SyncRl), tmp_path, n_steps=160, callbacks=[SaveState()])
+    run(pg.cartpole, ranks(SyncRl), tmp_path, n_steps=40, callbacks=[SaveState()])
     state = load_run_state(tmp_path / "run_0" / "run_state.pkl")
     with pytest.raises(ValueError, match="run of 2 processes, and this one has 3"):
-        pg.cartpole(ranks(SyncRl, n=3), n_steps=160).load_state_dict(state)
+        pg.cartpole(ranks(SyncRl, n=3), n_steps=60).load_state_dict(state)
 
 
 # --- Failures -----------------------------------------------------------------------------------
@@ -453,22 +449,19 @@ def test_rank_hangs_at_the_start(tmp_path):
 SCRIPT = Path(sync_script.__file__)
 
 
-def start_script(*args, launcher=()):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parents[2])}
-    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 def test_a_run_under_torchrun_and_another_that_fails(tmp_path):
-    process = start_script("train", tmp_path / "launched", tmp_path / "bad", launcher=TORCHRUN)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode != 0
-    assert "ZeroDivisionError: a bug of the user" in output
+    launched = subprocess.run(
+        [*TORCHRUN, str(SCRIPT), "train", tmp_path / "launched", tmp_path / "bad"],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert launched.returncode != 0
+    assert "ZeroDivisionError: a bug of the user" in launched.stdout + launched.stderr
     of = [told(tmp_path / "launched", rank, 7) for rank in range(2)]
     assert [t["seed"] for t in of] == [5, derived_seed(5, Purpose.RANK, 1)]
     run_dir = tmp_path / "launched" / "run_0"
@@ -480,24 +473,16 @@ def test_a_run_under_torchrun_and_another_that_fails(tmp_path):
         assert all(torch.equal(alone[name], of[rank]["agent"][name]) for name in alone)
 
 
-def await_iteration(directory, itr, process):
-    deadline = time.monotonic() + 60
-    while not (directory / f"rank_1_itr_{itr}.pt").exists():
-        assert time.monotonic() < deadline
-        assert process.poll() is None
+# How SIGINT ends several ranks is tested in test_resume.py.
+def test_end_of_rank_0_is_the_end_of_all(tmp_path):
+    output = tmp_path / "output"
+    process = fork(sync_script.main, "long", str(tmp_path), output=output)
+    while not (tmp_path / "rank_1_itr_3.pt").exists():
+        assert process.is_alive(), output.read_text()
         time.sleep(0.1)
-
-
-# How SIGINT ends several ranks is tested in test_resume.py, too.
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT] if FULL else [signal.SIGKILL])
-def test_end_of_rank_0_is_the_end_of_all(number, tmp_path):
-    process = start_script("long", tmp_path)
-    await_iteration(tmp_path, 3, process)
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) >= 3  # Another rank, and a worker of each.
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
-    assert process.returncode != 0
-    assert number != signal.SIGINT or "KeyboardInterrupt" in output
+    process.kill()
+    process.join()
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
