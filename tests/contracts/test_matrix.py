@@ -1,7 +1,7 @@
 """Every algorithm trains with every sampler under every runner.
 
 The tables are in ``matrix_parts``. A further algorithm, sampler or runner is to be added there.
-By default every sampler and every runner meet, each with an algorithm of every family, and every
+By default every sampler and every runner meet, each with an algorithm of every kind, and every
 algorithm runs; with ``RLPYT_FULL=1`` any three meet.
 """
 
@@ -25,6 +25,7 @@ from tests.contracts.matrix_parts import (
     N_ITRS,
     N_RANKS,
     QUEUED,
+    REPLAY,
     SAMPLERS,
     STEPS,
     STORED_EVERY,
@@ -62,10 +63,17 @@ FAMILIES = {
 }
 
 
+def kind_of(name):
+    """How batches are used: stored, queued or trained on at once; with states, or without."""
+    return "queued" if name in QUEUED else (ALGOS[name].is_recurrent, name in REPLAY)
+
+
 def aspects(cell):
-    """The algorithm, and any two of its family, the sampler and the runner."""
+    """The algorithm; its family and whether ranks share it; any two of kind, sampler and runner."""
     name, sampler, runner = cell
-    return {name} | pairs_of((FAMILIES.get(name, name), sampler, runner))
+    has_ranks = runner.startswith("Sync")
+    family = FAMILIES.get(name, name)
+    return {name, (family, has_ranks)} | pairs_of((kind_of(name), sampler, runner))
 
 
 def cells(algos, samplers, runners):

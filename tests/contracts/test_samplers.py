@@ -26,6 +26,8 @@ from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_lstm_agent import AlternatingSacLstmAgent, SacLstmAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.core.records import TrajInfo
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import buffer_func
@@ -43,7 +45,7 @@ from tests.samplers.parallel_parts import (
     start,
 )
 from tests.samplers.parts import CountEnv
-from tests.selection import FULL, selected
+from tests.selection import FULL, pairs_of, selected
 
 MAGIC = 77  # Shows in a cell that nobody writes.
 B = 10  # Divides neither into three, nor its halves into two.
@@ -80,10 +82,10 @@ def with_collectors(samplers):
     ]
 
 
-def thinned(samplers, values):
+def thinned(samplers, values, aspects=pairs_of):
     """Enough samplers with collectors for every pair of a class or a collector and a value."""
     cells = {(*s.values, value): f"{s.id}-{value}" for s in samplers for value in values}
-    return [pytest.param(*cell, id=cells[cell]) for cell in selected(cells)]
+    return [pytest.param(*cell, id=cells[cell]) for cell in selected(cells, aspects)]
 
 
 @pytest.fixture(autouse=True)
@@ -176,8 +178,8 @@ def test_the_case_is_not_trivial():
 
 @pytest.mark.parametrize(
     ("SamplerCls", "method"),
-    # Both send what a worker is made of; by default three of these are started.
-    list(itertools.product(PARALLEL, ("spawn", "forkserver")))[:: 1 if FULL else 3],
+    # Both send what a worker is made of; by default two of these are started.
+    list(itertools.product(PARALLEL, ("spawn", "forkserver")))[:: 1 if FULL else 5],
 )
 @pytest.mark.slow
 def test_every_start_method_gives_the_same(SamplerCls, method):
@@ -207,8 +209,16 @@ def expected_evaluation(limit):
     return evaluate(SerialSampler, 0, LIMITS[limit])
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize(("SamplerCls", "n_workers"), SAMPLERS if FULL else ONE_OF_EACH)
+def aspects_of_limit(cell):
+    """Every limit; every sampler with one of trajectories and of episodes (above: of steps)."""
+    *sampler, limit = cell
+    return {limit} | {(*sampler, key) for key in LIMITS[limit].keys() - {"eval_max_steps"}}
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "n_workers", "limit"),
+    thinned(SAMPLERS if FULL else ONE_OF_EACH, LIMITS, aspects_of_limit),
+)
 def test_evaluations_are_those_of_the_serial_sampler(SamplerCls, n_workers, limit):
     # A limit of trajectories used to end in a TypeError (alternating), or to leave a semaphore
     # raised, so that all later evaluations were out of step (without overlap).
@@ -258,7 +268,7 @@ def test_exactly_n_episodes_do_not_favour_short_ones(SamplerCls, n_workers):
 def test_every_trajectory_is_counted_once_and_at_once(SamplerCls, n_workers):
     # Infos that were still on their way used to be counted an iteration later, or never.
     sampler, _ = start(SamplerCls, n_workers, RuleAgent(), batch_T=20)
-    for itr in range(25):
+    for itr in range(12):
         samples, infos = sampler.obtain_samples(itr)
         assert len(infos) == int(samples.env.env_info.traj_done.sum())
     sampler.shutdown()
@@ -313,14 +323,18 @@ AGENTS = {
 
 
 def aspects_of_walk(cell):
-    """Every agent acts where samplers act in each way, and every sampler is tried."""
+    """Every agent acts where samplers act in each way, and every sampler is tried.
+
+    It acts for the environments of a worker or for all; one with a state also for halves of them.
+    """
     SamplerCls, n_workers, name = cell
-    way = (SamplerCls.alternating, hasattr(SamplerCls, "gpu"), SamplerCls is VectorSampler)
-    return {(*way, name), (SamplerCls, n_workers)}
+    AgentCls, AlternatingCls = AGENTS[name][:2]
+    in_halves = SamplerCls.alternating and AgentCls is not AlternatingCls
+    return {(SamplerCls is CpuSampler, in_halves, name), (SamplerCls, n_workers)}
 
 
 def walk(SamplerCls, n_workers, name, seed=3):
-    """Three batches of 100 steps with an untrained network, and an evaluation."""
+    """Three batches of 40 steps with an untrained network, and an evaluation."""
     AgentCls, AlternatingCls, is_continuous, settings = AGENTS[name]
     torch.manual_seed(0)
     sampler, agent = start(
@@ -330,7 +344,7 @@ def walk(SamplerCls, n_workers, name, seed=3):
         seed,
         EnvCls=WalkEnv,
         env_kwargs={"is_continuous": is_continuous},
-        batch_T=100,
+        batch_T=40,
         bootstrap_value=False,
         **EVALUATION,
     )
@@ -376,7 +390,7 @@ def test_agents_explore(name):
     other = walk(SerialSampler, 0, name, seed=4)[0][0][".agent.action"]
     for a, b in ((first, second), (first[:, :-1], first[:, 1:]), (first, other)):
         assert (a != b).mean() > 0.05
-    assert expected_walk(name)[0][0][".env.done"].sum() > 40
+    assert expected_walk(name)[0][0][".env.done"].sum() > 15
 
 
 # --- State ----------------------------------------------------------------------------------------
@@ -385,9 +399,16 @@ def test_agents_explore(name):
 STATEFUL = with_collectors([pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH])
 
 
+def aspects_of_state(cell):
+    """Every sampler with each of its collectors, and every agent in workers or served."""
+    SamplerCls, _, collector, AgentCls = cell
+    return {(SamplerCls, collector), (AgentCls, hasattr(SamplerCls, "gpu"))}
+
+
 @pytest.mark.parametrize(
     ("SamplerCls", "n_workers", "collector", "AgentCls"),
-    thinned(STATEFUL, (None, CoinAgent, ChanceAgent)),  # None: one that acts by a rule.
+    # None: one that acts by a rule.
+    thinned(STATEFUL, (None, CoinAgent, ChanceAgent), aspects_of_state),
 )
 def test_goes_on_from_its_state(SamplerCls, n_workers, collector, AgentCls):
     def begin(seed):
@@ -430,7 +451,11 @@ class ForgetfulEnv(DiceEnv):
         return super().state_dict()
 
 
-@pytest.mark.parametrize(("SamplerCls", "n_workers", "collector"), STATEFUL)
+@pytest.mark.parametrize(
+    ("SamplerCls", "n_workers", "collector"),
+    # The samplers that serve actions share their collectors.
+    [s for s in STATEFUL if FULL or not issubclass(s.values[0], AlternatingSampler)],
+)
 def test_environments_without_a_state_begin_anew_and_the_others_go_on(
     SamplerCls, n_workers, collector
 ):
