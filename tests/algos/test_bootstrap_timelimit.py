@@ -40,7 +40,7 @@ from tests.selection import FULL, selected
 
 SMALL: dict[str, Any] = {"model_kwargs": {"hidden_sizes": [8]}}
 SMALL_Q: dict[str, Any] = {**SMALL, "q_model_kwargs": {"hidden_sizes": [8]}}
-REPLAY = {"batch_size": 8, "min_steps_learn": 16, "replay_size": 256, "replay_ratio": 8}
+REPLAY = {"batch_size": 8, "min_steps_learn": 16, "replay_size": 256, "replay_ratio": 2}
 SEQUENCES = {
     "batch_T": 4,
     "batch_B": 4,
@@ -49,7 +49,7 @@ SEQUENCES = {
     "n_step_return": 1,
     "min_steps_learn": 64,
     "replay_size": 256,
-    "replay_ratio": 8,
+    "replay_ratio": 4,
 }
 RANGE = {"V_min": -10, "V_max": 10, "n_step_return": 1}
 CRITICS: list[tuple[Any, Any, dict[str, Any]]] = [
@@ -94,7 +94,7 @@ class Limited(Env):
 
 
 def train(
-    algo: Any, AgentCls: Any, tells: bool, n_itr: int = 7, record_next_observation: bool = False
+    algo: Any, AgentCls: Any, tells: bool, n_itr: int = 5, record_next_observation: bool = False
 ) -> list[Any]:
     """Iterations of 16 steps, and what they report."""
     is_critic = type(algo) in [AlgoCls for AlgoCls, _, _ in CRITICS]

@@ -76,7 +76,7 @@ def test_updates_log_and_snapshot(kind, tmp_path):
     assert sum(values(rows, "NewCompletedTrajs")) == n_done
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS if FULL else KINDS[::2])
 def test_every_sampler_evaluates(kind, tmp_path):
     evaluation = {"eval_n_envs": 4, "eval_max_steps": 200, "eval_max_trajectories": 6}
     affinity = WORKERS if kind in ("serial", "cpu") else [WORKERS, WORKERS]
@@ -102,7 +102,8 @@ def test_every_sampler_evaluates(kind, tmp_path):
 @pytest.mark.slow
 def test_other_start_methods(kind, start_method, tmp_path):
     # Everything used to be inherited by fork.
-    runner = make_runner(kind, sampler_kwargs={"start_method": start_method})
+    one = {"workers_cpus": [None], "set_affinity": False}
+    runner = make_runner(kind, sampler_kwargs={"start_method": start_method}, sampler_affinity=one)
     rows = train(runner, tmp_path)
     assert values(rows, "CumUpdates")[-1] == 32
 
@@ -129,7 +130,7 @@ def keep_still():
 @pytest.mark.parametrize(
     ("kind", "affinity"),
     [
-        *itertools.product(["serial", "cpu", "served", "alternating", "no_overlap"], [WORKERS]),
+        *itertools.product(KINDS, [WORKERS]),
         ("served", [WORKERS, {"workers_cpus": 1}]),
         ("no_overlap", [WORKERS, WORKERS]),
     ],

@@ -1,5 +1,6 @@
 """Asynchronous samplers, started in one process: batches are those of the serial sampler."""
 
+import itertools
 import os
 import signal
 from functools import cache
@@ -29,6 +30,7 @@ from tests.samplers.parallel_parts import (
     start,
 )
 from tests.samplers.test_parallel_samplers import OwnCpuCollector
+from tests.selection import selected
 
 EVALUATION = dict(eval_n_envs=4, eval_max_steps=80)
 LIMITS = {
@@ -37,14 +39,14 @@ LIMITS = {
     "episodes": {"eval_n_episodes": 7, "eval_max_steps": None},
 }
 ONE, TWO = {"workers_cpus": 1}, {"workers_cpus": 2}
-SAMPLERS = [
-    pytest.param(AsyncSerialSampler, {}, id="serial"),
-    pytest.param(AsyncCpuSampler, TWO, id="workers"),
-    pytest.param(AsyncGpuSampler, TWO, id="one server"),
-    pytest.param(AsyncGpuSampler, [ONE, TWO], id="two servers"),
-    pytest.param(AsyncAlternatingSampler, [TWO, TWO], id="alternating"),
-    pytest.param(AsyncNoOverlapAlternatingSampler, TWO, id="no overlap"),
-]
+SAMPLERS = {
+    "serial": (AsyncSerialSampler, {}),
+    "workers": (AsyncCpuSampler, TWO),
+    "one server": (AsyncGpuSampler, TWO),
+    "two servers": (AsyncGpuSampler, [ONE, TWO]),
+    "alternating": (AsyncAlternatingSampler, [TWO, TWO]),
+    "no overlap": (AsyncNoOverlapAlternatingSampler, TWO),
+}
 
 
 class SharedMixin:
@@ -143,9 +145,15 @@ def run(sampler, obtain):
     return results
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize(("SamplerCls", "affinity"), SAMPLERS)
-def test_batches_and_evaluations_are_those_of_the_serial_sampler(SamplerCls, affinity, limit):
+def aspects(cell):
+    """Every sampler is tried, and every limit with one server or several."""
+    name, limit = cell
+    return {name, (isinstance(SAMPLERS[name][1], list), limit)}
+
+
+@pytest.mark.parametrize(("name", "limit"), selected(itertools.product(SAMPLERS, LIMITS), aspects))
+def test_batches_and_evaluations_are_those_of_the_serial_sampler(name, limit):
+    SamplerCls, affinity = SAMPLERS[name]
     sampler = start_async(SamplerCls, affinity, SharedChance(), **{**EVALUATION, **LIMITS[limit]})
     batches = torchify_buffer(sampler.double_buffer)
 

@@ -1,6 +1,7 @@
 """The device sampler: the vector sampler's batches, on the device and without waiting for it."""
 
 import copy
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -17,9 +18,11 @@ from rlpyt.utils.buffer import buffer_to, leaves, named_leaves
 from rlpyt.utils.seed import set_seed
 from tests.accelerator import Accelerator, apart, is_supported
 from tests.samplers.parts import EchoAgent
+from tests.selection import each_once, selected
 
 CARTPOLE = {"id": "CartPole-v1", "max_episode_steps": 30}
-PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 30}
+NAMES = ("CartPole-v1", "Pendulum-v1")
+AGENTS = (GenericFfAgent, GenericLstmAgent)
 
 
 def start(SamplerCls, make, env_kwargs, AgentCls=GenericFfAgent, device=None, **kwargs):
@@ -48,12 +51,13 @@ def assert_same_infos(infos, others):
         assert dict(info) == pytest.approx(dict(other), rel=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
-@pytest.mark.parametrize("env_kwargs", [CARTPOLE, PENDULUM], ids=["CartPole", "Pendulum"])
-@pytest.mark.parametrize("AgentCls", [GenericFfAgent, GenericLstmAgent])
-def test_batches_equal_those_of_gymnasium(mode, env_kwargs, AgentCls):
+@pytest.mark.parametrize(
+    ("mode", "name", "AgentCls"),
+    selected(itertools.product(("same_step", "next_step", "disabled"), NAMES, AGENTS)),
+)
+def test_batches_equal_those_of_gymnasium(mode, name, AgentCls):
     kwargs = {"eval_n_envs": 2, "eval_n_episodes": 5}
-    env_kwargs = {**env_kwargs, "autoreset_mode": mode}
+    env_kwargs = {**CARTPOLE, "id": name, "autoreset_mode": mode}
     ours = start(DeviceSampler, control.make, env_kwargs, AgentCls, **kwargs)
     theirs = start(VectorSampler, vector.make, env_kwargs, AgentCls, **kwargs)
     n_infos = 0
@@ -79,7 +83,7 @@ def test_evaluation_ends_where_that_of_the_vector_sampler_does(limits):
     assert found[0]
 
 
-@pytest.mark.parametrize("AgentCls", [GenericFfAgent, GenericLstmAgent])
+@pytest.mark.parametrize("AgentCls", AGENTS)
 def test_state_continues_identically(AgentCls):
     sampler = start(DeviceSampler, control.make, CARTPOLE, AgentCls)
     for itr in range(2):
@@ -115,8 +119,7 @@ def sampled(device, name, AgentCls):
 
 
 @pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
-@pytest.mark.parametrize("AgentCls", [GenericFfAgent, GenericLstmAgent])
+@pytest.mark.parametrize(("name", "AgentCls"), each_once(NAMES, AGENTS))
 def test_a_batch_is_collected_without_waiting(name, AgentCls):
     expected = apart(sampled, "cpu", name, AgentCls)
     found = apart(sampled, "sim:0", name, AgentCls)

@@ -36,6 +36,7 @@ from tests.samplers.parallel_parts import (
 from tests.samplers.test_async_samplers import ONE, TWO, start_async
 from tests.samplers.test_parallel_samplers import own_process
 from tests.samplers.test_worker_faults import named_shared_memory
+from tests.selection import FULL, each_once
 
 HEALTHY, LOST = slice(0, 2), slice(2, 4)  # Columns of the first worker, and of the second.
 
@@ -122,15 +123,7 @@ def assert_restarted_in(itr_lost, obtain, take_restarted, AgentCls=RecurrentRule
         assert take_restarted() == []
 
 
-@pytest.mark.parametrize(
-    ("SamplerCls", "how"),
-    [
-        *((SamplerCls, "kill") for SamplerCls in PARALLEL),
-        (CpuSampler, "hang"),
-        (GpuSampler, "raise"),
-        (AlternatingSampler, "hang"),
-    ],
-)
+@pytest.mark.parametrize(("SamplerCls", "how"), each_once(PARALLEL, ("kill", "raise", "hang")))
 def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     kwargs = kwargs_of(tmp_path, how, after=10)  # The batches have 7 steps.
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -177,7 +170,7 @@ class ChanceAgent(RuleAgent):
         return step._replace(action=1 + integers_like(step.action, 4))
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", PARALLEL if FULL else [CpuSampler, AlternatingSampler])
 def test_an_agent_that_acts_by_chance(SamplerCls, tmp_path):
     sampler, _ = start(SamplerCls, 2, ChanceAgent(), **kwargs_of(tmp_path, "kill", after=10))
     expected = undisturbed(ChanceAgent)
@@ -212,8 +205,9 @@ def test_fault_in_an_asynchronous_batch(SamplerCls, affinity, how, tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("where", ["init", "reset"])
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
+@pytest.mark.parametrize(
+    ("SamplerCls", "where"), each_once((CpuSampler, AlternatingSampler), ("init", "reset"))
+)
 def test_fault_at_the_start(SamplerCls, where, tmp_path):
     kwargs = kwargs_of(tmp_path, "kill", where)
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -252,21 +246,22 @@ def test_both_workers_fail_at_once(SamplerCls, tmp_path):
     sampler.shutdown()
 
 
-EVALUATION = dict(eval_n_envs=4, eval_max_steps=None, eval_n_episodes=9)
-LIMITED = dict(eval_n_envs=4, eval_max_steps=400, eval_max_trajectories=9)
+LIMITS = {
+    "episodes": dict(eval_n_envs=4, eval_max_steps=None, eval_n_episodes=9),
+    "trajectories": dict(eval_n_envs=4, eval_max_steps=400, eval_max_trajectories=9),
+}
 
 
-@pytest.mark.parametrize("evaluation", [EVALUATION, LIMITED], ids=["episodes", "trajectories"])
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_fault_in_an_evaluation(SamplerCls, evaluation, tmp_path):
-    kwargs = kwargs_of(tmp_path, "kill", after=3, **evaluation)
+@pytest.mark.parametrize(("SamplerCls", "limit"), each_once(PARALLEL, LIMITS))
+def test_fault_in_an_evaluation(SamplerCls, limit, tmp_path):
+    kwargs = kwargs_of(tmp_path, "kill", after=3, **LIMITS[limit])
     kwargs["eval_env_kwargs"], kwargs["env_kwargs"] = kwargs["env_kwargs"], {}
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
 
     def obtain(itr):
         if itr == 2:
             infos = sampler.evaluate_agent(itr)
-            assert len(infos) == 9 or (evaluation is LIMITED and len(infos) > 9)
+            assert len(infos) == 9 or (limit == "trajectories" and len(infos) > 9)
         return sampler.obtain_samples(itr)
 
     assert_restarted_in(2, obtain, sampler.take_restarted)
@@ -276,7 +271,7 @@ def test_fault_in_an_evaluation(SamplerCls, evaluation, tmp_path):
 
 @pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
 def test_a_worker_killed_before_an_evaluation(SamplerCls, tmp_path):
-    kwargs = kwargs_of(tmp_path, None, **EVALUATION)
+    kwargs = kwargs_of(tmp_path, None, **LIMITS["episodes"])
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
     sampler.obtain_samples(0)
     os.kill(sampler.workers[1].pid, signal.SIGKILL)
@@ -286,7 +281,7 @@ def test_a_worker_killed_before_an_evaluation(SamplerCls, tmp_path):
 
 
 def test_a_worker_of_a_server_killed_before_an_evaluation(tmp_path):
-    sampler = start_async(AsyncGpuSampler, TWO, **kwargs_of(tmp_path, None, **EVALUATION))
+    sampler = start_async(AsyncGpuSampler, TWO, **kwargs_of(tmp_path, None, **LIMITS["episodes"]))
     sampler.obtain_samples(0, 0)
     server = psutil.Process(sampler.supervisor.children[0].process.pid)
     victim = server.children()[1]
@@ -298,30 +293,30 @@ def test_a_worker_of_a_server_killed_before_an_evaluation(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("SamplerCls", "affinity", "evaluation"),
+    ("SamplerCls", "affinity", "limit"),
     [
-        (AsyncCpuSampler, TWO, EVALUATION),
-        (AsyncCpuSampler, TWO, LIMITED),
-        (AsyncGpuSampler, TWO, LIMITED),
-        (AsyncGpuSampler, [ONE, ONE], EVALUATION),
-        (AsyncAlternatingSampler, TWO, LIMITED),
+        (AsyncCpuSampler, TWO, "trajectories"),
+        (AsyncGpuSampler, [ONE, ONE], "episodes"),
+        *[(AsyncCpuSampler, TWO, "episodes"), (AsyncGpuSampler, TWO, "trajectories")] * FULL,
+        (AsyncAlternatingSampler, TWO, "trajectories"),
     ],
 )
-def test_fault_in_an_asynchronous_evaluation(SamplerCls, affinity, evaluation, tmp_path):
-    kwargs = kwargs_of(tmp_path, "kill", after=3, **evaluation)
+def test_fault_in_an_asynchronous_evaluation(SamplerCls, affinity, limit, tmp_path):
+    kwargs = kwargs_of(tmp_path, "kill", after=3, **LIMITS[limit])
     kwargs["eval_env_kwargs"], kwargs["env_kwargs"] = kwargs["env_kwargs"], {}
     sampler = start_async(SamplerCls, affinity, **kwargs)
     infos = sampler.evaluate_agent(0)
     assert (tmp_path / "mark").exists()
-    assert len(infos) == 9 or (evaluation is LIMITED and len(infos) > 9)
+    assert len(infos) == 9 or (limit == "trajectories" and len(infos) > 9)
     for itr in range(2):
         sampler.obtain_samples(itr, itr)
         assert sampler.take_restarted() == ([2, 3] if itr == 0 else [])
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("where", ["state", "load"])
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+@pytest.mark.parametrize(
+    ("SamplerCls", "where"), each_once((CpuSampler, GpuSampler), ("state", "load"))
+)
 def test_fault_while_states_are_exchanged(SamplerCls, where, tmp_path):
     kwargs = kwargs_of(tmp_path, "kill", where)
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -371,8 +366,9 @@ def test_worker_process_of_research_code(tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("where", ["init", "step"])
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
+@pytest.mark.parametrize(
+    ("SamplerCls", "where"), each_once((CpuSampler, AlternatingSampler), ("init", "step"))
+)
 def test_too_many_restarts_raise_the_error(SamplerCls, where, tmp_path, capfd):
     kwargs = kwargs_of(tmp_path, "raise", where, max_restarts_per_hour=2)
     del kwargs["env_kwargs"][3]["mark"]
