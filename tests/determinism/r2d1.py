@@ -16,7 +16,7 @@ def maze(CollectorCls):
             n_step_return=2,
             min_steps_learn=40,
             replay_size=60,  # Wraps within the run.
-            replay_ratio=2,
+            replay_ratio=4,
             eps_steps=100,
             target_update_interval=3,
             pri_beta_final=1.0,

@@ -91,7 +91,7 @@ SEQUENCES = {"batch_T": 4, "batch_B": 4, "warmup_T": 2, "store_rnn_state_interva
 
 
 def recurrent(RunnerCls, **kwargs):
-    settings = {**SETTINGS, **SEQUENCES, "min_steps_learn": 48, "replay_ratio": 3}
+    settings = {**SETTINGS, **SEQUENCES, "min_steps_learn": 48, "replay_ratio": 6}
     del settings["batch_size"]
     agent = sac_lstm_agent.SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
     return runner(RunnerCls, RecurrentSAC(**settings), agent, "rlpyt/PendulumNoVel-v1", **kwargs)
