@@ -54,11 +54,6 @@ def opt_info_class(fields: tuple[str, ...]) -> Any:
     return namedtuple("OptInfo", fields)
 
 
-def optimized_parameters(optimizer: Any) -> list[torch.nn.Parameter]:
-    """Return all parameters of ``optimizer``."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
 class RlAlgorithm:
     """Base class of algorithms, which turn batches of experience into gradients.
 
@@ -275,13 +270,12 @@ class RlAlgorithm:
         Returns:
             The loss and the norm of the gradients before clipping, both without gradient.
         """
+        optimized = self.parameters_of(optimizer)
         if torch.compiler.is_compiling():
-            optimized = self._compiler.step_of(optimizer).parameters
             gradients = torch.autograd.grad(loss, optimized, allow_unused=True)
             for parameter, gradient in zip(optimized, gradients):
                 parameter.grad = gradient
         else:
-            optimized = optimized_parameters(optimizer)
             for parameter in optimized:
                 parameter.grad = None
             loss.backward()
@@ -289,6 +283,12 @@ class RlAlgorithm:
         loss, norm = loss.detach(), torch.as_tensor(norm)
         self.step_if_finite(optimizer, loss + norm.to(loss.device))
         return loss, norm
+
+    def parameters_of(self, optimizer: Any) -> list[torch.nn.Parameter]:
+        """Return all parameters of ``optimizer``."""
+        if torch.compiler.is_compiling():  # Its learning rate would be a constant of the graph.
+            return self._compiler.step_of(optimizer).parameters
+        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
     def step_if_finite(self, optimizer: Any, number: torch.Tensor) -> None:
         """Step ``optimizer``, unless the scalar ``number`` is not finite."""

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 
 from rlpyt.algos._optim import load_optimizer_state
-from rlpyt.algos.base import optimized_parameters
 from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.protocols import AgentLike
@@ -258,10 +257,10 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             inputs: model inputs [B,...] of the agent.
             action: actions [B,A] from the policy, with gradient.
         """
-        parameters = [p for o in self.q_optimizers for p in optimized_parameters(o)]
+        parameters = [p for o in self.q_optimizers for p in self.parameters_of(o)]
         # An agent with another base class may not name its critics.
         critics = [getattr(self.agent, name) for name in getattr(self.agent, "critic_names", ())]
-        trained = optimized_parameters(self.pi_optimizer)
+        trained = self.parameters_of(self.pi_optimizer)
         with frozen(parameters, but=trained), running_statistics(*critics):
             qs: tuple[torch.Tensor, ...] = self.agent.q(*inputs, action)
         return qs
