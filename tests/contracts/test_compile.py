@@ -152,6 +152,23 @@ def test_minibatches_of_waiting_environments_are_of_one_shape(capfd):
     assert capfd.readouterr().out.count("Compiled ") == 1
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_minibatches_of_pqn_are_of_one_shape(recorded):
+    def uneven(RunnerCls, **kwargs):
+        runner = dqn.cartpole_pqn(RunnerCls, **kwargs)
+        runner.algo.minibatches = 3  # Of eight samples.
+        runner.sampler.record_next_observation = recorded  # Otherwise a mask leaves samples out.
+        return runner
+
+    eager, graphs = begun(uneven), Graphs()
+    expected = train(eager)
+    compiled = begun(uneven, {"backend": graphs})
+    infos = train(compiled)
+    assert graphs.n == 1
+    assert greatest_difference(eager, compiled) < 1e-5
+    assert infos.loss == pytest.approx(expected.loss, abs=1e-5)
+
+
 class Counting(DQN):
     """A loss with a number that grows."""
 

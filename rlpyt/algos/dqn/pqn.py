@@ -27,7 +27,12 @@ from rlpyt.algos.pg._episode_ends import (
     truncations,
     values_at_truncation,
 )
-from rlpyt.algos.pg._minibatches import iterate_parts, iterate_sequences, shuffled_parts
+from rlpyt.algos.pg._minibatches import (
+    filled_parts,
+    iterate_parts,
+    iterate_sequences,
+    shuffled_parts,
+)
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.returns.advantages import q_lambda_return
@@ -180,13 +185,16 @@ class PQN(RlAlgorithm):
         reset = episode_starts(samples).cpu() if is_recurrent else None
         samples = self.to_training_device(samples)
         inputs = self.loss_input_from_samples(samples)
-        rows = np.arange(B if is_recurrent else T * B)
+        rows, device = np.arange(B if is_recurrent else T * B), self.training_device
         for _ in range(self.epochs):
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
             if is_recurrent:
                 states = samples.agent.agent_info.prev_rnn_state
-                device = self.training_device
                 yield from iterate_sequences(inputs, states, reset, order, sizes, device)
+            elif self.compile and len(set(sizes)) > 1:
+                order, sizes, masks = filled_parts(order, sizes, sizes[0], device)
+                parts = iterate_parts(inputs, order, sizes, n_dims=2)
+                yield from ((_masked(part, mask),) for part, mask in zip(parts, masks))
             else:
                 yield from zip(iterate_parts(inputs, order, sizes, n_dims=2))
 
@@ -270,6 +278,12 @@ class PQN(RlAlgorithm):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         set_generator_state(self._rng, state["rng"])
+
+
+def _masked(minibatch: Nested, mask: torch.Tensor) -> Nested:
+    """Return ``LossInputs`` [B,...] of which only the entries in ``mask`` [B] count."""
+    valid = minibatch.valid
+    return minibatch._replace(valid=mask if valid is None else valid * mask)
 
 
 def _values_of(outputs: Any) -> torch.Tensor:

@@ -46,21 +46,25 @@ def shuffled_parts(
 
 
 def filled_parts(
-    order: torch.Tensor, sizes: list[int], size: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Repeat entries of each part until all parts have one size.
+    order: torch.Tensor, sizes: list[int], size: int, device: torch.device
+) -> tuple[torch.Tensor, list[int], tuple[torch.Tensor, ...]]:
+    """Repeat entries of each part until all parts have one size, as a compiled graph needs it.
 
     Args:
         order: indexes of all parts, one part after the other.
         sizes: sizes of the parts, at most ``size``.
         size: number of entries of a part in the result.
+        device: device of the results, which are moved in one copy.
 
     Returns:
-        The indexes [parts * size], and a mask [parts * size], 0 at repetitions.
+        The indexes [parts * size], the sizes of the parts, and for each part a mask [size], 0 at
+        repetitions.
     """
     places = torch.arange(size)
     filled = torch.cat([part[places % len(part)] for part in order.split(sizes)])
-    return filled, (places < torch.tensor(sizes)[:, None]).reshape(-1)
+    counted = (places < torch.tensor(sizes)[:, None]).reshape(-1)
+    filled, counted = torch.stack([filled, counted]).to(device)
+    return filled, [size] * len(sizes), counted.split(size)
 
 
 def iterate_parts(

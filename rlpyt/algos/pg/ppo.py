@@ -262,7 +262,7 @@ class PPO(PolicyGradientAlgo):
             if not is_recurrent:
                 batches = iterate_parts(loss_inputs, order, sizes, n_dims=2)
                 if is_filled:
-                    batches = (p._replace(valid=v) for p, v in zip(batches, counted.split(sizes)))
+                    batches = (p._replace(valid=mask) for p, mask in zip(batches, masks))
                 return zip(batches, itertools.repeat(None))
             states, device = agent_info.prev_rnn_state, self.training_device
             divided = iterate_sequences(loss_inputs, states, reset, order, sizes, device)
@@ -275,9 +275,7 @@ class PPO(PolicyGradientAlgo):
                 loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
             order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
             if is_filled:
-                order, counted = filled_parts(order, sizes, size)
-                order, counted = torch.stack([order, counted]).to(self.training_device)
-                sizes = [size] * self.minibatches
+                order, sizes, masks = filled_parts(order, sizes, size, self.training_device)
             if epoch == 0 and hasattr(self.agent.acting_model, "autocast_dtype"):
                 loss_inputs = self.with_old_policy(
                     loss_inputs, parts(loss_inputs), order.split(sizes)

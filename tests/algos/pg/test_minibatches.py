@@ -40,9 +40,11 @@ def test_every_row_is_in_one_part(n: int, n_parts: int, sizes: list[int]) -> Non
 
 
 def test_parts_are_filled_to_one_size_with_their_own_entries() -> None:
-    order, counted = filled_parts(torch.tensor([7, 3, 9, 4, 1, 8]), [3, 2, 1], 4)
+    order, cpu = torch.tensor([7, 3, 9, 4, 1, 8]), torch.device("cpu")
+    order, sizes, masks = filled_parts(order, [3, 2, 1], 4, cpu)
     assert order.tolist() == [7, 3, 9, 7, 4, 1, 4, 1, 8, 8, 8, 8]
-    assert counted.tolist() == [1, 1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0]
+    assert sizes == [4, 4, 4]
+    assert [mask.tolist() for mask in masks] == [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]
 
 
 def test_fewer_rows_than_parts_come_several_times() -> None:
