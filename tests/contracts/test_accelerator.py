@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(not is_supported, reason="this torch simulates n
 N_UPDATES = 20
 RUNS = {
     "A2C": pg.cartpole,
+    "A2C-limits": pg.pendulum_a2c,
     "A2C-lstm": pg.maze_a2c,
     "IMPALA": pg.cartpole_impala,
     "PPO": pg.pendulum,
@@ -65,9 +66,12 @@ RUNS = {
 
 # Copies beyond one in for each update and one out for each iteration: (in, out) per iteration.
 ALLOWED = {
-    "A2C-lstm": (2, 1),  # Waiting environments do not count in the statistics of observations.
-    "PPO": (2, 1),  # Truncated episodes are found by the host.
-    "PQN-lstm": (1, 1),  # The same.
+    # Waiting environments do not count in the statistics of observations.
+    "A2C-lstm": (2, 1),
+    # Truncated episodes are found by the host.
+    "A2C-limits": (2, 1),
+    "PPO": (2, 1),
+    "PQN-lstm": (1, 1),
     "PPO-kl": (0, 4),  # The divergence of each epoch.
 }
 

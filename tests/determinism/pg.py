@@ -16,9 +16,9 @@ BATCH = {"batch_T": 5, "batch_B": 4, "max_decorrelation_steps": 5}
 EVALUATION = {"eval_n_envs": 2, "eval_max_steps": 40}
 
 
-def maze_a2c(RunnerCls, **kwargs):
+def maze_a2c(RunnerCls, algo=None, **kwargs):
     return RunnerCls(
-        algo=A2C(normalize_advantage=True, gae_lambda=0.9),
+        algo=algo or A2C(normalize_advantage=True, gae_lambda=0.9),
         agent=GenericLstmAgent(model_kwargs={"hidden_sizes": [8], "lstm_size": 8}),
         sampler=SerialSampler(TMaze, {}, CollectorCls=CpuWaitResetCollector, **BATCH, **EVALUATION),
         **kwargs,
@@ -34,16 +34,21 @@ def maze_ppo(RunnerCls, **kwargs):
     )
 
 
-def pendulum(RunnerCls, **kwargs):
+def pendulum(RunnerCls, algo=None, **kwargs):
     env_kwargs = {"id": "Pendulum-v1", "max_episode_steps": 7}
+    ppo = PPO(minibatches=3, epochs=2, normalize_return=True, value_clip=0.2)
     return RunnerCls(
-        algo=PPO(minibatches=3, epochs=2, normalize_return=True, value_clip=0.2),
+        algo=algo or ppo,
         agent=MujocoFfAgent(model_kwargs={"normalize_observation": True}),
         sampler=SerialSampler(
             gym.make, env_kwargs, **BATCH, **EVALUATION, record_next_observation=True
         ),
         **kwargs,
     )
+
+
+def pendulum_a2c(RunnerCls, **kwargs):
+    return pendulum(RunnerCls, A2C(gae_lambda=0.9, normalize_return=True), **kwargs)
 
 
 def cartpole(RunnerCls, algo=None, **kwargs):
@@ -63,6 +68,10 @@ class InTurn(IMPALA):
 
 def cartpole_impala(RunnerCls, **kwargs):
     return cartpole(RunnerCls, InTurn(gae_lambda=0.9, normalize_return=True), **kwargs)
+
+
+def maze_impala(RunnerCls, **kwargs):
+    return maze_a2c(RunnerCls, InTurn(gae_lambda=0.9), **kwargs)
 
 
 def cartpole_kl(RunnerCls, target_kl=2e-3, **kwargs):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,12 @@ def indexes_of(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return the indexes [n] of the nonzero entries of ``mask``, for each of its dimensions."""
     indexes = np.nonzero(mask.cpu().numpy())
     return tuple(torch.from_numpy(along).to(mask.device) for along in indexes)
+
+
+def all_places(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the indexes [T*B] of all entries of ``mask`` [T,B], for each of its dimensions."""
+    places = torch.arange(mask.numel(), device=mask.device)
+    return places // mask.shape[1], places % mask.shape[1]
 
 
 # --- Where episodes begin -------------------------------------------------------------------------
@@ -108,7 +113,7 @@ def values_at_truncation(
     samples: Nested,
     timeout: torch.Tensor,
     all_processes: bool,
-    value_of: Callable[[Any], torch.Tensor] = itemgetter(1),
+    value_of: Callable[[Any], torch.Tensor] = lambda outputs: outputs[1],
 ) -> torch.Tensor:
     """Return the values of the last observations of truncated episodes.
 
@@ -128,7 +133,8 @@ def values_at_truncation(
     """
     value = samples.agent.agent_info.value
     values = torch.zeros_like(value)
-    at = indexes_of(timeout)
+    is_graph = torch.compiler.is_compiling()  # Its shapes do not depend on numbers.
+    at = all_places(timeout) if is_graph else indexes_of(timeout)
     if not len(at[0]):
         if not all_processes:
             return values
