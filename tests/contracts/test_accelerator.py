@@ -1,36 +1,51 @@
 """On an accelerator every algorithm computes the numbers of the CPU, and hardly ever waits for it.
 
 One run of every algorithm, on the simulated device of ``tests.accelerator``: batches cross once,
-nothing comes back but logged numbers and priorities.
+nothing comes back but logged numbers and priorities. Then all kinds of replay buffers: by default
+enough cells that every two aspects of one meet, with ``RLPYT_FULL=1`` with every algorithm. Last,
+samplers whose agent acts for worker processes.
 """
 
+import itertools
 from collections import Counter
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs import gym
+from rlpyt.envs.toy import Catch
+from rlpyt.experiments.catalog import ALGORITHMS as CATALOG, load
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.train import configuration
 from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
 from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.utils.buffer import buffer_method, leaves
 from tests.accelerator import Accelerator, apart, is_supported
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
+from tests.determinism.test_runs import use_sampler
 from tests.experiments.parts import MODULE
 from tests.experiments.test_any_space import ALGORITHMS
+from tests.selection import pairs_of, selected
 
 pytestmark = pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
 
 N_UPDATES = 20
+LENGTH = {"seed": 1, "n_steps": 1e4, "log_interval_steps": 1e4}
 RUNS = {
     "A2C": pg.cartpole,
     "A2C-limits": pg.pendulum_a2c,
     "A2C-lstm": pg.maze_a2c,
     "IMPALA": pg.cartpole_impala,
+    "IMPALA-lstm": pg.maze_impala,
     "PPO": pg.pendulum,
     "PPO-lstm": pg.maze_ppo,
     "PPO-kl": partial(pg.cartpole_kl, target_kl=1),
@@ -39,6 +54,7 @@ RUNS = {
     "DQN": dqn.cartpole,
     "M-DQN": dqn.cartpole_munchausen,
     "DQN-masks": dqn.doors,
+    "DQN-hindsight": dqn.lock,
     "PQN": dqn.cartpole_pqn,
     "PQN-lstm": dqn.cartpole_pqn_lstm,
     "C51": dqn.catch,
@@ -68,6 +84,7 @@ RUNS = {
 ALLOWED = {
     # Waiting environments do not count in the statistics of observations.
     "A2C-lstm": (2, 1),
+    "IMPALA-lstm": (2, 1),
     # Truncated episodes are found by the host.
     "A2C-limits": (2, 1),
     "PPO": (2, 1),
@@ -130,13 +147,12 @@ RUNS |= {
 class Trained:
     """A run of at least :data:`N_UPDATES` updates, and what crossed in acting and in updates.
 
-    The first iteration of training does not count: constants are copied once.
+    The first iteration of training does not count: constants are copied once. ``results`` are the
+    parameters and the last batch of the sampler.
     """
 
     def __init__(self, make, device, counts):
-        runner = make(
-            MinibatchRl, seed=1, n_steps=1e4, log_interval_steps=1e4, affinity={"cuda_idx": device}
-        )
+        runner = make(MinibatchRl, **LENGTH, affinity={"cuda_idx": device})
         algo, agent, sampler = runner.algo, runner.agent, runner.sampler
         runner.startup()
         self.acting, self.training = Counter(), Counter()
@@ -154,7 +170,8 @@ class Trained:
             if first:
                 self.acting += acted
                 self.training += trained
-                self.n_acts += len(samples.env.done) + algo.bootstrap_value
+                n_groups = len(getattr(sampler, "groups", [agent]))
+                self.n_acts += n_groups * (len(samples.env.done) + algo.bootstrap_value)
                 self.n_itrs += 1
             first = first or algo.update_counter
             itr += 1
@@ -162,25 +179,36 @@ class Trained:
         self.n_updates = algo.update_counter - first
         self.n_draws = self.n_updates * getattr(algo, "prioritized_replay", False)
         self.parameters = [x.cpu() for x in tree_leaves(agent.state_dict())]
+        self.results = [*self.parameters, *leaves(buffer_method(samples, "clone"))]
 
 
-def compared(name):
-    """Return a run on the device, without its parameters, and whether they equal the CPU's."""
-    expected = Trained(RUNS[name], None, Counter())
+def run_of(name):
+    return RUNS[name]
+
+
+def compared(make_of, *args):
+    """Return the run ``make_of(*args)`` on the device, and whether its results are the CPU's."""
+    make = make_of(*args)
+    expected = Trained(make, None, Counter())
     with Accelerator() as accelerator:
-        run = Trained(RUNS[name], "sim:0", accelerator.counts)
-    run.is_equal = all(map(torch.equal, expected.parameters, run.parameters))
-    del run.parameters
+        run = Trained(make, "sim:0", accelerator.counts)
+    run.is_equal = all(map(torch.equal, expected.results, run.results))
+    del run.parameters, run.results
     return run
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "leaking"])
-def test_numbers_and_copies(name):
-    run = apart(compared, name)
+def check(run, more_in=0, more_out=0, n_cuts=0):
+    """Raise ``AssertionError`` unless a run computed the CPU's numbers with few copies.
+
+    Args:
+        more_in, more_out: copies in one iteration beyond a batch in each update, and logged values.
+        n_cuts: copies in each direction in one update, for sequences that are on the device before
+            they are cut.
+    """
     assert run.is_equal
-    more_in, more_out = ALLOWED.get(name, (0, 0))
-    assert run.training["in"] <= run.n_updates + more_in * run.n_itrs
-    assert run.training["out"] == (1 + more_out) * run.n_itrs + run.n_draws
+    assert run.training["in"] <= (1 + n_cuts) * run.n_updates + more_in * run.n_itrs
+    n_out = (1 + more_out) * run.n_itrs + run.n_draws + n_cuts * run.n_updates
+    assert run.training["out"] == n_out
     assert run.training["waits"] == 0
     # Noise of layers is drawn for a batch, other noise for 256 steps.
     assert run.n_acts <= run.acting["in"] <= run.n_acts + 3 * run.n_itrs
@@ -188,9 +216,150 @@ def test_numbers_and_copies(name):
     assert run.acting["waits"] == 0
 
 
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "leaking"])
+def test_numbers_and_copies(name):
+    check(apart(compared, run_of, name), *ALLOWED.get(name, ()))
+
+
 def test_a_loss_that_visits_the_host_is_found():
-    run = apart(compared, "leaking")
+    run = apart(compared, run_of, "leaking")
     assert run.training["out"] >= run.n_itrs + run.n_draws + run.n_updates
+    with pytest.raises(AssertionError):
+        check(run)
+
+
+def test_every_algorithm_has_a_run():
+    found = {type(make(MinibatchRl, **LENGTH).algo) for make in RUNS.values()}
+    for name, algorithm in CATALOG.items():
+        assert any(issubclass(cls, load(algorithm.name)) for cls in found), name
+
+
+# --- Replay buffers -------------------------------------------------------------------------------
+
+DEEP_Q = ("DQN", "M-DQN", "C51", "Rainbow", "QR-DQN", "IQN", "M-IQN")
+CONTINUOUS = ("DDPG", "TD3", "D4PG", "SAC", "REDQ", "DroQ", "TQC", "CrossQ", "SAC_V")
+SEQUENCES = ("R2D1", "RecurrentSAC")
+
+
+class Cell(NamedTuple):
+    """An algorithm with a kind of replay buffer, and observations that it stores."""
+
+    name: str
+    observation: str  # "vector", "frames" (each stored once) or "dict"
+    is_prioritized: bool
+    limits: str  # Episodes at time limits "end", are left "out", or their "last" values are used.
+    is_on_device: bool
+
+    def __str__(self):
+        draw = "prioritized" if self.is_prioritized else "uniform"
+        place = "device" if self.is_on_device else "host"
+        return f"{self.name}-{self.observation}-{draw}-{self.limits}-{place}"
+
+    @property
+    def is_possible(self):
+        is_deep_q = self.name in (*DEEP_Q, "R2D1")
+        if self.is_prioritized and not (is_deep_q or self.name == "D4PG"):
+            return False
+        if self.observation == "frames" and not is_deep_q:
+            return False
+        # Buffers of sequences and of frames do not keep last observations.
+        return self.limits != "last" or not (self.name in SEQUENCES or self.observation == "frames")
+
+    def environment(self):
+        """The class of an environment of short episodes, and its arguments."""
+        is_continuous = self.name in (*CONTINUOUS, "RecurrentSAC")
+        if self.observation == "frames":
+            return Truncated, {}
+        if self.observation == "dict":
+            kind = "Continuous" if is_continuous else "Discrete"
+            return gym.make, {"id": f"{MODULE}:{kind}-v0", "max_episode_steps": 4}
+        env_id = "Pendulum-v1" if is_continuous else "CartPole-v1"
+        return gym.make, {"id": env_id, "max_episode_steps": 7}
+
+
+class Truncated(Catch):
+    """Catch with small images and a time limit before the ball is down."""
+
+    def __init__(self):
+        super().__init__(img_shape=(10, 10), num_img_obs=3)
+        self._horizon = 7
+
+
+def with_replay(cell):
+    def make(RunnerCls, **kwargs):
+        runner = RUNS[cell.name](RunnerCls, **kwargs)
+        algo, sampler = runner.algo, runner.sampler
+        algo.prioritized_replay = cell.is_prioritized
+        algo.bootstrap_timelimit = cell.limits != "end"
+        algo.replay_device = "agent" if cell.is_on_device else None
+        sampler.record_next_observation = cell.limits == "last"
+        sampler.EnvCls, sampler.env_kwargs = cell.environment()
+        if cell.name in ("C51", "Rainbow"):  # Instead of an agent for images alone.
+            layers = {"noisy": True, "dueling": True} if cell.name == "Rainbow" else {}
+            runner.agent = MlpCatDqnAgent(n_atoms=7, model_kwargs=layers)
+        return runner
+
+    return make
+
+
+def aspects(cell):
+    """Any two of the family of an algorithm and what is stored, how it is drawn, and where."""
+    name, *kind = cell
+    families = {"deep Q": DEEP_Q, "sequences": SEQUENCES}
+    family = next((key for key, names in families.items() if name in names), "actor-critic")
+    return pairs_of((family, *kind))
+
+
+CELLS = itertools.starmap(
+    Cell,
+    itertools.product(
+        (*DEEP_Q, *CONTINUOUS, "DiscreteSAC", *SEQUENCES),
+        ("vector", "frames", "dict"),
+        (False, True),
+        ("end", "out", "last"),
+        (False, True),
+    ),
+)
+CELLS = [cell for cell in CELLS if cell.is_possible]
+
+
+@pytest.mark.parametrize("cell", selected(CELLS, aspects), ids=str)
+def test_replay_buffers(cell):
+    run = apart(compared, with_replay, cell)
+    # New rows are copied to the device, and where its sequences are cut is read from there.
+    n_cuts = cell.is_on_device and cell.name in SEQUENCES
+    check(run, more_in=3 * cell.is_on_device, n_cuts=n_cuts)
+
+
+# --- Action servers -------------------------------------------------------------------------------
+
+
+def with_server(name, SamplerCls):
+    def make(RunnerCls, affinity, **kwargs):
+        runner = RUNS[name](RunnerCls, **kwargs)
+        use_sampler(runner, SamplerCls, n_workers=2)
+        runner.affinity = {**runner.affinity, **affinity}
+        return runner
+
+    return make
+
+
+SERVED = itertools.product(
+    ("DQN", "PPO", "SAC", "A2C-lstm", "R2D1"), (GpuSampler, AlternatingSampler)
+)
+
+
+def is_recurrent_and_sampler(cell):
+    name, SamplerCls = cell
+    return {(name in ("A2C-lstm", "R2D1"), SamplerCls)}
+
+
+@pytest.mark.parametrize(("name", "SamplerCls"), selected(SERVED, is_recurrent_and_sampler))
+def test_action_servers(name, SamplerCls):
+    check(apart(compared, with_server, name, SamplerCls), *ALLOWED.get(name, ()))
+
+
+# --- What must lie on the device, and what may not ------------------------------------------------
 
 
 def places_of_lasting_tensors():

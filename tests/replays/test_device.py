@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,10 +33,9 @@ from rlpyt.utils.collections import namedarraytuple
 from tests.accelerator import NAME, Accelerator, apart, is_supported
 from tests.agents.parts import VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, SPEC, examples, make_algo
-from tests.contracts.test_accelerator import RUNS, Trained
 from tests.replays.cells import Cell, WithPriorities, assert_same, cells
 from tests.replays.test_last_observations import episodes
-from tests.selection import FULL, selected
+from tests.selection import selected
 
 CELLS = cells(is_shared=False)
 simulated = pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
@@ -320,31 +318,3 @@ def test_replay_device_that_cannot_work() -> None:
 
     with pytest.raises(TypeError, match="ReplayBufferCls.*replay_device"):
         make_algo(agent=agent_on("meta"), replay_device="agent", ReplayBufferCls=without_device)
-
-
-def trained(name: str) -> Any:
-    """A run with its replay buffer on an accelerator, and whether it equals that on the CPU."""
-
-    def make(RunnerCls: Any, **kwargs: Any) -> Any:
-        runner = RUNS[name](RunnerCls, **kwargs)
-        runner.algo.replay_device = "agent"
-        return runner
-
-    expected = Trained(RUNS[name], None, Counter())
-    with Accelerator() as accelerator:
-        run = Trained(make, f"{NAME}:0", accelerator.counts)
-    run.is_equal = all(map(torch.equal, expected.parameters, run.parameters))
-    del run.parameters
-    return run
-
-
-@simulated
-@pytest.mark.parametrize("name", ["Rainbow", "R2D1", "TD3", *["C51"] * FULL])
-def test_training_from_an_accelerator(name: str) -> None:
-    run = apart(trained, name)
-    assert run.is_equal
-    is_cut = name == "R2D1"  # Where episodes end is read, and places of pieces are copied.
-    per_update = 5 if is_cut else 1
-    assert run.training["in"] <= per_update * run.n_updates + 3 * run.n_itrs
-    assert run.training["out"] == run.n_itrs + run.n_draws + is_cut * run.n_updates
-    assert run.training["waits"] == 0
