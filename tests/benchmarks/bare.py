@@ -19,6 +19,9 @@ from rlpyt.utils.logging import logger
 
 FRAME_SKIP, IMAGE, N_OBSERVED, N_ACTIONS = 4, (4, 104, 80), 17, 6
 
+# How a loop acts, and how it learns from what that returns.
+Parts = tuple[Callable[[], Any], Callable[[Any], None]]
+
 
 class BarePong:
     """A step is one of an agent in the bare emulator: its frames, no screen."""
@@ -94,6 +97,17 @@ def seconds_per_call(function: Callable[[], object], n: int) -> float:
     for _ in range(n):
         function()
     return (time.perf_counter() - start) / n
+
+
+def calls_per_second(function: Callable[[], object], seconds: float, device: torch.device) -> float:
+    """Return how often a function can be called; the clock stops when the device is done."""
+    start, n = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        function()
+        n += 1
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return n / (time.perf_counter() - start)
 
 
 def seconds_side_by_side(
