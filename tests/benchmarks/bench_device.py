@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import os
 import platform
 import statistics
 import time
@@ -243,7 +244,7 @@ def peers(device: torch.device, args: Any) -> dict[str, Any]:
             library + variant: looping(library, name, device, is_compiled)
             for library, compiles in LIBRARIES.items()
             for variant, is_compiled in args.variants.items()
-            if library not in absent and compiles >= is_compiled
+            if library not in absent and (compiles or not is_compiled)
         }
         tables[name] = in_turn(f"{name} on {SETTINGS[name].env_id}", contestants, args)
     return tables
@@ -271,12 +272,13 @@ def main() -> None:
         machine = f"{torch.cuda.get_device_name(device)}, {machine}"
     packages = ("torch", "numpy", "gymnasium", "torchrl", "tensordict", "tianshou")
     versions = {name: metadata.version(name) for name in packages if util.find_spec(name)}
-    print(f"{device}, {machine}; one torch thread; medians of {args.slices} slices")
+    load = os.getloadavg()[0]
+    print(f"{device}, {machine}, load {load}; one torch thread; medians of {args.slices} slices")
     print(", ".join(f"{name} {version}" for name, version in versions.items()))
     results = {name: SECTIONS[name](device, args) for name in args.sections}
     if args.json:
         with open(args.json, "w") as file:
-            about = {"device": str(device), "machine": machine, "versions": versions}
+            about = {"device": str(device), "machine": machine, "load": load, "versions": versions}
             json.dump({**about, "results": results}, file, indent=2)
 
 

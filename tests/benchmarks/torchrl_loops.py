@@ -30,7 +30,7 @@ from torchrl.objectives.value import GAE
 
 
 def make_env(s: Any, device: torch.device) -> GymWrapper:
-    """Make B environments in this process; a batched one is twice as fast as a ``SerialEnv``."""
+    """Make B environments in this process; a ``SerialEnv`` is less than half as fast."""
     envs = SyncVectorEnv(
         [partial(gymnasium.make, s.env_id)] * s.B, autoreset_mode=AutoresetMode.DISABLED
     )
