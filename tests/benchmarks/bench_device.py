@@ -177,7 +177,8 @@ def network(name: str, device: torch.device, is_compiled: bool) -> Contestant:
             return [net(states) for net in trained]
         if name == "dqn":
             return [fixed[0](states), trained[0](states)]
-        given, drawn = (torch.cat([states, pi(states)[:, :A]], 1) for pi in (fixed[0], trained[0]))
+        given = torch.cat([states, fixed[0](states)[:, :A]], 1)  # As of the batch, and next ones.
+        drawn = torch.cat([states, trained[0](states)[:, :A]], 1)
         values = [q(given) for q in (*fixed[1:], *trained[1:])]
         return values + [q(drawn) for q in fixed[1:]]
 
