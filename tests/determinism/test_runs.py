@@ -160,8 +160,8 @@ FAMILIES = [
 FAMILY_OF = {name: family for family in FAMILIES for name in family}
 WAITING = ("r2d1 waiting", "a2c lstm")  # A vector environment never waits.
 # What these have computed to act is trained on, and a network that acts for half as many
-# environments at once gives other last digits: values, probabilities and continuous actions.
-WITH_OUTPUTS = ("ddpg", "td3", "d4pg", "sac", "ppo", "a2c")
+# environments at once gives other last digits: values, probabilities, continuous actions, states.
+WITH_OUTPUTS = ("ddpg", "td3", "d4pg", "sac", "ppo", "a2c", "pqn lstm")
 PARALLEL = [
     (name, sampler, evaluates)
     for name, sampler, evaluates in itertools.product(CASES, SAMPLERS, (False, True))
