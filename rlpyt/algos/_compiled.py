@@ -20,6 +20,7 @@ from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
 import rlpyt
+from rlpyt.algos._optim import FusedAdam
 from rlpyt.utils.logging import logger
 
 Update = Callable[..., Any]
@@ -59,11 +60,12 @@ class GraphStep:
     """
 
     def __init__(self, optimizer: Any) -> None:
-        if type(optimizer) not in STEPS:
+        OptimCls = torch.optim.Adam if isinstance(optimizer, FusedAdam) else type(optimizer)
+        if OptimCls not in STEPS:
             names = ", ".join(cls.__name__ for cls in STEPS)
-            raise CannotCompile(f"the optimizer is {type(optimizer).__name__}, not {names}")
+            raise CannotCompile(f"the optimizer is {OptimCls.__name__}, not {names}")
         self.optimizer = optimizer
-        self._step, names_of = STEPS[type(optimizer)]
+        self._step, names_of = STEPS[OptimCls]
         self._groups: list[tuple[Mapping[str, Any], torch.Tensor, list[Any], dict[str, Any]]] = []
         for group in optimizer.param_groups:
             for name in ("amsgrad", "differentiable"):

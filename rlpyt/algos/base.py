@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from rlpyt.algos._compiled import UpdateCompiler, lasting
-from rlpyt.algos._optim import load_optimizer_state, make_optimizer
+from rlpyt.algos._optim import load_optimizer_state, make_optimizer, take_step
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.buffer import buffer_to
@@ -301,9 +301,9 @@ class RlAlgorithm:
         if is_fused and not number.is_cpu:  # The kernel skips the step: no wait for the number.
             optimizer.found_inf = (~torch.isfinite(number)).float()
             self._n_skipped = self._n_skipped + optimizer.found_inf
-            optimizer.step()
+            take_step(optimizer)
         elif np.isfinite(number.cpu().numpy()):
-            optimizer.step()
+            take_step(optimizer)
         else:
             self._n_skipped = self._n_skipped + 1
 

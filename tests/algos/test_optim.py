@@ -77,6 +77,26 @@ def test_steps_are_those_of_torch(name: str) -> None:
     assert algo.values() == twin.values()
 
 
+@pytest.mark.parametrize("when", ["pre", "post"])
+def test_hooks_of_adam_run_in_every_step(when: str) -> None:
+    algo = Algo(torch.optim.Adam)
+    algo.update(1.0)
+    calls: list[Any] = []
+    hook = getattr(algo.optimizer, f"register_step_{when}_hook")
+    hook(lambda optimizer, *_: calls.append(optimizer))
+    algo.update(1.0, 1.0)
+    assert calls == [algo.optimizer] * 2
+
+
+def test_parameters_without_gradient_keep_their_values() -> None:
+    algo = Algo(torch.optim.Adam)
+    unused = torch.nn.Parameter(torch.ones(1))
+    algo.optimizer.add_param_group({"params": [unused], "lr": 0.5})
+    algo.update(1.0, 1.0)
+    assert unused.item() == 1
+    assert algo.optimizer.state_dict()["state"].keys() == {0, 1}
+
+
 def test_clipping_by_hand() -> None:
     algo = Algo(torch.optim.SGD, clip_grad_norm=0.5)
     before = [p.detach().clone() for p in algo.parameters]
