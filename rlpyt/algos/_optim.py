@@ -25,6 +25,7 @@ class FusedAdam(torch.optim.Adam):
     """
 
     _has_hooks = False
+    _has_stepped = False  # Schedules wait for a step of torch's own.
 
     def register_step_pre_hook(self, hook: Any) -> Any:
         self._has_hooks = True
@@ -36,15 +37,16 @@ class FusedAdam(torch.optim.Adam):
 
     def short_step(self) -> None:
         """Take a step, like ``step``."""
-        calls = []
+        is_short, calls = self._has_stepped and not self._has_hooks, []
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
-            states = [self.state[p] for p in parameters]
-            is_plain = group["fused"] and not group["amsgrad"] and all(states)
-            if self._has_hooks or not is_plain:  # The first step makes the states.
-                self.step()
-                return
+            states = [self.state[p] for p in parameters]  # Empty before a parameter's first step.
+            is_short &= group["fused"] and not group["amsgrad"] and all(states)
             calls.append((group, parameters, states))
+        if not is_short:
+            self._has_stepped = True
+            self.step()
+            return
         with torch.no_grad():
             for group, parameters, states in calls:
                 beta1, beta2 = group["betas"]

@@ -88,6 +88,15 @@ def test_hooks_of_adam_run_in_every_step(when: str) -> None:
     assert calls == [algo.optimizer] * 2
 
 
+def test_a_schedule_counts_the_steps_of_a_resumed_optimizer() -> None:
+    first, resumed = Algo(torch.optim.Adam), Algo(torch.optim.Adam)
+    first.update(1.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(resumed.optimizer, lambda i: 1 / (i + 1))
+    load_optimizer_state(resumed.optimizer, first.optimizer.state_dict())
+    resumed.update(1.0)
+    schedule.step()  # Without a step before, torch warns, which is an error in tests.
+
+
 def test_parameters_without_gradient_keep_their_values() -> None:
     algo = Algo(torch.optim.Adam)
     unused = torch.nn.Parameter(torch.ones(1))

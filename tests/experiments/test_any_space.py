@@ -46,7 +46,7 @@ ALGORITHMS = {
     "redq": [*SMALL[:-1], *ACTORS, "n_critics=3", "replay_ratio=48"],
     "droq": [*SMALL[:-1], *ACTORS[:1], "replay_ratio=48"],
     "tqc": [*SMALL, *ACTORS[:1]],
-    "crossq": [*SMALL, *ACTORS[:1]],
+    "crossq": [*SMALL[:-1], *ACTORS[:1], "replay_ratio=8"],  # Of 3 updates, 1 is of the policy.
     "sac_v": [*SMALL, *ACTORS],
     "sac_lstm": [*SEQUENCES, "agent.q_model_kwargs={'hidden_sizes':[8],'lstm_size':8}"],
     "sac_discrete": [*SMALL, *VALUES[:1], "sampler.batch_B=2", VALUES[2]],
