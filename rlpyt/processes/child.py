@@ -266,6 +266,7 @@ def _prepare_signals(report: Any) -> None:
     """Leave Ctrl-C and SIGTERM to the parent, and send tracebacks of crashes and stalls to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _exit_on_signal)
+    faulthandler.disable()  # Other libraries may have replaced the handlers of the parent.
     faulthandler.enable(file=report.fileno())
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=report.fileno())

@@ -1,5 +1,6 @@
 """Whatever happens to a worker, the run ends soon, gives the reason, and leaves nothing behind."""
 
+import faulthandler
 import os
 import re
 import signal
@@ -84,6 +85,19 @@ def test_fault_in_a_step(SamplerCls, how):
     with pytest.raises(WorkerError, match="have been shut down"):
         sampler.obtain_samples(1)
     sampler.shutdown()
+
+
+def test_a_crash_has_a_traceback_where_another_library_handles_the_signal():
+    """Ray does so, in a process that has enabled its faulthandler, as pytest has."""
+    faulthandler.enable(file=2)
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+    try:
+        sampler = start_faulty(CpuSampler, "crash", "step")
+        assert_fails(lambda: sampler.obtain_samples(0), "crash")
+        sampler.shutdown()
+    finally:
+        faulthandler.disable()
+        faulthandler.enable(file=2)
 
 
 @pytest.mark.parametrize(
