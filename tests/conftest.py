@@ -28,13 +28,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test finds the same random streams and log alone, in any order and in the whole suite."""
+    """A test finds the same random streams, CPUs and log alone, and in the whole suite."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
     monkeypatch.setattr(seed, "seed_", None)
+    cpus = os.sched_getaffinity(0)
     with logger.using(logger.Logger()):
         yield
+    os.sched_setaffinity(0, cpus)  # Runners pin their process.
 
 
 @pytest.fixture
