@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from rlpyt.core.protocols import AlgoLike, RunnerLike
 from rlpyt.core.records import NotFiniteError
 from rlpyt.processes.child import WorkerError
 from rlpyt.runners.callbacks import Callback, mean_return
-from rlpyt.utils.buffer import named_leaves
+from rlpyt.utils.buffer import as_numpy, named_leaves
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
@@ -179,7 +180,9 @@ def scale_learning_rates(algo: AlgoLike, factor: float) -> list[float]:
         The learning rates of all parameter groups.
     """
     rates = []
-    for value in vars(algo).values():
+    values = vars(algo).values()
+    parts = chain.from_iterable(x if isinstance(x, (list, tuple)) else [x] for x in values)
+    for value in parts:
         if isinstance(value, torch.optim.Optimizer):
             for group in value.param_groups:
                 group["lr"] *= factor
@@ -211,7 +214,8 @@ def write_bundle(
         shutil.copytree(checkpoint, copied, copy_function=link_or_copy)
     batch = runner.sampler.samples_np
     if batch is not None:
-        np.savez(bundle / BATCH, **dict(named_leaves(batch)))
+        arrays: dict[str, Any] = {name: as_numpy(x) for name, x in named_leaves(batch)}
+        np.savez(bundle / BATCH, **arrays)
     main = vars(sys.modules["__main__"])
     spec = main.get("__spec__")
     content = {
@@ -271,9 +275,10 @@ def _not_finite(batch: Nested) -> str | None:
         return None
     for field in ("observation", "reward"):
         for name, array in named_leaves(getattr(batch.env, field), field):
+            x = torch.as_tensor(array)
             # The sum is not finite if an element is not, and costs no memory.
-            if array.dtype.kind == "f" and not np.isfinite(array.sum(dtype=np.float64)):
-                places = np.argwhere(~np.isfinite(array))
+            if x.is_floating_point() and not torch.isfinite(x.sum(dtype=torch.double)):
+                places = torch.argwhere(~torch.isfinite(x)).tolist()
                 if len(places):
                     t, b = places[0][:2]
                     return f"{name} of environment {b} is not finite at step {t}"

@@ -5,7 +5,9 @@ import json
 import os
 import runpy
 import sys
+from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,13 +15,21 @@ import torch
 
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.reproduce import main as reproduce
-from rlpyt.runners.divergence import DivergenceError, DivergenceGuard, scale_learning_rates
+from rlpyt.runners.divergence import (
+    DivergenceError,
+    DivergenceGuard,
+    scale_learning_rates,
+    write_bundle,
+)
+from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.logging.context import logger_context
 from tests.forked import fork
 from tests.runners import divergence_script
 from tests.runners.parts import CountingAlgo, make_runner
 
 SCRIPT = divergence_script.__file__
+Batch = namedtuple("Batch", ["env"])
+EnvBatch = namedtuple("EnvBatch", ["observation", "reward"])
 
 
 def bundles_in(directory):
@@ -73,6 +83,21 @@ def test_the_bundle_holds_the_batch(tmp_path):
     assert batch["env.observation"].shape == (5, 2, 4)
     assert not np.isfinite(batch["env.observation"]).all()
     assert np.isfinite(batch["env.reward"]).all()
+
+
+def test_a_batch_of_tensors(tmp_path):
+    example = (np.zeros(3, dtype=np.float32), np.float32(0))
+    env = buffer_from_example(EnvBatch(*example), (5, 2))
+    batch = torchify_buffer(Batch(env))
+    runner = SimpleNamespace(sampler=SimpleNamespace(samples_np=batch), seed=0)
+    guard = DivergenceGuard()
+    guard.on_itr(runner, 1, [], None)
+    batch.env.observation[4, 1, 2] = torch.nan
+    with pytest.raises(DivergenceError, match="observation of environment 1 .* at step 4") as info:
+        guard.on_itr(runner, 1, [], None)
+    bundle = write_bundle(tmp_path, runner, 1, info.value, None)
+    saved = np.load(bundle / "batch.npz")["env.observation"]
+    assert np.isnan(saved[4, 1, 2])
 
 
 def test_a_reward_that_is_not_finite_in_a_worker(tmp_path):
@@ -139,12 +164,13 @@ def test_learning_rates_of_schedules_are_lowered_too():
         def __init__(self):
             parameters = [torch.nn.Parameter(torch.zeros(1))]
             self.pi_optimizer = torch.optim.Adam(parameters, lr=0.4)
+            self.further_optimizers = [torch.optim.SGD(parameters, lr=2.0)]
             self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
                 self.pi_optimizer, lambda itr: 1 - itr / 4
             )
 
     algo = Algo()
-    assert scale_learning_rates(algo, 0.5) == [0.2]
+    assert scale_learning_rates(algo, 0.5) == [0.2, 1.0]
     algo.pi_optimizer.step()
     algo.lr_scheduler.step()
     assert algo.pi_optimizer.param_groups[0]["lr"] == pytest.approx(0.15)
