@@ -171,7 +171,8 @@ class PQN(RlAlgorithm):
         self._itr = itr
         if self.linear_lr_schedule:
             for group in self.optimizer.param_groups:
-                group["lr"] = self.learning_rate * max(0.0, (self.n_itr - itr) / self.n_itr)
+                initial = group.setdefault("initial_lr", group["lr"])
+                group["lr"] = initial * max(0.0, (self.n_itr - itr) / self.n_itr)
         opt_info = self._get_empty_optim_info()
         for minibatch in self.iterate_minibatches(samples):
             self.record_opt_info(opt_info, self.run_update(self.update_networks, *minibatch))

@@ -16,6 +16,7 @@ from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
+from rlpyt.runners.divergence import scale_learning_rates
 from tests.algos.pg.parts import Setup
 
 SMALL: dict[str, Any] = {"model_kwargs": {"hidden_sizes": [8]}}
@@ -122,6 +123,12 @@ def test_schedules() -> None:
         epsilons.append(run.agent.eps_sample)
     assert rates == pytest.approx([0.1, 0.075, 0.05, 0.025])
     assert epsilons == pytest.approx([1, 0.505, 0.01, 0.01])
+    # The schedule of a run that goes back with a lower rate used to begin at the setting again.
+    run = cartpole(n_itr=4, learning_rate=0.1)
+    run.train(0, 1)
+    assert scale_learning_rates(run.algo, 0.5) == [0.05]
+    run.train(1, 2)
+    assert run.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.0375)
     run = cartpole(learning_rate=0.1, linear_lr_schedule=False)
     run.train(0, 3)
     assert run.algo.optimizer.param_groups[0]["lr"] == 0.1
