@@ -145,7 +145,7 @@ class AsyncRun(BaseRunner):
                 traj_info_kwargs=self.get_traj_info_kwargs(),
                 seed=env_seed,
             )
-            self.sampler_batch_size = self.sampler.batch_spec.size
+            self.sampler_batch_size = self.itr_batch_size = self.sampler.batch_spec.size
             n_itr = self.get_n_itr()
             self._seed_training()
             replay_buffer = self.algo.async_initialize(
