@@ -77,12 +77,12 @@ def open_checkpoints(
                 "checkpoints are saved beside the snapshots of the log, which has no directory: "
                 "train inside a logger_context, or call logger.set_snapshot_dir before"
             )
-        directory = Path(log_dir) / "checkpoints"
+        directory = Path(log_dir).absolute() / "checkpoints"
     if resume == AUTO:
         assert directory is not None
         resume_from = _latest_of_all(directory, world_size)
     elif resume is not None:
-        resume_from = Path(resume)
+        resume_from = Path(resume).absolute()
     plan = CheckpointPlan(directory, resume_from, _configuration(runner, world_size), world_size)
     return RunCheckpoints(plan, 0, interval_steps, interval_minutes)
 

@@ -138,14 +138,16 @@ def test_rows_before_the_first_checkpoint_are_written_anew(tmp_path):
     assert train(make_runner(), tmp_path, resume="auto") == [40, 80, 120]
 
 
-def test_resume_from_a_path(tmp_path):
+def test_resume_from_a_path(tmp_path, monkeypatch):
     train(make_runner(n_steps=200), tmp_path, checkpoint_interval_steps=100)
     first = tmp_path / "run_0" / "checkpoints" / "checkpoint_000000100"
     rows = train(make_runner(n_steps=200), tmp_path / "b", resume=first)
     assert rows == [120, 160, 200]
     assert not (tmp_path / "b" / "run_0" / "checkpoints").exists()
     # In its own directory, what comes after is removed and repeated.
-    train(make_runner(n_steps=120), tmp_path, resume=first, checkpoint_interval_steps=1000)
+    monkeypatch.chdir(tmp_path)
+    relative = first.relative_to(tmp_path)
+    train(make_runner(n_steps=120), tmp_path, resume=relative, checkpoint_interval_steps=1000)
     assert steps_of_checkpoints(tmp_path) == [100, 120]
     with pytest.raises(CheckpointError):
         train(make_runner(), tmp_path, resume=tmp_path / "no such checkpoint")
