@@ -119,6 +119,7 @@ class RecordVideo(Callback):
             inputs.observation[0] = observation
             with noise:
                 action = numpify_buffer(agent.step(*inputs_pyt).action)[0]
+            agent.toggle_alt()  # Back to the first half, in an agent that alternates.
             observation, reward, done, _ = env.step(action)
             if done:
                 break

@@ -1,10 +1,11 @@
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.pg.generic import GenericLstmAgent
+from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.toy import Catch
 from rlpyt.runners.minibatch_rl import MinibatchRl
@@ -69,6 +70,28 @@ def test_videos_of_a_run_that_is_the_same_without_them(tmp_path):
         bright = frames[..., 0].astype(float)
         assert bright[0][:9].max() > 200
         assert bright[-1][9:-10].max() < 60
+
+
+class WatchedAgent(AlternatingGenericLstmAgent):
+    def initialize(self, *args, **kwargs):
+        super().initialize(*args, **kwargs)
+        self.has_state = []
+
+    def step(self, *args):
+        self.has_state.append(self.prev_rnn_state is not None)
+        return super().step(*args)
+
+
+def test_an_agent_that_alternates_is_recorded_with_its_memory(tmp_path):
+    # It acted by the states of both halves in turn, which the camera does not have.
+    agent = WatchedAgent(model_kwargs={"lstm_size": 8})
+    agent.initialize(DrawnCatch().spaces)
+    video = RecordVideo(DrawnCatch)
+    runner = SimpleNamespace(agent=agent)
+    video.on_start(runner)
+    with logger_context(tmp_path, 0, "test", override_prefix=True):
+        video.on_log(runner, 0, [])
+    assert agent.has_state == [False] + [True] * (EPISODE - 2)
 
 
 def test_state_continues_the_interval():
