@@ -298,9 +298,15 @@ def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] |
         setattr(TrajInfoCls, "_" + name, value)
 
 
-def check_recurrence(sampler: BaseSampler, agent: AgentLike) -> None:
-    """Raise ``TypeError`` if a recurrent agent keeps another number of states than it needs."""
-    if not agent.recurrent or agent.alternating == sampler.alternating:
+def set_alternation(sampler: BaseSampler, agent: AgentLike) -> None:
+    """Set whether ``agent`` acts for two halves of the environments in turn.
+
+    Raises:
+        TypeError: if a recurrent agent keeps another number of states than it needs.
+    """
+    if not agent.recurrent:
+        agent.alternating = sampler.alternating
+    if agent.alternating == sampler.alternating:
         return
     if sampler.alternating:
         raise TypeError(

@@ -67,6 +67,7 @@ SPELLED_OUT = (
     "rlpyt/runners/sync_rl.py:SyncRlEval.log_diagnostics",
     "rlpyt/runners/sync_rl.py:SyncWorkerEval.evaluate_agent",
     "rlpyt/runners/sync_rl.py:SyncWorkerEval.store_diagnostics",
+    "rlpyt/samplers/async_/alternating_sampler.py:AsyncAlternatingSamplerBase.async_initialize",
     "rlpyt/samplers/async_/base.py:AsyncParallelSamplerMixin._agent_init",
     "rlpyt/samplers/async_/base.py:AsyncParallelSamplerMixin._build_buffers",
     "rlpyt/samplers/async_/base.py:AsyncParallelSamplerMixin._build_parallel_ctrl",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.core.protocols import AgentLike
 from rlpyt.samplers.async_.action_server import (
     AsyncAlternatingActionServer,
     AsyncNoOverlapAlternatingActionServer,
 )
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSamplerBase
-from rlpyt.samplers.base import check_recurrence
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSamplerBase, require_even
 
 
@@ -32,16 +30,6 @@ class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
     def _check_settings(self) -> None:
         super()._check_settings()
         require_even(self)
-
-    def async_initialize(self, agent: AgentLike, *args: Any, **kwargs: Any) -> Any:
-        """Initialize the agent in shared memory, and make both batches; in the runner's process.
-
-        Raises:
-            TypeError: if a recurrent agent has a single state.
-        """
-        check_recurrence(self, agent)
-        agent.alternating = True
-        return super().async_initialize(agent, *args, **kwargs)
 
     def launch_workers(
         self, double_buffer_slice: Any, affinity: Any, seed: int, n_envs_list: Any

@@ -14,7 +14,7 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.launch import can_be_pinned, pin_process
-from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
+from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set_alternation
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.utils.logging import logger
@@ -62,7 +62,7 @@ class AsyncSamplerMixin(BaseSampler):
         Returns:
             Both batches, and examples of what they hold.
         """
-        check_recurrence(self, agent)
+        set_alternation(self, agent)
         self.agent = agent
         self.seed = make_seed() if seed is None else seed
         self._bootstrap_value = bootstrap_value

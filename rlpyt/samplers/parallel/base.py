@@ -9,7 +9,7 @@ from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.processes.child import Heartbeat
 from rlpyt.processes.supervisor import Supervisor, WorkerError as WorkerError
 from rlpyt.samplers._env_states import envs_without_state
-from rlpyt.samplers.base import BaseSampler, check_recurrence, configure_traj_infos, make_env
+from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set_alternation
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._channels import TrajInfoQueue, make_control
 from rlpyt.samplers.parallel._division import (
@@ -164,7 +164,7 @@ class ParallelSamplerBase(BaseSampler):
             WorkerError: if a worker fails while it starts.
         """
         self.shutdown()
-        check_recurrence(self, agent)
+        set_alternation(self, agent)
         check_affinity(affinity)
         self.rank, self.world_size = rank, world_size
         self.seed = make_seed() if seed is None else seed

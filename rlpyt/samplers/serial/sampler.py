@@ -13,9 +13,9 @@ from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._env_states import envs_without_state, load_sampling_state, sampling_state
 from rlpyt.samplers.base import (
     BaseSampler,
-    check_recurrence,
     configure_traj_infos,
     make_env,
+    set_alternation,
 )
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
@@ -87,7 +87,7 @@ class SerialSampler(BaseSampler):
             Examples of the entries of the buffers, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
-        check_recurrence(self, agent)
+        set_alternation(self, agent)
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
         self.agent = agent

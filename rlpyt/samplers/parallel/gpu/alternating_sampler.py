@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlpyt.core.protocols import AgentLike
-from rlpyt.samplers.base import BaseSampler, check_recurrence
+from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.parallel.gpu.action_server import (
     AlternatingActionServer,
     NoOverlapAlternatingActionServer,
@@ -39,8 +39,6 @@ class AlternatingSamplerBase(GpuSamplerBase):
             TypeError: if a recurrent agent has a single state.
             ValueError: if the number of workers is odd.
         """
-        check_recurrence(self, agent)
-        agent.alternating = True
         examples = super().initialize(agent, *args, **kwargs)
         self._make_alternating_pairs()
         return examples
