@@ -117,6 +117,22 @@ def test_batches_equal_those_of_the_serial_sampler(mode, TrajInfoCls):
     assert serial.mid_batch_reset
 
 
+class NoTrajInfo(TrajInfo):
+    def terminate(self, observation):
+        return None
+
+
+def test_trajectories_that_do_not_count():
+    for SamplerCls, make, kwargs in (
+        (VectorSampler, make_vector, {"mode": MODES[0]}),
+        (SerialSampler, make_one, {}),
+    ):
+        sampler, _ = start(SamplerCls, make, kwargs, TrajInfoCls=NoTrajInfo)
+        samples, infos = sampler.obtain_samples(0)
+        assert samples.env.done.any()
+        assert infos == []
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("max_decorrelation_steps", [0, 30])
 def test_seeds_and_decorrelation_are_those_of_the_serial_sampler(mode, max_decorrelation_steps):

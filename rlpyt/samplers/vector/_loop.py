@@ -31,7 +31,6 @@ class VectorLoop:
     Attributes:
         waiting: [B], environments that have reached their quota.
         completed: trajectory infos completed in the present or last :meth:`run`.
-        completed_at: their time steps and environments.
     """
 
     def __init__(
@@ -46,7 +45,6 @@ class VectorLoop:
         self.trajectories = trajectories
         self.actions = actions
         self.completed: list[Any] = []
-        self.completed_at: list[tuple[int, int]] = []
         self._left = None if quota is None else list(quota)
         self.waiting: BoolArray = np.array([n == 0 for n in quota or [1] * env.num_envs])
         self._observation = rows_of(self.inputs.observation)
@@ -68,14 +66,14 @@ class VectorLoop:
             The completed trajectory infos.
         """
         completed: list[Any] = []
-        self.completed, self.completed_at = completed, []
+        self.completed = completed
         inputs, actions = self.inputs, self.actions
         observations = batch.begin(inputs)
         for t in range(n_steps):
             for rows, present in observations:
                 rows[t] = present
             action, agent_info = actions.choose()
-            step = self._step(t, action, agent_info)
+            step = self._step(action, agent_info)
             batch.add_action(t, action, agent_info)
             batch.add_step(t, ..., step.env_info, step.observation)
             batch.add_outcome(t, step.reward, step.done)
@@ -88,7 +86,7 @@ class VectorLoop:
         actions.finish(batch.bootstrap_value)
         return completed
 
-    def _step(self, t: int, action: Nested, agent_info: Nested) -> Any:
+    def _step(self, action: Nested, agent_info: Nested) -> Any:
         step = self.env.step(action)
         _check_reward(step.reward, self.env)
         reads_info = self.trajectories.reads_info and agent_info
@@ -100,10 +98,9 @@ class VectorLoop:
         traj_done = trajectory_end(step.env_info, step.done)
         for b in np.flatnonzero(traj_done).tolist():
             traj_info = self.trajectories.complete(b, step.observation[b])
-            if self.waiting[b]:
+            if traj_info is None or self.waiting[b]:
                 continue
             self.completed.append(traj_info)
-            self.completed_at.append((t, b))
             if self._left is not None:
                 self._left[b] -= 1
                 self.waiting[b] = self._left[b] == 0
