@@ -108,5 +108,7 @@ def load_sampling_state(
         traj_infos[b].update(state["traj_infos"][b])
     if agent is not None:
         agent.load_sample_state_dict(state["agent"])
+        if lost:
+            agent.sample_mode(0)  # It then holds the state that it samples with.
         for b in lost:
             agent.reset_one(b)

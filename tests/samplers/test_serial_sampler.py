@@ -1,11 +1,14 @@
 """The serial sampler: rows of its batches, trajectories, resets, evaluation, state."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.samplers.parallel_parts import DiceEnv, RecurrentRule
 from tests.samplers.parts import CountEnv, EchoAgent
 
 EPISODE = [0, 1, 2, 3]  # Observations of one episode of four steps.
@@ -198,6 +201,26 @@ def test_nan_reward_is_an_error_that_names_the_environment():
     sampler, _ = start(EnvCls=NanLater)
     with pytest.raises(ValueError, match=r"environment 0 \(NanLater\) returned reward nan"):
         sampler.obtain_samples(0)
+
+
+class Forgetful(DiceEnv):
+    def state_dict(self):
+        raise NotImplementedError("Forgetful cannot save its state")
+
+
+def test_memory_of_an_environment_without_state_begins_anew():
+    # An agent that was training kept what it remembered of another episode.
+    sampler, agent = SerialSampler(Forgetful, {}, batch_T=6, batch_B=2), RecurrentRule()
+    sampler.initialize(agent, seed=3)
+    sampler.obtain_samples(0)
+    assert agent.prev_rnn_state.any()
+    state = copy.deepcopy(sampler.state_dict())
+    for mode in (agent.sample_mode, agent.train_mode, agent.eval_mode):
+        sampler.obtain_samples(1)
+        mode(1)
+        sampler.load_state_dict(copy.deepcopy(state))
+        agent.sample_mode(2)
+        assert not agent.prev_rnn_state.any()
 
 
 def test_state_of_another_size_is_refused():

@@ -119,6 +119,8 @@ class VectorSampler(SerialSampler):
             self.traj_infos.load_state_dict(state["trajectories"])
         self.collector.load_state_dict(state["collector"])
         self.agent.load_sample_state_dict(state["agent"])
+        if lost:
+            self.agent.sample_mode(0)  # It then holds the state that it samples with.
         for b in lost:
             self.agent.reset_one(b)
 
