@@ -110,6 +110,7 @@ class IMPALA(A2C):
         if samples is None:
             samples = self.replay_buffer.next_batch()
         if samples is None:  # The sampler went ahead, and has written over it.
+            self.update_itr_hyperparams(itr)
             return self._get_empty_optim_info()
         return super().optimize_agent(itr, samples, sampler_itr)
 

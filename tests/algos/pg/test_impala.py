@@ -141,6 +141,7 @@ def test_each_batch_of_the_queue_is_trained_on_once() -> None:
     empty = algo.optimize_agent(2)
     assert empty.loss == []
     assert algo.update_counter == 2
+    assert algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.001 * 0.7)
 
 
 def test_a_state_has_the_batches_that_are_not_trained_on() -> None:
