@@ -390,7 +390,10 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""
-        values = self.run_update(self.update_networks, samples_from_replay)
+        self._finish_update(self.run_update(self.update_networks, samples_from_replay), opt_info)
+
+    def _finish_update(self, values: dict[str, Any], opt_info: Any) -> None:
+        """Record the values of an update, and give the replay buffer and target networks theirs."""
         self.record_opt_info(opt_info, values)
         self.update_counter += 1
         try:

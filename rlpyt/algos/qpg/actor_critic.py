@@ -219,9 +219,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         values = self.run_update(self.next_update(), samples_from_replay)
         losses, grad_norms = values["losses"], values["grad_norms"]
         self.append_opt_info_(opt_info, losses, grad_norms, values["values"])
-        self.record_opt_info(opt_info, values)
-        self.update_counter += 1
-        self.update_target()
+        self._finish_update(values, opt_info)
 
     def next_update(self) -> Callable[..., Any]:
         """Return the method that takes the next step on a batch."""

@@ -185,12 +185,9 @@ class DDPG(ActorCriticAlgorithm):
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         values = self.run_update(self.update_critics, samples_from_replay)
-        self.update_priorities(values)
-        self.update_counter += 1
-        if self.update_counter % self.policy_update_interval == 0:
+        if (self.update_counter + 1) % self.policy_update_interval == 0:
             values.update(self.run_update(self.update_policy, samples_from_replay))
-        self.record_opt_info(opt_info, values)
-        self.update_target()
+        self._finish_update(values, opt_info)
 
     def update_critics(self, samples: Nested) -> dict[str, Any]:
         """Take one step of the critics on a batch; return values to log, by name."""

@@ -225,6 +225,14 @@ class TestPriorities:
         algo.optimize_agent(5, batch(np.random.default_rng(5), has_timeout))
         assert len(given) == 5
 
+    def test_losses_that_are_not_finite(self) -> None:
+        # The priorities were refused first, with an error that named no remedy.
+        algo = initialized(DDPG(**SETTINGS, ReplayBufferCls=TlPrioritizedReplayBuffer))
+        filled(algo)
+        samples = algo.sample_from_replay()._replace(return_=torch.full((8,), math.nan))
+        with pytest.raises(FloatingPointError, match="qLoss of DDPG is nan in iteration"):
+            algo._apply_optimization(samples, algo._get_empty_optim_info())
+
 
 class TestState:
     @ALL
