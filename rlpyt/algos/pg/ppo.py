@@ -134,6 +134,7 @@ class PPO(PolicyGradientAlgo):
     target_kl: float | None
     desired_kl: float | None
     _schedule_itr = 0
+    _last_ratio_clip: Any = None
 
     def __init__(
         self,
@@ -170,13 +171,15 @@ class PPO(PolicyGradientAlgo):
         Raises:
             ValueError: if a setting cannot work, alone or with this agent and sampler.
         """
-        self._ratio_clip = float(self.ratio_clip)
+        if self.ratio_clip is not self._last_ratio_clip:  # Unless an earlier run has scaled it.
+            self._ratio_clip = float(self.ratio_clip)
+        self.ratio_clip = self._ratio_clip
         # Every number of a JSON configuration may be a float.
         self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         super().initialize(*args, **kwargs)
         if self.compile:  # A number that changes would be compiled again.
-            ratio_clip = float(self.ratio_clip)
-            self.ratio_clip = torch.full((), ratio_clip, device=self.training_device)
+            self.ratio_clip = torch.full((), self._ratio_clip, device=self.training_device)
+        self._last_ratio_clip = self.ratio_clip
         self._batch_size = self.batch_spec.size // self.minibatches
         self._rng  # noqa: B018  (Seeded now.)
 
@@ -213,6 +216,12 @@ class PPO(PolicyGradientAlgo):
             values = self._apply_optimization(inputs, opt_info)
             if "ratio" in values:
                 ratios.append((values["ratio"], inputs[0].valid))
+            if watches_kl and not ratios:
+                raise ValueError(
+                    f"target_kl={self.target_kl} and desired_kl={self.desired_kl} need the ratios "
+                    f"of new to old likelihoods, which {type(self).__name__}.loss() does not "
+                    "leave: set self.diagnostics['ratio'] there, or both to None"
+                )
             if watches_kl and i % self.minibatches == 0:
                 kl = float(approximate_kl(ratios[-self.minibatches :], self.agent.device).cpu())
                 self._adapt_learning_rate(kl)
@@ -438,7 +447,7 @@ class PPO(PolicyGradientAlgo):
         if isinstance(self.ratio_clip, torch.Tensor):
             self.ratio_clip.fill_(ratio_clip)
         else:
-            self.ratio_clip = ratio_clip
+            self.ratio_clip = self._last_ratio_clip = ratio_clip
 
     def optim_state_dict(self) -> Any:
         """Return the state of the optimizer and, as further entries, of the schedule."""

@@ -339,6 +339,10 @@ def test_learning_rate_and_clip_fall_together() -> None:
     assert learning_rates == pytest.approx([0.1, 0.075, 0.05, 0.025])
     assert ratio_clips == pytest.approx([0.2, 0.15, 0.1, 0.05])
     assert setup.algo._ratio_clip == 0.2
+    # Another run with the same algorithm began where the schedule of this one ended, at 0.
+    assert Setup(setup.algo, n_itr=4).algo.ratio_clip == 0.2
+    setup.algo.ratio_clip = 0.3
+    assert Setup(setup.algo, n_itr=4).algo._ratio_clip == 0.3
 
 
 def test_without_a_schedule() -> None:
@@ -524,6 +528,19 @@ def test_epochs_end_at_target_kl() -> None:
         n_updates.append(setup.algo.update_counter)
     # The second minibatch differs from the policy that acted: one epoch is enough.
     assert n_updates == [10, 10, 2]
+
+
+@pytest.mark.parametrize("name", ["target_kl", "desired_kl"])
+def test_divergence_needs_the_ratios_of_the_loss(name: str) -> None:
+    class OwnLoss(PPO):
+        def loss(self, *args: Any, **kwargs: Any) -> Any:
+            found = super().loss(*args, **kwargs)
+            self.diagnostics.clear()
+            return found
+
+    setup = Setup(OwnLoss(linear_lr_schedule=False, **{name: 0.01}))
+    with pytest.raises(ValueError, match=rf"{name}=0.01 .*OwnLoss.loss\(\) does not leave"):
+        setup.train()
 
 
 def test_learning_rate_adapts_to_divergence() -> None:
