@@ -61,8 +61,8 @@ class RlAlgorithm:
     on its device. A setting that the constructor of a subclass did not store has the library's
     default.
 
-    Updates never wait for the device: losses and norms stay tensors until :meth:`fetch_opt_info`
-    reads them once per iteration. A step whose loss or gradient is not finite is skipped, and the
+    With a fused optimizer, updates never wait for the device: losses and norms stay tensors until
+    :meth:`fetch_opt_info` reads them once per iteration. A step whose loss or gradient is not finite is skipped, and the
     iteration then ends with an error.
 
     Attributes:

@@ -287,7 +287,7 @@ def check_first_sequences(algo: SequenceReplay) -> None:
     # A user's ReplayBufferCls may lack it.
     first = math.ceil(getattr(algo.replay_buffer, "off_forward", 1) / interval) * interval
     n_rows = algo.sequence_T + algo.n_step_return + 1
-    if getattr(algo, "prioritized_replay", False):  # Priorities are kept of whole intervals.
+    if getattr(algo, "prioritized_replay", False):  # Whole intervals have priorities.
         n_rows = math.ceil(n_rows / interval) * interval + 1
     needed = (first + n_rows) * algo.batch_spec.B * algo._n_samplers
     first_steps = (algo.min_itr_learn + 1) * algo.steps_per_itr

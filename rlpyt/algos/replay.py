@@ -227,8 +227,8 @@ class ReplayAlgorithm(RlAlgorithm):
 
         Raises:
             TypeError: if ``ReplayBufferCls`` does not take the keywords.
-            ValueError: if it makes a buffer for a single process in asynchronous mode, or
-                ``replay_device`` is set then, or has too little memory.
+            ValueError: if ``replay_device`` has too little memory; in asynchronous mode, if it is
+                set, or if the buffer is for a single process.
         """
         if async_ and self.replay_device not in (None, "cpu"):
             raise ValueError(

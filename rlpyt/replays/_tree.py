@@ -54,10 +54,11 @@ def _replace(nodes: NDArray, low: int, leaves: IntArray, values: NDArray) -> boo
 
 @jit
 def _find(nodes: NDArray, low: int, targets: NDArray, leaves: IntArray, values: NDArray) -> None:
-    """Descend from the root to the leaf in whose share of the total each of ``targets`` lies.
+    """Find, for each of ``targets``, the leaf whose share of the total contains it.
 
-    Goes right only if there is weight, so that rounding cannot lead to a leaf that is zero. One
-    level for all targets at a time: their memory accesses overlap. ``targets`` is overwritten.
+    A right child without weight is never entered, so rounding cannot lead to a leaf of zero. All
+    targets descend one level at a time, so their memory accesses overlap. ``targets`` is
+    overwritten.
     """
     n = len(targets)
     leaves[:] = 0

@@ -59,7 +59,7 @@ class MinibatchRlBase(BaseRunner):
         compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
 
     Attributes:
-        itr_batch_size: environment steps of an iteration, over all processes.
+        itr_batch_size: number of environment steps in an iteration, over all processes.
         min_itr_learn: first iteration with a snapshot.
         start_itr: first iteration; above 0 in a resumed run.
     """

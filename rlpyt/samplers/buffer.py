@@ -273,4 +273,4 @@ def _send_examples(sender: Any, agent: AgentLike, env: EnvLike, end: Semaphore) 
     for name in ("action", "agent_info"):
         examples[name] = numpify_buffer(examples[name])
     sender.send(examples)
-    end.acquire()  # Never raised: the parent ends this process, once it has got them.
+    end.acquire()  # Never released: the parent ends this process once it has the examples.

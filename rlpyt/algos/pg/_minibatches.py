@@ -257,7 +257,7 @@ class RunningStd:
     _is_held = False
 
     def __init__(self, device: torch.device | None = None) -> None:
-        # Each a tensor of its own, since a graph of torch.compile would hold for equal ones only.
+        # Three tensors: with one tensor under three names, a compiled graph would rely on that.
         self.count, self.mean, self.squares = (
             torch.zeros((), dtype=torch.double, device=device) for _ in range(3)
         )

@@ -159,4 +159,4 @@ class RecurrentSAC(SequenceReplay, SAC):
         return samples.is_valid.float()  # type: ignore[no-any-return]
 
     def model_inputs(self, inputs: Nested) -> Nested:
-        return inputs  # They are there; places of resets stay on the CPU.
+        return inputs  # Already on the device; the places of resets stay on the CPU.

@@ -156,8 +156,8 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         if needed > self.T:
             raise ValueError(
                 f"sequences of batch_T={batch_T} steps do not fit: with n_step_return="
-                f"{self.n_step_return}, {self.off_forward} rows of history and a begin every "
-                f"{self.stride} rows they need {needed} rows, but size holds T={self.T} of "
+                f"{self.n_step_return}, {self.off_forward} rows of history, and beginnings "
+                f"{self.stride} rows apart, they need {needed} rows, but size holds T={self.T} for "
                 f"B={self.B} environments: make size at least {needed * self.B} (and much larger)"
             )
 

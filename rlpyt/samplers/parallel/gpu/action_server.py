@@ -108,11 +108,11 @@ class Group:
         return bool(self.columns.start <= column < self.columns.stop)
 
     def require_drained(self) -> None:
-        """Raise ``RuntimeError`` if a semaphore is left raised while the workers rest."""
+        """Raise ``RuntimeError`` if a semaphore is still released while the workers rest."""
         for semaphore in (*self.obs_ready, *self.act_ready):
             if semaphore.acquire(block=False):
                 raise RuntimeError(
-                    "a worker and the action server have lost step: a semaphore is left raised. "
+                    "a worker and the action server have lost step: a semaphore is still released. "
                     "If the collector or the server is your own, let a worker release obs_ready "
                     "T + 1 times and acquire act_ready T times in a batch"
                 )
