@@ -62,8 +62,8 @@ class RlAlgorithm:
     default.
 
     With a fused optimizer, updates never wait for the device: losses and norms stay tensors until
-    :meth:`fetch_opt_info` reads them once per iteration. A step whose loss or gradient is not finite is skipped, and the
-    iteration then ends with an error.
+    :meth:`fetch_opt_info` reads them once per iteration. A step whose loss or gradient is not
+    finite is skipped, and the iteration then ends with an error.
 
     Attributes:
         opt_info_fields: names of the values that :meth:`optimize_agent` returns to be logged.

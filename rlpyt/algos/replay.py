@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.base import RlAlgorithm, opt_info_class as opt_info_class
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
     check_at_least_one,
     check_fraction,

@@ -95,11 +95,8 @@ class R2d1AgentBase(DqnAgent):
     ) -> Any:
         observation, prev_action, prev_reward = inputs
         inputs = observation, self.distribution.to_onehot(prev_action), prev_reward
-        if reset is None:
-            q, rnn_state = self.run_model(model, *inputs, init_rnn_state)
-        else:
-            network = partial(self.run_model, model)
-            q, rnn_state = unroll(network, inputs, init_rnn_state, reset, without_ddp(model))
+        network = partial(self.run_model, model)
+        q, rnn_state = unroll(network, inputs, init_rnn_state, reset, without_ddp(model))
         return self.for_loss(q), rnn_state
 
     @torch.no_grad()

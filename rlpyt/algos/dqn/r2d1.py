@@ -321,8 +321,6 @@ class R2D1(SequenceReplay, DQN):
         """Run a network of the agent over some steps, in pieces if it does not take ``reset``."""
         rows = tuple(part[steps] for part in inputs)
         network = getattr(self.agent, method)
-        if reset is None:
-            return network(*rows, rnn_state)  # type: ignore[no-any-return]
         return unroll(network, rows, rnn_state, reset, self.agent, method)
 
     def scaled_target(
