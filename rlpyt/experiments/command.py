@@ -164,6 +164,7 @@ def train(
             seed = earlier["seed"] if resume and earlier else make_seed()
         log = log_call(config, seed, log_dir, run_id, resume)
         run_dir = Path(log.kwargs["log_dir"]) / f"run_{run_id}"
+        is_new = not run_dir.exists()
         call = runner_call(config, seed)
         saving: dict[str, Any] = {"resume": "auto"} if resume else {}
         if checkpoint_steps is not None:
@@ -180,8 +181,8 @@ def train(
     except WRONG as error:
         if start.is_over:
             raise
-        if earlier is None:
-            shutil.rmtree(run_dir)  # It contains only the error.
+        if is_new:
+            shutil.rmtree(run_dir, ignore_errors=True)  # It contains only the error.
         raise click.ClickException(str(error)) from error
     click.echo(f"\nRun: {run_dir}")
 

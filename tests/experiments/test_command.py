@@ -330,6 +330,15 @@ def test_the_log_of_another_run_is_not_overwritten(run):
     assert (run / "progress.csv").read_bytes() == before
 
 
+def test_a_run_that_cannot_start_leaves_what_was_there(tmp_path):
+    words = ["train", "sac", "CartPole-v1", "--log-dir"]
+    (tmp_path / "run_0" / "checkpoints").mkdir(parents=True)
+    assert "SacAgent" in refused(*words, tmp_path, "--resume")
+    assert (tmp_path / "run_0" / "checkpoints").exists()
+    (tmp_path / "file").touch()
+    assert "file" in refused(*words, tmp_path / "file")
+
+
 def test_a_run_is_resumed_with_its_seed(tmp_path):
     words = ["train", "ppo", "CartPole-v1", *QUICK, "--log-dir", tmp_path, "--resume"]
     words += ["log_interval_steps=64", "linear_lr_schedule=false", "--checkpoint-steps", 64]
