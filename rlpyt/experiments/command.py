@@ -29,6 +29,7 @@ from rlpyt.experiments.train import (
     configuration,
     log_call,
     recorded,
+    run_name,
     starting_point,
     try_runs,
 )
@@ -162,19 +163,21 @@ def train(
             check_same_run(config, earlier, Path(log_dir or "", f"run_{run_id}"), resume, seed)
         if seed is None:
             seed = earlier["seed"] if resume and earlier else make_seed()
-        log = log_call(config, seed, log_dir, run_id, resume)
-        run_dir = Path(log.kwargs["log_dir"]) / f"run_{run_id}"
-        is_new = not run_dir.exists()
         call = runner_call(config, seed)
         saving: dict[str, Any] = {"resume": "auto"} if resume else {}
         if checkpoint_steps is not None:
             saving["checkpoint_interval_steps"] = checkpoint_steps
         if prints:
             words = [what, *arguments, *([f"--steps={steps:g}"] if steps else []), f"--seed={seed}"]
+            log = log_call(config, seed, log_dir, run_id, resume)
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
         start = Start()
         runner = call.make(callbacks=[start])
+        log_dir = log_dir or get_log_dir(run_name(config), create=True)
+        log = log_call(config, seed, log_dir, run_id, resume)
+        run_dir = Path(log_dir, f"run_{run_id}")
+        is_new = not run_dir.exists()
     try:
         with log.make():
             runner.train(**saving)
@@ -250,7 +253,8 @@ def sweep(
             variants = sweeps.variants_of(parts, search, trials, seed)
         roles = sweeps.roles_of(variants)
         code = affinity or slots.affinity_code(roles, pool == "local", **resources)
-        log_dir = log_dir or get_log_dir("sweep_" + re.sub("[/,]", "_", what))
+        name = "sweep_" + re.sub("[/,]", "_", what)
+        log_dir = log_dir or get_log_dir(name, create=not dry_run)
         words = (word.partition("=") for word in job)
         parameters = {name: settings.parse_value(value) for name, _, value in words}
         place = pools.make_pool(pool, code, resources["slots"], log_dir, parameters)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from importlib.util import find_spec
 
 import numpy as np
@@ -18,6 +19,7 @@ from click.shell_completion import ShellComplete
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
 from rlpyt.experiments.train import configuration
+from rlpyt.utils.logging import context
 from tests.experiments.parts import MODULE, invoke, refused
 from tests.selection import selected
 
@@ -337,6 +339,22 @@ def test_a_run_that_cannot_start_leaves_what_was_there(tmp_path):
     assert (tmp_path / "run_0" / "checkpoints").exists()
     (tmp_path / "file").touch()
     assert "file" in refused(*words, tmp_path / "file")
+
+
+def test_runs_that_start_in_the_same_second_have_a_directory_each(tmp_path, monkeypatch):
+    class Clock(datetime):
+        @classmethod
+        def now(cls):
+            return cls(2026, 1, 2, 3, 4, 5)
+
+    monkeypatch.setattr(context, "datetime", Clock)
+    monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
+    words = ["train", "ppo", "CartPole-v1", *QUICK, "--steps", 64, "--seed", 5]
+    assert "/030405/ppo_CartPole-v1'" in invoke(*words, "--print")
+    for second in ("030405", "030405-2"):
+        directory = tmp_path / "local" / "20260102" / second / "ppo_CartPole-v1"
+        assert f"Run: {directory / 'run_0'}" in invoke(*words)
+        assert len(rows(directory)) == 1
 
 
 def test_a_run_is_resumed_with_its_seed(tmp_path):

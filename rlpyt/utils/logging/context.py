@@ -33,17 +33,30 @@ def reproduced_bundle() -> Path | None:
     return None if bundle is None else Path(bundle)
 
 
-def get_log_dir(experiment_name: str, root_log_dir: str | None = None, date: bool = True) -> str:
+def get_log_dir(
+    experiment_name: str, root_log_dir: str | None = None, date: bool = True, create: bool = False
+) -> str:
     """Return ``<root_log_dir>/local/<yyyymmdd>/<hhmmss>/<experiment_name>``.
 
     Args:
         experiment_name: last part of the path; an absolute path is returned unchanged.
         root_log_dir: root of all logs; ``LOG_DIR`` if None.
         date: ignored argument.
+        create: whether to create the directory; if another run of the same second has it, the
+            first free one of ``<hhmmss>-2``, ``<hhmmss>-3``, ...
     """
     root = LOG_DIR if root_log_dir is None else root_log_dir
-    now = datetime.now()
-    return osp.join(root, "local", now.strftime("%Y%m%d"), now.strftime("%H%M%S"), experiment_name)
+    day, time = datetime.now().strftime("%Y%m%d %H%M%S").split()
+    second = osp.join(root, "local", day, time)
+    path, n = osp.join(second, experiment_name), 1
+    while create and not osp.isabs(experiment_name):
+        try:
+            os.makedirs(path)
+            break
+        except FileExistsError:
+            n += 1
+            path = osp.join(f"{second}-{n}", experiment_name)
+    return path
 
 
 @contextmanager
@@ -75,7 +88,8 @@ def logger_context(
             JSON has no type for become the name of their type.
         snapshot_mode: name of the mode, see ``logger.set_snapshot_mode``.
         override_prefix: whether to use ``log_dir`` unchanged; otherwise a path outside ``LOG_DIR``
-            becomes ``get_log_dir(<log_dir>/run_<run_ID>)``, which keeps absolute paths.
+            becomes ``get_log_dir(<log_dir>/run_<run_ID>, create=True)``, which keeps absolute
+            paths.
         use_summary_writer: whether to write recorded numbers to tensorboard too.
         resume: whether to use ``log_dir`` unchanged and continue an existing progress.csv, which is
             emptied otherwise.
@@ -91,9 +105,10 @@ def logger_context(
         with logger.using(Logger(sinks=[])):
             yield
         return
-    exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
     bundle = reproduced_bundle()
-    if bundle is not None:  # The original run's logs stay as they were.
+    if bundle is None:
+        exp_dir = _run_dir(os.fspath(log_dir), run_ID, override_prefix, resume)
+    else:  # The original run's logs stay as they were.
         exp_dir, resume = osp.join(bundle, "reproduction", f"run_{run_ID}"), False
         sinks, use_summary_writer = (), False
     use_summary_writer = use_summary_writer or "tensorboard" in sinks
@@ -163,7 +178,7 @@ def _run_dir(log_dir: str, run_ID: int | str, override_prefix: bool, resume: boo
     exp_dir = osp.abspath(run_dir)
     if override_prefix or resume or exp_dir.startswith(osp.join(LOG_DIR, "")):
         return exp_dir
-    exp_dir = osp.abspath(get_log_dir(run_dir))
+    exp_dir = osp.abspath(get_log_dir(run_dir, create=True))
     print(f"log_dir {log_dir!r} is outside of {LOG_DIR!r}: logging to {exp_dir!r}.")
     return exp_dir
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 
 import pytest
 import torch
@@ -56,7 +57,21 @@ def test_get_log_dir(tmp_path):
     pattern = r"/local/\d{8}/\d{6}/exp/a"
     assert re.fullmatch(re.escape(str(tmp_path / "data")) + pattern, get_log_dir("exp/a"))
     assert re.fullmatch("/root" + pattern, get_log_dir("exp/a", "/root"))
-    assert get_log_dir("/absolute") == "/absolute"
+    assert get_log_dir("/absolute") == get_log_dir("/absolute", create=True) == "/absolute"
+
+
+def test_runs_of_one_second_have_a_directory_each(tmp_path, monkeypatch, dump, read_csv):
+    class Clock(datetime):
+        @classmethod
+        def now(cls):
+            return cls(2026, 1, 2, 3, 4, 5)
+
+    monkeypatch.setattr(context, "datetime", Clock)
+    for name in ("030405", "030405-2", "030405-3"):
+        with logger_context("ppo", 0, "a"):
+            dump(x=name)
+        progress = tmp_path / "data" / "local" / "20260102" / name / "ppo" / "run_0/progress.csv"
+        assert read_csv(progress) == [["x"], [name]]
 
 
 def test_files_of_a_run(log_dir, tmp_path, dump, read_csv, capsys):
