@@ -13,7 +13,7 @@ import torch
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
 from rlpyt.experiments.program import agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
-from rlpyt.experiments.settings import SECTIONS, checked, with_roles
+from rlpyt.experiments.settings import SECTIONS, checked, parameters, with_roles
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import Camera, check_video_packages, write_video
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
@@ -121,7 +121,9 @@ def evaluate(
         eval_n_episodes=n_episodes,
     )
     agent = agent_call(saved.config).make()
-    discount = saved.config["algo"].get("discount", 0.99)
+    algo = parameters(targets(saved.config)["algo"])[0]
+    default = algo["discount"].default if "discount" in algo else 0.99
+    discount = saved.config["algo"].get("discount", default)
     try:
         sampler.initialize(agent, seed=seed, traj_info_kwargs={"discount": discount})
         agent.load_state_dict(saved.snapshot["agent_state_dict"])

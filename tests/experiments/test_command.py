@@ -206,6 +206,15 @@ def test_evaluation_is_of_exactly_so_many_episodes(run, episodes, tmp_path):
     assert [float(row["Return"]) for row in rows(tmp_path, "episodes.csv")] == returns
 
 
+def test_evaluation_discounts_as_training_did(tmp_path):
+    words = ["CartPole-v1", "replay_size=1000", "threads=1", "--steps", 1, "--log-dir", tmp_path]
+    invoke("train", "r2d1", *words)  # Its discount is the default of the class.
+    invoke("evaluate", tmp_path / "run_0", "--episodes", 1, "--csv", tmp_path / "episodes.csv")
+    (row,) = rows(tmp_path, "episodes.csv")
+    expected = sum(0.997**t for t in range(int(row["Length"])))
+    assert float(row["DiscountedReturn"]) == pytest.approx(expected)
+
+
 def test_video_has_a_picture_for_every_step(tmp_path):
     imageio = pytest.importorskip("imageio.v3")
     pytest.importorskip("av")
