@@ -53,7 +53,7 @@ def reproduce(bundle: str | os.PathLike[str]) -> bool:
     except Exception as error:
         traceback.print_exc()
         # The last line: before it a worker's error has its process id.
-        messages = [text.strip().splitlines()[-1] for text in (str(error), expected["message"])]
+        messages = [text.strip().rpartition("\n")[2] for text in (str(error), expected["message"])]
         if type(error).__name__ == expected["type"] and messages[0] == messages[1]:
             print("Reproduced: the same error.")
             return True
