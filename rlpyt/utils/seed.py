@@ -178,10 +178,9 @@ def rng_state() -> dict[str, Any]:
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Restore the global generators to a state from :func:`rng_state`."""
+    """Restore the global generators to a state from :func:`rng_state`, also with fewer GPUs."""
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
-    if state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])
+    torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])

@@ -197,3 +197,12 @@ def test_global_streams_continue_also_after_a_file() -> None:
     file.seek(0)
     set_rng_state(torch.load(file, weights_only=True)["rng"])
     assert draw() == expected
+
+
+@pytest.mark.parametrize("n_gpus", [0, 1])
+def test_streams_continue_with_fewer_gpus(n_gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    restored: dict[int, str] = {}
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+    monkeypatch.setattr(torch.cuda.random, "set_rng_state", lambda s, i: restored.update({i: s}))
+    set_rng_state({**rng_state(), "cuda": ["first", "second"]})
+    assert restored == dict(enumerate(["first", "second"][:n_gpus]))
