@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
+from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.core.protocols import EnvLike
 from rlpyt.core.records import trajectory_end
 from rlpyt.utils.seed import set_envs_seeds
@@ -31,26 +34,30 @@ def check_env(make_env: Callable[[], Any], n_steps: int = 200, seed: int = 0) ->
     """
     global_state = np.random.get_state()
     try:
-        _check_spaces(make_env())
-        first = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
+        with closing(make_env()) as env:
+            _check_spaces(env)
+        with _seeded(make_env, seed) as env:
+            first = _play(env, _actions(make_env, seed, n_steps))
         np.random.seed(seed + 1)  # Exposes environments that use the global generator.
-        again = _play(_seeded(make_env, seed), _actions(make_env, seed, n_steps))
+        with _seeded(make_env, seed) as env:
+            again = _play(env, _actions(make_env, seed, n_steps))
         _compare(first, again, "the same seed must give the same episodes")
         _check_state(make_env, seed, n_steps)
     finally:
         np.random.set_state(global_state)
 
 
-def _seeded(make_env: Callable[[], Any], seed: int) -> Any:
-    env = make_env()
-    set_envs_seeds([env], seed)
-    return env
+@contextmanager
+def _seeded(make_env: Callable[[], Any], seed: int) -> Iterator[Any]:
+    with closing(make_env()) as env:
+        set_envs_seeds([env], seed)
+        yield env
 
 
 def _actions(make_env: Callable[[], Any], seed: int, n_steps: int) -> list[Any]:
-    space = make_env().action_space
-    space.seed(seed)
-    return [space.sample() for _ in range(n_steps)]
+    with closing(make_env()) as env:
+        env.action_space.seed(seed)
+        return [env.action_space.sample() for _ in range(n_steps)]
 
 
 def _check_spaces(env: EnvLike) -> None:
@@ -67,7 +74,6 @@ def _check_spaces(env: EnvLike) -> None:
         _require(space.contains(first), f"{space}: contains() must be true of its sample")
         same = _signature(space.null_value()) == _signature(first)
         _require(same, f"{space}: null_value() must have shape and type of sample()")
-    env.close()
 
 
 def _is_unbounded(space: Any) -> bool:
@@ -89,7 +95,6 @@ def _play(env: EnvLike, actions: list[Any]) -> list[Nested]:
         kept.append((step, env.reset()) if ended else step)
         copies.append(_copy(kept[-1]))
     _compare(kept, copies, "an observation must not be written to later: return a copy")
-    env.close()
     return copies
 
 
@@ -141,18 +146,20 @@ def _check_state(make_env: Callable[[], Any], seed: int, n_steps: int) -> None:
     """Check that a state continues exactly in another environment, random resets included."""
     actions = _actions(make_env, seed, n_steps)
     half = n_steps // 2
-    env = _seeded(make_env, seed)
-    _continue(env, actions[:half], env.reset())
-    try:
-        state = env.state_dict()
-    except (NotImplementedError, AttributeError):
-        return
-    state = _copy_state(state)
-    expected = _continue(env, actions[half:])
-    other = _seeded(make_env, seed + 1)
-    _continue(other, actions[: half // 2], other.reset())
-    other.load_state_dict(state)
-    _compare(_continue(other, actions[half:]), expected, "load_state_dict must continue exactly")
+    with _seeded(make_env, seed) as env:
+        _continue(env, actions[:half], env.reset())
+        try:
+            # Copied, since the arrays may be those that the environment goes on with.
+            tree, arrays = deepcopy(encode(env.state_dict(), "state_dict()"))
+        except (NotImplementedError, AttributeError):
+            return
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+        expected = _continue(env, actions[half:])
+    with _seeded(make_env, seed + 1) as env:
+        _continue(env, actions[: half // 2], env.reset())
+        env.load_state_dict(decode(tree, arrays.__getitem__))
+        _compare(_continue(env, actions[half:]), expected, "load_state_dict must continue exactly")
 
 
 def _continue(env: EnvLike, actions: list[Any], *start: Nested) -> list[Nested]:
@@ -163,19 +170,6 @@ def _continue(env: EnvLike, actions: list[Any], *start: Nested) -> list[Nested]:
         if trajectory_end(step.env_info, step.done):
             results.append(_copy(env.reset()))
     return results
-
-
-def _copy_state(state: Any) -> Any:
-    """Return a copy of the state, which must consist of arrays and plain values."""
-    if isinstance(state, dict):
-        return {key: _copy_state(value) for key, value in state.items()}
-    if isinstance(state, (list, tuple)):
-        return type(state)(_copy_state(value) for value in state)
-    if isinstance(state, np.ndarray):
-        return state.copy()
-    plain = isinstance(state, (bool, int, float, complex, str, bytes, type(None)))
-    _require(plain, f"state_dict() must hold arrays and plain values, not {state!r}")
-    return state
 
 
 def _leaves(value: Nested, path: str = "") -> Iterator[tuple[str, NDArray]]:

@@ -1,5 +1,6 @@
 """check_env refuses environments that break exactly one rule each."""
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -139,7 +140,7 @@ def with_space(cls):
         (IgnoresSeed, "same seed"),
         (GlobalGenerator, "same seed"),
         (ForgetsState, "continue exactly"),
-        (ObjectAsState, "plain values"),
+        (ObjectAsState, r"state_dict\(\)\.env cannot be saved"),
         (with_space(NullDraws), "must not draw"),
         (with_space(NullOfOtherShape), "shape and type"),
         (with_space(WrongContains), "contains"),
@@ -190,3 +191,45 @@ def test_a_missing_state_is_no_fault():
             raise NotImplementedError
 
     check_env(Stateless)
+
+
+def test_what_a_checkpoint_keeps_may_be_a_state():
+    class Drawing(Counter):
+        """Its state is a generator, and a number of numpy under an integer."""
+
+        def __init__(self):
+            super().__init__()
+            self.rng = np.random.default_rng(0)
+
+        def seed(self, seed):
+            self.rng = np.random.default_rng(seed)
+
+        def step(self, action):
+            return super().step(action)._replace(reward=self.rng.random())
+
+        def state_dict(self):
+            return {"rng": self.rng, "steps": {0: np.int64(self._n_steps)}}
+
+        def load_state_dict(self, state):
+            self.rng, self._n_steps = state["rng"], int(state["steps"][0])
+
+    check_env(Drawing)
+
+
+@pytest.mark.parametrize("Cls", [Counter, ForgetsState, RewardArray, with_space(WrongContains)])
+def test_all_environments_are_closed(Cls):
+    n_open = 0
+
+    class Closing(Cls):
+        def __init__(self):
+            nonlocal n_open
+            super().__init__()
+            n_open += 1
+
+        def close(self):
+            nonlocal n_open
+            n_open -= 1
+
+    with nullcontext() if Cls is Counter else pytest.raises(ValueError, match="must"):
+        check_env(Closing)
+    assert n_open == 0
