@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tabulate import tabulate
 
+from rlpyt.experiments.catalog import unknown
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, is_repetition, read_curve, write_rows
@@ -193,9 +194,13 @@ def train(
         changes: changes of all configurations, by section.
 
     Raises:
-        ValueError: if a run is there already.
+        ValueError: if a task is unknown, or a run is there already.
     """
-    for task in TASKS if tasks is None else tasks:
+    tasks = list(TASKS) if tasks is None else tasks
+    for task in tasks:
+        if task not in TASKS:
+            raise unknown("task", task, TASKS)
+    for task in tasks:
         steps, (name, *words) = TASKS[task]
         for seed in seeds:
             run_dir = Path(directory, task, f"run_{seed}")

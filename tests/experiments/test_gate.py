@@ -96,3 +96,9 @@ def test_short_runs_are_trained_once(tmp_path, monkeypatch):
     assert "ppo_cartpole" in result.output
     assert sorted(path.name for path in (tmp_path / "ppo_cartpole").iterdir()) == ["run_7", "run_8"]
     assert "run_7" in refused(*words)
+
+
+def test_an_unknown_task_is_named_with_the_choices(tmp_path):
+    words = ["compare", tmp_path, "--train", "--task", "ppo_cartpole", "--task", "pong"]
+    assert f"'pong': choose one of {', '.join(sorted(gate.TASKS))}" in refused(*words)
+    assert list(tmp_path.iterdir()) == []
