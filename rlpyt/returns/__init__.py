@@ -4,5 +4,4 @@
   of rollouts.
 * ``n_step``: n-step returns for replay buffers, and the steps that ended by a time limit.
 * ``valid``: the mask of the steps in the first episode of a batch.
-* ``_arrays``: conversion of arrays and tensors for compiled recursions.
 """
