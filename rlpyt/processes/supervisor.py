@@ -286,7 +286,7 @@ class Supervisor:
         return True
 
     def welcome_restarted(self) -> None:
-        """Context of a task for restarted processes, while all others are absent."""
+        """Begin a task of the restarted processes alone: all others are absent from it."""
         self.absent = set(range(len(self.children))) - self.restarted
         self.restarted = set()
 
