@@ -20,6 +20,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.replay import ReplayAlgorithm
 from rlpyt.experiments.catalog import entries
 
@@ -60,11 +62,19 @@ MEANINGS = {
     "qMean": "mean Q-value of the actions taken",
     "qMeanDiff": "mean absolute difference of the two critics",
     "rhoMean": "mean of the importance weights rho, after clipping",
-    "tdAbsErr": "absolute TD errors, or the divergences that replace them as priorities",
+    "tdAbsErr": "absolute TD errors, at most `delta_clip`",
     "v": "state values",
     "vGradNorm": "norm of the state value's gradient before clipping",
     "vLoss": "loss of the state value",
     "valueLoss": "loss of the values",
+}
+
+# Where a class records something else under a name that others use too.
+OWN_MEANINGS = {
+    CategoricalDQN: {
+        "tdAbsErr": "Kullback-Leibler divergences, which take the place of TD errors as priorities"
+    },
+    PQN: {"tdAbsErr": "absolute TD errors"},
 }
 
 
@@ -118,8 +128,9 @@ def of_columns(AlgoCls: Any) -> Iterator[Sequence[str]]:
     """Yield the rows of a table of log columns."""
     yield "column", "meaning"
     masked = ["maskedFraction"] if issubclass(AlgoCls, ReplayAlgorithm) else []
+    meanings = {**MEANINGS, **OWN_MEANINGS.get(AlgoCls, {})}
     for name in [*AlgoCls.opt_info_fields, *masked]:
-        yield f"`{name}`", MEANINGS[name]
+        yield f"`{name}`", meanings[name]
 
 
 def table(kind: str, Cls: Any, entry: str | None = None) -> str:
