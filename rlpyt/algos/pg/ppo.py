@@ -93,7 +93,7 @@ class PPO(PolicyGradientAlgo):
         minibatches: number of minibatches in one epoch; for recurrent agents at most the number of
             environments.
         epochs: number of epochs in one iteration.
-        ratio_clip: c, in the first iteration.
+        ratio_clip: half the width c of the clipping range of ratios, in the first iteration.
         linear_lr_schedule: whether ``learning_rate`` and ``ratio_clip`` fall to zero over the run.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
