@@ -22,6 +22,7 @@ from typing import Any
 
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.pqn import PQN
+from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.algos.replay import ReplayAlgorithm
 from rlpyt.experiments.catalog import entries
 
@@ -75,6 +76,10 @@ OWN_MEANINGS = {
         "tdAbsErr": "Kullback-Leibler divergences, which take the place of TD errors as priorities"
     },
     PQN: {"tdAbsErr": "absolute TD errors"},
+    TD3: {
+        "qLoss": "sum of the losses of both critics",
+        "qGradNorm": "norm of the gradient of both critics before clipping",
+    },
 }
 
 
