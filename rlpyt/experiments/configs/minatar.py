@@ -16,10 +16,21 @@ configs: dict[str, Config] = {}
 
 _IMAGE = dict(channels=[16], kernel_sizes=[3], strides=[1], paddings=[0], fc_sizes=128)
 
-_EVAL_ENV = dict(max_episode_steps=10_000)
+_COMMON: Config = dict(
+    env=dict(id="MinAtar/Breakout-v1"),
+    eval_env=dict(max_episode_steps=10_000),
+    model=dict(image_kwargs=_IMAGE),
+    runner=dict(n_steps=5e6, log_interval_steps=5e4),
+)
 
-configs["dqn"] = changed(
-    generic.configs["dqn"],
+
+def _minatar(algorithm: str, **sections: Config) -> Config:
+    """Return the entry of ``generic`` for MinAtar, with changes of its sections."""
+    return changed(changed(generic.configs[algorithm], **_COMMON), **sections)
+
+
+configs["dqn"] = _minatar(
+    "dqn",
     algo=dict(
         learning_rate=2.5e-4,
         batch_size=32,
@@ -31,10 +42,7 @@ configs["dqn"] = changed(
         n_step_return=1,
         eps_steps=1e5,
     ),
-    env=dict(id="MinAtar/Breakout-v1"),
-    eval_env=_EVAL_ENV,
-    model=dict(hidden_sizes=[128], image_kwargs=_IMAGE),
-    runner=dict(n_steps=5e6, log_interval_steps=5e4),
+    model=dict(hidden_sizes=[128]),
     sampler=dict(batch_T=4, batch_B=8),
 )
 # The settings of the authors, Young and Tian 2019: one update for each step.
@@ -62,18 +70,14 @@ configs["qr_dqn"] = changed(configs["dqn"], roles=dict(algo="qr_dqn"))
 configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"))
 configs["munchausen_dqn"] = changed(configs["dqn"], algo=generic.MUNCHAUSEN)
 configs["munchausen_iqn"] = changed(configs["iqn"], algo=generic.MUNCHAUSEN)
-configs["r2d1"] = changed(
-    generic.configs["r2d1"],
+configs["r2d1"] = _minatar(
+    "r2d1",
     algo=dict(learning_rate=2.5e-4, replay_size=1e6, min_steps_learn=1e4, eps_steps=1e5),
-    env=dict(id="MinAtar/Breakout-v1"),
-    eval_env=_EVAL_ENV,
-    model=dict(image_kwargs=_IMAGE),
-    runner=dict(n_steps=5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=16, batch_B=16),
 )
 # The settings of the authors, Gallici et al. 2024, arXiv:2407.04811.
-configs["pqn"] = changed(
-    generic.configs["pqn"],
+configs["pqn"] = _minatar(
+    "pqn",
     agent=dict(eps_final=0.05),
     algo=dict(
         discount=0.99,
@@ -86,8 +90,6 @@ configs["pqn"] = changed(
         eps_steps=1e6,
         linear_lr_schedule=True,
     ),
-    env=dict(id="MinAtar/Breakout-v1"),
-    eval_env=_EVAL_ENV,
     model=dict(hidden_sizes=[], layer_norm=True, image_kwargs=dict(_IMAGE, layer_norm=True)),
     runner=dict(n_steps=1e7, log_interval_steps=1e5),
     sampler=dict(batch_T=32, batch_B=128),
@@ -96,8 +98,8 @@ configs["pqn_lstm"] = changed(
     configs["pqn"], roles=dict(agent="mlp_lstm"), model=dict(lstm_size=128)
 )
 # Learning rate and batch size of Christodoulou 2019, arXiv:1910.07207.
-configs["sac_discrete"] = changed(
-    generic.configs["sac_discrete"],
+configs["sac_discrete"] = _minatar(
+    "sac_discrete",
     algo=dict(
         learning_rate=3e-4,
         batch_size=64,
@@ -107,26 +109,14 @@ configs["sac_discrete"] = changed(
         target_update_interval=1000,
         n_step_return=1,
     ),
-    env=dict(id="MinAtar/Breakout-v1"),
-    eval_env=_EVAL_ENV,
-    model=dict(hidden_sizes=[128], image_kwargs=_IMAGE),
-    runner=dict(n_steps=5e6, log_interval_steps=5e4),
+    model=dict(hidden_sizes=[128]),
     sampler=dict(batch_T=4, batch_B=8),
 )
-configs["ppo"] = changed(
-    generic.configs["ppo"],
+configs["ppo"] = _minatar(
+    "ppo",
     algo=dict(learning_rate=1e-3, linear_lr_schedule=False, entropy_loss_coeff=0.01, epochs=4),
     env=dict(id="MinAtar/Breakout-v0"),
-    eval_env=_EVAL_ENV,
-    model=dict(image_kwargs=_IMAGE),
-    runner=dict(n_steps=5e6, log_interval_steps=5e4),
     sampler=dict(batch_T=128, batch_B=16),
 )
-configs["a2c"] = changed(
-    generic.configs["a2c"],
-    env=dict(id="MinAtar/Breakout-v1"),
-    eval_env=_EVAL_ENV,
-    model=dict(image_kwargs=_IMAGE),
-    runner=dict(n_steps=1e7, log_interval_steps=1e5),
-)
+configs["a2c"] = _minatar("a2c", runner=dict(n_steps=1e7, log_interval_steps=1e5))
 configs["ppo_lstm"] = changed(configs["ppo"], roles=dict(agent="generic_lstm"))
