@@ -7,9 +7,19 @@ from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 
+_SMALL: Config = dict(
+    agent={},
+    env={},
+    model={},
+    optim={},
+    runner=dict(n_steps=1e5, log_interval_steps=1e4),
+    sampler=dict(max_decorrelation_steps=0),
+)
+
 # --- Deep Q-learning -----------------------------------------------------------------------------
 
-configs["dqn"] = dict(
+configs["dqn"] = changed(
+    _SMALL,
     roles=dict(algo="dqn"),
     agent=dict(eps_final=0.02),
     algo=dict(
@@ -24,11 +34,7 @@ configs["dqn"] = dict(
         eps_steps=1e4,
         double_dqn=True,
     ),
-    env={},
-    model={},
-    optim={},
-    runner=dict(n_steps=1e5, log_interval_steps=1e4),
-    sampler=dict(batch_T=8, batch_B=4, max_decorrelation_steps=0),
+    sampler=dict(batch_T=8, batch_B=4),
 )
 # Returns beyond V_min=-10 and V_max=10 are cut off, since the range depends on the task. A warning
 # in the log suggests bounds.
@@ -46,7 +52,8 @@ MUNCHAUSEN = dict(
 )
 configs["munchausen_dqn"] = changed(configs["dqn"], algo=MUNCHAUSEN)
 configs["munchausen_iqn"] = changed(configs["iqn"], algo=MUNCHAUSEN)
-configs["r2d1"] = dict(
+configs["r2d1"] = changed(
+    _SMALL,
     roles=dict(algo="r2d1"),
     agent=dict(eps_final=0.02),
     algo=dict(
@@ -63,22 +70,17 @@ configs["r2d1"] = dict(
         eps_steps=1e4,
         pri_beta_steps=1e5,
     ),
-    env={},
-    model={},
-    optim={},
-    runner=dict(n_steps=1e5, log_interval_steps=1e4),
-    sampler=dict(batch_T=16, batch_B=8, max_decorrelation_steps=0),
+    sampler=dict(batch_T=16, batch_B=8),
 )
 
-configs["pqn"] = dict(
+configs["pqn"] = changed(
+    _SMALL,
     roles=dict(algo="pqn"),
     agent=dict(eps_final=0.05),
     algo=dict(learning_rate=1e-3, q_lambda=0.95, minibatches=8, epochs=4, eps_steps=3e4),
-    env={},
     model=dict(hidden_sizes=[128, 128]),
-    optim={},
-    runner=dict(n_steps=5e5, log_interval_steps=1e4),
-    sampler=dict(batch_T=32, batch_B=16, max_decorrelation_steps=0),
+    runner=dict(n_steps=5e5),
+    sampler=dict(batch_T=32, batch_B=16),
 )
 configs["pqn_lstm"] = changed(
     configs["pqn"],
@@ -89,15 +91,12 @@ configs["pqn_lstm"] = changed(
 
 # --- Policy gradient -----------------------------------------------------------------------------
 
-configs["a2c"] = dict(
+configs["a2c"] = changed(
+    _SMALL,
     roles=dict(algo="a2c"),
-    agent={},
     algo=dict(learning_rate=7e-4, gae_lambda=0.95, clip_grad_norm=0.5, normalize_return=True),
-    env={},
-    model={},
-    optim={},
-    runner=dict(n_steps=5e5, log_interval_steps=1e4),
-    sampler=dict(batch_T=8, batch_B=16, max_decorrelation_steps=0),
+    runner=dict(n_steps=5e5),
+    sampler=dict(batch_T=8, batch_B=16),
 )
 configs["ppo"] = changed(
     configs["a2c"],
@@ -130,15 +129,11 @@ configs["impala"] = changed(
 
 # --- Policy gradient through Q-functions ---------------------------------------------------------
 
-configs["sac"] = dict(
+configs["sac"] = changed(
+    _SMALL,
     roles=dict(algo="sac"),
-    agent={},
     algo=dict(min_steps_learn=1e3),
-    env={},
-    model={},
-    optim={},
-    runner=dict(n_steps=1e5, log_interval_steps=1e4),
-    sampler=dict(batch_T=1, batch_B=1, max_decorrelation_steps=0),
+    sampler=dict(batch_T=1, batch_B=1),
 )
 configs["sac_lstm"] = changed(
     configs["sac"],
@@ -169,26 +164,23 @@ configs["sac_discrete"] = changed(
     model=dict(hidden_sizes=[128, 128]),
     sampler=dict(batch_T=8, batch_B=4),
 )
-configs["redq"] = changed(
-    configs["sac"],
+# Twenty updates per step (Chen et al. 2021, table 2).
+REDQ: Config = dict(
     agent=dict(n_critics=10),
     algo=dict(target_subset=2, policy_update_interval=20, replay_ratio=20 * 256),
 )
-configs["droq"] = changed(
-    configs["redq"],
+DROQ: Config = dict(
     agent=dict(
         n_critics=2,
         q_model_kwargs=dict(hidden_sizes=[256, 256], layer_norm=True, dropout=0.01),
-    ),
+    )
 )
-configs["tqc"] = changed(
-    configs["sac"],
+TQC: Config = dict(
     agent=dict(n_critics=5, q_model_kwargs=dict(hidden_sizes=[512] * 3, n_quantiles=25)),
     algo=dict(dropped_quantiles=2),
 )
 # The critics of Bhatt et al. 2024 have 2048 units in a layer, which are slow on a CPU.
-configs["crossq"] = changed(
-    configs["sac"],
+CROSSQ: Config = dict(
     agent=dict(
         target_networks=False,
         model_kwargs=dict(hidden_sizes=[256, 256], batch_renorm=True),
@@ -197,6 +189,10 @@ configs["crossq"] = changed(
     algo=dict(learning_rate=1e-3, policy_update_interval=3),
     optim=dict(betas=[0.5, 0.999]),
 )
+configs["redq"] = changed(configs["sac"], **REDQ)
+configs["droq"] = changed(configs["redq"], **DROQ)
+configs["tqc"] = changed(configs["sac"], **TQC)
+configs["crossq"] = changed(configs["sac"], **CROSSQ)
 configs["sac_v"] = changed(configs["sac"], roles=dict(algo="sac_v"))
 configs["ddpg"] = changed(configs["sac"], roles=dict(algo="ddpg"))
 configs["td3"] = changed(configs["sac"], roles=dict(algo="td3"))
