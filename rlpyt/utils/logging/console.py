@@ -111,13 +111,6 @@ class Message(SimpleMessage):
     def __init__(self, msg: str) -> None:
         super().__init__(msg)
 
-    def __enter__(self) -> Message:
-        super().__enter__()
-        return self
-
-    def __exit__(self, etype: Any, *args: Any) -> None:
-        super().__exit__(etype, *args)
-
 
 def prefix_log(prefix: str, logger: Callable[[str], Any] = log) -> Callable[[str], None]:
     """Return a function that passes its text with ``prefix`` to ``logger``."""
