@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False
             if show_runs and task != ALL_TASKS and len(curve.runs) > 1:
                 panel.plot(curve.x, curve.runs.T, linewidth=0.6, alpha=0.5, **style)
         y_label = comparison.scale if task == ALL_TASKS else axis_label(comparison.y)
-        panel.set(title=task, xlabel=axis_label(comparison.x), ylabel=_wrapped(y_label))
+        panel.set(title=task, xlabel=axis_label(comparison.x), ylabel=textwrap.fill(y_label, 32))
         panel.grid(alpha=0.3)
         panel.xaxis.set_major_formatter(_engineering())
     for panel in axes[len(panels) :]:
@@ -130,7 +131,7 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
         axes.step(thresholds, found.value, linewidth=1.8, label=name, where="post", **style)
         _fill(axes, thresholds, found, style["color"], step="post")
     axes.set(
-        xlabel=_wrapped(f"{comparison.scale}, {_score_words(comparison)}", 80),
+        xlabel=textwrap.fill(f"{comparison.scale}, {_score_words(comparison)}", 80),
         ylabel="fraction of runs with more",
         ylim=(-0.02, 1.02),
         title=title,
@@ -232,15 +233,6 @@ def _n_runs(comparison: Comparison, label: str) -> str:
 
 def _score_words(comparison: Comparison) -> str:
     return f"mean over the last {comparison.score_fraction:.0%} of steps"
-
-
-def _wrapped(text: str, width: int = 32) -> str:
-    words, lines = text.split(), [""]
-    for word in words:
-        if len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
 
 
 def _engineering() -> Any:
