@@ -87,13 +87,13 @@ def _play(env: EnvLike, actions: list[Any]) -> list[Nested]:
     observation = env.reset()
     looks = _Looks(env)
     looks.check_observation(observation)
-    kept, copies = [observation], [_copy(observation)]
+    kept, copies = [observation], [deepcopy(observation)]
     for action in actions:
         step = env.step(action)
         looks.check_step(step)
         ended = trajectory_end(step.env_info, step.done)
         kept.append((step, env.reset()) if ended else step)
-        copies.append(_copy(kept[-1]))
+        copies.append(deepcopy(kept[-1]))
     _compare(kept, copies, "an observation must not be written to later: return a copy")
     return copies
 
@@ -163,12 +163,12 @@ def _check_state(make_env: Callable[[], Any], seed: int, n_steps: int) -> None:
 
 
 def _continue(env: EnvLike, actions: list[Any], *start: Nested) -> list[Nested]:
-    results = [_copy(observation) for observation in start]
+    results = [deepcopy(observation) for observation in start]
     for action in actions:
         step = env.step(action)
-        results.append(_copy(step))
+        results.append(deepcopy(step))
         if trajectory_end(step.env_info, step.done):
-            results.append(_copy(env.reset()))
+            results.append(deepcopy(env.reset()))
     return results
 
 
@@ -184,13 +184,6 @@ def _leaves(value: Nested, path: str = "") -> Iterator[tuple[str, NDArray]]:
 def _signature(value: Nested) -> list[Any]:
     """Return path, shape and type of every array."""
     return [(path, leaf.shape, leaf.dtype.str) for path, leaf in _leaves(value)]
-
-
-def _copy(value: Nested) -> Nested:
-    if isinstance(value, tuple):
-        parts = [_copy(part) for part in value]
-        return value._make(parts) if hasattr(value, "_make") else tuple(parts)
-    return None if value is None else np.array(value)
 
 
 def _is_equal(a: Nested, b: Nested) -> bool:
