@@ -101,6 +101,14 @@ def write_rows(
         writer.writerows(rows)
 
 
+def number(field: Any) -> float:
+    """Return the number in a field of a csv file; NaN if it has none."""
+    try:
+        return float(field)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
 def read_columns(csv_file: str | Path, *names: str) -> NDArray:
     """Read columns of a ``progress.csv``.
 
@@ -126,7 +134,7 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
                 f"{csv_file} has no column {name!r}{did_you_mean(name, columns)}; "
                 f"its columns are {', '.join(columns)}"
             )
-    return np.array([[_number(row[name]) for row in rows] for name in names])
+    return np.array([[number(row[name]) for row in rows] for name in names])
 
 
 def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
@@ -242,10 +250,3 @@ def _read_params(path: Path) -> dict[str, Any]:
             return dict(flat(json.load(file)))
     except (OSError, json.JSONDecodeError):
         return {}
-
-
-def _number(field: str | None) -> float:
-    try:
-        return float(field or "nan")
-    except ValueError:
-        return float("nan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os.path as osp
 import time
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from rlpyt.experiments.results.runs import read_rows
+from rlpyt.experiments.results.runs import number, read_rows
 from rlpyt.experiments.sweeps.run import Run, RunStatus
 
 # Columns of progress.csv, which may have a prefix such as "Diagnostics/".
@@ -49,11 +50,9 @@ def read_progress(log_dir: str, run_ID: int) -> Progress:
     return Progress()
 
 
-def _number(text: str | None) -> float | None:
-    with suppress(TypeError, ValueError):
-        value = float(text)  # type: ignore[arg-type]
-        return value if value == value else None
-    return None
+def _number(field: Any) -> float | None:
+    value = number(field)
+    return None if math.isnan(value) else value
 
 
 def _n_steps(run_dir: str) -> float | None:

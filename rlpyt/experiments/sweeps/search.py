@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.experiments.results.runs import read_rows
+from rlpyt.experiments.results.runs import number, read_rows
 from rlpyt.experiments.sweeps.pools import LocalSlots, Pool
 from rlpyt.experiments.sweeps.run import (
     FAILED,
@@ -293,8 +293,8 @@ class _Search:
         """Return means over the runs, for the values that all runs have."""
         values = []
         for run in runs:
-            numbers = (float(row.get(self.metric) or "nan") for row in self._rows(run))
-            values.append([number for number in numbers if math.isfinite(number)])
+            column = (number(row.get(self.metric)) for row in self._rows(run))
+            values.append([value for value in column if math.isfinite(value)])
         return [float(np.mean(of_step)) for of_step in zip(*values)]
 
     def _runs(self, n: int, params: Mapping[str, Any]) -> list[Run]:
