@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
-from rlpyt.experiments.program import agent_call, environment_kwargs
+from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, with_roles
 from rlpyt.experiments.sweeps.variant import Config
@@ -105,15 +105,11 @@ def evaluate(
     """
     seed = make_seed() if seed is None else seed
     set_seed(seed)
-    sampling = {
-        key: load(value) if key in ("EnvCls", "TrajInfoCls") else value
-        for key, value in environment_kwargs(saved.config).items()
-    }
-    if "TrajInfoCls" in saved.config["sampler"]:
-        sampling["TrajInfoCls"] = load(saved.config["sampler"]["TrajInfoCls"])
+    sampling = environment_kwargs(saved.config)
     sampling["env_kwargs"] = sampling.get("eval_env_kwargs", sampling["env_kwargs"])
-    sampler = load(targets(saved.config)["sampler"])(
-        **{**sampling, **env_kwargs},
+    if "TrajInfoCls" in saved.config["sampler"]:
+        sampling["TrajInfoCls"] = saved.config["sampler"]["TrajInfoCls"]
+    sampler = Call(targets(saved.config)["sampler"], {**sampling, **env_kwargs}).make(
         batch_T=1,
         batch_B=1,
         max_decorrelation_steps=0,

@@ -16,9 +16,8 @@ from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentStep, EnvSpaces
-from rlpyt.experiments import catalog
 from rlpyt.experiments.evaluation import find_snapshot, load_agent, load_snapshot
-from rlpyt.experiments.program import agent_call, environment_kwargs
+from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import (
@@ -237,7 +236,7 @@ def load(
 def _recorded_spaces(config: Config) -> EnvSpaces:
     kwargs = environment_kwargs(config)
     number = {"num_envs": 1} if config["roles"]["sampler"] == "vector" else {}
-    with closing(catalog.load(kwargs["EnvCls"])(**{**kwargs["env_kwargs"], **number})) as env:
+    with closing(Call(kwargs["EnvCls"], {**kwargs["env_kwargs"], **number}).make()) as env:
         return _spaces_of(env)
 
 

@@ -10,6 +10,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs.toy import Counter
 from rlpyt.experiments.command import main
 
 MODULE = "tests.experiments.parts"
@@ -79,6 +80,18 @@ class Falling(CartPoleEnv):
         if self.n_steps == 20:
             raise ValueError("the pole fell")
         return super().step(action)
+
+
+class Rewarding(Counter):
+    """Gets a class as an argument."""
+
+    def __init__(self, RewardCls=float):
+        super().__init__()
+        self.RewardCls = RewardCls
+
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(reward=self.RewardCls(step.reward))
 
 
 class OwnDQN(DQN):

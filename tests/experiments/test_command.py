@@ -16,6 +16,7 @@ import pytest
 import torch
 from click.shell_completion import ShellComplete
 
+import rlpyt
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
 from rlpyt.experiments.train import configuration
@@ -204,6 +205,13 @@ def test_evaluation_is_of_exactly_so_many_episodes(run, episodes, tmp_path):
     assert float(line.split()[1]) == pytest.approx(np.mean(returns), rel=1e-3)
     invoke("evaluate", run / "params.pkl", *words)
     assert [float(row["Return"]) for row in rows(tmp_path, "episodes.csv")] == returns
+
+
+def test_evaluation_makes_classes_of_the_environment(tmp_path):
+    words = [f"{MODULE}.Rewarding", "env.RewardCls=numpy.float32", *QUICK, "--steps", 64]
+    invoke("train", "ppo", *words, "--log-dir", tmp_path)
+    assert "3 episodes" in invoke("evaluate", tmp_path / "run_0", "--episodes", 3)
+    assert rlpyt.load(tmp_path / "run_0").spaces.action.n == 2
 
 
 def test_evaluation_discounts_as_training_did(tmp_path):
