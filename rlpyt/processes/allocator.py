@@ -37,10 +37,7 @@ def tune_allocator() -> bool:
     """
     if any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
         return False
-    try:
-        libc = ctypes.CDLL(None)
-    except (OSError, TypeError):  # Windows has no such handle.
-        return False
+    libc = ctypes.CDLL(None)
     if not hasattr(libc, "gnu_get_libc_version"):
         return False
     return all(libc.mallopt(parameter, value) == 1 for parameter, value in _SETTINGS.items())

@@ -138,7 +138,7 @@ class ChildProcess:
 
     def stack(self) -> str:
         """Ask a living process for its stack; empty if it does not answer."""
-        if hasattr(signal, "SIGUSR1") and self.process.is_alive():
+        if self.process.is_alive():
             os.kill(self.process.pid, signal.SIGUSR1)  # Its faulthandler writes the traceback.
             deadline = time.monotonic() + TERMINATE_S
             while time.monotonic() < deadline and not self.text.endswith("\n"):
@@ -268,8 +268,7 @@ def _prepare_signals(report: Any) -> None:
     signal.signal(signal.SIGTERM, _exit_on_signal)
     faulthandler.disable()  # Other libraries may have replaced the handlers of the parent.
     faulthandler.enable(file=report.fileno())
-    if hasattr(signal, "SIGUSR1"):
-        faulthandler.register(signal.SIGUSR1, file=report.fileno())
+    faulthandler.register(signal.SIGUSR1, file=report.fileno())
 
 
 def _exit_on_signal(number: int, frame: Any) -> None:
@@ -285,9 +284,8 @@ def _report_and_close(report: Any, error: BaseException) -> None:
     with suppress(OSError):
         os.write(report.fileno(), text.encode()[-_REPORT_LIMIT:])
     faulthandler.disable()
-    if hasattr(signal, "SIGUSR1"):
-        faulthandler.unregister(signal.SIGUSR1)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    faulthandler.unregister(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     report.close()
 
 

@@ -73,7 +73,7 @@ def gnu_openmp() -> Any:
     bundled = sorted(Path(torch.__file__).parent.glob("lib/libgomp*.so*"))
     try:
         library = ctypes.CDLL(str(bundled[0]) if bundled else None)
-    except (OSError, TypeError):  # Windows lacks a handle for all loaded libraries.
+    except OSError:
         return None
     return library if hasattr(library, "omp_pause_resource_all") else None
 

@@ -78,8 +78,7 @@ class Watcher:
         if self.stopping.wait(GRACE_S) or not self._may_interrupt:
             return
         self.has_interrupted = True
-        if hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         if not self.stopping.wait(_FORCE_S):
             logger.log(f"ERROR: {self.cause}")
             logger.log("ERROR: this process hangs, cannot be interrupted, and is ended.")
