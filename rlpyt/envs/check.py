@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.checkpoints.tree import decode, encode
-from rlpyt.core.protocols import EnvLike
+from rlpyt.core.protocols import EnvLike, Stateful
 from rlpyt.core.records import trajectory_end
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.types import NDArray, Nested
@@ -147,11 +147,14 @@ def _check_state(make_env: Callable[[], Any], seed: int, n_steps: int) -> None:
     actions = _actions(make_env, seed, n_steps)
     half = n_steps // 2
     with _seeded(make_env, seed) as env:
+        has_state = isinstance(env, Stateful)
+        if not has_state:
+            return
         _continue(env, actions[:half], env.reset())
         try:
             # Copied, since the arrays may be those that the environment goes on with.
             tree, arrays = deepcopy(encode(env.state_dict(), "state_dict()"))
-        except (NotImplementedError, AttributeError):
+        except NotImplementedError:
             return
         except TypeError as error:
             raise ValueError(str(error)) from error
