@@ -176,8 +176,10 @@ def holder_of(side: Any) -> tuple[Any, Any]:
 def test_publication_waits_for_readers() -> None:
     agent = linear(share_memory=True)
     reader, leave = holder_of(agent._rw_lock)
-    publication = threading.Thread(target=agent.send_shared_memory)
+    begun = threading.Event()
+    publication = threading.Thread(target=lambda: (begun.set(), agent.send_shared_memory()))
     publication.start()
+    assert begun.wait(60)
     publication.join(0.2)
     assert publication.is_alive()
     assert agent._send_count.value == 0

@@ -21,7 +21,8 @@ PAUSE_S = 0.2  # For something that should not happen.
 fork = mp.get_context("fork")
 
 
-def hold(side: Any, entered: Any, leave: Any) -> None:
+def hold(side: Any, begun: Any, entered: Any, leave: Any) -> None:
+    begun.set()
     with side:
         entered.set()
         leave.wait(WAIT_S)
@@ -31,17 +32,20 @@ class Holder:
     """Another process that holds one side of a lock until told to leave."""
 
     def __init__(self, side: Any) -> None:
-        self.entered, self.leave = fork.Event(), fork.Event()
-        self.process = fork.Process(target=hold, args=(side, self.entered, self.leave))
+        events = begun, self.entered, self.leave = fork.Event(), fork.Event(), fork.Event()
+        self.process = fork.Process(target=hold, args=(side, *events))
         self.process.start()
+        assert begun.wait(WAIT_S)
 
     def stop(self) -> None:
         self.leave.set()
         self.process.join(WAIT_S)
         assert self.process.exitcode == 0
 
+    def is_kept_out(self) -> bool:
+        return not self.entered.wait(PAUSE_S)
+
     def kill(self) -> None:
-        assert self.entered.wait(WAIT_S)
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.join(WAIT_S)
 
@@ -71,7 +75,7 @@ def test_writers_are_alone(first: str, second: str) -> None:
     one = Holder(sides[first])
     assert one.entered.wait(WAIT_S)
     other = Holder(sides[second])
-    assert not other.entered.wait(PAUSE_S)
+    assert other.is_kept_out()
     one.stop()
     assert other.entered.wait(WAIT_S)
     other.stop()
@@ -95,7 +99,7 @@ def test_readers_that_overlap_do_not_keep_a_writer_waiting() -> None:
     for _ in range(5):
         with lock.write_lock:
             pass
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < WAIT_S
     stop.set()
     for reader in readers:
         reader.join(WAIT_S)
@@ -104,7 +108,9 @@ def test_readers_that_overlap_do_not_keep_a_writer_waiting() -> None:
 def test_a_killed_reader_leaves_nothing_behind() -> None:
     """A count of readers would keep its place for ever."""
     lock = ReadWriteLock()
-    Holder(lock).kill()
+    reader = Holder(lock)
+    assert reader.entered.wait(WAIT_S)
+    reader.kill()
     with lock.write_lock:
         pass
     with lock:
@@ -115,6 +121,7 @@ def test_what_a_killed_writer_left_is_refused() -> None:
     """Others used to wait for it for ever."""
     lock = ReadWriteLock()
     writer = Holder(lock.write_lock)
+    assert writer.entered.wait(WAIT_S)
     writer.kill()
     for side in (lock, lock.write_lock, lock):
         with pytest.raises(RuntimeError, match=f"process {writer.process.pid} ended"), side:
@@ -134,7 +141,7 @@ def test_a_waiting_reader_hears_of_the_death_of_the_writer() -> None:
     start = time.monotonic()
     with pytest.raises(RuntimeError, match=f"process {writer.process.pid} ended"), lock:
         raise AssertionError
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < WAIT_S
     thread.join(WAIT_S)
 
 
@@ -167,21 +174,15 @@ def test_an_error_of_a_reader_is_its_own_affair() -> None:
 def test_a_holder_may_take_it_again() -> None:
     lock = ReadWriteLock()
     with lock.write_lock, lock.write_lock, lock:
-        assert not can_enter(lock)
+        reader = Holder(lock)
+        assert reader.is_kept_out()
+    assert reader.entered.wait(WAIT_S)
+    reader.stop()
     with lock, lock:
-        assert not can_enter(lock.write_lock)
-    assert can_enter(lock.write_lock)
-
-
-def can_enter(side: Any) -> bool:
-    holder = Holder(side)
-    entered: bool = holder.entered.wait(PAUSE_S)
-    if entered:
-        holder.stop()
-    else:
-        os.kill(holder.process.pid, signal.SIGKILL)
-        holder.process.join(WAIT_S)
-    return entered
+        writer = Holder(lock.write_lock)
+        assert writer.is_kept_out()
+    assert writer.entered.wait(WAIT_S)
+    writer.stop()
 
 
 def test_a_reader_cannot_become_a_writer() -> None:
@@ -213,7 +214,7 @@ def test_a_fork_does_not_inherit_the_lock_of_its_parent() -> None:
     lock = ReadWriteLock()
     with lock.write_lock:
         holder = Holder(lock.write_lock)
-        assert not holder.entered.wait(PAUSE_S)
+        assert holder.is_kept_out()
     assert holder.entered.wait(WAIT_S)
     holder.stop()
 

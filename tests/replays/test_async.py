@@ -16,6 +16,7 @@ from rlpyt.utils.buffer import np_mp_array_spawn
 from rlpyt.utils.shared_array import shared_memory_for
 from tests.replays.cells import WithPriorities, assert_same, cells, go_on
 from tests.replays.test_subclasses import samples
+from tests.waiting import wait_until
 
 SHARED = cells(is_shared=True)
 
@@ -64,11 +65,19 @@ def test_frozen_it_is_no_copy_and_nobody_writes():
     shared, _, stream = pair(cell)
     go_on(cell, [shared], stream, 18)
     batch = cell.samples(stream.steps(7))
-    process = mp.get_context("fork").Process(target=shared.append_samples, args=(batch,))
+    context = mp.get_context("fork")
+    begun = context.Event()
+
+    def append():
+        begun.set()
+        shared.append_samples(batch)
+
+    process = context.Process(target=append)
     with shared.frozen():
         state = shared.state_dict()
         assert np.shares_memory(state["rows"]["reward"], shared.samples.reward)
         process.start()
+        assert begun.wait(60)
         process.join(0.3)
         assert process.is_alive()
         np.testing.assert_equal(shared.state_dict(), state)
@@ -280,7 +289,11 @@ def test_another_process_fills_a_queue_while_it_is_read(start_method):
         process.start()
     assert begun.wait(60)
     numbers = []
-    while not numbers or numbers[-1] < 50:  # Each is whole, and none comes twice.
-        numbers += [number for number in [read(queue)] if number is not None]
+
+    def has_come():
+        numbers.extend(number for number in [read(queue)] if number is not None)
+        return numbers and numbers[-1] == 50
+
+    wait_until(has_come, pause_s=0)  # Each is whole, and none comes twice.
     process.join()
     assert numbers == sorted(set(numbers))

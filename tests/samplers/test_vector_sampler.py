@@ -264,16 +264,17 @@ def test_atari_games_are_sampled_with_their_scores():
         TrajInfoCls=AtariTrajInfo,
     )
     sampler.initialize(AtariFfAgent(), seed=1, bootstrap_value=True)
-    n_infos, scores = 0, 0.0
+    n_infos, scores, returns = 0, 0.0, 0.0
     for itr in range(3):
         samples, infos = sampler.obtain_samples(itr)
         n_infos += len(infos)
         scores += sum(info.GameScore for info in infos)
+        returns += sum(info.Return for info in infos)
         env = samples.env
         assert env.observation.dtype == torch.uint8
         assert env.observation.shape[:2] == (150, 2)
         assert (env.env_info.traj_done <= env.done).all()
         assert (env.done & ~env.env_info.traj_done).any()
     assert n_infos >= 2
-    assert scores >= 0
+    assert scores >= returns > 0  # Rewards are clipped.
     sampler.shutdown()

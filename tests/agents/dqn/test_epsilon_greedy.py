@@ -86,11 +86,15 @@ def test_no_interval_is_a_step() -> None:
 
 
 @pytest.mark.parametrize("itr_max", [0, 1, 5, 9])
-def test_short_intervals_are_logged(itr_max: int) -> None:
+def test_short_intervals_are_logged(itr_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Fewer than ten iterations gave a modulo by zero.
+    lines: list[str] = []
+    monkeypatch.setattr(logger, "log", lambda text, *args, **kwargs: lines.append(text))
     agent = agent_with(0, itr_max)
     for itr in range(itr_max + 2):
         agent.sample_mode(itr)
+    logged = [line.split(",")[0] for line in lines if "sample eps" in line]
+    assert logged == [f"Agent at itr {itr}" for itr in range(itr_max + 1)]
 
 
 def test_is_final_after_resuming_behind_the_maximum() -> None:

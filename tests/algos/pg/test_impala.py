@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,10 @@ import torch
 
 from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.algos.pg.impala import IMPALA, QUEUE_CAPACITY
+from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.envs import gym
 from rlpyt.models.pg.generic_model import GenericFfModel
-from rlpyt.runners.rate_limiter import LEAD_ITRS
+from rlpyt.runners.rate_limiter import RateLimiter
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.seed import set_seed
@@ -160,7 +162,15 @@ def test_a_state_has_the_batches_that_are_not_trained_on() -> None:
 
 
 def test_queue_holds_all_that_the_runner_lets_wait() -> None:
-    assert QUEUE_CAPACITY == LEAD_ITRS + 2
+    """Most of all when an iteration has begun, and its batch is not yet taken."""
+    setup, may_sample, n_batches = begun(), threading.Semaphore(0), 0
+    queue = setup.algo.replay_buffer
+    RateLimiter(SimpleNamespace(may_sample=may_sample), first=1, delta=1).advance()
+    while may_sample.acquire(blocking=False):
+        queue.append_samples(setup.algo.replay_entries(setup.sample(n_batches)))
+        n_batches += 1
+    assert n_batches == 4
+    assert all(queue.next_batch() is not None for _ in range(n_batches))
 
 
 # --- Settings -----------------------------------------------------------------------------------
