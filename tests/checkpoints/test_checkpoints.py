@@ -26,6 +26,7 @@ from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
+from tests.waiting import wait_until
 
 fork = mp.get_context("fork")
 
@@ -568,8 +569,7 @@ def test_what_another_process_writes_now_is_no_leftover(tmp_path, monkeypatch):
     )
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({"x": np.zeros(3)}, 1)
-    while not list(tmp_path.glob("*.tmp")):
-        time.sleep(0.001)
+    wait_until(lambda: list(tmp_path.glob("*.tmp")))
     (tmp_path / "checkpoint_000000000.tmp").mkdir()
     Checkpoints(tmp_path)
     may_go_on.set()

@@ -310,4 +310,4 @@ def test_a_trial_that_takes_too_long_is_ended():
         with pytest.raises(TimeoutError, match="stepping took over 0 s"):
             measured.measure(30, 0.1)
         begin = time.monotonic()
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 40

@@ -14,6 +14,7 @@ from rlpyt.processes.child import at_exit, heartbeat_paused
 from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
 from rlpyt.processes.supervisor import Supervisor, WorkerError
 from tests.selection import each_once
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_a_death_that_another_thread_sees_first(supervisor):
     watcher = threading.Thread(target=watch)
     watcher.start()
     os.kill(process.pid, signal.SIGKILL)
-    assert seen.wait(20)
+    assert seen.wait(60)
     assert "was ended by SIGKILL" in str(supervisor.children[0].error())
     watcher.join()
 
@@ -160,7 +161,7 @@ def test_a_process_that_does_not_end_when_asked_is_killed(supervisor):
     ready.acquire()
     begin = time.monotonic()
     supervisor.terminate()
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 40
     assert process.exitcode == -signal.SIGKILL
 
 
@@ -199,7 +200,7 @@ def test_a_busy_main_thread_is_interrupted(supervisor, how):
     supervisor.start(fail_soon, dict(how=how), "a helper")
     supervisor.watch(detect_stalls=True)
     with pytest.raises(KeyboardInterrupt) as caught:
-        time.sleep(20)
+        time.sleep(60)
     cause = supervisor.explain(caught.value)
     assert re.match(rf"a helper, process \d+ {MESSAGES[how]}", str(cause))
     assert "was interrupted then" in str(cause)
@@ -208,7 +209,7 @@ def test_a_busy_main_thread_is_interrupted(supervisor, how):
 def test_a_failure_found_by_the_thread_is_raised_by_the_next_check(supervisor):
     supervisor.start(fail_soon, dict(how="raise"), "a helper")
     supervisor.watch()
-    time.sleep(0.9)
+    wait_until(lambda: supervisor._watcher.cause is not None)
     with pytest.raises(WorkerError, match="ArithmeticError") as caught:
         supervisor.check()
     assert supervisor.explain(caught.value) is None, "it says itself what happened"
@@ -243,8 +244,8 @@ def test_an_error_of_its_own_is_not_explained(supervisor):
 
 
 def work_in_pauses(steps):
-    for _ in range(2):
-        time.sleep(0.6)
+    for _ in range(4):
+        time.sleep(0.35)
         with heartbeat_paused():
             pass
     with heartbeat_paused():

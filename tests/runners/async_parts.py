@@ -120,7 +120,7 @@ def descendants():
     return {process.pid for process in psutil.Process().children(recursive=True)}
 
 
-def no_process_is_left(pids, within_s=5.0):
+def no_process_is_left(pids, within_s=40.0):
     """Whether none of these processes is alive any more, but maybe waits to be collected."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:

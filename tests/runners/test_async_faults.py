@@ -28,8 +28,9 @@ from tests.runners.async_parts import (
     values,
 )
 from tests.selection import FULL
+from tests.waiting import wait_until
 
-LIMIT_S = 10.0
+LIMIT_S = 40.0  # On a busy machine too; without an end, the run would go on for hours.
 
 
 @pytest.fixture(autouse=True)
@@ -215,12 +216,12 @@ class SlowTMaze(TMaze):
 def test_a_long_evaluation_is_no_hanging(tmp_path):
     runner = make_runner(
         RunnerCls=AsyncRlEval,
-        sampler_kwargs={"eval_n_envs": 1, "eval_max_steps": 20, "EnvCls": SlowTMaze},
+        sampler_kwargs={"eval_n_envs": 1, "eval_max_steps": 30, "EnvCls": SlowTMaze},
         n_steps=80,
-        process_timeout_s=1.5,
+        process_timeout_s=2.5,
     )
     rows = train(runner, tmp_path)
-    assert values(rows, "CumEvalTime")[0] > 1.8
+    assert values(rows, "CumEvalTime")[0] > 2.8
     assert values(rows, "CumSteps") == [0, 80]
 
 
@@ -291,14 +292,17 @@ def test_nobody_outlives_a_runner_that_is_killed(tmp_path):
     tell = AtIteration(3, lambda runner: mark.touch())
     runner = make_runner("served", n_steps=1e6, callbacks=[tell])
     process = fork(train, runner, tmp_path, output=tmp_path / "output")
-    while not mark.exists():
+
+    def is_training():
         assert process.is_alive(), (tmp_path / "output").read_text()
-        time.sleep(0.02)
+        return mark.exists()
+
+    wait_until(is_training)
     pids = [p.pid for p in psutil.Process(process.pid).children(recursive=True)]
     process.kill()
     process.join()
     assert len(pids) >= 3
-    assert no_process_is_left(pids, LIMIT_S)
+    assert no_process_is_left(pids)
 
 
 class SlowService(DQN):

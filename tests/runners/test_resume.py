@@ -31,6 +31,7 @@ from tests.runners.sync_parts import ParallelQuietAgent
 from tests.runners.test_minibatch_rl import read_rows, values
 from tests.samplers.parts import CountEnv
 from tests.selection import each_once
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -383,13 +384,6 @@ def output_of(directory):
     return directory / "output"
 
 
-def wait_until(is_reached, limit_s=60):
-    deadline = time.monotonic() + limit_s
-    while not is_reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def n_rows_ever(directory):
     """Rows that were written, also those that were dropped since."""
     file = directory / "run_0" / "debug.log"
@@ -401,7 +395,7 @@ def end(run, number, send=os.kill):
     children = psutil.Process(run.pid).children(recursive=True)
     send(run.pid, number)
     run.join(60)
-    psutil.wait_procs(children, timeout=10)
+    psutil.wait_procs(children, timeout=40)
     return run.exitcode, [child for child in children if child.is_running()]
 
 

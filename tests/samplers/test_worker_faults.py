@@ -27,9 +27,10 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
 from tests.selection import selected
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-AT_ONCE = 10.0  # Seconds in which a run has to end, on a busy machine too.
+AT_ONCE = 40.0  # Seconds in which a run has to end, on a busy machine too.
 
 MESSAGES = {
     "raise": r"ended with code 1:\nTraceback(.|\n)*KeyError: 'the error of the environment'",
@@ -187,7 +188,7 @@ def test_fault_while_a_trajectory_info_is_on_its_way(how):
 
 
 class SluggishEnv(DiceEnv):
-    """Takes nearly the time limit to make, to seed and to reset, in a worker."""
+    """Takes a good part of the time limit to make, to seed and to reset, in a worker."""
 
     def __init__(self):
         self._dawdle()
@@ -195,7 +196,7 @@ class SluggishEnv(DiceEnv):
 
     def _dawdle(self):
         if parent_process() is not None:
-            time.sleep(0.7)
+            time.sleep(0.6)
 
     def seed(self, seed):
         self._dawdle()
@@ -212,7 +213,7 @@ class SluggishEnv(DiceEnv):
 
 def test_what_is_slow_again_and_again_does_not_hang():
     # Only steps counted as a heartbeat, and starts of another environment.
-    kwargs = {"worker_timeout_s": 1.0, "max_decorrelation_steps": 0, "batch_T": 40}
+    kwargs = {"worker_timeout_s": 1.5, "max_decorrelation_steps": 0, "batch_T": 40}
     kwargs |= {"EnvCls": SluggishEnv, "CollectorCls": "wait", "example_subprocess": False}
     sampler, _ = start(CpuSampler, 1, batch_B=1, **kwargs)
     for itr in range(2):
@@ -260,9 +261,9 @@ def test_a_worker_killed_between_batches(SamplerCls):
 
 
 def test_a_long_pause_of_the_sampler_is_no_silence_of_the_workers():
-    sampler, _ = start(CpuSampler, worker_timeout_s=0.5)
+    sampler, _ = start(CpuSampler, worker_timeout_s=1.5)
     sampler.obtain_samples(0)
-    time.sleep(1.0)
+    time.sleep(2.0)
     sampler.obtain_samples(1)
     sampler.shutdown()
 
@@ -352,14 +353,9 @@ def run_script(tmp_path, method, how, indices):
 
 
 def assert_all_are_gone(process, workers, shared):
-    deadline = time.monotonic() + AT_ONCE
     process.wait(AT_ONCE)
-    while any(psutil.pid_exists(pid) for pid in workers):
-        assert time.monotonic() < deadline, "orphans"
-        time.sleep(0.05)
-    while any(os.path.exists(path) for path in shared):
-        assert time.monotonic() < deadline, "shared memory was left behind"
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(psutil.pid_exists, workers)))
+    wait_until(lambda: not any(map(os.path.exists, shared)))
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from tests.samplers.test_async_samplers import ONE, TWO, start_async
 from tests.samplers.test_parallel_samplers import own_process
 from tests.samplers.test_worker_faults import named_shared_memory
 from tests.selection import FULL, each_once
+from tests.waiting import wait_until
 
 HEALTHY, LOST = slice(0, 2), slice(2, 4)  # Columns of the first worker, and of the second.
 
@@ -286,8 +287,7 @@ def test_a_worker_of_a_server_killed_before_an_evaluation(tmp_path):
     server = psutil.Process(sampler.supervisor.children[0].process.pid)
     victim = server.children()[1]
     victim.kill()
-    while victim in server.children():  # Until the server has noticed.
-        time.sleep(0.05)
+    wait_until(lambda: victim not in server.children())  # Until the server has noticed.
     assert len(sampler.evaluate_agent(0)) == 9
     sampler.shutdown()
 

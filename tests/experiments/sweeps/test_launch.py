@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
@@ -23,6 +22,7 @@ from rlpyt.experiments.sweeps.launch import (
     run_experiments,
 )
 from rlpyt.experiments.sweeps.run import RUNNING, read_status
+from tests.waiting import wait_until
 
 CODE = encode_affinity(n_cpu_core=1, cpu_per_run=1, hyperthread_offset=0, n_socket=1)
 SCRIPT = """
@@ -203,15 +203,12 @@ def test_a_sweep_that_is_ended_takes_its_runs_along(script, tmp_path):
         managers[number] = subprocess.Popen([sys.executable, str(program)], env=env)
     try:
         for number, manager in managers.items():
-            deadline = time.monotonic() + 60
-            while read_status(str(tmp_path / str(number) / "a"), 0).state != RUNNING:
-                assert time.monotonic() < deadline
-                assert manager.poll() is None
-                time.sleep(0.05)
+            log_dir = str(tmp_path / str(number) / "a")
+            wait_until(lambda log_dir=log_dir: read_status(log_dir, 0).state == RUNNING)
             children = psutil.Process(manager.pid).children(recursive=True)
             manager.send_signal(number)
-            assert manager.wait(20) != 0
-            _, alive = psutil.wait_procs(children, timeout=5)
+            assert manager.wait(40) != 0
+            _, alive = psutil.wait_procs(children, timeout=15)
             assert not alive
     finally:
         for manager in managers.values():

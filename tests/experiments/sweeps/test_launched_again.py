@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.run import read_status
 from rlpyt.experiments.sweeps.slots import slots_of
 from rlpyt.experiments.sweeps.variant import save_variant
+from tests.waiting import wait_until
 
 TWO_SLOTS = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
 # Like a run that logs and saves checkpoints: each of its steps appends a row to the csv.
@@ -111,12 +111,12 @@ def test_killed_launcher(script, tmp_path):
     )
     env = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[3])}
     launcher = subprocess.Popen([sys.executable, str(program)], env=env)
-    deadline = time.monotonic() + 60
-    states: list[str] = []
-    while states.count(run.FINISHED) < 4 or run.RUNNING not in states:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+
+    def is_in_the_middle():
         states = [s["state"] for s in statuses(tmp_path).values()]
+        return states.count(run.FINISHED) >= 4 and run.RUNNING in states
+
+    wait_until(is_in_the_middle)
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
     launch(tmp_path / "s", script, names, n_seeds, variants=variants)
@@ -221,8 +221,7 @@ def test_run_that_outlives_its_guard_is_killed(script, tmp_path):
     )
     with pytest.raises(SweepError, match="exit code -9"):
         launch(tmp_path / "s", script, ["a"])
-    while run.is_alive(str(tmp_path / "s" / "a"), 0):
-        pass
+    wait_until(lambda: not run.is_alive(str(tmp_path / "s" / "a"), 0))
     assert not (tmp_path / "s" / "a" / "survived").exists()
 
 

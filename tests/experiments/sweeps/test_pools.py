@@ -12,6 +12,7 @@ from rlpyt.experiments.sweeps.affinity import affinity_from_code, encode_affinit
 from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.pools import LocalSlots, RayCluster, SlurmCluster
 from rlpyt.experiments.sweeps.slots import slots_of
+from tests.waiting import wait_until
 
 CODE = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
 SCRIPT = """
@@ -74,12 +75,15 @@ def test_run_that_ray_stops(tmp_path, ray):
     cluster = RayCluster(CODE)
     call = [sys.executable, "-c", "print('begun', flush=True); import time; time.sleep(60)"]
     handle = cluster.start(run.RunCommand(str(tmp_path), 0, call))
-    while run.read_status(str(tmp_path), 0).state != run.RUNNING:
+
+    def is_running():
         assert not cluster.ended(handle)
+        return run.read_status(str(tmp_path), 0).state == run.RUNNING
+
+    wait_until(is_running)
     cluster.stop(handle)
     ray.wait([handle])
-    while run.is_alive(str(tmp_path), 0):
-        pass
+    wait_until(lambda: not run.is_alive(str(tmp_path), 0))
     assert run.read_status(str(tmp_path), 0).state == run.INTERRUPTED
 
 

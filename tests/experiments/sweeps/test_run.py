@@ -5,28 +5,21 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from rlpyt.experiments.sweeps import run
 from rlpyt.experiments.sweeps.run import RunCommand, RunStatus, is_alive, read_status
+from tests.waiting import wait_until
 
-SLEEPER = "import time; print('begun', flush=True); time.sleep(60)"
+SLEEPER = "import time; print('begun', flush=True); time.sleep(200)"
 # Ends only by force.
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPER
 
 
 def command(log_dir, program, **kwargs):
     return RunCommand(str(log_dir), 0, [sys.executable, "-c", program], **kwargs)
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def begun(log_dir):

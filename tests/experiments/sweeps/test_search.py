@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from rlpyt.experiments.sweeps.spaces import (
     random_variants,
 )
 from rlpyt.experiments.sweeps.variant import load_variant
+from tests.waiting import wait_until
 
 CODE = encode_affinity(1, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
 SPACE = {("algo", "x"): Real(-1.0, 1.0), ("algo", "kind"): Choice([[0], [1, 2]])}
@@ -170,10 +170,7 @@ def test_a_killed_search_goes_on(script, tmp_path, optuna):
     )
     env = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[3])}
     launcher = subprocess.Popen([sys.executable, str(program)], env=env)
-    deadline = time.monotonic() + 60
-    while not list(log_dirs[2].glob("run_0/progress.csv")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: list(log_dirs[2].glob("run_0/progress.csv")))
     launcher.kill()
     launcher.wait()
     again = search(tmp_path, script, 4)
