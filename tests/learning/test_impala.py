@@ -1,7 +1,8 @@
-"""IMPALA learns while another process samples, with a memory too.
+"""IMPALA learns in turn with its sampler; while another process samples; with a memory too.
 
-One seed runs with the other tests; more seeds, and variants, with ``RLPYT_LEARNING_SEEDS=0,1,2
-pytest tests/learning``.
+What comes of two processes depends on the speed of the machine. So only the first runs with the
+other tests, with one seed; the rest, and more seeds, with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest
+tests/learning``.
 """
 
 import pytest
@@ -11,8 +12,20 @@ from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.envs import gym
 from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRlEval
-from tests.learning.test_dqn import SEEDS, StopWhenSolved, _quiet as _quiet, variant
+from tests.determinism.pg import InTurn
+from tests.learning import test_dqn, test_pg
+from tests.learning.test_dqn import SEEDS, StopWhenSolved, _quiet as _quiet
 from tests.runners.async_parts import WORKERS, make_sampler
+
+CARTPOLE = {"gae_lambda": 0.95, "normalize_advantage": True, "entropy_loss_coeff": 0.0}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cartpole_in_turn(seed):
+    sampler = test_pg.make_sampler(gym.make, 16, 8, 501, 10, id="CartPole-v1")
+    algo = InTurn(**CARTPOLE, learning_rate=3e-3)
+    best = test_dqn.best_return(algo, GenericFfAgent(), sampler, 100e3, threshold=300, seed=seed)
+    assert best >= 300, "random actions reach 20"
 
 
 def best_return(algo, agent, sampler, n_steps, threshold, seed):
@@ -31,11 +44,9 @@ def best_return(algo, agent, sampler, n_steps, threshold, seed):
     return solved.best
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
-    ("kind", "batch_T", "threshold"),
-    [("serial", 16, 195), variant("cpu", 32, 475)],
-)
+@pytest.mark.parametrize(("kind", "batch_T", "threshold"), [("serial", 16, 195), ("cpu", 32, 475)])
 def test_cartpole(kind, batch_T, threshold, seed):
     sampler = make_sampler(
         kind,
@@ -47,8 +58,7 @@ def test_cartpole(kind, batch_T, threshold, seed):
         eval_max_steps=10 * 501,
         eval_max_trajectories=10,
     )
-    settings = {"gae_lambda": 0.95, "normalize_advantage": True, "entropy_loss_coeff": 0.0}
-    algo = IMPALA(**settings, learning_rate=1e-3)
+    algo = IMPALA(**CARTPOLE, learning_rate=1e-3)
     best = best_return(algo, GenericFfAgent(), sampler, 200e3, threshold, seed)
     assert best >= threshold, "random actions reach 20"
 
