@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.utils.collections import namedarraytuple
 from tests.reference.naive_replay import NaiveReplay, Step, Stream
+from tests.selection import selected
 
 INTERVAL, BATCH_T = 3, 4
 ALPHA, DEFAULT = 0.6, 2.0
@@ -131,6 +132,11 @@ def cells(**chosen):
     axes = [(False, True), (False, True), ("whole", "frames", "dict"), (False, True), (False, True)]
     every = (Cell(*values) for values in itertools.product(*axes))
     return [cell for cell in every if all(getattr(cell, k) == v for k, v in chosen.items())]
+
+
+def thinned_cells():
+    """All cells in memory of one process, and some in shared memory: ``test_async`` has all."""
+    return cells(is_shared=False) + selected(cells(is_shared=True))
 
 
 def go_on(cell, buffers, stream, n_rows=7):

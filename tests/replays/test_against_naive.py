@@ -17,6 +17,7 @@ from tests.replays.cells import (
     cells,
     rnn_state_of,
     take_apart,
+    thinned_cells,
 )
 from tests.selection import FULL
 
@@ -216,7 +217,7 @@ def assert_states(actual, notes, interval):
     np.testing.assert_array_equal(actual.c, desired.c)
 
 
-@pytest.mark.parametrize("cell", cells(), ids=str)
+@pytest.mark.parametrize("cell", thinned_cells(), ids=str)
 def test_equals_twin(cell):
     """With n-step returns and intervals of stored states, over random sizes and appends."""
     number = cells().index(cell)

@@ -1,6 +1,7 @@
 """Shared buffers, in one process: they give what their counterparts give, and take their states."""
 
 import copy
+import itertools
 import multiprocessing as mp
 import pickle
 
@@ -16,6 +17,7 @@ from rlpyt.utils.buffer import np_mp_array_spawn
 from rlpyt.utils.shared_array import shared_memory_for
 from tests.replays.cells import WithPriorities, assert_same, cells, go_on
 from tests.replays.test_subclasses import samples
+from tests.selection import pairs_of, selected
 from tests.waiting import wait_until
 
 SHARED = cells(is_shared=True)
@@ -36,8 +38,14 @@ def test_equals_its_counterpart(cell):
     np.testing.assert_equal(shared.state_dict(), other.state_dict())
 
 
-@pytest.mark.parametrize("to_shared", [True, False])
-@pytest.mark.parametrize("cell", SHARED, ids=str)
+def either_way(cell):
+    """A buffer with the direction of its state, of which any two parts meet."""
+    return pairs_of((*cell[0], cell[1]))
+
+
+@pytest.mark.parametrize(
+    ("cell", "to_shared"), selected(itertools.product(SHARED, (True, False)), either_way), ids=str
+)
 def test_goes_on_from_the_state_of_its_counterpart(cell, to_shared):
     one, other, stream = pair(cell)
     if to_shared:

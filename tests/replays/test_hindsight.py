@@ -16,6 +16,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import namedarraytuple
 from tests.envs.lock import Lock, is_open_lock, lock_reward, make_lock
 from tests.learning.test_dqn import SEEDS, best_return
+from tests.selection import FULL
 
 Observation = namedarraytuple("Observation", ["observation", "achieved_goal", "desired_goal"])
 TlRecord = extended(SamplesToBuffer, ("timeout", "last_observation"), "Tl")
@@ -107,7 +108,7 @@ def test_refused(kwargs, name):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("bootstrap_timelimit", [False, True])
+@pytest.mark.parametrize("bootstrap_timelimit", [False, True] if FULL else [True])
 def test_a_task_with_goals_is_learned(bootstrap_timelimit, seed):
     BufferCls = TlHindsightReplayBuffer if bootstrap_timelimit else HindsightReplayBuffer
     buffer = partial(BufferCls, compute_reward=lock_reward, compute_terminated=is_open_lock)
@@ -135,7 +136,7 @@ def test_a_task_with_goals_is_learned(bootstrap_timelimit, seed):
             eval_max_steps=20 * Lock.N * 5,
         ),
         n_steps=3e4,
-        threshold=-4.5,
+        threshold=-5.5,
         seed=seed,
     )
-    assert best >= -4.5, "a closed lock gives -8, and without hindsight it stays there"
+    assert best >= -5.5, "a closed lock gives -8, and without hindsight it stays there"

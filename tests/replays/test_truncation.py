@@ -9,7 +9,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.utils.logging import logger
-from tests.replays.cells import Cell, assert_same, cells, go_on
+from tests.replays.cells import Cell, assert_same, cells, go_on, thinned_cells
 from tests.replays.test_against_naive import Pair, call, fork, random_settings
 from tests.selection import FULL
 
@@ -59,7 +59,7 @@ class TruncatedPair(Pair):
         self.assert_equals_twin(batch, rows, envs)
 
 
-@pytest.mark.parametrize("cell", cells(), ids=str)
+@pytest.mark.parametrize("cell", thinned_cells(), ids=str)
 def test_equals_twin(cell):
     rng = np.random.default_rng(cells().index(cell))
     kinds = [(1, 1), (3, 0), (3, 4)] if cell.is_sequence else [(1, 1), (3, 1)]
