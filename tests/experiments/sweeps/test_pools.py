@@ -12,6 +12,7 @@ from rlpyt.experiments.sweeps.affinity import affinity_from_code, encode_affinit
 from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.pools import LocalSlots, RayCluster, SlurmCluster
 from rlpyt.experiments.sweeps.slots import slots_of
+from tests.selection import FULL
 from tests.waiting import wait_until
 
 CODE = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
@@ -35,6 +36,8 @@ def script(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def ray():
+    if not FULL:
+        pytest.skip("Ray takes long to start: RLPYT_FULL=1 does")
     ray = pytest.importorskip("ray")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
