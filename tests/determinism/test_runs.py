@@ -1,7 +1,7 @@
 """Equal seeds give equal runs from every sampler, and a resumed run ends as the whole one.
 
-By default every two of family of algorithms, sampler and evaluation meet in a cell; with
-``RLPYT_FULL=1`` all three of algorithm, sampler and evaluation do.
+By default every two of family of algorithms, sampler and evaluation meet in a cell, and every
+algorithm is in one; with ``RLPYT_FULL=1`` all three of algorithm, sampler and evaluation meet.
 """
 
 import csv
@@ -33,7 +33,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
 from tests.samplers.parallel_parts import VectorOf
-from tests.selection import selected
+from tests.selection import FULL, selected
 
 
 def run(
@@ -178,7 +178,8 @@ def aspects(cell):
     return {name, sampler, (family, SamplerCls), (family, evaluates), (SamplerCls, evaluates)}
 
 
-CELLS = [(name, None, True) for name in CASES] + selected(PARALLEL, aspects)
+SERIAL = CASES if FULL else [family[0] for family in FAMILIES]
+CELLS = [(name, None, True) for name in SERIAL] + selected(PARALLEL, aspects)
 
 
 def runner_of(evaluates):
