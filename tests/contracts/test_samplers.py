@@ -325,14 +325,15 @@ AGENTS = {
 
 
 def aspects_of_walk(cell):
-    """Every agent acts where samplers act in each way, and every sampler is tried.
+    """Every agent and every sampler is tried, and every kind of agent acts in each way.
 
     It acts for the environments of a worker or for all; one with a state also for halves of them.
     """
     SamplerCls, n_workers, name = cell
-    AgentCls, AlternatingCls = AGENTS[name][:2]
-    in_halves = SamplerCls.alternating and AgentCls is not AlternatingCls
-    return {(SamplerCls is CpuSampler, in_halves, name), (SamplerCls, n_workers)}
+    AgentCls, AlternatingCls, is_continuous, _ = AGENTS[name]
+    has_state = AgentCls is not AlternatingCls
+    kind, in_halves = (has_state, is_continuous), SamplerCls.alternating and has_state
+    return {name, (SamplerCls is CpuSampler, in_halves, kind), (SamplerCls, n_workers)}
 
 
 def walk(SamplerCls, n_workers, name, seed=3):
