@@ -130,7 +130,7 @@ def keep_still():
 @pytest.mark.parametrize(
     ("kind", "affinity"),
     [
-        *itertools.product(KINDS, [WORKERS]),
+        *itertools.product(KINDS if FULL else ["cpu"], [WORKERS]),
         ("served", [WORKERS, {"workers_cpus": 1}]),
         ("no_overlap", [WORKERS, WORKERS]),
     ],

@@ -26,7 +26,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
-from tests.selection import selected
+from tests.selection import FULL, selected
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -361,7 +361,7 @@ def assert_all_are_gone(process, workers, shared):
 @pytest.mark.parametrize(
     ("method", "how", "indices"),
     [
-        *(("fork", how, "02") for how in ("interrupt", "kill", "end")),
+        *(("fork", how, "02") for how in ("kill", "end", *["interrupt"] * FULL)),
         ("spawn", "interrupt", "0"),
         ("forkserver", "kill", "1"),
     ],
