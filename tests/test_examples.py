@@ -17,6 +17,7 @@ from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.utils.logging import context
+from tests.selection import FULL
 
 FILES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 
@@ -32,14 +33,11 @@ RUNS = [
     ("example_1", dict(n_steps=40, replay_size=1000), False),
     ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1"), True),
     ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="ddpg"), True),
-    ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="td3"), True),
     ("example_3", dict(n_steps=40, batch_B=4), True),
     ("example_3", dict(n_steps=256, batch_B=2, algo="ppo", sampler="cpu"), True),
-    ("example_3", dict(n_steps=40, batch_B=4, sampler="gpu"), True),
     ("example_3", dict(n_steps=40, batch_B=4, sampler="alternating"), True),
     ("example_4", dict(n_steps=80, batch_B=2, mid_batch_reset=True), True),
     ("example_5", dict(n_steps=80, batch_B=2), True),
-    ("example_5", dict(n_steps=80, batch_B=2, no_overlap=True), True),
     ("example_6", dict(n_steps=40, batch_T=5, batch_B=2), True),
     (
         "example_7",
@@ -50,6 +48,12 @@ RUNS = [
     ("rainbow_pong", dict(n_steps=104, min_steps_learn=100, replay_size=1000), True),
     ("tmaze_r2d1", dict(n_steps=1500), True),
 ]
+if FULL:
+    RUNS += [
+        ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="td3"), True),
+        ("example_3", dict(n_steps=40, batch_B=4, sampler="gpu"), True),
+        ("example_5", dict(n_steps=80, batch_B=2, no_overlap=True), True),
+    ]
 
 
 @pytest.fixture(autouse=True)
