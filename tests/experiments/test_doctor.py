@@ -61,7 +61,7 @@ def robot(workers=1, threads=1):
 def _nothing_is_left():
     before = set(psutil.Process().children(recursive=True))
     yield
-    _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, 5)
+    _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, 40)
     assert not alive
 
 
