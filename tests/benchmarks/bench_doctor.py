@@ -48,12 +48,12 @@ class Sleeping(gymnasium.Env):
         return np.zeros(8, np.float32), 0.0, self.t >= 200, False, {}
 
 
-gymnasium.register("Sleeping-v0", entry_point=Sleeping)
+gymnasium.register("SleepingBench-v0", entry_point=Sleeping)
 
 TASKS = {
     "cheap": ["ppo", "CartPole-v1"],
     "pong": ["a2c", "pong"],
-    "sleeping": ["a2c", "Sleeping-v0"],
+    "sleeping": ["a2c", "SleepingBench-v0"],
 }
 
 
