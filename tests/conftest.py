@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlpyt.core.records import TrajInfo
 from rlpyt.utils import seed
 from rlpyt.utils.logging import logger
 
@@ -28,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test finds the same random streams, CPUs and log alone, and in the whole suite."""
+    """A test finds the same random streams, settings, CPUs and log alone, and in the suite."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -36,7 +37,10 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cpus = os.sched_getaffinity(0)
     with logger.using(logger.Logger()):
         yield
-    os.sched_setaffinity(0, cpus)  # Runners pin their process.
+    # Runners set these.
+    os.sched_setaffinity(0, cpus)
+    torch.set_num_threads(1)
+    TrajInfo._discount = 1
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.utils.logging import context
@@ -57,7 +56,7 @@ if FULL:
 
 
 @pytest.fixture(autouse=True)
-def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs go to a directory of the test's own; evaluations and random starts are short."""
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
     whole = BaseSampler._eval_time_limit
@@ -73,10 +72,6 @@ def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         "_decorrelation_steps",
         lambda self, B, max_steps: drawn(self, B, min(max_steps, 5)),
     )
-    threads = torch.get_num_threads()
-    yield
-    TrajInfo._discount = 1
-    torch.set_num_threads(threads)
 
 
 def load(name: str) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.core.records import TrajInfo
 from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
@@ -42,7 +41,8 @@ from tests.contracts.matrix_parts import (
     states_begin_with_episodes,
     watch_ranks,
 )
-from tests.runners.async_parts import descendants, no_process_is_left, train, values
+from tests.runners.async_parts import descendants, no_process_is_left, values
+from tests.runners.parts import train
 from tests.selection import pairs_of, selected
 
 N_TRAJS = N_ITRS * STEPS // HORIZON  # At least, in each process.
@@ -86,10 +86,8 @@ def cells(algos, samplers, runners):
 
 @pytest.fixture(autouse=True)
 def _as_before():
-    threads, processes = torch.get_num_threads(), descendants()
+    processes = descendants()
     yield
-    TrajInfo._discount = 1
-    torch.set_num_threads(threads)
     assert descendants() <= processes
     assert not torch.distributed.is_initialized()
 

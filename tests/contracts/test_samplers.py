@@ -25,7 +25,6 @@ from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericFfAgent,
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_lstm_agent import AlternatingSacLstmAgent, SacLstmAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
-from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -86,12 +85,6 @@ def thinned(samplers, values, aspects=pairs_of):
     """Enough samplers with collectors for every pair of a class or a collector and a value."""
     cells = {(*s.values, value): f"{s.id}-{value}" for s in samplers for value in values}
     return [pytest.param(*cell, id=cells[cell]) for cell in selected(cells, aspects)]
-
-
-@pytest.fixture(autouse=True)
-def _discount_of_one_afterwards():
-    yield
-    TrajInfo._discount = 1
 
 
 def make_agent(SamplerCls, kind):

@@ -1,6 +1,5 @@
 """Algorithms, agents and samplers for asynchronous runs that take a second."""
 
-import csv
 import signal
 import time
 from pathlib import Path
@@ -24,7 +23,6 @@ from rlpyt.samplers.async_.alternating_sampler import (
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
-from rlpyt.utils.logging.context import logger_context
 from tests.learning.aiming import Aiming
 
 SAMPLERS = {
@@ -74,17 +72,6 @@ def make_runner(
     }
     sampler = make_sampler(kind, **(sampler_kwargs or {}))
     return RunnerCls(algo=algo, sampler=sampler, affinity=affinity, **kwargs)
-
-
-def train(runner, directory):
-    with logger_context(directory, 0, "test", snapshot_mode="last", override_prefix=True):
-        runner.train()
-    return read_rows(directory)
-
-
-def read_rows(directory):
-    with open(Path(directory) / "run_0" / "progress.csv", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def values(rows, key):

@@ -1,9 +1,12 @@
-"""The smallest algorithm, and a runner around it."""
+"""The smallest algorithm, a runner around it, and what a run logs."""
 
+import csv
 from collections import namedtuple
+from pathlib import Path
 
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.logging.context import logger_context
 from tests.samplers.parts import CountEnv, EchoAgent
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm"])
@@ -70,3 +73,15 @@ def make_runner(RunnerCls=MinibatchRl, algo=None, sampler_kwargs=None, **kwargs)
     )
     kwargs = {"n_steps": 100, "log_interval_steps": 40, "seed": 0, **kwargs}
     return RunnerCls(algo=algo or CountingAlgo(), agent=QuietAgent(), sampler=sampler, **kwargs)
+
+
+def train(runner, directory, snapshot_mode="last"):
+    """Train, and return the rows of the log."""
+    with logger_context(directory, 0, "test", snapshot_mode=snapshot_mode, override_prefix=True):
+        runner.train()
+    return read_rows(directory)
+
+
+def read_rows(directory):
+    with open(Path(directory) / "run_0" / "progress.csv", newline="") as file:
+        return list(csv.DictReader(file))

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.async_rl import AsyncRlEval
@@ -22,23 +21,14 @@ from tests.runners.async_parts import (
     make_runner,
     member,
     no_process_is_left,
-    read_rows,
     shared_memory_of,
-    train,
     values,
 )
+from tests.runners.parts import read_rows, train
 from tests.selection import FULL
 from tests.waiting import wait_until
 
 LIMIT_S = 40.0  # On a busy machine too; without an end, the run would go on for hours.
-
-
-@pytest.fixture(autouse=True)
-def _as_before():
-    threads = torch.get_num_threads()
-    yield
-    TrajInfo._discount = 1
-    torch.set_num_threads(threads)
 
 
 class AtIterationSix(AtIteration):

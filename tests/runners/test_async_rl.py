@@ -10,7 +10,6 @@ import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
 from rlpyt.experiments.sweeps.affinity import make_affinity
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
@@ -25,20 +24,12 @@ from tests.runners.async_parts import (
     BiasedDQN,
     RecordingDQN,
     make_runner,
-    train,
     values,
 )
+from tests.runners.parts import train
 from tests.selection import FULL
 
 KINDS = ["serial", "cpu", "served", "alternating", "no_overlap"]
-
-
-@pytest.fixture(autouse=True)
-def _discount_of_one_afterwards():
-    threads = torch.get_num_threads()
-    yield
-    TrajInfo._discount = 1
-    torch.set_num_threads(threads)
 
 
 # --- Whole runs; every algorithm with every sampler is run in tests/contracts ---------------------

@@ -10,7 +10,8 @@ from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.utils.logging import logger
 from rlpyt.utils.synchronize import drain_queue
-from tests.runners.async_parts import make_runner, train, values
+from tests.runners.async_parts import make_runner, values
+from tests.runners.parts import train
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -102,4 +103,3 @@ def test_overriding_diagnostics_as_research_code_does(tmp_path):
     assert torch.load(tmp_path / "run_0" / "params.pkl")["mine"] == len(rows)
     assert TrajInfo._mine == 4
     del TrajInfo._mine
-    TrajInfo._discount = 1

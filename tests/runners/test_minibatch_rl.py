@@ -1,6 +1,5 @@
 """The synchronous runners: iterations, log rows, snapshots, callbacks, failure, resume."""
 
-import csv
 import math
 import re
 import time
@@ -16,7 +15,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.quick_args import save__init__args
-from tests.runners.parts import CountingAlgo, make_runner
+from tests.runners.parts import CountingAlgo, make_runner, read_rows, train
 from tests.samplers.parts import CountEnv
 
 RUN_KEYS = [
@@ -36,23 +35,6 @@ INFO_KEYS = [
     for name in ["Length", "Return", "NonzeroRewards", "DiscountedReturn", "loss", "gradNorm"]
     for statistic in STATISTICS
 ]
-
-
-@pytest.fixture(autouse=True)
-def _discount_of_one_afterwards():
-    yield
-    TrajInfo._discount = 1
-
-
-def train(runner, directory, snapshot_mode="last"):
-    with logger_context(directory, 0, "test", snapshot_mode=snapshot_mode, override_prefix=True):
-        runner.train()
-    return read_rows(directory)
-
-
-def read_rows(directory):
-    with open(directory / "run_0" / "progress.csv", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def values(rows, key):

@@ -19,7 +19,8 @@ from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.runners import async_parts
-from tests.runners.async_parts import SAMPLERS, SETTINGS, SMALL, WORKERS, train
+from tests.runners.async_parts import SAMPLERS, SETTINGS, SMALL, WORKERS
+from tests.runners.parts import train
 
 ABSENT = (os.cpu_count() or 1) + 99
 PINNED = {"workers_cpus": [0, ABSENT]}

@@ -15,7 +15,6 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.checkpoints.store import step_of
-from rlpyt.core.records import TrajInfo
 from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
@@ -25,19 +24,13 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.forked import fork
-from tests.runners import async_parts
-from tests.runners.parts import CountingAlgo, make_runner
+from tests.runners import async_parts, parts
+from tests.runners.parts import CountingAlgo, make_runner, read_rows
 from tests.runners.sync_parts import ParallelQuietAgent
-from tests.runners.test_minibatch_rl import read_rows, values
+from tests.runners.test_minibatch_rl import values
 from tests.samplers.parts import CountEnv
 from tests.selection import each_once
 from tests.waiting import wait_until
-
-
-@pytest.fixture(autouse=True)
-def _discount_of_one_afterwards():
-    yield
-    TrajInfo._discount = 1
 
 
 def train(runner, directory, **kwargs):
@@ -329,10 +322,10 @@ def test_an_asynchronous_run_goes_on_with_the_batches_in_its_queue(tmp_path):
 
 
 def test_an_asynchronous_run_resumes_from_a_file_of_save_state(tmp_path):
-    async_parts.train(async_parts.make_runner(n_steps=160, callbacks=[SaveState()]), tmp_path)
+    parts.train(async_parts.make_runner(n_steps=160, callbacks=[SaveState()]), tmp_path)
     second = async_parts.make_runner(n_steps=240)
     second.load_state_dict(load_run_state(tmp_path / "run_0" / "run_state.pkl"))
-    rows = async_parts.train(second, tmp_path / "second")
+    rows = parts.train(second, tmp_path / "second")
     assert async_parts.values(rows, "CumSteps") == [240]
 
 

@@ -18,7 +18,6 @@ from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
-from rlpyt.core.records import TrajInfo
 from rlpyt.envs import gym
 from rlpyt.envs.toy import TMaze
 from rlpyt.processes.supervisor import WorkerError
@@ -39,9 +38,9 @@ from tests.determinism.test_runs import (
 from tests.forked import fork
 from tests.runners import sync_script
 from tests.runners.async_parts import descendants, no_process_is_left, shared_memory_of
-from tests.runners.parts import CountingAlgo, make_runner
+from tests.runners.parts import CountingAlgo, make_runner, train
 from tests.runners.sync_parts import ColumnsSampler, FailingAlgo, ParallelQuietAgent, Telling
-from tests.runners.test_minibatch_rl import train, values
+from tests.runners.test_minibatch_rl import values
 from tests.samplers.parts import CountEnv
 from tests.selection import FULL
 from tests.waiting import wait_until
@@ -54,7 +53,6 @@ STARTS_A_PROCESS_OFTEN = {"start_method": "fork", "rank_timeout_s": 60}
 def _nothing_is_left_behind():
     before = set(psutil.Process().children(recursive=True))  # Of other tests.
     yield
-    TrajInfo._discount = 1
     assert not torch.distributed.is_initialized()
     left = [p for p in psutil.Process().children(recursive=True) if p not in before]
     left = [p for p in left if p.status() != "zombie" and not _is_server(p)]

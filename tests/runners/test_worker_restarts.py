@@ -11,7 +11,8 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.toy import Counter
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
-from tests.runners.async_parts import MlpDqnAgent, make_runner, train, values
+from tests.runners.async_parts import MlpDqnAgent, make_runner, values
+from tests.runners.parts import train
 
 pytestmark = pytest.mark.timeout(60)
 

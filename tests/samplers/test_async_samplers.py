@@ -8,7 +8,6 @@ from functools import cache
 import psutil
 import pytest
 
-from rlpyt.core.records import TrajInfo
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.async_.alternating_sampler import (
     AsyncAlternatingSampler,
@@ -63,12 +62,6 @@ class SharedRule(SharedMixin, RuleAgent):
 
 class SharedChance(SharedMixin, ChanceAgent):
     pass
-
-
-@pytest.fixture(autouse=True)
-def _discount_of_one_afterwards():
-    yield
-    TrajInfo._discount = 1
 
 
 def start_async(SamplerCls, affinity, agent=None, **kwargs):

@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 
-from rlpyt.core.records import TrajInfo
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.samplers.parallel_parts import DiceEnv, RecurrentRule
@@ -30,12 +29,6 @@ def start(batch_T=6, batch_B=1, bootstrap_value=False, seed=3, **kwargs):
 def column(array, b=0):
     array = np.asarray(array)[:, b]
     return (array[:, 0] if array.ndim > 1 else array).tolist()
-
-
-@pytest.fixture(autouse=True)
-def _discount_of_one_afterwards():
-    yield
-    TrajInfo._discount = 1
 
 
 def test_reset_collector_table_by_hand():

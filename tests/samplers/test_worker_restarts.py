@@ -77,7 +77,6 @@ def _nothing_is_left():
     yield
     assert own_children() <= before
     assert named_shared_memory(os.getpid()) <= memory
-    TrajInfo._discount = 1
 
 
 def kwargs_of(tmp_path, how, where="step", after=0, **kwargs):
