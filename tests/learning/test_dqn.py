@@ -115,10 +115,10 @@ def test_cartpole(AlgoCls, AgentCls, settings, seed):
         AgentCls(model_kwargs={"hidden_sizes": [128, 128]}, eps_final=0.02),
         cartpole_sampler(),
         n_steps=80e3,
-        threshold=300,
+        threshold=475,
         seed=seed,
     )
-    assert best >= 300, "random actions reach 20"
+    assert best >= 475, "random actions reach 20"
 
 
 @pytest.mark.variant
@@ -136,8 +136,8 @@ def test_cartpole_without_replay(seed):
     )
     algo = PQN(learning_rate=1e-3, q_lambda=0.95, minibatches=8, epochs=4, eps_steps=30e3)
     agent = MlpPqnAgent(model_kwargs={"hidden_sizes": [128, 128]}, eps_final=0.05)
-    best = best_return(algo, agent, sampler, n_steps=200e3, threshold=300, seed=seed)
-    assert best >= 300, "random actions reach 20"
+    best = best_return(algo, agent, sampler, n_steps=200e3, threshold=475, seed=seed)
+    assert best >= 475, "random actions reach 20"
 
 
 @pytest.mark.variant
@@ -153,8 +153,8 @@ def test_cartpole_by_sac_discrete(seed):
         n_step_return=3,
     )
     agent = DiscreteSacAgent(model_kwargs={"hidden_sizes": [128, 128]})
-    best = best_return(algo, agent, cartpole_sampler(), n_steps=40e3, threshold=300, seed=seed)
-    assert best >= 300, "random actions reach 20"
+    best = best_return(algo, agent, cartpole_sampler(), n_steps=40e3, threshold=475, seed=seed)
+    assert best >= 475, "random actions reach 20"
 
 
 @pytest.mark.variant
@@ -195,7 +195,7 @@ def test_catch(AlgoCls, AgentCls, settings, seed):
         AgentCls(model_kwargs=model_kwargs),
         sampler,
         n_steps=20e3,
-        threshold=0.8,
+        threshold=0.95,
         seed=seed,
     )
-    assert best >= 0.8, "random actions reach about -0.6"
+    assert best >= 0.95, "random actions reach about -0.6"
