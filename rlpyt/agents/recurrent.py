@@ -74,8 +74,9 @@ class RecurrentAgentMixin(BaseAgent):
 class AlternatingRecurrentAgentMixin(BaseAgent):
     """Mixin that keeps one recurrent state for each half of the environments, which take turns.
 
-    All methods act on the exposed half: :meth:`advance_rnn_state` stores its new state and exposes
-    the other half. Otherwise it equals :class:`RecurrentAgentMixin`.
+    ``prev_rnn_state`` and :meth:`reset_one` concern the exposed half; :meth:`advance_rnn_state`
+    stores its new state and exposes the other half. Otherwise it equals
+    :class:`RecurrentAgentMixin`.
     """
 
     recurrent = True

@@ -368,7 +368,7 @@ class RlAlgorithm:
                 getattr(opt_info, name).append(value)
 
     def fetch_opt_info(self, opt_info: Any) -> Any:
-        """Return ``opt_info`` with numbers instead of tensors: the only wait in an iteration.
+        """Return ``opt_info`` with numbers instead of tensors; only here training waits for them.
 
         Args:
             opt_info: record of lists of numbers and tensors, from :meth:`record_opt_info`.
@@ -411,7 +411,7 @@ class RlAlgorithm:
         return self.optimizer.state_dict()
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
-        """Load a state from :meth:`optim_state_dict`, on whichever device it was made."""
+        """Load a state from :meth:`optim_state_dict`; it may come from another device."""
         load_optimizer_state(self.optimizer, state_dict)
 
     def state_dict(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def keeps_methods(algo: RlAlgorithm, AlgoCls: Any, methods: Sequence[str]) -> bo
 
 
 def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -> None:
-    """Raise ``ValueError`` if the agent cannot fit the loss of ``AlgoCls``.
+    """Raise ``ValueError`` if the agent's outputs do not suit the loss of ``AlgoCls``.
 
     Args:
         algo: algorithm with ``q_kind``, the kind of network output that its loss takes.

@@ -1,4 +1,4 @@
-"""The losses of all algorithms, as pure functions of tensors, with formulas and sources.
+"""Losses that algorithms share, as pure functions of tensors, with formulas and sources.
 
 Every loss checks the shapes of its arguments: values [B] and targets [B,1] would silently broadcast
 to [B,B], so they raise an error.

@@ -12,8 +12,8 @@ independently of other checkpoints.
 
 The state of a run is a tree of dictionaries, each from the ``state_dict`` of its owner: the runner
 (seed, random generators, iteration) with its log and callbacks, the agent (networks), the algorithm
-(counters, optimizer) with its replay buffer, and the sampler (environments, trajectories, acting
-state).
+(counters, optimizer) with its replay buffer, and, in
+synchronous runs, the sampler (environments, trajectories, acting state).
 :mod:`rlpyt.runners.checkpointing` decides when to save.
 
 Large arrays in which few rows change, as in replay buffers, are marked as ``Rows``. They are

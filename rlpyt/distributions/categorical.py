@@ -27,11 +27,11 @@ class DistInfo(NamedTuple):
 class Categorical(DiscreteMixin, Distribution):
     """Discrete actions with the probabilities ``p``.
 
-    Sampling normalises the probabilities; the formulas use them unchanged. Zeros are allowed.
+    Sampling normalizes the probabilities; the formulas use them unchanged. Zeros are allowed.
     """
 
     def sample(self, dist_info: DistInfo) -> torch.Tensor:
-        """Draw an action for each datum: the largest of ``p_a / e_a``, with e ~ Exp(1).
+        """Draw for each datum the action with the largest ``p_a / e_a``, where e ~ Exp(1).
 
         Args:
             dist_info: probabilities [...,A], which need not add up to 1.

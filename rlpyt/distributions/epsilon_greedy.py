@@ -60,14 +60,14 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
         """Choose an action for each datum.
 
         Args:
-            q: values of the actions [A], [B,A] or [T,B,A]. With leading dimensions, a vector
-                epsilon belongs to the last of them; a single datum takes its first element.
+            q: values of the actions [A], [B,A] or [T,B,A]. A vector epsilon is indexed by the
+                last leading dimension; for a single datum its first element is used.
 
         Returns:
             Actions [], [B] or [T,B] on the device of ``q``.
 
         Raises:
-            ValueError: if a vector epsilon is not as long as the batch.
+            ValueError: if a vector epsilon has neither one element nor one for each of the batch.
         """
         greedy = torch.argmax(q, dim=-1).type(self.dtype)
         epsilon = self._epsilon_for(greedy)

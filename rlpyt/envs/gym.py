@@ -236,7 +236,7 @@ class GymEnvWrapper(Wrapper):
 
 
 class EnvInfoWrapper(Wrapper):
-    """Wrapper that completes the info of a step by an example, inside :class:`GymEnvWrapper`.
+    """Wrapper that fills in missing entries of an info; goes inside :class:`GymEnvWrapper`.
 
     Args:
         env: environment of gymnasium or gym.

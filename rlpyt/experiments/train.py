@@ -69,7 +69,7 @@ def entry_name(name: str, environment: str | None = None) -> str:
 
 
 def starting_point(name: str, environment: str | None = None) -> Config:
-    """Return the configuration that a run starts from, see :func:`entry_name`."""
+    """Return the configuration that a run starts from, with ``environment`` if it is given."""
     config = changed(entries()[entry_name(name, environment)])
     return config if environment is None else with_environment(config, environment)
 

@@ -1,7 +1,7 @@
 """Encoders of observations, built for the space of an environment.
 
 An encoder turns an observation into features: images by convolutions, choices by one-hot vectors,
-other arrays unchanged or normalised, and records by one branch for each field, whose features are
+other arrays unchanged or normalized, and records by one branch for each field, whose features are
 joined.
 """
 
@@ -47,14 +47,14 @@ class ChoiceEncoder(torch.nn.Module):
 
 
 class VectorEncoder(NormalizedObservationModel):
-    """Encoder of an array of numbers as a flat vector, normalised if asked.
+    """Encoder of an array of numbers as a flat vector, normalized if asked.
 
-    Integers between finite bounds are scaled to [0, 1], unless they are normalised.
+    Integers between finite bounds are scaled to [0, 1], unless they are normalized.
 
     Args:
         box: bounds and shape of the array.
-        normalize_observation: whether to normalise by running mean and variance.
-        norm_obs_clip: bound of normalised values.
+        normalize_observation: whether to normalize by running mean and variance.
+        norm_obs_clip: bound of normalized values.
         norm_obs_var_clip: lower limit of the variance.
     """
 
@@ -113,7 +113,7 @@ class ImageEncoder(torch.nn.Module):
         return self.conv(images), lead
 
     def update_obs_rms(self, observation: torch.Tensor) -> None:
-        """Do nothing: images are not normalised by statistics."""
+        """Do nothing: images are not normalized by statistics."""
 
 
 class RecordEncoder(torch.nn.Module):

@@ -73,7 +73,7 @@ class NoisyLinear(torch.nn.Linear):
         """Draw the noise for all further calls in evaluation mode.
 
         Args:
-            e: normal numbers [out_features + in_features] to use; None to draw them.
+            e: standard normal samples [out_features + in_features]; None to draw them.
         """
         self._noise = self._new_noise(e)
 

@@ -1,4 +1,4 @@
-"""Running mean and variance of a stream of batches, and models that normalise by them."""
+"""Running mean and variance of a stream of batches, and models that normalize by them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class NormalizedObservationModel(torch.nn.Module):
-    """Base class of models that may normalise observations by their running mean and variance.
+    """Base class of models that may normalize observations by their running mean and variance.
 
     ::
 
@@ -94,9 +94,9 @@ class NormalizedObservationModel(torch.nn.Module):
 
     Args:
         observation_shape: shape of one observation.
-        normalize_observation: whether to normalise; then the statistics are buffers of the model
+        normalize_observation: whether to normalize; then the statistics are buffers of the model
             (``obs_rms``), which change only in :meth:`update_obs_rms`.
-        norm_obs_clip: bound of normalised values.
+        norm_obs_clip: bound of normalized values.
         norm_obs_var_clip: lower limit of the variance.
     """
 
@@ -124,7 +124,7 @@ class NormalizedObservationModel(torch.nn.Module):
             self.obs_rms.update(observation)
 
     def fold_observation(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Return normalised flat observations [T*B,size], and the leading dimensions."""
+        """Return normalized flat observations [T*B,size], and the leading dimensions."""
         if self.normalize_observation:
             std = self.obs_rms.var.clamp(min=self.norm_obs_var_clip).sqrt()
             observation = (observation - self.obs_rms.mean) / std

@@ -34,12 +34,12 @@ T = TypeVar("T")
 class Supervisor:
     """Supervisor of processes: it starts them, watches them in every wait, and ends them.
 
-    If a process raises, crashes, is killed or sends no heartbeat within the time limit, a wait of
-    this process that lasts longer than ``POLL_S`` ends the others and raises :class:`WorkerError`
-    with its traceback. :meth:`watch` does so from a thread, while this process is busy. Ctrl-C
-    interrupts only this process. The other processes end with this one, even if it is killed. After
-    :meth:`allow_restarts`, a process that fails during a :meth:`task` is restarted. Pickled into
-    another process, a supervisor becomes a placeholder whose waits watch nothing.
+    While this process waits, it looks every ``POLL_S`` seconds whether a process has raised,
+    crashed, been killed or sent no heartbeat within the time limit. If so, it ends the others and
+    raises :class:`WorkerError` with its traceback. :meth:`watch` does so from a thread, while this
+    process is busy. Ctrl-C interrupts only this process. The other processes end with this one,
+    even if it is killed. After :meth:`allow_restarts`, a process that fails during a :meth:`task`
+    is restarted. A supervisor that was pickled into another process watches nothing.
 
     Args:
         start_method: "fork", "forkserver" or "spawn"; None for the default of the system.
@@ -203,7 +203,7 @@ class Supervisor:
             self._in_task = False
 
     def check(self, stalls: StallDetector | None = None) -> bool:
-        """End all processes and raise :class:`WorkerError` if one has failed.
+        """Look for a failed process: restart it if that is allowed, or end all and raise an error.
 
         Args:
             stalls: detector of stalled processes; None to look only for ended processes.

@@ -104,7 +104,7 @@ class Window:
             )
 
     def advance(self, n_rows: int) -> None:
-        """Move the cursor behind ``n_rows`` rows that were written."""
+        """Move the cursor past ``n_rows`` newly written rows."""
         end = self.t + n_rows
         self.full = self.full or end >= self.T
         self.t = end % self.T

@@ -422,7 +422,7 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
     except ValueError:
         raise ValueError(f"{name} has shape {rows.shape}, expected {shape}, time first") from None
     width = int(np.prod(shape[1:], dtype=int))
-    # Contiguous, so that every caller meets the same compiled specialisation.
+    # Contiguous, so that every caller meets the same compiled specialization.
     return np.ascontiguousarray(rows.reshape(shape[0], width))
 
 

@@ -359,12 +359,12 @@ class AsyncRun(BaseRunner):
         self._throttle_time = 0.0
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int | None = None) -> dict[str, Any]:
-        """Return the snapshot for a log row, to use the agent later: tensors and numbers only.
+        """Return the snapshot of a log row: tensors and numbers that make up the trained agent.
 
         Args:
             itr: iteration of the optimizer.
-            sampler_itr: number of batches in the replay buffer; None for the number at the last log
-                row.
+            sampler_itr: number of batches that the sampler has filled; None for the number at the
+                last log row.
         """
         last_itr = self.run_log.last_steps // self.sampler_batch_size
         n_batches = last_itr if sampler_itr is None else sampler_itr

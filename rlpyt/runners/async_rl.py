@@ -111,7 +111,7 @@ class AsyncRlBase(AsyncRun):
         self._log_due_rows(itr)
 
     def stop(self) -> None:
-        """End the run after the present iteration, with a last log row."""
+        """End the run after the current iteration, with a last log row."""
         super().stop()
         self.ctrl.stop.value = True
         if self.ctrl.may_sample is not None:

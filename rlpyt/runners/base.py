@@ -116,7 +116,7 @@ class BaseRunner:
         self.sampler.shutdown()
 
     def stop(self) -> None:
-        """End the run after the present iteration, with a last log row.
+        """End the run after the current iteration, with a last log row.
 
         A run of several training processes makes one more iteration, unless it is writing a log
         row.
@@ -322,7 +322,7 @@ class BaseRunner:
 
     @property
     def _signal(self) -> int | None:
-        """The signal that ends the run after the present iteration; None if there was none."""
+        """The signal that ends the run after the current iteration; None if there was none."""
         return self._signals.received if self.group is None else self._agreed_signal
 
     @property

@@ -22,7 +22,7 @@ class Callback:
     """Base class of callbacks: the runner calls a method at each event; override what you need.
 
     Every method gets the runner, with ``algo``, ``agent`` and ``sampler``; ``runner.stop()`` ends
-    the run after the present iteration.
+    the run after the current iteration.
     """
 
     def on_start(self, runner: RunnerLike) -> None:

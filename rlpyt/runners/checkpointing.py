@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 DEFAULT_INTERVAL_MINUTES = 10.0
-# Signals that end a run after the present iteration.
+# Signals that end a run after the current iteration.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -235,7 +235,7 @@ class RunCheckpoints:
 class StopSignals:
     """Signal handler that turns the first SIGTERM or Ctrl-C into a request to end the run.
 
-    The run ends after its present iteration. After the first signal the earlier handlers are back,
+    The run ends after its current iteration. After the first signal the earlier handlers are back,
     so a second Ctrl-C interrupts at once. Only the main thread receives signals; in other threads
     nothing changes.
 
@@ -279,4 +279,4 @@ class StopSignals:
         self.received = number
         self.__exit__()
         # Without the logger, since the signal may have interrupted it.
-        os.write(2, b"Ending the run after the present iteration.\n")
+        os.write(2, b"Ending the run after the current iteration.\n")

@@ -106,8 +106,8 @@ class MinibatchRlBase(BaseRunner):
 
         With an interval, or ``resume="auto"``, checkpoints are saved in the directory
         ``checkpoints`` beside the snapshots: at the start, at every interval and at the end. Then
-        Ctrl-C ends the run after the present iteration, with a checkpoint; a second one interrupts
-        it at once. SIGTERM always ends it after the present iteration.
+        Ctrl-C ends the run after the current iteration, with a checkpoint; a second one interrupts
+        it at once. SIGTERM always ends it after the current iteration.
 
         Args:
             checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
@@ -253,7 +253,7 @@ class MinibatchRlBase(BaseRunner):
         """Save a snapshot, and write one row of all counters and statistics to the log.
 
         Args:
-            itr: present iteration.
+            itr: current iteration.
             traj_infos: trajectories for the statistics; None for the window of recent ones.
             eval_time: time spent in evaluation since the last row, in seconds.
             prefix: prefix of the keys about the run itself.

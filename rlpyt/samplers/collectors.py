@@ -282,7 +282,7 @@ class LoopCollector(DecorrelatingStartCollector):
         return self._loop
 
     def _batch_rows(self) -> BatchRows:
-        """Return the rows of the present batch; asynchronous sampling has two in turn."""
+        """Return the rows of the current batch; asynchronous sampling has two in turn."""
         for batch in self._batches:
             if batch.samples_np is self.samples_np:
                 return batch

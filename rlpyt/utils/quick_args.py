@@ -61,8 +61,8 @@ def _positional_names(init: Callable[..., None]) -> tuple[str, ...]:
 class ConstructorSignature:
     """Class attribute ``__signature__``, which lists all arguments of a constructor.
 
-    In place of ``*args`` and ``**kwargs`` stand the arguments of the next constructor among the
-    bases, so ``help(cls)``, notebooks and the site show them. Subclasses inherit the attribute.
+    The arguments of the next constructor among the bases replace ``*args`` and ``**kwargs``, so
+    ``help(cls)``, notebooks and the site show them. Subclasses inherit the attribute.
     """
 
     def __get__(self, instance: Any, owner: Any) -> inspect.Signature:

@@ -95,5 +95,5 @@ def test_memory_is_learned(seed):
     sampler = make_sampler(lambda: GymEnvWrapper(Recalling()), 4, 50, batch_B=8)
     agent = SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
     algo = RecurrentSAC(**SEQUENCES)
-    best = best_return(algo, agent, sampler, n_steps=12e3, threshold=3.2, seed=seed)
-    assert best >= 3.2, "of 4; without memory, the mean is at most 2.4"
+    best = best_return(algo, agent, sampler, n_steps=12e3, threshold=3.5, seed=seed)
+    assert best >= 3.5, "of 4; without memory, the mean is at most 2.4"

@@ -72,7 +72,7 @@ class Td3Agent(DdpgAgent):
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the values [B] of actions [B,A] by both critics, with gradients."""
+        """Compute both critics' values [B] of actions [B,A], with gradients."""
         inputs = self.to_model_device(observation, prev_action, prev_reward, action)
         q1 = self.to_values(self.run_model(self.q_model, *inputs))
         q2 = self.to_values(self.run_model(self.q2_model, *inputs))

@@ -27,7 +27,8 @@ class QRDQN(DQN):
     sample is the absolute difference between the means of theta and y, at most kappa.
 
     With ``munchausen_alpha`` the means determine a softmax policy pi, as values do in
-    :class:`~rlpyt.algos.dqn.dqn.DQN`, and theta_target_j(s', a') in y_j becomes
+    :class:`~rlpyt.algos.dqn.dqn.DQN`. R_n includes the same bonus, and theta_target_j(s', a') in
+    y_j becomes
     sum_a pi(a|s') * (theta_target_j(s', a) - entropy_tau * log pi(a|s')).
 
     Args:

@@ -281,8 +281,8 @@ class R2D1(SequenceReplay, DQN):
     def sequence_values(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the values at the steps of the loss, and the bootstrap values of their targets.
 
-        The online network runs once over every step: with ``double_dqn`` its outputs at the steps
-        of the loss also choose actions, and only the n steps after them are added.
+        The online network runs once over the burn-in and the steps of the loss. With ``double_dqn``
+        it also runs over the n steps after them, and its outputs choose actions.
 
         Returns:
             Values [batch_T,B,A] of all actions, with gradients, and values [batch_T,B] n steps

@@ -114,7 +114,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         raise NotImplementedError(f"{type(self).__name__} does not define make_optimizers()")
 
     def optimizers(self) -> dict[str, Any]:
-        """Return the optimizers, by their names in :meth:`optim_state_dict`."""
+        """Return a dictionary of the optimizers, with the keys of :meth:`optim_state_dict`."""
         raise NotImplementedError(f"{type(self).__name__} does not define optimizers()")
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
@@ -301,5 +301,5 @@ def mean_weights(valid: torch.Tensor) -> torch.Tensor:
 def half_squared_error(
     value: torch.Tensor, target: torch.Tensor, weights: torch.Tensor
 ) -> torch.Tensor:
-    """Return the mean of ``(target - value)^2 / 2`` with ``weights``; all arguments are [B]."""
+    """Return the weighted mean of ``(target - value)^2 / 2``; all arguments are [B]."""
     return 0.5 * torch.dot(F.mse_loss(value, target, reduction="none"), weights)

@@ -60,7 +60,7 @@ class DDPG(ActorCriticAlgorithm):
             for host memory.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1; without weight decay and batch
-    normalisation.
+    normalization.
     """
 
     opt_info_fields = tuple(OptInfo._fields)

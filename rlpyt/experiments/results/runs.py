@@ -94,7 +94,7 @@ def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
 def write_rows(
     csv_file: str | os.PathLike[str], names: Iterable[str], rows: Iterable[Iterable[Any]]
 ) -> None:
-    """Write a csv file with these names of columns, and rows."""
+    """Write a csv file with these column names and rows."""
     with open(csv_file, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)

@@ -168,7 +168,10 @@ def place_async(layout: CoreLayout, demand: AsyncDemand, slot: int) -> AsyncPlac
 def place_async_on_cpu(
     layout: CoreLayout, slot: int, cpr: int, cpw: int, res: int
 ) -> AsyncPlacement:
-    """Return the cores of a run without GPU: ``res`` cores optimize, the others sample."""
+    """Return the cores of a run without GPU.
+
+    ``res`` cores optimize, or all if it is 0; workers of ``cpw`` cores each sample on the rest.
+    """
     cores = cores_of_slot(layout, slot, cpr)
     sampling = _sampling_cores(cpr, AsyncDemand(0, 1, 0, False, cpw, res))
     return AsyncPlacement([(cores[:res] or cores, None)], [(cores[res : res + sampling], None)])

@@ -24,7 +24,7 @@ class _EncodingModel(torch.nn.Module):
         self.encoder = make_encoder(observation_space, **settings)
 
     def update_obs_rms(self, observation: Nested) -> None:
-        """Update the running statistics with observations, if observations are normalised."""
+        """Update the running statistics with observations, if observations are normalized."""
         self.encoder.update_obs_rms(observation)
 
 
@@ -40,9 +40,9 @@ class GenericFfModel(_EncodingModel):
         nonlinearity: class of the modules between these layers.
         init_log_std: initial value of the log standard deviation of continuous actions, in units of
             half their range.
-        normalize_observation: whether arrays other than images are normalised by their running
+        normalize_observation: whether arrays other than images are normalized by their running
             mean and variance, which are buffers and change only in :meth:`update_obs_rms`.
-        norm_obs_clip: bound of normalised values.
+        norm_obs_clip: bound of normalized values.
         norm_obs_var_clip: lower limit of the variance.
         image_kwargs: arguments of :class:`~rlpyt.models.encoders.ImageEncoder`.
 
@@ -104,8 +104,8 @@ class GenericLstmModel(_EncodingModel):
         nonlinearity: class of the modules after the hidden layers.
         init_log_std: initial value of the log standard deviation of continuous actions, in units of
             half their range.
-        normalize_observation: whether arrays other than images are normalised.
-        norm_obs_clip: bound of normalised values.
+        normalize_observation: whether arrays other than images are normalized.
+        norm_obs_clip: bound of normalized values.
         norm_obs_var_clip: lower limit of the variance.
         image_kwargs: arguments of :class:`~rlpyt.models.encoders.ImageEncoder`.
 

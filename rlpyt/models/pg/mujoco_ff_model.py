@@ -24,8 +24,8 @@ class MujocoFfModel(NormalizedObservationModel):
         mu_nonlinearity: class of the module after the mean; None to leave it out.
         init_log_std: initial value of the log standard deviation, a parameter that does not depend
             on observations.
-        normalize_observation: whether to normalise observations by their running statistics.
-        norm_obs_clip: bound of normalised observations.
+        normalize_observation: whether to normalize observations by their running statistics.
+        norm_obs_clip: bound of normalized observations.
         norm_obs_var_clip: lower limit of the variance of observations.
 
     Source: Schulman et al. 2017, arXiv:1707.06347, section 6.1.

@@ -21,8 +21,8 @@ class MujocoLstmModel(NormalizedObservationModel):
         hidden_sizes: widths of the hidden layers before the LSTM, by default [256, 256].
         lstm_size: hidden size H of the LSTM.
         nonlinearity: class of the modules after the hidden layers.
-        normalize_observation: whether to normalise observations by their running statistics.
-        norm_obs_clip: bound of normalised observations.
+        normalize_observation: whether to normalize observations by their running statistics.
+        norm_obs_clip: bound of normalized observations.
         norm_obs_var_clip: lower limit of the variance of observations.
     """
 

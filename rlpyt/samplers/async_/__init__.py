@@ -8,6 +8,7 @@
 
 The path of a batch: ``run_async_sampler`` in ``rlpyt.runners._async_processes`` chooses the free
 batch by ``db_idx``. The sampler, or each of its workers (:mod:`rlpyt.samplers.parallel.worker`),
-gives it to its collector, whose step loop (``rlpyt.samplers._step_loop``) writes the rows. Then
+gives it to its collector, whose step loop (``rlpyt.samplers._step_loop``) writes the rows by
+``rlpyt.samplers._batch_writer``; action servers write what their agent chooses. Then
 ``memory_copier``, beside ``run_async_sampler``, appends them to the replay buffer.
 """

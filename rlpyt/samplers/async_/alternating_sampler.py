@@ -50,4 +50,4 @@ class AsyncAlternatingSampler(AsyncAlternatingActionServer, AsyncAlternatingSamp
 class AsyncNoOverlapAlternatingSampler(
     AsyncNoOverlapAlternatingActionServer, AsyncAlternatingSamplerBase
 ):
-    """Asynchronous alternating sampler: a half steps only after the other half is done."""
+    """Asynchronous alternating sampler: a half of the workers steps only after the other half."""

@@ -52,7 +52,7 @@ class ParallelSamplerBase(BaseSampler):
             locks from the thread pools that a step starts.
         on_worker_failure: "raise" to end the run with an error if a worker dies, raises or hangs;
             "restart" to restart it with the same seeds and fresh episodes, in which it collects
-            its columns of the present batch anew while the others wait.
+            its columns of the current batch anew while the others wait.
         max_restarts_per_hour: number of restarts in an hour, of the workers of one process; one
             failure more ends the run.
 

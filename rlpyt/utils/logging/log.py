@@ -195,7 +195,7 @@ class Logger:
             self.sinks.append(TextFileSink(path))
 
     def add_csv_file(self, path: str | os.PathLike[str], append: bool) -> None:
-        """Write all later rows to ``path``; a held file continues."""
+        """Write all later rows to ``path``, also if the file was on hold."""
         path = os.fspath(path)
         if path in self.held_csv_files:
             sink = self.held_csv_files[path]

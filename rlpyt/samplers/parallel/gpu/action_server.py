@@ -108,7 +108,7 @@ class Group:
         return bool(self.columns.start <= column < self.columns.stop)
 
     def require_drained(self) -> None:
-        """Raise ``RuntimeError`` if a semaphore is still released while the workers rest."""
+        """Raise ``RuntimeError`` if a semaphore has a count left between batches."""
         for semaphore in (*self.obs_ready, *self.act_ready):
             if semaphore.acquire(block=False):
                 raise RuntimeError(
@@ -271,7 +271,7 @@ def serve_batch(sampler: Served, overlap: bool) -> None:
 
 
 def serve_again(sampler: Served, columns: Sequence[int], serve_actions: Callable[[], None]) -> None:
-    """Choose the actions of the present batch again, for environments of new workers.
+    """Choose the actions of the current batch again, for environments of restarted workers.
 
     Args:
         sampler: sampler whose other workers are absent; their data stay unchanged.
