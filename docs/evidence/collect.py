@@ -137,7 +137,7 @@ def published(setting: str, env: str, metric: str, n_steps: float) -> str:
         ]
     return "; ".join(
         f"{' ± '.join(filter(None, (row['return'], row['deviation'])))} ({row['source']}, "
-        f"{row['version']}, {row['seeds']} seeds)"
+        f"{row['version']}, {row['seeds']} seed{'s' * (row['seeds'] != '1')})"
         for row in rows
     )
 
