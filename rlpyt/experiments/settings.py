@@ -26,6 +26,7 @@ _RESERVED = {
     "runner": {"algo", "agent", "sampler", "affinity", "seed", "callbacks"},
     "affinity": {"runner", "sampler", "batch_B"},
     "model": {"self", "ModelCls"},
+    "optim": {"params", "lr"},  # The algorithm passes them, the rate from learning_rate.
 }
 
 

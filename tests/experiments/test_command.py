@@ -308,6 +308,7 @@ def test_wrong_input_is_refused_with_its_name(words, named, tmp_path):
         ("dqn", "ReplayBufferCls=some.Buffer", "'some.Buffer'"),
         ("dqn", "ReplayBufferCls=Buffer", "full name"),
         ("pqn", "qqq=1", "closest"),
+        ("ppo", "lr=3", "unknown setting 'lr'"),
         ("pqn", "sampler=qqq", "alternating, cpu, gpu"),
     ],
 )
