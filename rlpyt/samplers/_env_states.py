@@ -6,7 +6,7 @@ running trajectory and the agent's inputs; after the start of a resumed run that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from rlpyt.core.protocols import AgentLike, EnvLike, Stateful
@@ -107,8 +107,13 @@ def load_sampling_state(
         traj_infos[b].clear()
         traj_infos[b].update(state["traj_infos"][b])
     if agent is not None:
-        agent.load_sample_state_dict(state["agent"])
-        if lost:
-            agent.sample_mode(0)  # It then holds the state that it samples with.
-        for b in lost:
-            agent.reset_one(b)
+        load_agent_state(agent, state["agent"], lost)
+
+
+def load_agent_state(agent: AgentLike, state: dict[str, Any], lost: Collection[int]) -> None:
+    """Restore the state of an agent from sampling, except for the environments ``lost``."""
+    agent.load_sample_state_dict(state)
+    if lost:
+        agent.sample_mode(0)  # Methods act on the state of the present mode.
+    for b in lost:
+        agent.reset_one(b)

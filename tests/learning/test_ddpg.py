@@ -73,5 +73,5 @@ def test_bounds_that_differ_from_dimension_to_dimension(AlgoCls, AgentCls, seed)
     sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
     algo = AlgoCls(**{**SETTINGS, "discount": 0.5})
     agent = AgentCls(action_std=0.3, **SMALL)
-    best = best_return(algo, agent, sampler, n_steps=20e3, threshold=3, seed=seed)
-    assert best >= 3, "of 5; the middle of the bounds reaches 0.6, and one of two aims 2.2"
+    best = best_return(algo, agent, sampler, n_steps=20e3, threshold=4, seed=seed)
+    assert best >= 4, "of 5; the middle of the bounds reaches 0.6, and the nearest in [-1, 1] -2"

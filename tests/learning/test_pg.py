@@ -58,8 +58,8 @@ def make_sampler(
 )
 def test_cartpole(algo, batch_T, seed):
     sampler = make_sampler(gym.make, batch_T, 8, 501, 10, id="CartPole-v1")
-    best = best_return(algo(), GenericFfAgent(), sampler, 150e3, threshold=300, seed=seed)
-    assert best >= 300, "random actions reach 20"
+    best = best_return(algo(), GenericFfAgent(), sampler, 150e3, threshold=475, seed=seed)
+    assert best >= 475, "random actions reach 20"
 
 
 MEMORY = {**COMMON, "entropy_loss_coeff": 0.01}
@@ -88,8 +88,8 @@ def maze_a2c():
 def test_maze_with_memory(algo, batch_B, CollectorCls, seed):
     agent = GenericLstmAgent(model_kwargs={"hidden_sizes": None, "lstm_size": 32})
     sampler = make_sampler(TMaze, 20, batch_B, 80, 100, CollectorCls)
-    best = best_return(algo(), agent, sampler, n_steps=100e3, threshold=0.7, seed=seed)
-    assert best >= 0.7, "without memory, the mean is at most 0"
+    best = best_return(algo(), agent, sampler, n_steps=100e3, threshold=0.9, seed=seed)
+    assert best >= 0.9, "without memory, the mean is at most 0"
 
 
 @pytest.mark.variant
@@ -97,7 +97,7 @@ def test_maze_with_memory(algo, batch_B, CollectorCls, seed):
 def test_maze_without_memory(algo):
     """Who cannot remember turns by chance: a mean of 0, in 100 mazes within 0.1 or so."""
     sampler = make_sampler(TMaze, 20, 16, 80, 100, CpuWaitResetCollector)
-    best = best_return(algo(), GenericFfAgent(), sampler, n_steps=20e3, threshold=0.7, seed=0)
+    best = best_return(algo(), GenericFfAgent(), sampler, n_steps=20e3, threshold=0.9, seed=0)
     assert -0.2 < best < 0.5
 
 
@@ -120,8 +120,8 @@ def test_observations_and_actions_of_several_parts(AgentCls, sizes, actions, see
     model_kwargs = {"normalize_observation": True, "image_kwargs": {"fc_sizes": 32}, **sizes}
     agent = AgentCls(model_kwargs=model_kwargs, greedy_eval=True)
     algo = PPO(**{**PPO_SETTINGS, "discount": 0.5, "learning_rate": 3e-3, "epochs": 4})
-    best = best_return(algo, agent, sampler, n_steps=60e3, threshold=7.2, seed=seed)
-    assert best >= 7.2, "of 8; who ignores one instrument reaches 6.7"
+    best = best_return(algo, agent, sampler, n_steps=60e3, threshold=7.4, seed=seed)
+    assert best >= 7.4, "of 8; who ignores one instrument reaches 6.7"
 
 
 @pytest.mark.variant

@@ -46,16 +46,16 @@ def test_memory_is_learned(seed):
         **SETTINGS, batch_T=16, batch_B=16, warmup_T=0, store_rnn_state_interval=8, n_step_return=5
     )
     agent = MlpR2d1Agent(eps_final=0.05, model_kwargs=LSTM)
-    best = best_return(algo, agent, sampler(), n_steps=25e3, threshold=0.6, seed=seed)
-    assert best >= 0.6, "without memory, the mean is at most 0"
+    best = best_return(algo, agent, sampler(), n_steps=25e3, threshold=0.7, seed=seed)
+    assert best >= 0.7, "without memory, the mean is at most 0"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_memory_is_learned_without_replay(seed):
     algo = PQN(discount=0.9, learning_rate=3e-3, q_lambda=0.9, eps_steps=8e3)
     agent = MlpPqnLstmAgent(eps_final=0.05, model_kwargs=LSTM)
-    best = best_return(algo, agent, sampler(16, 16), n_steps=40e3, threshold=0.6, seed=seed)
-    assert best >= 0.6, "without memory, the mean is at most 0"
+    best = best_return(algo, agent, sampler(16, 16), n_steps=40e3, threshold=0.7, seed=seed)
+    assert best >= 0.7, "without memory, the mean is at most 0"
 
 
 @pytest.mark.variant

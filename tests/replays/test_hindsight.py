@@ -136,7 +136,7 @@ def test_a_task_with_goals_is_learned(bootstrap_timelimit, seed):
             eval_max_steps=20 * Lock.N * 5,
         ),
         n_steps=3e4,
-        threshold=-5.5,
+        threshold=-4.5,
         seed=seed,
     )
-    assert best >= -5.5, "a closed lock gives -8, and without hindsight it stays there"
+    assert best >= -4.5, "a closed lock gives -8, and without hindsight it stays there"

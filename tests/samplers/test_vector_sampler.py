@@ -127,10 +127,11 @@ def test_trajectories_that_do_not_count():
         (VectorSampler, make_vector, {"mode": MODES[0]}),
         (SerialSampler, make_one, {}),
     ):
-        sampler, _ = start(SamplerCls, make, kwargs, TrajInfoCls=NoTrajInfo)
+        limits = {"eval_n_envs": 2, "eval_n_episodes": 3}
+        sampler, _ = start(SamplerCls, make, kwargs, TrajInfoCls=NoTrajInfo, **limits)
         samples, infos = sampler.obtain_samples(0)
         assert samples.env.done.any()
-        assert infos == []
+        assert infos == sampler.evaluate_agent(0) == []
 
 
 @pytest.mark.parametrize("mode", MODES)

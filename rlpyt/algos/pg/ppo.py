@@ -216,13 +216,13 @@ class PPO(PolicyGradientAlgo):
             values = self._apply_optimization(inputs, opt_info)
             if "ratio" in values:
                 ratios.append((values["ratio"], inputs[0].valid))
-            if watches_kl and not ratios:
-                raise ValueError(
-                    f"target_kl={self.target_kl} and desired_kl={self.desired_kl} need the ratios "
-                    f"of new to old likelihoods, which {type(self).__name__}.loss() does not "
-                    "leave: set self.diagnostics['ratio'] there, or both to None"
-                )
             if watches_kl and i % self.minibatches == 0:
+                if not ratios:
+                    raise ValueError(
+                        f"target_kl={self.target_kl} and desired_kl={self.desired_kl} need the "
+                        f"ratios of new to old likelihoods, which {type(self).__name__}.loss() "
+                        "does not leave: set self.diagnostics['ratio'] there, or both to None"
+                    )
                 kl = float(approximate_kl(ratios[-self.minibatches :], self.agent.device).cpu())
                 self._adapt_learning_rate(kl)
                 if self.target_kl is not None and kl > self.target_kl:

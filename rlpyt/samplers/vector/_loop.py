@@ -98,9 +98,10 @@ class VectorLoop:
         traj_done = trajectory_end(step.env_info, step.done)
         for b in np.flatnonzero(traj_done).tolist():
             traj_info = self.trajectories.complete(b, step.observation[b])
-            if traj_info is None or self.waiting[b]:
+            if self.waiting[b]:
                 continue
-            self.completed.append(traj_info)
+            if traj_info is not None:
+                self.completed.append(traj_info)
             if self._left is not None:
                 self._left[b] -= 1
                 self.waiting[b] = self._left[b] == 0

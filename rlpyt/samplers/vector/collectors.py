@@ -146,7 +146,8 @@ class VectorEvalCollector:
         limit = self.max_trajectories if self.quota is None else sum(self.quota)
 
         def is_enough(completed: list[Any]) -> bool:
-            return limit is not None and len(completed) >= limit
+            is_limited = limit is not None and len(completed) >= limit
+            return is_limited or bool(loop.waiting.all())
 
         n_steps = sys.maxsize if self.max_T is None else self.max_T
         completed = loop.run(n_steps, stop=is_enough)

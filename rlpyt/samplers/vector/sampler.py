@@ -13,6 +13,7 @@ from rlpyt.core.records import EnvStep
 from rlpyt.samplers._env_states import (
     env_state,
     envs_without_state,
+    load_agent_state,
     load_env_states,
     load_rows,
 )
@@ -118,11 +119,7 @@ class VectorSampler(SerialSampler):
             self._load_inputs(state["agent_inputs"])
             self.traj_infos.load_state_dict(state["trajectories"])
         self.collector.load_state_dict(state["collector"])
-        self.agent.load_sample_state_dict(state["agent"])
-        if lost:
-            self.agent.sample_mode(0)  # It then holds the state that it samples with.
-        for b in lost:
-            self.agent.reset_one(b)
+        load_agent_state(self.agent, state["agent"], lost)
 
     def _load_inputs(self, saved: dict[str, Any]) -> None:
         for buffer, saved_buffer in zip(self.agent_inputs, saved.values()):
