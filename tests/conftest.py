@@ -27,12 +27,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test finds the same random streams, settings, CPUs and log alone, and in the suite."""
+def seed_all() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """A module draws the same numbers in every run as it is imported: parameters are models."""
+    if isinstance(collector, pytest.Module):
+        seed_all()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test finds the same random streams, settings, CPUs and log alone, and in the suite."""
+    seed_all()
     monkeypatch.setattr(seed, "seed_", None)
     cpus = os.sched_getaffinity(0)
     with logger.using(logger.Logger()):
