@@ -11,11 +11,12 @@ run a function in a process of its own, by :func:`apart`.
 from __future__ import annotations
 
 import multiprocessing
-import traceback
+import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import torch
@@ -124,8 +125,12 @@ def apart(function: Callable[..., Any], *args: Any) -> Any:
 def _count(kind: str) -> None:
     if _present is None:
         return
-    lines = [f for f in traceback.extract_stack() if "/rlpyt/" in f.filename]
-    place = f"{lines[-1].filename.rpartition('/rlpyt/')[2]}:{lines[-1].lineno}" if lines else ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and "/rlpyt/" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    place = ""
+    if frame is not None:
+        place = f"{frame.f_code.co_filename.rpartition('/rlpyt/')[2]}:{frame.f_lineno}"
     _present.counts[kind] += 1
     _present.places[kind, place] += 1
 

@@ -42,9 +42,10 @@ RECURRENT = {
 }
 DICTIONARIES = sorted(name for name in RUNS.keys() - RECURRENT if name.endswith("-dict"))
 SAME = {"leaking", "DQN-hindsight"}  # Losses that others of the table have.
-# With ``RLPYT_FULL=1``: what these add to another loss, or leave out of it, others have too.
-REPEATED = set() if FULL else {"A2C-limits", "M-IQN", "SAC-fixed", "SAC-prior"}
-FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - SAME - REPEATED - {*DICTIONARIES})
+FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - SAME - {*DICTIONARIES})
+if not FULL:  # One of each kind of update, and those that draw random numbers in it.
+    FEED_FORWARD = ["A2C", "C51", "CrossQ", "D4PG", "DQN", "DiscreteSAC", "DroQ", "IMPALA", "IQN"]
+    FEED_FORWARD += ["PPO-kl", "PQN", "RndPPO", "SAC", "TD3"]
 N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "REDQ": 2, "CrossQ": 2}  # Policies apart.
 # Adam scales up the rounding of gradients near zero: dropout leaves some, and those of biases
 # vanish before batch renormalization.
