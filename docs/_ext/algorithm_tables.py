@@ -34,51 +34,51 @@ LEFT_OUT = re.compile(r"``\w+`` is another\s+name|but not(?:(?:,|\s+and)?\s+``\w
 
 MEANINGS = {
     "alpha": "temperature",
-    "approxKL": "estimated divergence of the policy from the one that acted",
+    "approxKL": "estimated KL divergence from the policy that acted",
     "clipFraction": "fraction of likelihood ratios outside the clipping range",
-    "edgeMass": "probability of the two outermost returns in the targets",
+    "edgeMass": "total probability of the two outermost returns in the targets",
     "entropy": "entropy of the policy",
-    "explainedVariance": "fraction of the variance of returns that the values explain: 1 is "
-    "perfect, below 0 is worse than a constant",
-    "gradNorm": "norm of the gradient before clipping",
-    "loss": "minimized value",
-    "maskedFraction": "fraction of samples left out of the loss, because a time limit truncated "
-    "their return; only if `bootstrap_timelimit` has an effect",
-    "muGradNorm": "norm of the policy's gradient before clipping",
-    "muLoss": "loss of the policy",
+    "explainedVariance": "fraction of the returns' variance that the values explain: 1 is perfect, "
+    "below 0 is worse than a constant",
+    "gradNorm": "gradient norm before clipping",
+    "loss": "minimized loss",
+    "maskedFraction": "fraction of samples left out of the loss because a time limit truncated "
+    "their return; only with `bootstrap_timelimit` and `env_info.timeout`",
+    "muGradNorm": "gradient norm of the policy before clipping",
+    "muLoss": "policy loss",
     "perplexity": "exponential of the entropy: effective number of actions to choose from",
-    "piGradNorm": "norm of the policy's gradient before clipping",
-    "piLogStd": "logarithms of the policy's standard deviations",
-    "piLoss": "loss of the policy",
+    "piGradNorm": "gradient norm of the policy before clipping",
+    "piLogStd": "log standard deviations of the policy",
+    "piLoss": "policy loss",
     "piMu": "means of the policy, before the tanh",
-    "priority": "new priorities of the sequences",
-    "q1": "values by the first critic",
-    "q1GradNorm": "norm of the first critic's gradient before clipping",
+    "priority": "new priorities of sequences",
+    "q1": "Q-values from the first critic",
+    "q1GradNorm": "gradient norm of the first critic before clipping",
     "q1Loss": "loss of the first critic",
-    "q2": "values by the second critic",
-    "q2GradNorm": "norm of the second critic's gradient before clipping",
+    "q2": "Q-values from the second critic",
+    "q2GradNorm": "gradient norm of the second critic before clipping",
     "q2Loss": "loss of the second critic",
-    "qGradNorm": "norm of the critic's gradient before clipping",
-    "qLoss": "loss of the critic",
+    "qGradNorm": "gradient norm of the critic before clipping",
+    "qLoss": "critic loss",
     "qMean": "mean Q-value of the actions taken",
-    "qMeanDiff": "mean absolute difference of the two critics",
+    "qMeanDiff": "mean absolute difference between the two critics",
     "rhoMean": "mean of the importance weights rho, after clipping",
     "tdAbsErr": "absolute TD errors, at most `delta_clip`",
     "v": "state values",
-    "vGradNorm": "norm of the state value's gradient before clipping",
-    "vLoss": "loss of the state value",
-    "valueLoss": "loss of the values",
+    "vGradNorm": "gradient norm of the state-value network before clipping",
+    "vLoss": "loss of the state-value network",
+    "valueLoss": "value loss",
 }
 
 # Where a class records something else under a name that others use too.
 OWN_MEANINGS = {
     CategoricalDQN: {
-        "tdAbsErr": "Kullback-Leibler divergences, which take the place of TD errors as priorities"
+        "tdAbsErr": "Kullback-Leibler divergences, used as priorities instead of TD errors"
     },
     PQN: {"tdAbsErr": "absolute TD errors"},
     TD3: {
         "qLoss": "sum of the losses of both critics",
-        "qGradNorm": "norm of the gradient of both critics before clipping",
+        "qGradNorm": "joint gradient norm of both critics before clipping",
     },
 }
 

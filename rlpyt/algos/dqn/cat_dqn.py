@@ -21,8 +21,8 @@ class CategoricalDQN(DQN):
     probability of z_1 and z_P in the targets, which is large if the range is too small.
 
     Args:
-        V_min: smallest return.
-        V_max: largest return.
+        V_min: smallest return that the distribution can represent.
+        V_max: largest return that the distribution can represent.
         **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`, but not ``munchausen_alpha``,
             ``entropy_tau`` and ``munchausen_clip``; ``delta_clip`` serves only as the priority of
             new samples.

@@ -78,40 +78,41 @@ class DQN(ReplayAlgorithm):
         delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of samples trained on for each environment step.
-        target_update_tau: weight of the new parameters in an update of the target network; 1
-            copies.
-        target_update_interval: number of gradient updates between updates of the target network.
+        replay_ratio: number of samples drawn for training per environment step.
+        target_update_tau: weight of the online parameters in a target-network update; 1 copies
+            them.
+        target_update_interval: number of gradient updates between target-network updates.
         n_step_return: number n of rewards in a return.
         learning_rate: learning rate of the optimizer.
         OptimCls: class of the optimizer.
-        optim_kwargs: arguments of ``OptimCls``; if it takes ``eps``, the default is
-            0.01 / batch_size.
-        initial_optim_state_dict: state of the optimizer to start from, from
-            :meth:`optim_state_dict`.
-        clip_grad_norm: largest norm of the gradient; None does not clip.
-        eps_steps: number of environment steps, over all processes, until epsilon is final.
+        optim_kwargs: keyword arguments of ``OptimCls``; if it takes ``eps``, the default is 0.01 /
+            batch_size.
+        initial_optim_state_dict: initial state of the optimizer, from :meth:`optim_state_dict`.
+        clip_grad_norm: largest norm of the gradient; None for no clipping.
+        eps_steps: number of environment steps, over all processes, until epsilon reaches its final
+            value.
         double_dqn: whether the online network chooses the action at s'.
-        prioritized_replay: whether samples are drawn by their last TD error.
-        pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
+        prioritized_replay: whether to prioritize samples by their last TD error.
+        pri_alpha: exponent of priorities, in [0, 1]; 0 for uniform sampling.
         pri_beta_init: exponent of importance weights when training starts.
         pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
         pri_beta_steps: number of environment steps, over all processes, until ``pri_beta_final``.
-        default_priority: priority of new samples; None for ``delta_clip``, or 1 without it.
-        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
+        default_priority: priority of new samples; None for ``delta_clip``, or 1 if that is None.
+        ReplayBufferCls: replay buffer class to use instead of the default, called with the same
             keywords.
-        updates_per_sync: number of updates between publications of parameters, in asynchronous
-            mode.
+        updates_per_sync: number of updates between parameter transfers to the sampler, in
+            asynchronous mode.
         bootstrap_timelimit: whether to treat time limits (``env_info.timeout``) as truncations:
             returns are bootstrapped from the last observation if it is recorded, and left out of
-            the loss if not, see :class:`~rlpyt.algos.replay.ReplayAlgorithm`. By default a time
-            limit counts as a real end.
+            the loss if not; see :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False treats a time
+            limit as termination.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.
-        munchausen_alpha: weight of the log-probability in the reward, in [0, 1], 0.9 in the paper;
-            0 for plain Q-learning. It needs ``double_dqn=False`` and ``n_step_return=1``.
+        munchausen_alpha: weight of the log-probability added to the reward, in [0, 1], 0.9 in the
+            paper; 0 for plain Q-learning. A positive weight needs ``double_dqn=False`` and
+            ``n_step_return=1``.
         entropy_tau: temperature of the softmax policy; has no effect without ``munchausen_alpha``.
-        munchausen_clip: lower bound of ``entropy_tau`` times the log-probability, negative.
+        munchausen_clip: negative lower bound of ``entropy_tau`` times the log-probability.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
     Schaul et al. 2016, arXiv:1511.05952; Munchausen: Vieillard et al. 2020, arXiv:2007.14430; time

@@ -25,8 +25,8 @@ class IQN(QRDQN):
     quantiles as in :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
 
     Args:
-        n_tau: number N of fractions of the predicted return.
-        n_target_tau: number N' of fractions of the target.
+        n_tau: number N of fractions drawn for the predicted return.
+        n_target_tau: number N' of fractions drawn for the target.
         **kwargs: settings of :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
 
     Source: Dabney et al. 2018, arXiv:1806.06923, eq. 3.

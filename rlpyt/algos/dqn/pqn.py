@@ -63,21 +63,21 @@ class PQN(RlAlgorithm):
 
     Args:
         discount: discount factor per step, in [0, 1].
-        learning_rate: learning rate of the first iteration.
-        q_lambda: weight of longer returns, in [0, 1]; 0 for one-step returns.
-        minibatches: number of minibatches in one epoch; for recurrent agents at most the number of
+        learning_rate: initial learning rate.
+        q_lambda: lambda of the returns, in [0, 1]; 0 for one-step returns.
+        minibatches: number of minibatches in one epoch; for recurrent agents, at most the number of
             environments.
         epochs: number of epochs in one iteration.
         OptimCls: class of the optimizer; the authors use ``torch.optim.RAdam``.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        initial_optim_state_dict: state of the optimizer to start from, from
-            :meth:`optim_state_dict`.
-        clip_grad_norm: largest norm of the gradient; None does not clip.
-        eps_steps: number of environment steps, over all processes, until epsilon is final.
-        linear_lr_schedule: whether ``learning_rate`` falls to zero over the run.
+        initial_optim_state_dict: initial state of the optimizer, from :meth:`optim_state_dict`.
+        clip_grad_norm: largest norm of the gradient; None for no clipping.
+        eps_steps: number of environment steps, over all processes, until epsilon reaches its final
+            value.
+        linear_lr_schedule: whether to anneal ``learning_rate`` linearly to zero over the run.
         bootstrap_timelimit: whether to treat time limits (``env_info.timeout``) as truncations:
             returns are bootstrapped from the last observation if the sampler records it, and left
-            out of the loss if not. By default a time limit counts as a real end.
+            out of the loss if not. False treats a time limit as termination.
 
     Source: Gallici et al. 2024, arXiv:2407.04811, algorithm 1; time limits: Pardo et al. 2018,
     arXiv:1712.00378.

@@ -65,46 +65,47 @@ class R2D1(SequenceReplay, DQN):
         discount: discount factor per step, in [0, 1].
         batch_T: number of trained steps in a sequence.
         batch_B: number of sequences in one update.
-        warmup_T: number of burn-in steps before them; may be 0.
-        store_rnn_state_interval: number of steps between stored recurrent states, where sequences
-            begin; 1 stores all states. 0 stores none: sequences begin anywhere, with a zero state.
+        warmup_T: number of burn-in steps before the trained ones; may be 0.
+        store_rnn_state_interval: number of steps between stored recurrent states, at which
+            sequences begin; 1 stores every state. 0 stores none: sequences begin anywhere, from a
+            zero state.
         min_steps_learn: number of environment steps, over all processes, before training starts.
         delta_clip: TD error above which the loss is linear; None for a quadratic loss everywhere.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: number of samples trained on, burn-in included, for each environment step.
-        target_update_interval: number of gradient updates between updates of the target network.
+        replay_ratio: number of samples drawn for training, burn-in included, per environment step.
+        target_update_interval: number of gradient updates between target-network updates.
         n_step_return: number n of rewards in a return.
         learning_rate: learning rate of the optimizer.
         OptimCls: class of the optimizer.
-        optim_kwargs: arguments of ``OptimCls``; if it takes ``eps``, the default is 1e-3.
-        initial_optim_state_dict: state of the optimizer to start from, from
-            :meth:`optim_state_dict`.
-        clip_grad_norm: largest norm of the gradient; None does not clip.
-        eps_steps: number of environment steps, over all processes, until epsilon is final.
+        optim_kwargs: keyword arguments of ``OptimCls``; if it takes ``eps``, the default is 1e-3.
+        initial_optim_state_dict: initial state of the optimizer, from :meth:`optim_state_dict`.
+        clip_grad_norm: largest norm of the gradient; None for no clipping.
+        eps_steps: number of environment steps, over all processes, until epsilon reaches its final
+            value.
         double_dqn: whether the online network chooses the action n steps later.
-        prioritized_replay: whether sequences are drawn by their last TD errors.
-        pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
+        prioritized_replay: whether to prioritize sequences by their last TD errors.
+        pri_alpha: exponent of priorities, in [0, 1]; 0 for uniform sampling.
         pri_beta_init: exponent of importance weights when training starts.
         pri_beta_final: exponent of importance weights after ``pri_beta_steps``.
         pri_beta_steps: number of environment steps, over all processes, until ``pri_beta_final``.
         pri_eta: weight of the largest TD error in a priority; the mean has weight ``1 - pri_eta``.
-        default_priority: priority of new sequences without input priorities; None for
-            ``delta_clip``, or 1 without it.
-        input_priorities: whether new sequences get the priorities of
-            :meth:`compute_input_priorities`.
+        default_priority: priority of new sequences if ``input_priorities`` is False; None for
+            ``delta_clip``, or 1 if that is None.
+        input_priorities: whether :meth:`compute_input_priorities` sets the priorities of new
+            sequences.
         input_priority_shift: number of stored states between the beginning of a sequence and the
             samples that its priority is computed from; None for the burn-in:
             ``warmup_T // store_rnn_state_interval``.
         value_scale_eps: epsilon of h, at least 0.
-        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
+        ReplayBufferCls: replay buffer class to use instead of the default, called with the same
             keywords.
-        updates_per_sync: number of updates between publications of parameters, in asynchronous
-            mode.
-        target_update_tau: weight of the new parameters in an update of the target network; 1
-            copies.
+        updates_per_sync: number of updates between parameter transfers to the sampler, in
+            asynchronous mode.
+        target_update_tau: weight of the online parameters in a target-network update; 1 copies
+            them.
         bootstrap_timelimit: whether to leave out steps whose return a time limit truncated
-            (``env_info.timeout``), see :class:`~rlpyt.algos.dqn.dqn.DQN`.
+            (``env_info.timeout``); see :class:`~rlpyt.algos.dqn.dqn.DQN`.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.
 

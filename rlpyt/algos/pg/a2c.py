@@ -22,24 +22,24 @@ class A2C(PolicyGradientAlgo):
                - entropy_loss_coeff * H(pi(s))
 
     Args:
-        discount: discount per step, in [0, 1].
-        learning_rate: learning rate of the first iteration.
+        discount: discount factor per step, in [0, 1].
+        learning_rate: initial learning rate.
         value_loss_coeff: weight of the value loss.
-        entropy_loss_coeff: weight of the policy's entropy.
+        entropy_loss_coeff: weight of the entropy bonus.
         OptimCls: class of the optimizer.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        clip_grad_norm: largest norm of the gradient; None does not clip.
-        initial_optim_state_dict: state of the optimizer to start from, from
-            :meth:`optim_state_dict`.
-        gae_lambda: lambda of generalized advantages, in [0, 1]; 1 for discounted returns minus
-            values.
+        clip_grad_norm: largest norm of the gradient; None for no clipping.
+        initial_optim_state_dict: initial state of the optimizer, from :meth:`optim_state_dict`.
+        gae_lambda: lambda of generalized advantage estimation, in [0, 1]; 1 for discounted returns
+            minus values.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
-        bootstrap_timelimit: whether to bootstrap the return of an episode that a time limit
-            truncated; False counts the episode as ended, as rlpyt 0.1.2 did.
+        bootstrap_timelimit: whether to bootstrap a return that a time limit truncated; False treats
+            the time limit as termination, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
-        linear_lr_schedule: whether ``learning_rate`` falls to zero over the run, as in the paper.
+        linear_lr_schedule: whether to anneal ``learning_rate`` linearly to zero over the run, as in
+            the paper.
 
     Source: Mnih et al. 2016, arXiv:1602.01783, algorithm S3.
     """

@@ -46,8 +46,8 @@ class IMPALA(A2C):
 
     Args:
         *args: arguments of A2C.
-        rho_bar: largest importance weight of a TD error, and of the policy gradient.
-        c_bar: largest weight, for each step in between, of later TD errors; at most ``rho_bar``.
+        rho_bar: largest importance weight of TD errors and of the policy gradient.
+        c_bar: largest importance weight, per step, of later TD errors; at most ``rho_bar``.
         **kwargs: keywords of A2C.
 
     Source: Espeholt et al. 2018, arXiv:1802.01561, section 4.

@@ -79,37 +79,39 @@ class PPO(PolicyGradientAlgo):
     from the recorded state.
 
     Args:
-        discount: discount per step, in [0, 1].
-        learning_rate: learning rate of the first iteration.
+        discount: discount factor per step, in [0, 1].
+        learning_rate: initial learning rate.
         value_loss_coeff: weight of the value loss.
-        entropy_loss_coeff: weight of the policy's entropy.
+        entropy_loss_coeff: weight of the entropy bonus.
         OptimCls: class of the optimizer.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        clip_grad_norm: largest norm of the gradient; None does not clip.
-        initial_optim_state_dict: state of the optimizer to start from, from
-            :meth:`optim_state_dict`; schedules start from the beginning.
-        gae_lambda: lambda of generalized advantages, in [0, 1]; 1 for discounted returns minus
-            values.
-        minibatches: number of minibatches in one epoch; for recurrent agents at most the number of
+        clip_grad_norm: largest norm of the gradient; None for no clipping.
+        initial_optim_state_dict: initial state of the optimizer, from :meth:`optim_state_dict`;
+            schedules start from the beginning.
+        gae_lambda: lambda of generalized advantage estimation, in [0, 1]; 1 for discounted returns
+            minus values.
+        minibatches: number of minibatches in one epoch; for recurrent agents, at most the number of
             environments.
         epochs: number of epochs in one iteration.
-        ratio_clip: half the width c of the clipping range of ratios, in the first iteration.
-        linear_lr_schedule: whether ``learning_rate`` and ``ratio_clip`` fall to zero over the run.
+        ratio_clip: initial half-width c of the range to which likelihood ratios are clipped.
+        linear_lr_schedule: whether to anneal ``learning_rate`` and ``ratio_clip`` linearly to zero
+            over the run.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
-        bootstrap_timelimit: whether to bootstrap the return of an episode that a time limit
-            truncated; False counts the episode as ended, as rlpyt 0.1.2 did.
+        bootstrap_timelimit: whether to bootstrap a return that a time limit truncated; False treats
+            the time limit as termination, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
-        value_clip: largest useful change of a value, in units of the return; the loss gains nothing
-            beyond it. None for no limit.
+        value_clip: change of a value, in units of the return, beyond which its loss no longer
+            falls; None for no limit.
         recompute_returns: whether to recompute returns and advantages with current values before
-            each epoch but the first; the bootstrap value after the batch stays as recorded.
-        target_kl: largest divergence from the policy that acted: after an epoch with a greater mean
-            (``approxKL``), the remaining epochs are left out. None for no limit.
-        desired_kl: divergence to which the learning rate adapts: after each epoch it is divided by
-            1.5 if the divergence is above twice this value, and multiplied by 1.5 if below half of
-            it, within [1e-5, 1e-2]. Needs ``linear_lr_schedule=False``. None for no adaptation.
+            each epoch after the first; the bootstrap value after the batch stays as recorded.
+        target_kl: largest KL divergence from the policy that acted: after an epoch with a greater
+            mean (``approxKL``), the remaining epochs are skipped. None for no limit.
+        desired_kl: target KL divergence of an adaptive learning rate: after each epoch the rate is
+            divided by 1.5 if the divergence is more than twice this value, and multiplied by 1.5 if
+            it is less than half, within [1e-5, 1e-2]. Needs ``linear_lr_schedule=False``. None for
+            no adaptation.
 
     Source: Schulman et al. 2017, arXiv:1707.06347; recomputation and the other options:
     Andrychowicz et al. 2021, arXiv:2006.05990; ``target_kl``: Dossa et al. 2021,

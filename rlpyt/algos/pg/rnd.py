@@ -38,10 +38,10 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
     Args:
         *args: arguments of the algorithm.
         bonus_coeff: weight of the bonus.
-        bonus_learning_rate: learning rate of the predicting network.
-        bonus_updates: number of updates of the predicting network in one iteration.
+        bonus_learning_rate: learning rate of the predictor f.
+        bonus_updates: number of updates of the predictor f in one iteration.
         bonus_hidden_sizes: sizes of the hidden layers of f and g, whose input is the whole
-            observation as a vector.
+            observation as one vector.
         bonus_features: number of outputs of f and g.
         **kwargs: keywords of the algorithm.
 

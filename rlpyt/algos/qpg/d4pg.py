@@ -35,14 +35,14 @@ class D4PG(DDPG):
     every 100 updates.
 
     Args:
-        V_min: smallest return.
-        V_max: largest return.
+        V_min: smallest return that the distribution can represent.
+        V_max: largest return that the distribution can represent.
         batch_size: number B of samples in one update.
-        replay_ratio: ratio of trained to sampled steps.
+        replay_ratio: number of samples drawn for training per environment step.
         q_learning_rate: learning rate of the critic.
-        n_step_return: number n of steps in a return.
-        prioritized_replay: whether to draw samples by their last Kullback-Leibler divergence.
-        pri_alpha: exponent of priorities, in [0, 1]; 0 is uniform.
+        n_step_return: number n of rewards in a return.
+        prioritized_replay: whether to prioritize samples by their last KL divergence.
+        pri_alpha: exponent of priorities, in [0, 1]; 0 for uniform sampling.
         pri_beta: exponent of importance weights, in [0, 1]; 1 corrects the sampling bias fully.
         **kwargs: further arguments of :class:`~rlpyt.algos.qpg.ddpg.DDPG`, but not
             ``q_target_clip``.

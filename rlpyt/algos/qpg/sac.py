@@ -89,34 +89,36 @@ class SAC(SoftActorCriticAlgorithm):
         min_steps_learn: number of environment steps, over all processes, before training starts.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: ratio of trained to sampled steps.
-        target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
-        target_update_interval: number of updates between updates of the target networks.
+        replay_ratio: number of samples drawn for training per environment step.
+        target_update_tau: weight of the online parameters in a target-network update; 1 copies
+            them.
+        target_update_interval: number of updates between target-network updates.
         learning_rate: learning rate of all optimizers.
-        fixed_alpha: temperature; None to learn it, starting from 1.
+        fixed_alpha: fixed temperature; None to learn it, starting from 1.
         OptimCls: class of the optimizers.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        initial_optim_state_dict: optimizer state to start from, from :meth:`optim_state_dict`.
-        action_prior: name of the prior, "uniform" or "gaussian".
-        reward_scale: factor of rewards.
-        target_entropy: target entropy for learning the temperature, in nats; "auto" for -A with
-            actions in [-1, 1], plus the logs of half the ranges for other bounds. None does not
-            train the temperature.
+        initial_optim_state_dict: initial state of the optimizers, from :meth:`optim_state_dict`.
+        action_prior: prior over actions, "uniform" or "gaussian".
+        reward_scale: factor by which rewards are multiplied.
+        target_entropy: policy entropy, in nats, towards which the temperature is learned; "auto"
+            for -A with actions in [-1, 1], plus the logs of half the ranges for other bounds. None
+            for a constant temperature.
         reparameterize: must be True; only ``SAC_V`` takes False.
-        clip_grad_norm: largest gradient norm of each network; None does not clip.
-        n_step_return: number n of steps in a return.
-        updates_per_sync: number of updates between publications of parameters, when asynchronous.
+        clip_grad_norm: largest gradient norm of each network; None for no clipping.
+        n_step_return: number n of rewards in a return.
+        updates_per_sync: number of updates between parameter transfers to the sampler, in
+            asynchronous mode.
         bootstrap_timelimit: whether to treat time limits as truncations: returns are bootstrapped
-            from the last observation if it is recorded, and left out of training if not, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False counts a time limit as a real end.
-        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
+            from the last observation if it is recorded, and left out of the loss if not; see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False treats a time limit as termination.
+        ReplayBufferCls: replay buffer class to use instead of the default, called with the same
             keywords.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.
         target_subset: number M of critics in each target; None for all.
-        policy_update_interval: number of critic updates for one update of policy and temperature.
-        dropped_quantiles: number D of the greatest quantiles to leave out of the targets, for each
-            critic. The critics must return quantiles. None if they return values.
+        policy_update_interval: number of critic updates per update of policy and temperature.
+        dropped_quantiles: number D of the greatest quantiles per critic to leave out of the
+            targets; needs critics that return quantiles. None for critics that return values.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
     al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,

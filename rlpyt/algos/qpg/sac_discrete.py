@@ -56,10 +56,10 @@ class DiscreteSAC(SAC):
     update; then the optimizers step in the order alpha, pi, Q_1, Q_2.
 
     Args:
-        target_entropy: target entropy for learning the temperature, in nats; "auto" for
-            ``target_entropy_fraction`` of the greatest. None does not train the temperature.
-        target_entropy_fraction: fraction, in [0, 1], of the greatest entropy: log A for the A
-            actions allowed in a sample.
+        target_entropy: policy entropy, in nats, towards which the temperature is learned; "auto"
+            for ``target_entropy_fraction`` of the maximum. None for a constant temperature.
+        target_entropy_fraction: fraction, in [0, 1], of the maximum entropy log A, where A is the
+            number of actions allowed in a sample.
         **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``action_prior``,
             ``reparameterize``, ``target_subset``, ``policy_update_interval`` and
             ``dropped_quantiles``, which need drawn actions or other critics.

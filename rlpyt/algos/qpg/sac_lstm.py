@@ -47,12 +47,13 @@ class RecurrentSAC(SequenceReplay, SAC):
     Args:
         batch_T: number of trained steps in a sequence.
         batch_B: number of sequences in one update.
-        warmup_T: number of burn-in steps before them; may be 0.
-        store_rnn_state_interval: number of steps between stored recurrent states, where sequences
-            begin; 1 stores all states. 0 stores none: sequences begin anywhere, with a zero state.
-        replay_ratio: number of samples trained on, burn-in included, for each environment step.
+        warmup_T: number of burn-in steps before the trained ones; may be 0.
+        store_rnn_state_interval: number of steps between stored recurrent states, at which
+            sequences begin; 1 stores every state. 0 stores none: sequences begin anywhere, from a
+            zero state.
+        replay_ratio: number of samples drawn for training, burn-in included, per environment step.
         bootstrap_timelimit: whether to leave out steps whose return a time limit truncated
-            (``env_info.timeout``); False counts the limit as a real end.
+            (``env_info.timeout``); False treats a time limit as termination.
         **kwargs: further settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``batch_size`` and
             ``dropped_quantiles``.
 

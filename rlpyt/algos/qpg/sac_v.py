@@ -70,24 +70,27 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         min_steps_learn: number of environment steps, over all processes, before training starts.
         replay_size: number of environment steps stored in each process, divided equally among its
             environments.
-        replay_ratio: ratio of trained to sampled steps.
-        target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
-        target_update_interval: number of updates between updates of the target networks.
+        replay_ratio: number of samples drawn for training per environment step.
+        target_update_tau: weight of the online parameters in a target-network update; 1 copies
+            them.
+        target_update_interval: number of updates between target-network updates.
         learning_rate: learning rate of all optimizers.
         OptimCls: class of the optimizers.
         optim_kwargs: keyword arguments of ``OptimCls``.
-        initial_optim_state_dict: optimizer state to start from, from :meth:`optim_state_dict`.
-        action_prior: name of the prior, "uniform" or "gaussian".
-        reward_scale: factor of rewards; the greater it is, the less the entropy counts.
+        initial_optim_state_dict: initial state of the optimizers, from :meth:`optim_state_dict`.
+        action_prior: prior over actions, "uniform" or "gaussian".
+        reward_scale: factor by which rewards are multiplied; the greater, the less the entropy
+            counts.
         reparameterize: whether the gradient of Q flows through the action to the policy.
-        clip_grad_norm: largest gradient norm of each network; None does not clip.
-        policy_output_regularization: weight of the squared outputs of the policy.
-        n_step_return: number n of steps in a return.
-        updates_per_sync: number of updates between publications of parameters, when asynchronous.
+        clip_grad_norm: largest gradient norm of each network; None for no clipping.
+        policy_output_regularization: weight of the penalty on squared policy outputs.
+        n_step_return: number n of rewards in a return.
+        updates_per_sync: number of updates between parameter transfers to the sampler, in
+            asynchronous mode.
         bootstrap_timelimit: whether to treat time limits as truncations: returns are bootstrapped
-            from the last observation if it is recorded, and left out of training if not, see
-            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False counts a time limit as a real end.
-        ReplayBufferCls: class of the replay buffer instead of the default; called with the same
+            from the last observation if it is recorded, and left out of the loss if not; see
+            :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False treats a time limit as termination.
+        ReplayBufferCls: replay buffer class to use instead of the default, called with the same
             keywords.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.

@@ -21,10 +21,11 @@ class TD3(DDPG):
 
     Args:
         batch_size: number B of samples in one update.
-        replay_ratio: ratio of trained to sampled steps.
-        target_update_tau: weight of the new parameters in an update of target networks; 1 copies.
-        target_update_interval: number of updates between updates of the target networks.
-        policy_update_interval: number of critic updates for one policy update.
+        replay_ratio: number of samples drawn for training per environment step.
+        target_update_tau: weight of the online parameters in a target-network update; 1 copies
+            them.
+        target_update_interval: number of updates between target-network updates.
+        policy_update_interval: number of critic updates per policy update.
         mu_learning_rate: learning rate of the policy; ``learning_rate`` is another name for it.
         q_learning_rate: learning rate of the critics.
         **kwargs: further arguments of :class:`~rlpyt.algos.qpg.ddpg.DDPG`.

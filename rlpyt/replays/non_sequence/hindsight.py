@@ -34,11 +34,11 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
             ``BaseNStepReturnBuffer``.
         compute_reward: function of achieved goals [m,...], desired goals [m,...] and an empty dict
             (in place of infos) that returns rewards [m], all numpy.
-        compute_terminated: function of the same arguments that returns whether the episode ends
-            there [m]; None if goals do not end episodes.
-        relabeled_fraction: probability of another goal. The paper has 4 such transitions for each
-            one with its own goal.
-        horizon: number of following rows from which a later goal is drawn.
+        compute_terminated: function of the same arguments that returns whether each transition
+            terminates the episode [m]; None if reaching a goal does not end episodes.
+        relabeled_fraction: probability that a transition gets another goal. The paper relabels 4
+            transitions for each one that keeps its goal.
+        horizon: number of following steps from which the new goal is drawn.
 
     Raises:
         ValueError: if the example has no goals, ``n_step_return`` is not 1, the storage is on a
