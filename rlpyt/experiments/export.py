@@ -131,7 +131,7 @@ class _Step:
             torch.set_rng_state(before)
             raise ValueError(
                 f"{type(self._agent).__name__} draws random numbers in every step: its action is "
-                "not a function of the observation, so that it cannot be exported"
+                "not a function of the observation, so it cannot be exported"
             )
         self._inputs = (*inputs, map_buffer(torch.zeros_like, rnn_state))
         self.examples = _by_name(INPUTS, self._inputs)

@@ -48,7 +48,7 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
 
     Args:
         config: configuration, see :func:`~rlpyt.experiments.settings.checked`.
-        seed: seed of everything random; None to draw one.
+        seed: seed for all random numbers; None to draw one.
         affinity: affinity of the runner; None to take it from the section ``affinity``.
     """
     if affinity is None:

@@ -1,4 +1,4 @@
-"""Memory of storage and of large batches, and copies from one to the other at random places.
+"""Memory of storage and of large batches, and copies from one to the other at random indexes.
 
 Storage is made of numpy arrays in host memory, or of tensors on the device of a buffer.
 """

@@ -110,7 +110,7 @@ class LeafTree:
         if len(leaves) and not _replace(np.asarray(self.nodes), self.low, leaves, values):
             raise ValueError(
                 f"priorities must be finite and not negative, got values from {values.min()} to "
-                f"{values.max()}: look at the loss they come from"
+                f"{values.max()}: check the loss they come from"
             )
 
     def find(self, targets: NDArray) -> tuple[IntArray, NDArray]:

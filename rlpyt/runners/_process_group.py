@@ -1,4 +1,4 @@
-"""Exchange between the processes of a synchronous run, over torch's process groups.
+"""Communication between the processes of a synchronous run, over torch's process groups.
 
 Gradients are averaged by ``DistributedDataParallel``. In addition, every iteration ends with one
 small sum over all processes, and every log row with a command from rank 0 to the others.

@@ -137,7 +137,7 @@ class StepTime(NamedTuple):
 
 
 def stepping(config: Config) -> Measurement:
-    """Step one environment by random actions; results are of type :class:`StepTime`."""
+    """Step one environment with random actions; results are of type :class:`StepTime`."""
     before = psutil.Process().memory_full_info().uss
     env = _environment(config)
     observation = env.reset()

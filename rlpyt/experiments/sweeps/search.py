@@ -63,7 +63,7 @@ def run_search(
     pruner rejects ends early. A trial with a run that failed counts as failed.
 
     Launched again into its directory, the search continues the study in ``optuna.log``, and may add
-    trials. A failed trial that is retried is a further trial of the study.
+    trials. A retried trial is a new trial of the study.
 
     Args:
         script: path of a Python file, see :mod:`~rlpyt.experiments.sweeps.launch`.
@@ -77,15 +77,15 @@ def run_search(
         base: settings that are the same in all trials.
         metric: name of the column of progress.csv, without prefix.
         direction: "maximize" or "minimize".
-        sampler: sampler of Optuna; None for its default.
-        pruner: pruner of Optuna; None for its default, ``optuna.pruners.NopPruner()`` for none.
+        sampler: Optuna sampler; None for its default.
+        pruner: Optuna pruner; None for its default, ``optuna.pruners.NopPruner()`` for none.
         retry_failed: whether to restart runs that failed in an earlier launch.
         time_limit_s: seconds that each attempt of a run may take; None for no limit.
         config: configuration that the variants change, to check their keys before any run starts.
         pool: machine or cluster on which the runs are started; None for the slots of this machine.
 
     Returns:
-        The study of Optuna.
+        Optuna's study.
 
     Raises:
         ImportError: if Optuna is not installed.

@@ -132,7 +132,7 @@ class Sweep:
         with run_module.locked(osp.join(self.exp_dir, "sweep.lock")) as lock:
             if lock is None:
                 raise ValueError(
-                    f"a launcher is at work in {self.exp_dir!r}: wait for its end, or end it"
+                    f"a launcher is at work in {self.exp_dir!r}: wait until it ends, or end it"
                 )
             with replacing(osp.join(self.exp_dir, SWEEP), encoding="utf-8") as file:
                 json.dump(identity, file, indent=1)

@@ -17,12 +17,12 @@ GOALS = ("achieved_goal", "desired_goal")
 
 
 class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
-    """Replay buffer that gives another goal to a fraction of the drawn transitions.
+    """Replay buffer that replaces the goal in a fraction of the drawn transitions.
 
-    Observations are as in the goal environments of gymnasium-robotics: dictionaries with
+    Observations are as in gymnasium-robotics' goal environments: dictionaries with
     ``achieved_goal`` and ``desired_goal``. The new goal of a transition is an ``achieved_goal``
-    from the next rows of its episode (the strategy "future" in the paper); its reward is computed
-    again. The last transition of an episode keeps its goal, and stored rows never change.
+    from the next rows of its episode (the strategy "future" in the paper); its reward is
+    recomputed. The last transition of an episode keeps its goal, and stored rows never change.
 
     Pass the functions of the environment with :func:`functools.partial`::
 
@@ -36,8 +36,8 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
             (in place of infos) that returns rewards [m], all numpy.
         compute_terminated: function of the same arguments that returns whether the episode ends
             there [m]; None if goals do not end episodes.
-        relabeled_fraction: probability of another goal. The paper has 4 such transitions for each
-            one with its own goal.
+        relabeled_fraction: probability of a replaced goal. The paper has 4 such transitions for
+            each one with its own goal.
         horizon: number of following rows from which a later goal is drawn.
 
     Raises:

@@ -15,7 +15,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSamplerBa
 class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
     """Base class of asynchronous samplers whose servers serve two halves of their workers.
 
-    ``batch_B``, ``eval_n_envs`` and the number of workers of each server have to be even. The
+    ``batch_B``, ``eval_n_envs`` and the number of workers of each server must be even. The
     arguments are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
     Attributes:

@@ -1,8 +1,8 @@
 """Asynchronous sampler with action servers, each of which has a sampler over a part of the batch.
 
 Process tree: the sampler starts a server for each entry of the affinity, with a copy of the agent
-on its GPU or on the CPU, and every server starts the workers of its own sampler. To the sampler the
-servers are what workers are elsewhere: before and after each batch they meet at its barriers.
+on its GPU or on the CPU, and every server starts the workers of its own sampler. The sampler
+treats the servers as other samplers treat workers: they meet at its barriers around each batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
 
     The arguments are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`. An action
     server from :mod:`~rlpyt.samplers.parallel.gpu.action_server` stands first among the bases: the
-    samplers of all servers choose actions by its methods.
+    samplers of all servers choose actions with its methods.
 
     Attributes:
         SamplerCls: class of the sampler of each server.
@@ -64,7 +64,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         super().__init__(*args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what an action server is given: all but the handles of other processes."""
+        """Return what an action server receives: everything but the handles of other processes."""
         return {**self.__dict__, "supervisor": None, "workers": [], "_workers": None}
 
     # --- In the process of the sampler ------------------------------------------------------------
@@ -289,7 +289,7 @@ class AsyncGpuSampler(AsyncActionServer, AsyncGpuSamplerBase):
 
 
 class HandedOn:
-    """Queue of a server's sampler, from which everything goes on to the queue of all servers.
+    """Queue of a server's sampler, which forwards everything to the queue of all servers.
 
     Args:
         queue: queue of the workers.
@@ -305,7 +305,7 @@ class HandedOn:
         self.close = queue.close
 
     def take(self, limit: int | None = None) -> list[Any]:
-        """Hand on everything that has been put; return an empty list."""
+        """Forward everything that has been put; return an empty list."""
         self._queue.hand_on(self._onward)
         return []
 

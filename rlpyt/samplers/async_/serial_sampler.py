@@ -61,14 +61,14 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
     def obtain_samples(  # type: ignore[override]
         self, itr: int, db_idx: int
     ) -> list[Any]:
-        """Fill one batch, acting by the parameters that were published last.
+        """Fill one batch, acting with the latest published parameters.
 
         Args:
             itr: iteration of the sampler.
             db_idx: index of the batch to fill, 0 or 1.
 
         Returns:
-            The trajectory infos that were completed.
+            The infos of the completed trajectories.
         """
         self.agent.recv_shared_memory()
         self._sync.db_idx.value = db_idx
@@ -77,6 +77,6 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         return traj_infos
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation by the parameters that were published last."""
+        """Run one evaluation with the latest published parameters."""
         self.agent.recv_shared_memory()
         return super().evaluate_agent(itr)

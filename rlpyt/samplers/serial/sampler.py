@@ -26,7 +26,7 @@ from rlpyt.utils.types import Nested
 
 
 class SerialSampler(BaseSampler):
-    """Sampler that steps environments one after the other, in the process of the runner.
+    """Sampler that steps environments one after the other, in the runner's process.
 
     Arguments as for :class:`~rlpyt.samplers.base.BaseSampler`.
     """
