@@ -1,4 +1,4 @@
-"""Names of the parts of a run: algorithms, agents, samplers, runners, environments, entries.
+"""Names of a run's parts: algorithms, agents, samplers, runners, environments, entries.
 
 The section ``roles`` of a configuration has one of these names, or the full name of your class,
 for each of ``algo``, ``agent``, ``sampler``, ``runner`` and ``env``.

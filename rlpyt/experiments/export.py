@@ -138,7 +138,7 @@ class _Step:
         self.names = list(self.examples)
 
     def program(self) -> torch.export.ExportedProgram:
-        """Return the graph of the function of the inputs in ``names``."""
+        """Return the function's graph, for the inputs in ``names``."""
         batch = torch.export.Dim("batch")
         sizes = tuple({_batch_dim(name): batch} for name in self.names)
         tensors = tuple(self.examples[name] for name in self.names)

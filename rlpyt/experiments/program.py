@@ -116,7 +116,7 @@ def make_affinity(
         runner: name of the runner.
         sampler: name of the sampler.
         batch_B: number of environments.
-        workers: number of worker processes of a sampler; by default one for each CPU,
+        workers: number of the sampler's worker processes; by default one for each CPU,
             at most the CPU quota of the container and ``batch_B``.
         cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
         gpus: GPU, or list with the GPU of each process that trains.

@@ -60,7 +60,7 @@ def require(device: torch.device, n_bytes: int, size: int) -> None:
 
     Args:
         device: device of the storage.
-        n_bytes: number of bytes of the storage.
+        n_bytes: number of bytes in the storage.
         size: number of transitions in it.
 
     Raises:

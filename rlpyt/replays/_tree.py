@@ -158,7 +158,7 @@ class LeafTree:
         return drawn_next
 
     def levels(self) -> list[NDArray]:
-        """Return views of the nodes of every level, from the root to the padded leaves."""
+        """Return views of the nodes on every level, from the root to the padded leaves."""
         return [self.nodes[(1 << d) - 1 : (2 << d) - 1] for d in range(self.low.bit_length() + 1)]
 
     def load_leaves(self, values: NDArray) -> None:

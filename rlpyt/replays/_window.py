@@ -218,7 +218,7 @@ class TruncatedRows:
             n: number of draws.
             n_entries: number of entries, marked ones included.
             locate: function that returns rows and environments of entries, given their numbers.
-            n_steps: number of rows of an entry.
+            n_steps: number of rows in an entry.
 
         Raises:
             ValueError: if all entries are marked.

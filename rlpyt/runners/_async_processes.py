@@ -29,7 +29,7 @@ def make_control(
     """Make the semaphores and values that all processes share.
 
     Args:
-        supervisor: supervisor of the processes of the run.
+        supervisor: supervisor of the run's processes.
         world_size: number of optimizers.
         is_limited: whether the sampler waits for the optimizer.
         batch_B: number of environments in a batch.

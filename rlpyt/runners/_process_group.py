@@ -35,7 +35,7 @@ def host_store(world_size: int) -> Any:
 
 
 def connect_store(port: int, world_size: int) -> Any:
-    """Connect to the store of another process of this machine."""
+    """Connect to the store of another process on this machine."""
     return _tcp_store(port, world_size, is_master=False)
 
 

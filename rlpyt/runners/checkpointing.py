@@ -212,7 +212,7 @@ class RunCheckpoints:
         Args:
             collect_state: function that returns the state to save.
             cum_steps: number of environment steps so far.
-            n_updates: number of updates so far; asynchronous runs update after their last step.
+            n_updates: number of updates so far, which may still grow after the last step.
             group: processes that save checkpoints at the same time.
         """
         is_saved = (cum_steps, n_updates) == (self._last_steps, self._last_updates)

@@ -324,7 +324,7 @@ class MinibatchRlBase(BaseRunner):
         return (
             f"{len(without_state)} of {self.sampler.batch_spec.B} environments have no state, such "
             f"as environment {column}: {reason}. When this run resumes, they begin new "
-            "episodes, and their last transitions before that are not trained on."
+            "episodes, and the last transitions before the interruption are not trained on."
         )
 
     def _is_checkpoint_due(self, itr: int) -> bool:

@@ -223,7 +223,7 @@ class SyncRlMixin(DistributedRunner):
             self.checkpoints.save(super().state_dict, *counts, self.group)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load the ``state`` that :meth:`train` resumes from, of the same number of processes."""
+        """Load the ``state`` that :meth:`train` resumes from, for as many processes."""
         n_saved, world_size = len(state.get("ranks", [None])), self._n_synchronous()
         if n_saved != world_size:
             raise ValueError(

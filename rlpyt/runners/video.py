@@ -138,7 +138,7 @@ class RecordVideo(Callback):
 
 
 class Camera:
-    """Wrapper of an environment that keeps a picture of the reset and of every step.
+    """Environment wrapper that keeps a picture of the reset and of every step.
 
     Args:
         env: environment.

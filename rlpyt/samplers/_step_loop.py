@@ -203,7 +203,7 @@ def heartbeat_of(sync: Any) -> Any:
 
 
 class Actions:
-    """Base class of the sources of actions.
+    """Base class of action sources.
 
     Attributes:
         inputs: next inputs of the agent, numpy buffers [B,...], which the loop writes in place.

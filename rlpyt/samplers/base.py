@@ -40,7 +40,7 @@ class BaseSampler:
         batch_B: number of environments, stepped in parallel or in turn.
         CollectorCls: class that steps the environments; its ``mid_batch_reset`` is read here.
         max_decorrelation_steps: largest number of random steps in each environment at the start.
-        TrajInfoCls: class of the statistics of a trajectory.
+        TrajInfoCls: class of a trajectory's statistics.
         eval_n_envs: number of evaluation environments; 0 for none.
         eval_CollectorCls: class that steps the evaluation environments; None for the usual one.
         eval_env_kwargs: keyword arguments of the evaluation environments, in any form of
@@ -205,7 +205,7 @@ class BaseSampler:
             )
 
     def _eval_quota(self) -> list[int] | None:
-        """Return the number of trajectories of each evaluation environment, if it is given."""
+        """Return each evaluation environment's number of trajectories, if it is given."""
         if self.eval_n_episodes is None or self.eval_n_envs < 1:
             return None
         each, extra = divmod(self.eval_n_episodes, self.eval_n_envs)
@@ -289,7 +289,7 @@ def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) 
 
 
 def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] | None) -> None:
-    """Set attributes ``_<name>`` of the class of trajectory infos, such as ``_discount``.
+    """Set attributes ``_<name>`` of the trajectory info class, such as ``_discount``.
 
     Args:
         TrajInfoCls: class of the trajectory infos.

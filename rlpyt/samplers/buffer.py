@@ -190,7 +190,7 @@ def first_inputs(
 
     Args:
         envs: B environments.
-        heartbeat: values of the heartbeat of this process.
+        heartbeat: values of this process's heartbeat.
         env_ranks: indexes of ``envs`` over all processes; 0 to B - 1 if None.
         record: buffer [T,B,...] that observations will be recorded in; None if there is none.
 

@@ -166,7 +166,7 @@ class DecorrelatingStartCollector(BaseCollector):
             self.acting_noise.load_state_dict(state["acting_noise"])
 
     def _decorrelation_steps(self, B: int, max_steps: int) -> list[int]:
-        """Draw the number of random steps of each environment, 1 to ``max_steps``."""
+        """Draw each environment's number of random steps, 1 to ``max_steps``."""
         if self.rank == 0:
             logger.log(f"Sampler decorrelating envs, max steps: {int(max_steps)}")
         n_steps = []

@@ -132,7 +132,7 @@ class ResetUntilQuota(ResetNow):
     Args:
         envs: B environments.
         inputs: inputs of the agent.
-        quota: number of trajectories of each environment.
+        quota: number of trajectories in each environment.
     """
 
     def __init__(self, envs: Sequence[Any], inputs: AgentInputs, quota: Sequence[int]) -> None:

@@ -56,7 +56,7 @@ class SweepError(RuntimeError):
 
     Args:
         failed: runs that failed.
-        total: number of runs of the sweep.
+        total: number of runs in the sweep.
     """
 
     def __init__(self, failed: Sequence[FailedRun], total: int) -> None:

@@ -40,8 +40,8 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
     samplers of all servers choose actions with its methods.
 
     Attributes:
-        SamplerCls: class of the sampler of each server.
-        sampler: sampler of a server, in its process.
+        SamplerCls: class of each server's sampler.
+        sampler: a server's sampler, in its process.
     """
 
     gpu = True
@@ -124,7 +124,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         return self.eval_max_trajectories or self.eval_n_episodes
 
     def _get_n_envs_lists(self, affinity: Sequence[Any]) -> list[list[int]]:
-        """Return the number of environments of each worker, for each server."""
+        """Return each worker's number of environments, for each server."""
         sizes = self._split_over_servers(self.batch_spec.B, len(affinity))
         if min(sizes) < 1:
             raise ValueError(
@@ -138,7 +138,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         ]
 
     def _split_over_servers(self, n_envs: int, n_server: int) -> list[int]:
-        """Return the number of environments of each server; all its groups have as many."""
+        """Return each server's number of environments; its groups have equally many."""
         n = self._n_groups
         return [share.n_envs * n for share in split_envs(n_envs // n, n_server)]
 
@@ -193,7 +193,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             double_buffer_slice: part of both batches that its environments fill.
             affinity: affinity of the server and its workers.
             seed: seed of the server.
-            n_envs_list: number of environments of each worker.
+            n_envs_list: each worker's number of environments.
         """
         prepare_sampler_process(affinity, seed, f"Action server {rank}")
         self.sampler, self._heartbeat = self._part(rank, len(env_ranks)), self._heartbeats[rank]
@@ -241,7 +241,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             double_buffer_slice: part of both batches that they fill.
             affinity: affinity of the server and its workers.
             seed: seed of the sampler.
-            n_envs_list: number of environments of each worker.
+            n_envs_list: each worker's number of environments.
         """
         part: Any = self.sampler
         part.double_buffer, part.samples_np = double_buffer_slice, double_buffer_slice[0]

@@ -19,7 +19,7 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
 
     Args:
         *args: arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
-        start_method: start method of all processes of the run: "fork", "forkserver" or "spawn".
+        start_method: start method of all processes in the run: "fork", "forkserver" or "spawn".
             None for the environment variable ``RLPYT_START_METHOD``, or else "fork" on Linux and
             "spawn" elsewhere.
         **kwargs: keyword arguments of :class:`~rlpyt.samplers.base.BaseSampler`.

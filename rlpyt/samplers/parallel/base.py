@@ -220,7 +220,7 @@ class ParallelSamplerBase(BaseSampler):
     def _get_n_envs_list(
         self, affinity: Any = None, n_worker: int | None = None, B: int | None = None
     ) -> list[int]:
-        """Return the number of environments of each worker.
+        """Return each worker's number of environments.
 
         Args:
             affinity: affinity that gives the number of workers, if ``n_worker`` does not.

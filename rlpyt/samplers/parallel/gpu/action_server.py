@@ -98,7 +98,7 @@ class Group:
         self._is_stepping = True
 
     def reset_agent(self, columns: Iterable[int]) -> None:
-        """Reset the agent's state of those environments of the batch that are in this group."""
+        """Reset the agent's state for those environments in the batch that are in this group."""
         for column in columns:
             if column in self:
                 self.agent.reset_one(column - self.columns.start)
