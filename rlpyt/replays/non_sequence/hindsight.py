@@ -36,8 +36,8 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
             (in place of infos) that returns rewards [m], all numpy.
         compute_terminated: function of the same arguments that returns whether the episode ends
             there [m]; None if goals do not end episodes.
-        relabeled_fraction: probability of a replaced goal. The paper has 4 such transitions for
-            each one with its own goal.
+        relabeled_fraction: probability of another goal. The paper has 4 such transitions for each
+            one with its own goal.
         horizon: number of following rows from which a later goal is drawn.
 
     Raises:
