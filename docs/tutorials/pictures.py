@@ -83,7 +83,7 @@ def views() -> Any:
     bracket(ax, 3.55, 5.9, 1.65, "action", below=False)
     bracket(ax, 2.55, 5.9, 2.95, "prev_action")
     word(ax, 0.2, 2.3, "rows 0 to T", "left")
-    word(ax, 6, 4.3, "What is written as action[t] is there as prev_action[t + 1].")
+    word(ax, 6, 4.3, "What is written to action[t] appears as prev_action[t + 1].")
     return figure
 
 

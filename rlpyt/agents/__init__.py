@@ -1,4 +1,4 @@
-"""Agents: the networks of an algorithm, and how they act.
+"""Agents: an algorithm's networks, and how they act.
 
 A public class fits one algorithm, model and kind of action; to bring your own model, pass
 ``ModelCls`` or override ``make_env_to_model_kwargs``. Where to look:
@@ -12,7 +12,7 @@ A public class fits one algorithm, model and kind of action; to bring your own m
 * ``pg``: ``base`` (policies for every kind of action, agents with and without recurrence);
   ``categorical`` and ``gaussian`` for one kind of action; ``atari`` and ``mujoco`` with their
   models; ``generic`` for any spaces.
-* ``qpg``: ``actor_critic`` (several networks with target copies, bounds of actions);
+* ``qpg``: ``actor_critic`` (several networks with target copies, action bounds);
   ``ddpg_agent``, ``td3_agent``, ``d4pg_agent``; ``sac_agent``, ``sac_v_agent``,
   ``sac_lstm_agent`` (recurrent), and ``sac_discrete_agent`` for discrete actions.
 """

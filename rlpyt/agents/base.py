@@ -42,7 +42,7 @@ class BaseAgent:
     """Base class of all agents: acts for the sampler, and computes gradients for the algorithm.
 
     The constructor only stores its arguments. The sampler calls :meth:`initialize` once the spaces
-    are known, and the runner then moves the agent to its device. With the start method "spawn" an
+    are known, and the runner then moves the agent to its device. With the start method "spawn", an
     agent can be passed to a new process, together with its locks and counters.
 
     Args:
@@ -55,12 +55,12 @@ class BaseAgent:
     Attributes:
         model: model to train; a ``DistributedDataParallel`` after :meth:`data_parallel`.
         shared_model: copy in shared memory, from which other processes act, or None.
-        distribution: distribution of actions, given the outputs of the model.
+        distribution: action distribution, given the model's outputs.
         device: device of ``model``.
         cpu_outputs: whether training batches stay on the CPU and outputs for losses are moved
             there, as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
-        mask_field: field of observations that holds a mask of the allowed actions. It is removed
+        mask_field: observation field with a mask of the allowed actions. It is removed
             before the network runs; None passes a field of this name on to the network.
     """
 

@@ -5,18 +5,17 @@ checkpoints.save(runner.state_dict(), step=120_000)
 runner.load_state_dict(checkpoints.load())
 
 A checkpoint has a ``manifest.json`` (versions, step, configuration, the state with references to
-arrays, size and sha256 of every file) and safetensors files with the arrays. It contains no
-pickles: loading runs no code. It is written under a temporary name, synced to disk, and then
+arrays, the size and sha256 of every file) and safetensors files with the arrays. It contains no
+pickles, so loading runs no code. It is written under a temporary name, synced to disk, and then
 renamed, so a directory with the final name is complete. It can be copied, moved or deleted
 independently of other checkpoints.
 
-The state of a run is a tree of dictionaries, each from the ``state_dict`` of its owner: the runner
-(seed, random generators, iteration) with its log and callbacks, the agent (networks), the algorithm
-(counters, optimizer) with its replay buffer, and, in
-synchronous runs, the sampler (environments, trajectories, acting state).
-:mod:`rlpyt.runners.checkpointing` decides when to save.
+A run's state is a tree of dictionaries, each from its owner's ``state_dict``: the runner (seed,
+random generators, iteration) with its log and callbacks, the agent (networks), the algorithm
+(counters, optimizer) with its replay buffer, and, in synchronous runs, the sampler (environments,
+trajectories, acting state). :mod:`rlpyt.runners.checkpointing` decides when to save.
 
-Large arrays in which few rows change, as in replay buffers, are marked as ``Rows``. They are
+Large arrays in which few rows change, such as replay buffers, are marked as ``Rows``. They are
 written in segments; an unchanged segment is a hard link to the file in the previous checkpoint.
 
 * ``store``: the checkpoints of a run, saved and loaded.

@@ -34,7 +34,7 @@ class Rows(np.ndarray[Any, Any]):
     A loaded state has :class:`SavedRows` in its place.
 
     Attributes:
-        capacity: number of rows of the whole array.
+        capacity: number of rows in the whole array.
     """
 
     capacity: int
@@ -175,7 +175,7 @@ def _pack_name(number: int) -> str:
 
 
 def _cuts(array: Array) -> Iterator[tuple[int, int | None]]:
-    """Yield first row and stop of every piece of ``array``; stop is None for all of it."""
+    """Yield the first row and the stop of each piece of ``array``; stop is None for all of it."""
     is_rows = isinstance(array, Rows)
     if not is_rows and array.nbytes <= LARGEST_FILE:
         yield 0, None
@@ -210,7 +210,7 @@ def fingerprint(array: NDArray) -> str:
 
 
 def read_array(path: Path, entry: Mapping[str, Any]) -> Any:
-    """Return the array of an entry of the manifest; :class:`SavedRows` if it was rows."""
+    """Return the array of a manifest entry; :class:`SavedRows` if it was rows."""
     if entry["is_rows"]:
         return SavedRows(path, entry)
     pieces = [array for _, array in _pieces(path, entry)]

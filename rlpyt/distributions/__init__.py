@@ -1,4 +1,4 @@
-"""Distributions of actions: sampling, likelihoods, entropy and divergence.
+"""Action distributions: sampling, likelihoods, entropy and divergence.
 
 Modules:
 

@@ -2,14 +2,14 @@
 
 * ``base``: the interface, :class:`~rlpyt.envs.base.Env`; ``check`` tests whether a class follows
   it.
-* ``gym``: environments of gymnasium and gym, and tasks without velocities; ``gym_schema`` is its
-  variant with the layouts of info in a dictionary. ``_info`` turns info dictionaries into records,
-  ``_gym_state`` saves and restores the state of an environment and its wrappers.
-* ``vector``: vector environments of gymnasium, for the vector sampler; ``envpool``: vector
-  environments of EnvPool.
+* ``gym``: gymnasium and gym environments, and tasks without velocities; ``gym_schema`` is its
+  variant, which keeps the layouts of info in a dictionary. ``_info`` turns info dictionaries into
+  records; ``_gym_state`` saves and restores the state of an environment and its wrappers.
+* ``vector``: gymnasium vector environments, for the vector sampler; ``envpool``: EnvPool's vector
+  environments.
 * ``device``: vector environments of tensors, such as simulators on a GPU; ``control``: CartPole and
   Pendulum in torch.
-* ``masks``: action masks of an info, put into observations.
+* ``masks``: action masks, copied from the info into observations.
 * ``atari``: Atari games, one at a time and vectorized.
 * ``toy``: small deterministic environments for tests and examples.
 """

@@ -4,7 +4,7 @@ A run is made in five steps:
 
 1. A ``Config`` has a section of keyword arguments for each role, such as ``algo`` and ``sampler``
    (``configs``, ``sweeps.variant``).
-2. Its section ``roles`` has the names of the classes; an ``Algorithm`` lists the agents that fit it
+2. Its section ``roles`` names the classes; an ``Algorithm`` lists the agents that fit it
    (``catalog``).
 3. A ``Setting`` is a parameter of one of these constructors. Words ``section.name=value`` change
    settings, and are checked against their types (``settings``).
@@ -20,8 +20,8 @@ Where to look for what:
 * ``catalog``, ``configs``, ``settings``, ``program``: the steps above.
 * ``sweeps``: many runs, with shares of the machine.
 * ``results``: finished runs as curves, tables and pictures.
-* ``gate``: whether runs learn worse than a baseline, with tasks and a baseline of the library.
+* ``gate``: a test of whether runs learn worse than a baseline; the library has tasks for it.
 * ``doctor``: measurements of a task on this machine, and the fastest settings.
 * ``evaluation``: statistics and videos of a snapshot.
-* ``trained``, ``export``: the agent of a run in your own loop; its policy as a file.
+* ``trained``, ``export``: a run's agent in your own loop; its policy as a file.
 """

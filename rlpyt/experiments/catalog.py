@@ -1,4 +1,4 @@
-"""Names of the parts of a run: algorithms, agents, samplers, runners, environments, entries.
+"""Names of a run's parts: algorithms, agents, samplers, runners, environments, entries.
 
 The section ``roles`` of a configuration has one of these names, or the full name of your class,
 for each of ``algo``, ``agent``, ``sampler``, ``runner`` and ``env``.
@@ -254,12 +254,13 @@ def targets(config: Config) -> dict[str, str]:
     in_vectors = roles["sampler"] == "vector"
     if only_in_vectors(roles["env"]) and not in_vectors:
         raise ValueError(
-            f"sampler={roles['sampler']}: env={roles['env']} makes vectors; use sampler=vector"
+            f"sampler={roles['sampler']}: env={roles['env']} makes vector environments; use "
+            "sampler=vector"
         )
     if roles["env"] == "atari" and in_vectors:
         raise ValueError(
-            "sampler=vector: no vector has the images of AtariEnv; use another sampler, or the "
-            "environment atari_vector:GAME, whose images differ"
+            "sampler=vector: no vector environment has AtariEnv's images; use another sampler, or "
+            "the environment atari_vector:GAME, whose images differ"
         )
     agent = _agent(algorithm, roles)
     return {
@@ -273,7 +274,7 @@ def targets(config: Config) -> dict[str, str]:
 
 
 def only_in_vectors(role: str) -> bool:
-    """Return whether the environments of this role exist only as vectors."""
+    """Return whether this role's environments exist only as vector environments."""
     return role in ENVIRONMENTS and ENVIRONMENTS[role][0] is None
 
 

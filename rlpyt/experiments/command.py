@@ -114,8 +114,8 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 
 @main.command()
 @of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
-@click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
-@click.option("--log-dir", type=click.Path(), help="Log directory; the time by default.")
+@click.option("--seed", type=int, help="Seed for all random numbers; drawn by default.")
+@click.option("--log-dir", type=click.Path(), help="Log directory; by default named by time.")
 @click.option("--run-id", default="0", help="Name of the run in --log-dir.")
 @click.option(
     "--resume", is_flag=True, help="Save checkpoints in --log-dir, and continue from the latest."
@@ -196,7 +196,7 @@ def train(
 @main.command()
 @of_run("ALGORITHM,...", "[ENVIRONMENT,...] [NAME=VALUE,...]...")
 @click.option("--seeds", type=COUNT, default=1, help="Runs of each variant: seeds 0, 1, ...")
-@click.option("--log-dir", type=click.Path(), help="Sweep directory; the time by default.")
+@click.option("--log-dir", type=click.Path(), help="Sweep directory; by default named by time.")
 @click.option("--slots", type=COUNT, help="Runs at a time; by default one for each GPU, or CPU.")
 @click.option("--cpus-per-run", type=COUNT, help="CPU cores of each run; else an equal share.")
 @click.option(
@@ -212,8 +212,8 @@ def train(
 @click.option("--metric", default="ReturnAverage", help="Column of the log that Optuna maximizes.")
 @click.option("--prune/--no-prune", default=True, help="Whether Optuna ends trials early.")
 @click.option("--pool", type=click.Choice(pools.POOLS), default="local")
-@click.option("--job", multiple=True, metavar="NAME=VALUE", help="Parameter of a job of SLURM.")
-@click.option("--retry-failed", is_flag=True, help="Start failed runs again.")
+@click.option("--job", multiple=True, metavar="NAME=VALUE", help="Parameter of a SLURM job.")
+@click.option("--retry-failed", is_flag=True, help="Restart failed runs.")
 @click.option("--time-limit", type=SECONDS, metavar="SECONDS", help="Longest time of each run.")
 @click.option("--dry-run", is_flag=True, help="Check and list the variants, and start nothing.")
 def sweep(
@@ -330,7 +330,7 @@ def list_(kind: str | None, text: str | None) -> None:
 @main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
 @click.option("--episodes", type=COUNT, default=10, help="Exact number of episodes.")
-@click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
+@click.option("--seed", type=int, help="Seed for all random numbers; drawn by default.")
 @click.option(
     "--csv", "file", type=click.Path(), help="Table of the episodes; else beside the snapshot."
 )
@@ -349,7 +349,7 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
 @click.option("--video", type=click.Path(), help="File, .mp4 or .gif; else a window.")
 @click.option("--episodes", type=COUNT, default=1, help="Number of episodes.")
-@click.option("--seed", type=int, help="Seed of everything random; drawn by default.")
+@click.option("--seed", type=int, help="Seed for all random numbers; drawn by default.")
 @click.option("--max-frames", type=COUNT, default=10_000, help="Largest number of pictures.")
 def watch(path: str, video: str | None, episodes: int, seed: int | None, max_frames: int) -> None:
     """Show a trained agent in a window, or write a video of it."""
@@ -438,9 +438,9 @@ def plot(
 @click.option("--seeds", type=COUNT, default=5, help="Runs of each task that --train makes.")
 @click.option("--seed", default=100, help="Seed of the first of them.")
 @click.option("--task", "tasks", multiple=True, help="Task to train; may be repeated; else all.")
-@click.option("--tolerance", default=0.1, help="Loss that does not matter, of the whole range.")
+@click.option("--tolerance", default=0.1, help="Loss that does not matter, as part of the range.")
 @click.option("--column", "y", default="ReturnAverage", help="Column of the log to compare.")
-@click.option("--score-fraction", default=0.5, help="Last part of the steps, to average over.")
+@click.option("--score-fraction", default=0.5, help="Last part of steps, to average scores over.")
 @click.option("--confidence", default=0.95, help="Probability of the intervals.")
 def compare(
     runs: str,

@@ -44,7 +44,7 @@ def load_agent(path: str | Path) -> SavedAgent:
     record = file.parent / "params.json"
     if not record.is_file():
         raise FileNotFoundError(
-            f"{record} does not exist, which shows how to make the agent: keep it beside the "
+            f"{record}, which shows how to make the agent, does not exist: keep it beside the "
             "snapshot, or use rlpyt.load(path, agent=..., env=...)"
         )
     params = json.loads(record.read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def evaluate(
     Args:
         saved: snapshot to evaluate.
         n_episodes: number of episodes, spread evenly over up to 8 environments.
-        seed: seed of everything random; drawn if None.
+        seed: seed for all random numbers; drawn if None.
         env_kwargs: arguments of the sampler that replace saved ones, such as ``EnvCls``.
     """
     seed = make_seed() if seed is None else seed
@@ -169,7 +169,7 @@ def watch(
         saved: snapshot to watch.
         n_episodes: number of episodes, one after the other.
         video: file to write, with the extension ".mp4" or ".gif"; None for a window.
-        seed: seed of everything random; drawn if None.
+        seed: seed for all random numbers; drawn if None.
         max_frames: largest number of pictures in the video.
 
     Raises:

@@ -131,14 +131,14 @@ class _Step:
             torch.set_rng_state(before)
             raise ValueError(
                 f"{type(self._agent).__name__} draws random numbers in every step: its action is "
-                "not a function of the observation, so that it cannot be exported"
+                "not a function of the observation, so it cannot be exported"
             )
         self._inputs = (*inputs, map_buffer(torch.zeros_like, rnn_state))
         self.examples = _by_name(INPUTS, self._inputs)
         self.names = list(self.examples)
 
     def program(self) -> torch.export.ExportedProgram:
-        """Return the graph of the function of the inputs in ``names``."""
+        """Return the function's graph, for the inputs in ``names``."""
         batch = torch.export.Dim("batch")
         sizes = tuple({_batch_dim(name): batch} for name in self.names)
         tensors = tuple(self.examples[name] for name in self.names)

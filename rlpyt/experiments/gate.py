@@ -1,4 +1,4 @@
-"""A gate: whether runs learn worse than a baseline, and short runs that show it.
+"""A gate: a test of whether runs learn worse than a baseline, with short runs for it.
 
 A baseline is any directory of runs, or of csv files ``<task>_seed<n>.csv`` with two columns, as
 :func:`keep` writes them. The library has one of its own, ``BASELINE``: the short runs of ``TASKS``.

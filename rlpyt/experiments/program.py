@@ -48,7 +48,7 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
 
     Args:
         config: configuration, see :func:`~rlpyt.experiments.settings.checked`.
-        seed: seed of everything random; None to draw one.
+        seed: seed for all random numbers; None to draw one.
         affinity: affinity of the runner; None to take it from the section ``affinity``.
     """
     if affinity is None:
@@ -116,7 +116,7 @@ def make_affinity(
         runner: name of the runner.
         sampler: name of the sampler.
         batch_B: number of environments.
-        workers: number of worker processes of a sampler; by default one for each CPU,
+        workers: number of the sampler's worker processes; by default one for each CPU,
             at most the CPU quota of the container and ``batch_B``.
         cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
         gpus: GPU, or list with the GPU of each process that trains.

@@ -43,8 +43,8 @@ def entry_name(name: str, environment: str | None = None) -> str:
     Args:
         name: entry of a table, such as "atari_dqn/double", or an algorithm, whose entry for this
             kind of environment is returned.
-        environment: id of gymnasium, name of an Atari game, or full name of a class; None for the
-            environment of the entry.
+        environment: gymnasium id, name of an Atari game, or full name of a class; None for the
+            entry's environment.
 
     Raises:
         ValueError: if there is no such entry, algorithm or environment.
@@ -195,13 +195,13 @@ def check_same_run(
     """
     if not resume:
         raise ValueError(
-            f"{run_dir} has the log of another run: choose another --log-dir or --run-id, or go on "
-            "with it by --resume"
+            f"{run_dir} has the log of another run: choose another --log-dir or --run-id, or "
+            "continue it with --resume"
         )
     if not (run_dir / "checkpoints").exists():
         raise ValueError(
-            f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; with "
-            "--resume from the start, a run saves checkpoints"
+            f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; "
+            "a run that is started with --resume saves checkpoints"
         )
     now = _as_recorded({key: value for key, value in config.items() if key != "runner"})
     if seed is not None:
@@ -215,7 +215,7 @@ def check_same_run(
 
 
 def try_runs(calls: Iterable[Call]) -> None:
-    """Start the agent and algorithm of runs in one environment, to find wrong settings early.
+    """Start the runs' agents and algorithms in one environment, to find wrong settings early.
 
     Args:
         calls: calls of the runners; runners with the same environment share it.

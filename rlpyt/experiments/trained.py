@@ -207,8 +207,8 @@ def load(
     Args:
         path: directory of a run, for its newest snapshot, or file of a snapshot.
         agent: new agent, made with the arguments of the run; None for the recorded one.
-        env: environment with the spaces of the run, of gymnasium (single or vector) or of this
-            library; None for the recorded one, which is made for its spaces and closed.
+        env: gymnasium environment (single or vector) or rlpyt environment, with the run's spaces;
+            None for the recorded one, which is made only for its spaces and then closed.
         device: device to act on, its name, or the index of a GPU; None for the CPU.
 
     Raises:

@@ -4,9 +4,9 @@ A model is any torch module that takes inputs with the leading dimensions [], [B
 :func:`rlpyt.utils.tensor.fold_leading_dims`). Modules:
 
 * Parts: ``mlp`` (perceptron, fast pass through layers), ``conv2d`` (convolutions, with the layers
-  of the Atari models), ``rnn`` (recurrent networks with resets), ``noisy`` (exploring linear
-  layers), ``batch_renorm`` (features normalized over a batch), ``running_mean_std`` (normalized
-  observations), ``autocast`` (lower precision in training).
+  of the Atari models), ``rnn`` (recurrent networks with resets), ``noisy`` (linear layers with
+  exploration noise), ``batch_renorm`` (features normalized over a batch), ``running_mean_std``
+  (normalized observations), ``autocast`` (lower precision in training).
 * Models made from spaces: ``space_kinds`` reads a space, ``encoders`` and ``policy_heads`` make the
   layers for it, ``pg.generic_model`` joins them.
 * Models by algorithm: ``dqn`` (``dueling`` and ``heads``, then one module for each kind of values,

@@ -24,7 +24,7 @@ _OMP_PAUSE_HARD = 2  # Constant omp_pause_hard of OpenMP 5.0.
 
 
 def start_process(process: Any) -> None:
-    """Start a process, so that a forked child works too.
+    """Start a process in such a way that a forked child works too.
 
     Python warns that a fork of a process with threads is a risk. These threads belong to numerical
     libraries, wait for work and hold no lock. A child makes new ones, unless it inherits a record
@@ -121,7 +121,7 @@ def pin_process(cpus: Sequence[int]) -> None:
 def check_cpus(cpus: Sequence[int]) -> None:
     """Raise ``ValueError`` if a process could not be pinned to ``cpus``; changes nothing.
 
-    The present affinity of this process does not matter: its children may use other CPUs.
+    The current affinity of this process does not matter: its children may use other CPUs.
     """
     if not cpus or not can_be_pinned():
         return

@@ -1,4 +1,4 @@
-"""Semaphore, barrier and queue whose waits notice a failure of the processes.
+"""Semaphore, barrier and queue whose waits notice failed processes.
 
 The process with the supervisor notices a failure; in other processes the same objects only wait.
 Every process uses separate parts of an object, and no lock is shared, so a dying process cannot

@@ -34,7 +34,7 @@ T = TypeVar("T")
 class Supervisor:
     """Supervisor of processes: it starts them, watches them in every wait, and ends them.
 
-    While this process waits, it looks every ``POLL_S`` seconds whether a process has raised,
+    While this process waits, it checks every ``POLL_S`` seconds whether a process has raised,
     crashed, been killed or sent no heartbeat within the time limit. If so, it ends the others and
     raises :class:`WorkerError` with its traceback. :meth:`watch` does so from a thread, while this
     process is busy. Ctrl-C interrupts only this process. The other processes end with this one,
@@ -52,7 +52,7 @@ class Supervisor:
         is_over: whether the processes have been ended.
         renewable: semaphores, barriers and queues; a restarted process gets new parts of them.
         restarted: indices of restarted processes that have not joined again yet.
-        absent: indices of processes that take no part in the present task, so that waits skip them.
+        absent: indices of processes that take no part in the current task, so waits skip them.
 
     Raises:
         ValueError: if ``time_limit_s`` is not positive.
@@ -203,7 +203,7 @@ class Supervisor:
             self._in_task = False
 
     def check(self, stalls: StallDetector | None = None) -> bool:
-        """Look for a failed process: restart it if that is allowed, or end all and raise an error.
+        """Look for a failed process; restart it if that is allowed, or end all and raise an error.
 
         Args:
             stalls: detector of stalled processes; None to look only for ended processes.

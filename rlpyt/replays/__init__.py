@@ -1,15 +1,15 @@
-"""Replay buffers: storage of what was sampled, and random batches of it.
+"""Replay buffers, which store samples and draw random batches from them.
 
 A buffer's class names its parts (``base`` explains how they compose). Where to look:
 
 * The public classes: ``non_sequence`` draws single transitions, ``sequence`` sequences; each has
   the modules ``uniform`` and ``prioritized`` (how to choose), ``n_step`` (what a batch holds),
-  ``frame`` (images stored once, and stacked again when they are read) and ``time_limit``; goals
-  that were reached later are in ``non_sequence.hindsight``.
+  ``frame`` (images stored once, and stacked when they are read) and ``time_limit``;
+  ``non_sequence.hindsight`` replaces goals by goals that were reached later.
 * How to store: ``n_step`` (rows, their returns and timeouts), with the cursor and the rows that may
   be drawn in ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share).
 * Priorities: ``priorities`` (draws of transitions or sequences), with priorities that follow the
   cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
-* ``_memory``: how large arrays are allocated, reused, and copied from at random places, in host
-  memory or on a device.
+* ``_memory``: how large arrays are allocated, reused, and read at random indexes, in host memory or
+  on a device.
 """

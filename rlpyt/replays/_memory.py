@@ -1,4 +1,4 @@
-"""Memory of storage and of large batches, and copies from one to the other at random places.
+"""Memory of storage and of large batches, and copies from one to the other at random indexes.
 
 Storage is made of numpy arrays in host memory, or of tensors on the device of a buffer.
 """
@@ -60,7 +60,7 @@ def require(device: torch.device, n_bytes: int, size: int) -> None:
 
     Args:
         device: device of the storage.
-        n_bytes: number of bytes of the storage.
+        n_bytes: number of bytes in the storage.
         size: number of transitions in it.
 
     Raises:

@@ -110,7 +110,7 @@ class LeafTree:
         if len(leaves) and not _replace(np.asarray(self.nodes), self.low, leaves, values):
             raise ValueError(
                 f"priorities must be finite and not negative, got values from {values.min()} to "
-                f"{values.max()}: look at the loss they come from"
+                f"{values.max()}: check the loss they come from"
             )
 
     def find(self, targets: NDArray) -> tuple[IntArray, NDArray]:
@@ -158,7 +158,7 @@ class LeafTree:
         return drawn_next
 
     def levels(self) -> list[NDArray]:
-        """Return views of the nodes of every level, from the root to the padded leaves."""
+        """Return views of the nodes on every level, from the root to the padded leaves."""
         return [self.nodes[(1 << d) - 1 : (2 << d) - 1] for d in range(self.low.bit_length() + 1)]
 
     def load_leaves(self, values: NDArray) -> None:

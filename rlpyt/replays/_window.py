@@ -43,15 +43,15 @@ class Window:
     """A cursor on a circle of T rows of B environments, and the rows that are complete.
 
     Row t is written next, row t - 1 is the newest (age 0), row t - 2 has age 1, and so on. Valid
-    are the rows of age ``off_backward <= age < n_filled - off_forward``: the newest still wait for
-    what follows them (n-step return, next observation), and the oldest, from row t on, have lost
-    what preceded them (previous action, history of frames), or never had it.
+    rows have ``off_backward <= age < n_filled - off_forward``: the newest still wait for what
+    follows them (n-step return, next observation), and the oldest, from row t on, have lost what
+    preceded them (previous action, history of frames), or never had it.
 
     Args:
         T: number of rows.
         B: number of environments.
-        off_backward: invalid rows behind the cursor.
-        off_forward: invalid rows from the cursor on.
+        off_backward: number of invalid rows behind the cursor.
+        off_forward: number of invalid rows from the cursor on.
 
     Raises:
         ValueError: if no row could ever be valid.
@@ -218,7 +218,7 @@ class TruncatedRows:
             n: number of draws.
             n_entries: number of entries, marked ones included.
             locate: function that returns rows and environments of entries, given their numbers.
-            n_steps: number of rows of an entry.
+            n_steps: number of rows in an entry.
 
         Raises:
             ValueError: if all entries are marked.

@@ -119,7 +119,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
         if not all(isinstance(rows, np_mp_array_spawn) for rows in self.stored_rows.values()):
             raise RuntimeError(
                 f"this {type(self).__name__} is in memory that processes inherit by fork only: "
-                "start them so, or call multiprocessing.set_start_method before it is made"
+                "fork them, or call multiprocessing.set_start_method before it is made"
             )
         return self.__dict__.copy()
 

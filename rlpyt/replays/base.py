@@ -40,7 +40,7 @@ class BaseReplayBuffer:
         B: environments in every appended batch.
         size: T * B.
         stride: number of rows between the starts of successive entries that a batch may hold.
-        batch_T: number of steps of an entry that is a sequence; None if a batch has single
+        batch_T: number of steps in an entry that is a sequence; None if a batch has single
             transitions, or sequences of any length.
         samples: stored records [T,B,...].
         rng: source of all random choices.

@@ -34,7 +34,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
     Attributes:
         n_frames: number C of frames in an observation.
         samples_frames: frames [T+C-1,B,...].
-        samples_new_frames: view [T,B,...] of the newest frame of every row.
+        samples_new_frames: view [T,B,...] of every row's newest frame.
         overlap_is_known: whether a batch has proved that stacks continue each other.
     """
 

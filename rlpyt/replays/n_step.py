@@ -1,4 +1,4 @@
-"""Storage of rows with n-step returns, the base of all replay buffers of this library."""
+"""Storage of rows with n-step returns, the base of all replay buffers in this library."""
 
 from __future__ import annotations
 

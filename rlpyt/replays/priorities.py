@@ -26,7 +26,7 @@ def leaf_values(priorities: Any, alpha: float) -> NDArray:
     # Here, since the power of zero makes everything 1.
     if not ((values >= 0) & (values < np.inf)).all():
         raise ValueError(
-            f"priorities must be finite and not negative, got {values}: look at the loss they come "
+            f"priorities must be finite and not negative, got {values}: check the loss they come "
             "from"
         )
     # An entry without error is still drawn, though rarely.

@@ -158,7 +158,7 @@ class SumTree:
             )
         if not ((values >= 0) & (values < np.inf)).all():
             raise ValueError(
-                f"priorities must be finite and not negative, got {values}: look at the loss they "
+                f"priorities must be finite and not negative, got {values}: check the loss they "
                 "come from"
             )
         return values

@@ -2,6 +2,6 @@
 
 * ``advantages``: discounted returns, generalized advantages, Q(lambda) returns and V-trace targets
   of rollouts.
-* ``n_step``: n-step returns for replay buffers, and the steps that ended by a time limit.
+* ``n_step``: n-step returns for replay buffers, and masks of the steps that a time limit ended.
 * ``valid``: the mask of the steps in the first episode of a batch.
 """

@@ -29,7 +29,7 @@ def make_control(
     """Make the semaphores and values that all processes share.
 
     Args:
-        supervisor: supervisor of the processes of the run.
+        supervisor: supervisor of the run's processes.
         world_size: number of optimizers.
         is_limited: whether the sampler waits for the optimizer.
         batch_B: number of environments in a batch.
@@ -40,13 +40,13 @@ def make_control(
             processes end, released once per process.
         ``sample_ready``, ``sample_copied``: semaphores of each batch, released when it is filled
         and when it may be filled again. ``copy_turn``: semaphores of the copiers, released in the
-        sampler's order. ``restarted``: [2,B], columns of each batch that do not continue the batch
-        before. ``batch_copied``: semaphore released for every batch that reached the replay buffer,
-        and at the end. ``sampler_itr``: index of the last batch sampled. ``may_sample``: semaphore
-        released for every batch that the sampler may fill; None if it never waits. ``eval_time``:
-        seconds spent in evaluation. For the optimizers of other ranks, ``quit_opt``: whether to
-        end; ``opt_itr``: iteration of the sampler at the next update; ``opt_throttle``: barrier
-        before each update.
+        sampler's order. ``restarted``: [2,B], columns of each batch that do not continue the
+        previous batch. ``batch_copied``: semaphore released for every batch that reached the replay
+        buffer, and at the end. ``sampler_itr``: index of the last batch sampled. ``may_sample``:
+        semaphore released for every batch that the sampler may fill; None if it never waits.
+        ``eval_time``: seconds spent in evaluation. For the optimizers of other ranks, ``quit_opt``:
+        whether to end; ``opt_itr``: iteration of the sampler at the next update; ``opt_throttle``:
+        barrier before each update.
     """
     context = supervisor.context
     ctrl = AttrDict(

@@ -82,8 +82,8 @@ def check_async_roles(runner: RunnerLike) -> None:
     """Raise ``ValueError`` if the sampler or algorithm of ``runner`` cannot work asynchronously."""
     if not _is_asynchronous(runner.sampler):
         raise ValueError(
-            f"the sampler is {type(runner.sampler).__name__}, which works in the process of the "
-            f"runner: give {type(runner).__name__} an asynchronous one, such as AsyncSerialSampler "
+            f"the sampler is {type(runner.sampler).__name__}, which works in the runner's "
+            f"process: give {type(runner).__name__} one such as AsyncSerialSampler "
             "or AsyncCpuSampler"
         )
     if not hasattr(runner.algo, "replay_ratio"):

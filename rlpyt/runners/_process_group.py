@@ -1,4 +1,4 @@
-"""Exchange between the processes of a synchronous run, over torch's process groups.
+"""Communication between the processes of a synchronous run, over torch's process groups.
 
 Gradients are averaged by ``DistributedDataParallel``. In addition, every iteration ends with one
 small sum over all processes, and every log row with a command from rank 0 to the others.
@@ -35,7 +35,7 @@ def host_store(world_size: int) -> Any:
 
 
 def connect_store(port: int, world_size: int) -> Any:
-    """Connect to the store of another process of this machine."""
+    """Connect to the store of another process on this machine."""
     return _tcp_store(port, world_size, is_master=False)
 
 

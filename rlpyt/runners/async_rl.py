@@ -2,7 +2,7 @@
 
 The sampler fills two batches in turn, and two copiers append them to the replay buffer in order.
 The runner's own process trains, publishes parameters, and logs. Optimizer and sampler wait for each
-other, to keep ``algo.replay_ratio`` trained samples for every sampled one.
+other, so that each sample is trained on ``algo.replay_ratio`` times on average.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AsyncRlBase(AsyncRun):
         affinity: mapping with two entries. ``optimizer`` is a list of mappings with ``cpus``,
             ``cuda_idx``, ``torch_threads`` and ``set_affinity``, one for each training process;
             ``sampler`` has the form that the sampler takes.
-        seed: seed of everything random; drawn if None.
+        seed: seed for all random numbers; drawn if None.
         log_interval_steps: steps from one log row to the next.
         callbacks: hooks into the run, see :class:`~rlpyt.runners.callbacks.Callback`.
         throttle_sampler: whether the sampler waits for an optimizer that is too slow for
@@ -178,7 +178,7 @@ class AsyncRlBase(AsyncRun):
     def _describe_inexact_resume(self) -> str:
         return (
             "an asynchronous run does not resume exactly: its environments begin new episodes, and "
-            "their trajectories before are truncated; batches that have not reached the replay "
+            "their earlier trajectories are truncated; batches that have not reached the replay "
             "buffer are sampled again."
         )
 

@@ -145,7 +145,7 @@ class BaseRunner:
         interval_steps = self.log_interval_itrs * batch_size
         if interval_steps > self.n_steps:
             logger.log(
-                f"WARNING: n_steps {self.n_steps} is less than one log interval, so that the run "
+                f"WARNING: n_steps {self.n_steps} is less than one log interval, so the run "
                 f"takes {interval_steps} steps; log_interval_steps is {self.log_interval_steps}, "
                 f"an iteration takes {batch_size}: make both smaller for a shorter run."
             )
@@ -219,7 +219,7 @@ class BaseRunner:
     # --- State -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after this iteration to resume from, including the replay buffer.
+        """Return the state to resume from after this iteration, including the replay buffer.
 
         Its arrays are not copied: save it before the next iteration.
         """
@@ -331,7 +331,7 @@ class BaseRunner:
         raise NotImplementedError
 
     def _begin_checkpoints(self) -> None:
-        """Save the state at the start of a new run; warn of parts that cannot resume exactly."""
+        """Save the state at the start of a new run; warn about parts that cannot resume exactly."""
         if self.checkpoints is None:
             return
         if self._cum_steps:

@@ -75,7 +75,7 @@ def open_checkpoints(
         if log_dir is None:
             raise ValueError(
                 "checkpoints are saved beside the snapshots of the log, which has no directory: "
-                "train inside a logger_context, or call logger.set_snapshot_dir before"
+                "train inside a logger_context, or call logger.set_snapshot_dir first"
             )
         directory = Path(log_dir).absolute() / "checkpoints"
     if resume == AUTO:
@@ -212,7 +212,7 @@ class RunCheckpoints:
         Args:
             collect_state: function that returns the state to save.
             cum_steps: number of environment steps so far.
-            n_updates: number of updates so far; an asynchronous run updates on after its last step.
+            n_updates: number of updates so far, which may still grow after the last step.
             group: processes that save checkpoints at the same time.
         """
         is_saved = (cum_steps, n_updates) == (self._last_steps, self._last_updates)
@@ -235,8 +235,8 @@ class RunCheckpoints:
 class StopSignals:
     """Signal handler that turns the first SIGTERM or Ctrl-C into a request to end the run.
 
-    The run ends after its current iteration. After the first signal the earlier handlers are back,
-    so a second Ctrl-C interrupts at once. Only the main thread receives signals; in other threads
+    The run ends after its current iteration. The first signal restores the earlier handlers, so a
+    second Ctrl-C interrupts at once. Only the main thread receives signals; in other threads
     nothing changes.
 
     Args:

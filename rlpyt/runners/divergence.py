@@ -1,4 +1,4 @@
-"""A guard against divergence: it saves what reproduces the failure, and stops or goes back.
+"""A guard against divergence, which saves a bundle to reproduce it, and stops or goes back.
 
 A bundle is a directory with the checkpoint before the failure, the batch, and ``bundle.json``: the
 error, seed, versions, and the program that was run. ``python -m rlpyt.reproduce BUNDLE`` runs it
@@ -112,7 +112,7 @@ class DivergenceGuard(Callback):
         """Raise ``DivergenceError`` if the batch holds numbers that are not finite."""
         found = _not_finite(runner.sampler.samples_np)
         if found is not None:
-            raise DivergenceError(f"{found} in the batch of iteration {itr}: mend the environment")
+            raise DivergenceError(f"{found} in the batch of iteration {itr}: fix the environment")
 
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
         """Raise ``ReturnCollapse`` if the mean return has collapsed."""

@@ -27,8 +27,8 @@ class RunLog:
     Attributes:
         opt_infos: values since the last row, by field of the opt info.
         traj_infos: trajectories that performance is measured on.
-        cum_completed_trajs: number of trajectories of training.
-        new_completed_trajs: number of trajectories of training since the last row.
+        cum_completed_trajs: number of training trajectories.
+        new_completed_trajs: number of training trajectories since the last row.
         start_time: time at the start of the run.
         last_time: time at the last row.
         cum_time: seconds from the start to the last row.

@@ -1,4 +1,4 @@
-"""The synchronous loop, which samples a batch and trains on it in turn.
+"""The synchronous loop, which alternates between sampling a batch and training on it.
 
 The two runners differ in where performance is measured: online, over a window of the trajectories
 completed in training batches, or offline, in evaluation environments before each log row.
@@ -139,7 +139,7 @@ class MinibatchRlBase(BaseRunner):
             self._save_checkpoint()
 
     def _iterate(self, itr: int) -> None:
-        """Sample a batch, learn from it, and log and save if it is time."""
+        """Sample a batch, learn from it, and log and save if due."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
         restarted = self.sampler.take_restarted()
@@ -324,7 +324,7 @@ class MinibatchRlBase(BaseRunner):
         return (
             f"{len(without_state)} of {self.sampler.batch_spec.B} environments have no state, such "
             f"as environment {column}: {reason}. When this run resumes, they begin new "
-            "episodes, and their last transitions before are not trained on."
+            "episodes, and the last transitions before the interruption are not trained on."
         )
 
     def _is_checkpoint_due(self, itr: int) -> bool:

@@ -5,7 +5,7 @@ ranks keep the same parameters. Batch sizes are per process: two processes colle
 an iteration, and train on twice as much. Rank 0 also evaluates, logs and saves.
 
 On one machine the runner starts the others itself, one for each entry of ``affinity``. On
-several machines, start the script on each by ``torchrun``, which gives every process its rank.
+several machines, start the script on each with ``torchrun``, which gives every process its rank.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class SyncRlMixin(DistributedRunner):
             return state
         if not self._others_wait:
             raise RuntimeError(
-                "the state of a run of several processes is available only while a row is logged: "
+                "the state of a run with several processes exists only while a row is logged: "
                 "save it in on_log of a callback, as SaveState does"
             )
         self.group.broadcast(SEND_STATE)
@@ -223,7 +223,7 @@ class SyncRlMixin(DistributedRunner):
             self.checkpoints.save(super().state_dict, *counts, self.group)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load the ``state`` that :meth:`train` resumes from, of the same number of processes."""
+        """Load the ``state`` that :meth:`train` resumes from, for as many processes."""
         n_saved, world_size = len(state.get("ranks", [None])), self._n_synchronous()
         if n_saved != world_size:
             raise ValueError(

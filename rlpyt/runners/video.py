@@ -20,7 +20,7 @@ from rlpyt.utils.types import NDArray
 
 
 class RecordVideo(Callback):
-    """Callback that plays an episode at some log rows, and writes a video of it.
+    """Callback that plays an episode at regular log rows, and writes a video of it.
 
     Videos are saved in the directory ``videos`` of the run, and sent to sinks that take videos. The
     agent acts in evaluation mode, in a separate environment with separate random numbers, so videos
@@ -138,7 +138,7 @@ class RecordVideo(Callback):
 
 
 class Camera:
-    """Wrapper of an environment that keeps a picture of the reset and of every step.
+    """Environment wrapper that keeps a picture of the reset and of every step.
 
     Args:
         env: environment.

@@ -1,4 +1,4 @@
-"""Samplers: environments and an acting agent, which give batches of experience [T,B].
+"""Samplers, which step environments with an acting agent and return batches [T,B].
 
 A sampler has a collector, which steps environments in one loop. Where to look:
 
@@ -10,7 +10,7 @@ A sampler has a collector, which steps environments in one loop. Where to look:
 * ``_step_loop``: the loop itself, its source of actions, and the rules for the end of an episode;
   ``_batch_writer``: fast copies into the rows of a batch; ``_env_states``: states of environments,
   if they have any.
-* ``serial``: one process, the sampler to debug with. ``vector``: one process, whose environment
-  steps all its parts in one call; ``vector.device``: the same with tensors, on a device.
+* ``serial``: one process, the sampler to debug with. ``vector``: one process, with a vector
+  environment that steps in one call; ``vector.device``: the same with tensors, on a device.
 * ``parallel``: environments in worker processes; ``async_``: samplers in a process of their own.
 """

@@ -1,7 +1,7 @@
-"""States of environments, some of which may have none, and of their trajectories and inputs.
+"""Saved states of environments (some have none), their trajectories and the agent's inputs.
 
-An environment without a state keeps its present episode when a state is loaded, together with its
-running trajectory and the agent's inputs; after the start of a resumed run that is a new episode.
+When a state is loaded, an environment without one keeps its current episode, its running trajectory
+and the agent's inputs; at the start of a resumed run, that episode is a new one.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def sampling_state(
     collector: BaseCollector,
     agent: AgentLike | None,
 ) -> dict[str, Any]:
-    """Return the state of environments and of what acts in them.
+    """Return the state of environments, their trajectories and inputs, and the agent.
 
     Args:
-        envs: environments of training.
-        eval_envs: environments of evaluation.
-        inputs: record of the next inputs of the agent [B,...].
+        envs: training environments.
+        eval_envs: evaluation environments.
+        inputs: record of the agent's next inputs [B,...].
         traj_infos: running trajectory infos.
         collector: collector of ``envs``.
         agent: agent that acts in this process; None if actions are served.
@@ -87,9 +87,9 @@ def load_sampling_state(
 
     Args:
         state: state of as many environments.
-        envs: environments of training.
-        eval_envs: environments of evaluation.
-        inputs: record of the next inputs of the agent [B,...].
+        envs: training environments.
+        eval_envs: evaluation environments.
+        inputs: record of the agent's next inputs [B,...].
         traj_infos: running trajectory infos.
         collector: collector of ``envs``.
         agent: agent that acts in this process; None if actions are served.

@@ -135,7 +135,7 @@ class StepLoop:
         if reward != reward:
             raise NotFiniteError(
                 f"environment {b} ({type(env).__name__}) returned reward {reward} for action "
-                f"{action}: mend the environment, or clip the action"
+                f"{action}: fix the environment, or clip the action"
             )
         traj_info.step(inputs.observation[b], action, reward, done, agent_info, env_info)
         try:
@@ -178,7 +178,7 @@ class StepLoop:
         )
 
     def reset_waiting(self) -> None:
-        """Reset environments between batches, where that was put off."""
+        """Reset environments between batches, where that was postponed."""
         on_done = self.on_done
         for b in np.flatnonzero(on_done.need_reset).tolist():
             Heartbeat.beat(self._heartbeat, self._env_ranks[b])
@@ -203,7 +203,7 @@ def heartbeat_of(sync: Any) -> Any:
 
 
 class Actions:
-    """Base class of the sources of actions.
+    """Base class of action sources.
 
     Attributes:
         inputs: next inputs of the agent, numpy buffers [B,...], which the loop writes in place.

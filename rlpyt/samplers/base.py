@@ -29,7 +29,7 @@ EnvKwargs = Union[
 
 
 class BaseSampler:
-    """Base class of samplers, which give the runner batches [T,B] and evaluate the agent.
+    """Base class of samplers, which return batches [T,B] to the runner and evaluate the agent.
 
     Args:
         EnvCls: class of the environments, or function that makes one from ``env_kwargs``.
@@ -40,17 +40,18 @@ class BaseSampler:
         batch_B: number of environments, stepped in parallel or in turn.
         CollectorCls: class that steps the environments; its ``mid_batch_reset`` is read here.
         max_decorrelation_steps: largest number of random steps in each environment at the start.
-        TrajInfoCls: class of the statistics of a trajectory.
+        TrajInfoCls: class of a trajectory's statistics.
         eval_n_envs: number of evaluation environments; 0 for none.
         eval_CollectorCls: class that steps the evaluation environments; None for the usual one.
         eval_env_kwargs: keyword arguments of the evaluation environments, in any form of
-            ``env_kwargs``; None for ``env_kwargs`` itself, from whose list the first are taken,
-            repeated if there are too few.
+            ``env_kwargs``; None for ``env_kwargs`` itself. If that is a list, its first entries are
+            used, and repeated if there are too few.
         eval_max_steps: number of environment steps in one evaluation, over all its environments.
         eval_max_trajectories: number of completed trajectories after which an evaluation ends,
             which favours short ones; None for no such limit.
-        record_next_observation: whether to also record what the environment returned for each
-            action, as ``samples.env.next_observation`` [T,B,...], even where it was then reset.
+        record_next_observation: whether to also record the observation that the environment
+            returned for each action, even where it was then reset, as
+            ``samples.env.next_observation`` [T,B,...].
         eval_n_episodes: exact number of trajectories in an evaluation, spread evenly over its
             environments before it starts, so that short ones are not favoured; then
             ``eval_max_steps`` may be None.
@@ -173,7 +174,7 @@ class BaseSampler:
         if self.eval_max_trajectories is not None and self.eval_max_trajectories < 1:
             raise ValueError(
                 f"eval_max_trajectories is {self.eval_max_trajectories}: give at least 1, or None "
-                "for no limit but that of eval_max_steps"
+                "for no limit other than eval_max_steps"
             )
         if n_episodes is not None:
             if kind_of(self.eval_CollectorCls) is None:
@@ -191,7 +192,7 @@ class BaseSampler:
             )
 
     def _check_started(self, to_evaluate: bool = False) -> None:
-        """Raise an error unless there is an agent, and something to evaluate it in."""
+        """Raise an error unless there is an agent, and an environment to evaluate it in."""
         if to_evaluate and self.eval_n_envs < 1:
             raise ValueError(
                 f"eval_n_envs is {self.eval_n_envs}, so there is nothing to evaluate in: give the "
@@ -204,7 +205,7 @@ class BaseSampler:
             )
 
     def _eval_quota(self) -> list[int] | None:
-        """Return the number of trajectories of each evaluation environment, if it is given."""
+        """Return each evaluation environment's number of trajectories, if it is given."""
         if self.eval_n_episodes is None or self.eval_n_envs < 1:
             return None
         each, extra = divmod(self.eval_n_episodes, self.eval_n_envs)
@@ -226,7 +227,7 @@ class BaseSampler:
         raise NotImplementedError
 
     def take_restarted(self) -> list[int]:
-        """Return the columns of the last batch that do not continue the batch before.
+        """Return the columns of the last batch that do not continue the previous batch.
 
         Their workers were restarted. Every column is returned once.
         """
@@ -288,7 +289,7 @@ def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) 
 
 
 def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] | None) -> None:
-    """Set attributes ``_<name>`` of the class of trajectory infos, such as ``_discount``.
+    """Set attributes ``_<name>`` of the trajectory info class, such as ``_discount``.
 
     Args:
         TrajInfoCls: class of the trajectory infos.
@@ -328,5 +329,5 @@ def _check_env_kwargs(name: str, env_kwargs: Any) -> None:
     if not is_list or not all(isinstance(kwargs, Mapping) for kwargs in env_kwargs):
         raise TypeError(
             f"{name} is {env_kwargs!r}: give a dict of keyword arguments ({{}} for none), a list "
-            "of such with one for each environment, or a function of the environment's index"
+            "with one dict for each environment, or a function of the environment's index"
         )

@@ -64,9 +64,9 @@ def build_samples_buffer(
             has no thread pools before it forks.
         examples: dict, filled in place with an example (without leading dimensions) of observation,
             reward, done, env_info, action and agent_info; used unchanged if already filled.
-        next_observation: whether to allocate ``env.next_observation`` [T,B,...], which the
-            environment returned for the action, even where it was then reset; it has an example
-            then.
+        next_observation: whether to allocate ``env.next_observation`` [T,B,...], the observation
+            that the environment returned for each action, even where it was then reset; if so,
+            the examples contain one.
         device: device of the batch; None for the CPU, where it is numpy arrays as well.
 
     Returns:
@@ -190,7 +190,7 @@ def first_inputs(
 
     Args:
         envs: B environments.
-        heartbeat: values of the heartbeat of this process.
+        heartbeat: values of this process's heartbeat.
         env_ranks: indexes of ``envs`` over all processes; 0 to B - 1 if None.
         record: buffer [T,B,...] that observations will be recorded in; None if there is none.
 

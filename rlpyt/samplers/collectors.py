@@ -105,7 +105,7 @@ class BaseCollector:
         raise NotImplementedError
 
     def reset_if_needed(self, agent_inputs: AgentInputs) -> None:
-        """Reset environments between batches, where that was put off."""
+        """Reset environments between batches, where that was postponed."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the collector's own state between batches."""
@@ -123,7 +123,7 @@ class BaseCollector:
 
 
 class DecorrelatingStartCollector(BaseCollector):
-    """Collector that starts every environment at another point of its first episode."""
+    """Collector that starts every environment at a different point of its first episode."""
 
     # Set by the sampler. Together with each environment's rank it seeds the numbers of steps, which
     # therefore do not depend on how environments are spread over processes.
@@ -135,7 +135,8 @@ class DecorrelatingStartCollector(BaseCollector):
         """Reset all environments, then take a random number of random steps in each.
 
         Args:
-            max_decorrelation_steps: each environment takes 1 to this many steps; 0 for none.
+            max_decorrelation_steps: largest number of steps; each environment takes 1 or more.
+                0 for no steps.
 
         Returns:
             The agent's inputs as numpy buffers [B,...], and a list of B trajectory infos.
@@ -165,7 +166,7 @@ class DecorrelatingStartCollector(BaseCollector):
             self.acting_noise.load_state_dict(state["acting_noise"])
 
     def _decorrelation_steps(self, B: int, max_steps: int) -> list[int]:
-        """Draw the number of random steps of each environment, 1 to ``max_steps``."""
+        """Draw each environment's number of random steps, 1 to ``max_steps``."""
         if self.rank == 0:
             logger.log(f"Sampler decorrelating envs, max steps: {int(max_steps)}")
         n_steps = []

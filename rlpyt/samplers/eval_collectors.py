@@ -1,4 +1,4 @@
-"""Evaluation in one process: collectors that record trajectories only, and when they end."""
+"""Evaluation in one process: collectors that record only trajectories, and when they end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlpyt.utils.types import Nested
 
 
 class BaseEvalCollector:
-    """Base class of evaluation collectors, which record trajectories only.
+    """Base class of evaluation collectors, which record only trajectories.
 
     Args:
         rank: index of the process.
@@ -132,7 +132,7 @@ class ResetUntilQuota(ResetNow):
     Args:
         envs: B environments.
         inputs: inputs of the agent.
-        quota: number of trajectories of each environment.
+        quota: number of trajectories in each environment.
     """
 
     def __init__(self, envs: Sequence[Any], inputs: AgentInputs, quota: Sequence[int]) -> None:

@@ -3,6 +3,6 @@
 * ``base``: the interface, :class:`~rlpyt.spaces.base.Space`.
 * ``int_box``, ``float_box``: arrays of integers and of real numbers within bounds.
 * ``composite``: records of elements of other spaces.
-* ``gym_wrapper``: spaces of gymnasium and gym; ``gym_wrapper_schema`` is its variant with the
+* ``gym_wrapper``: gymnasium and gym spaces; ``gym_wrapper_schema`` is its variant with the
   record classes in a dictionary.
 """

@@ -65,9 +65,9 @@ class PartTimes(NamedTuple):
     """Times of environment and agent alone.
 
     Args:
-        step: time of a step of an environment.
+        step: time of an environment step.
         slowdown: factor of this time while all CPUs are busy with environments.
-        act: times of a step of the agent, by device and number of environments: the device is a
+        act: times of an agent step, by device and number of environments: the device is a
             number of threads, or "gpu".
         n_cpus: number of processes that run at the same time.
     """

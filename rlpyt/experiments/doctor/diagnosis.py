@@ -157,7 +157,7 @@ class Diagnosis:
         if given in self.runs:
             lines.append(f"As given, {self.limit(given)} limits the run.")
         if not self.was_trained:
-            lines.append("Updates take too long to be measured here; the speeds are without them.")
+            lines.append("Updates take too long to be measured here; the speeds exclude them.")
         fixed = "batch_T, and by the replay ratio the updates for each environment step"
         if not search.has_replay:
             fixed = f"batch_T * batch_B = {given.batch_T * given.batch_B}"

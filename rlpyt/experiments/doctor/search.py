@@ -256,7 +256,7 @@ class Search:
                     times.setdefault(candidate, []).append(time)
 
     def sampling_time(self, candidate: Candidate) -> float:
-        """Return the median of the measured times of an environment step, in seconds."""
+        """Return the median measured time of an environment step, in seconds."""
         return statistics.median(time.sampling for time in self.times[candidate])
 
     def batch_time(self, candidate: Candidate) -> float:
@@ -339,7 +339,7 @@ class Search:
     # --- Whole runs ------------------------------------------------------------------------------
 
     def train(self, candidates: Sequence[Candidate], n_rounds: int = 3) -> dict[Candidate, RunTime]:
-        """Measure whole runs in turn; return the medians of the times of an environment step.
+        """Measure whole runs in turn; return the median times of an environment step.
 
         Runs that fail, or take much longer than the first one to start, are left out.
         """

@@ -129,7 +129,7 @@ def _serve(measurement: Callable[..., Measurement], args: Sequence[Any], pipe: A
 
 
 class StepTime(NamedTuple):
-    """Time of one step of an environment, in seconds, and memory of its process, in bytes."""
+    """Time of one environment step, in seconds, and memory of its process, in bytes."""
 
     running: float  # computing, or waiting for a CPU
     sleeping: float  # waiting for anything else
@@ -137,7 +137,7 @@ class StepTime(NamedTuple):
 
 
 def stepping(config: Config) -> Measurement:
-    """Step one environment by random actions; results are of type :class:`StepTime`."""
+    """Step one environment with random actions; results are of type :class:`StepTime`."""
     before = psutil.Process().memory_full_info().uss
     env = _environment(config)
     observation = env.reset()
@@ -175,7 +175,7 @@ def _queued() -> float:
 
 
 class ActTime(NamedTuple):
-    """Time of one step of an agent for a batch, in seconds."""
+    """Time of one agent step for a batch, in seconds."""
 
     total: float
     transfer: float  # of the observations to the GPU
@@ -192,7 +192,7 @@ def acting(
     Args:
         config: checked configuration, of a sampler in one process.
         sizes: numbers of environments.
-        threads: numbers of threads of torch.
+        threads: numbers of torch threads.
         gpu: index of a GPU to measure too.
     """
     env = _environment(config)

@@ -29,7 +29,7 @@ ALL_TASKS = "all tasks"
 
 
 class Curve(NamedTuple):
-    """Statistic of the runs of one label along their curves."""
+    """Statistic of one label's runs along their curves."""
 
     x: NDArray  # [P] places, as far as all runs reach.
     runs: NDArray  # [N, P] values of the runs.
@@ -37,7 +37,7 @@ class Curve(NamedTuple):
 
 
 class Comparison:
-    """Comparison of the runs of several labels on one or several tasks.
+    """Comparison of runs with several labels on one or several tasks.
 
     The score of a run is the mean of its values over the last part of the steps that are common to
     all runs of its task. Scores of different tasks are brought to one scale, (score - low) / (high
@@ -53,16 +53,16 @@ class Comparison:
         score_fraction: fraction of the steps, at the end of a run, over which its score is
             averaged.
         score_ranges: scores (low, high) of each task that become 0 and 1, such as those of a random
-            and a human player; if None, the lowest and the highest score of the runs of the task.
+            and a human player; if None, the lowest and the highest score on the task.
         min_steps: smallest end of a run on the horizontal axis; shorter runs are left out.
         baseline: label that others are compared with; if None, the first.
-        n_resamples: number of resamples of the bootstrap.
+        n_resamples: number of bootstrap resamples.
 
     Attributes:
         labels: labels, in the order of the runs.
         complete_labels: labels with runs of every task, the only ones compared over all tasks.
         tasks: tasks in alphabetical order.
-        scores: [N] scores of the runs of each (task, label).
+        scores: [N] scores of the runs with each (task, label).
         scale: name of the scale on which scores of all tasks are put together.
         notes: sentences about runs that are left out or short.
 
@@ -172,7 +172,7 @@ class Comparison:
         }
 
     def n_runs(self, task: str, label: str) -> int:
-        """Return the number of runs of a label on a task, or on all of them."""
+        """Return the number of a label's runs on a task, or on all tasks."""
         tasks = self.tasks if task == ALL_TASKS else [task]
         return sum(len(self.scores.get((name, label), ())) for name in tasks)
 

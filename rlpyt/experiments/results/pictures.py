@@ -76,7 +76,7 @@ def plot_learning_curves(
     title: str = "",
     **settings: Any,
 ) -> None:
-    """Draw the interquartile mean of the runs of each label, its interval, and the runs.
+    """Draw the interquartile mean of each label's runs, its interval, and the runs.
 
     Args:
         runs: ``progress.csv`` files of each label, typically one for each seed.
@@ -222,7 +222,7 @@ def _legend_title(comparison: Comparison) -> str:
 
 
 def _n_runs(comparison: Comparison, label: str) -> str:
-    """Return the number of runs of a label on each task."""
+    """Return the number of a label's runs on each task."""
     counts = {len(scores) for (_, name), scores in comparison.scores.items() if name == label}
     least, most = min(counts), max(counts)
     number = str(most) if least == most else f"{least} to {most}"

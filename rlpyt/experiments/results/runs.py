@@ -187,7 +187,7 @@ def _named_directory(given: str) -> tuple[str, Path]:
 
 
 def _heads(given: Sequence[tuple[str, Path]]) -> list[tuple[str, ...]]:
-    """Return the prefix of the labels of each directory: its name, or the part that differs."""
+    """Return the label prefix for each directory: its name, or the part that differs."""
     if len(given) == 1:
         return [(given[0][0],) if given[0][0] else ()]
     common = os.path.commonpath([directory for _, directory in given])

@@ -2,8 +2,8 @@
 
 * ``command``: sweeps of ``rlpyt sweep``; ``slots``: shares of the machine for its runs.
 * ``launch``: functions for programs, such as ``run_experiments``.
-* ``sweep``: the execution of a sweep: skipping, starting and reporting runs. It starts each by a
-  pool (``pools``: the slots of this machine, Ray, SLURM).
+* ``sweep``: the execution of a sweep: skipping, starting and reporting runs. It starts each run
+  through a pool (``pools``: the slots of this machine, Ray, SLURM).
 * ``run``: one run: the guard process that starts its script, and its state on disk.
 * ``variant``: settings of each run. ``spaces``: distributions of settings, grids and random draws.
   ``search``: trials that Optuna chooses.

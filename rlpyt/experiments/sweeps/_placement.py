@@ -95,7 +95,7 @@ def worker_groups(cores: Sequence[int], cpw: int, hto: int, alt: bool) -> tuple[
 
 
 class AsyncPlacement(NamedTuple):
-    """Cores and GPU of each process of an asynchronous run."""
+    """Cores and GPU of each process in an asynchronous run."""
 
     optimizer: Sequence[tuple[Cores, int | None]]  # One entry per optimizer process.
     sampler: Sequence[tuple[Cores, int | None]]  # One per action server, or one without GPU.

@@ -351,5 +351,5 @@ class Launch(NamedTuple):
 
 
 def _arguments(part: Part) -> tuple[str, ...]:
-    """Return the arguments of the script of a run."""
+    """Return the arguments of a run's script."""
     return (*part.entry.split("/", 1), *part.words)

@@ -56,7 +56,7 @@ def _number(field: Any) -> float | None:
 
 
 def _n_steps(run_dir: str) -> float | None:
-    """Return ``runner.n_steps`` or ``n_steps`` of the parameters of a run."""
+    """Return ``runner.n_steps`` or ``n_steps`` from a run's parameters."""
     with suppress(OSError, ValueError):
         with open(osp.join(run_dir, "params.json"), encoding="utf-8") as file:
             params = json.load(file)
@@ -70,7 +70,7 @@ class Display:
 
     Args:
         title: title of the table.
-        total: number of runs of the sweep.
+        total: number of runs in the sweep.
         console: console to print on; None for standard output.
     """
 

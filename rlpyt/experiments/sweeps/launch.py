@@ -58,7 +58,7 @@ def run_experiments(
     Args:
         script: path of a Python file, called as this module describes.
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`.
-        experiment_title: name of the sweep and of its directory; an absolute path to launch a
+        experiment_title: name of the sweep and its directory; an absolute path to launch a
             sweep again.
         runs_per_setting: number of runs of each variant, with ``run_ID`` 0, 1, ...; every variant
             runs once before any runs again.

@@ -58,34 +58,34 @@ def run_search(
 ) -> Any:
     """Run trials with settings from Optuna, one in each slot of the code at a time.
 
-    The value of a trial is the last value of a column of progress.csv, averaged over its runs.
+    A trial's value is the last value in a column of progress.csv, averaged over its runs.
     Earlier values are reported as soon as all runs of the trial have them, and a trial that the
     pruner rejects ends early. A trial with a run that failed counts as failed.
 
     Launched again into its directory, the search continues the study in ``optuna.log``, and may add
-    trials. A failed trial that is retried is a further trial of the study.
+    trials. A retried trial is a new trial of the study.
 
     Args:
         script: path of a Python file, see :mod:`~rlpyt.experiments.sweeps.launch`.
         affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`.
-        experiment_title: name of the sweep and of its directory; an absolute path to launch a
+        experiment_title: name of the sweep and its directory; an absolute path to launch a
             search again.
         space: distribution of each setting.
         n_trials: number of trials, including earlier launches.
         runs_per_setting: number of runs of each trial, with ``run_ID`` 0, 1, ...
         common_args: arguments of every run.
         base: settings that are the same in all trials.
-        metric: name of the column of progress.csv, without prefix.
+        metric: name of the column in progress.csv, without prefix.
         direction: "maximize" or "minimize".
-        sampler: sampler of Optuna; None for its default.
-        pruner: pruner of Optuna; None for its default, ``optuna.pruners.NopPruner()`` for none.
+        sampler: Optuna sampler; None for its default.
+        pruner: Optuna pruner; None for its default, ``optuna.pruners.NopPruner()`` for none.
         retry_failed: whether to restart runs that failed in an earlier launch.
         time_limit_s: seconds that each attempt of a run may take; None for no limit.
         config: configuration that the variants change, to check their keys before any run starts.
         pool: machine or cluster on which the runs are started; None for the slots of this machine.
 
     Returns:
-        The study of Optuna.
+        Optuna's study.
 
     Raises:
         ImportError: if Optuna is not installed.

@@ -43,7 +43,7 @@ class Slot:
 
     @property
     def cpus(self) -> list[int]:
-        """CPUs of all processes of the run."""
+        """CPUs of all processes in the run."""
         processes = self.affinity if isinstance(self.affinity, list) else [self.affinity]
         return list(dict.fromkeys(cpu for one in processes for cpu in one["all_cpus"]))
 

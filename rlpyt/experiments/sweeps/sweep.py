@@ -56,7 +56,7 @@ class SweepError(RuntimeError):
 
     Args:
         failed: runs that failed.
-        total: number of runs of the sweep.
+        total: number of runs in the sweep.
     """
 
     def __init__(self, failed: Sequence[FailedRun], total: int) -> None:
@@ -132,7 +132,7 @@ class Sweep:
         with run_module.locked(osp.join(self.exp_dir, "sweep.lock")) as lock:
             if lock is None:
                 raise ValueError(
-                    f"a launcher is at work in {self.exp_dir!r}: wait for its end, or end it"
+                    f"a launcher is at work in {self.exp_dir!r}: wait until it ends, or end it"
                 )
             with replacing(osp.join(self.exp_dir, SWEEP), encoding="utf-8") as file:
                 json.dump(identity, file, indent=1)

@@ -17,12 +17,12 @@ GOALS = ("achieved_goal", "desired_goal")
 
 
 class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
-    """Replay buffer that gives another goal to a fraction of the drawn transitions.
+    """Replay buffer that replaces the goal in a fraction of the drawn transitions.
 
-    Observations are as in the goal environments of gymnasium-robotics: dictionaries with
+    Observations are as in gymnasium-robotics' goal environments: dictionaries with
     ``achieved_goal`` and ``desired_goal``. The new goal of a transition is an ``achieved_goal``
-    from the next rows of its episode (the strategy "future" in the paper); its reward is computed
-    again. The last transition of an episode keeps its goal, and stored rows never change.
+    from the next rows of its episode (the strategy "future" in the paper); its reward is
+    recomputed. The last transition of an episode keeps its goal, and stored rows never change.
 
     Pass the functions of the environment with :func:`functools.partial`::
 

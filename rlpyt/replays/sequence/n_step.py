@@ -54,7 +54,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         rnn_state_interval: number of rows from one stored ``prev_rnn_state`` to the next; sequences
             begin where one is stored. With 0 none is stored, even if samples have one, and
             sequences begin anywhere.
-        batch_T: number of steps of a sequence, burn-in included; None if each call of
+        batch_T: number of steps in a sequence, burn-in included; None if each call of
             ``sample_batch`` gives it.
         discount: discount factor of one step.
         n_step_return: number n of rewards in a return.
@@ -191,7 +191,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         return n_rows, rows
 
     def _check_states(self, samples: Any) -> list[Any]:
-        """Return the arrays [T',B,...] of the recurrent states of ``samples``."""
+        """Return the arrays [T',B,...] of recurrent states in ``samples``."""
         has_states = "prev_rnn_state" in samples._fields
         states = self.sources(samples.prev_rnn_state if has_states else None)
         given = [source.shape for source in states]

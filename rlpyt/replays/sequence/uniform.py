@@ -24,7 +24,7 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
             self.set_batch_T(self.batch_T)  # Refuses more steps than there are rows.
 
     def set_batch_T(self, batch_T: int) -> None:
-        """Set the default number of steps of a sequence.
+        """Set the default number of steps in a sequence.
 
         Raises:
             ValueError: if the buffer can never hold so long a sequence.

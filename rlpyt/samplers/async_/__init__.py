@@ -1,14 +1,15 @@
-"""Samplers in a process apart from the one that trains; they fill two batches in turn.
+"""Samplers in a separate process from training; they fill two batches in turn.
 
 * ``base``: the half that the runner's process starts, and the double buffer.
-* ``serial_sampler``, ``cpu_sampler``: as the synchronous samplers of these names.
+* ``serial_sampler``, ``cpu_sampler``: like the synchronous samplers of these names.
 * ``gpu_sampler``: starts action servers, each of which has a ``GpuSampler`` over a part of the
   batch; ``alternating_sampler``: each has an ``AlternatingSampler``.
-* ``action_server``, ``collectors``: further names of the synchronous ones.
+* ``action_server``, ``collectors``: further names for the synchronous ones.
 
 The path of a batch: ``run_async_sampler`` in ``rlpyt.runners._async_processes`` chooses the free
 batch by ``db_idx``. The sampler, or each of its workers (:mod:`rlpyt.samplers.parallel.worker`),
-gives it to its collector, whose step loop (``rlpyt.samplers._step_loop``) writes the rows by
-``rlpyt.samplers._batch_writer``; action servers write what their agent chooses. Then
-``memory_copier``, beside ``run_async_sampler``, appends them to the replay buffer.
+gives it to its collector, whose step loop (``rlpyt.samplers._step_loop``) writes the rows with
+``rlpyt.samplers._batch_writer``; action servers write their agent's choices. Then
+``memory_copier``, in the same module as ``run_async_sampler``, appends the batch to the replay
+buffer.
 """

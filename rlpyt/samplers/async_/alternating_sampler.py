@@ -15,11 +15,11 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSamplerBa
 class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
     """Base class of asynchronous samplers whose servers serve two halves of their workers.
 
-    ``batch_B``, ``eval_n_envs`` and the number of workers of each server have to be even. The
+    ``batch_B``, ``eval_n_envs`` and each server's number of workers must be even. The
     arguments are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
     Attributes:
-        half_B: number of environments in a half of a server; in its process.
+        half_B: number of environments in a server's half; in its process.
     """
 
     alternating = True

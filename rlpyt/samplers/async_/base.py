@@ -1,7 +1,7 @@
 """Base classes of asynchronous samplers, which start in two processes and fill two batches.
 
-:meth:`AsyncSamplerMixin.async_initialize` runs in the process of the runner and makes all that is
-shared; ``initialize`` runs in the process of the sampler and starts environments.
+:meth:`AsyncSamplerMixin.async_initialize` runs in the runner's process and makes everything
+that is shared; ``initialize`` runs in the sampler's process and starts environments.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
             db_idx: index of the batch to fill, 0 or 1.
 
         Returns:
-            The trajectory infos that were completed.
+            The infos of the completed trajectories.
         """
         self.sync.db_idx.value = db_idx
         _, traj_infos = super().obtain_samples(itr)

@@ -16,8 +16,8 @@ from rlpyt.utils.logging import logger
 class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
     """Asynchronous sampler whose workers each have a copy of the agent, with shared parameters.
 
-    These change only between batches, to the parameters that were published last. The arguments are
-    as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
+    The parameters change only between batches, to the latest published ones. The arguments are as
+    for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
     """
 
     _fitting_collectors = (DbCpuResetCollector, CpuEvalCollector)
@@ -49,5 +49,5 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
         logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
 
     def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
-        """Let the workers act by the parameters that were published last."""
+        """Let the workers act with the latest published parameters."""
         self.agent.recv_shared_memory()

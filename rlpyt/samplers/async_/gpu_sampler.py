@@ -1,8 +1,8 @@
 """Asynchronous sampler with action servers, each of which has a sampler over a part of the batch.
 
 Process tree: the sampler starts a server for each entry of the affinity, with a copy of the agent
-on its GPU or on the CPU, and every server starts the workers of its own sampler. To the sampler the
-servers are what workers are elsewhere: before and after each batch they meet at its barriers.
+on its GPU or on the CPU, and every server starts the workers of its own sampler. The sampler
+treats the servers as other samplers treat workers: they meet at its barriers around each batch.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
 
     The arguments are as for :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`. An action
     server from :mod:`~rlpyt.samplers.parallel.gpu.action_server` stands first among the bases: the
-    samplers of all servers choose actions by its methods.
+    samplers of all servers choose actions with its methods.
 
     Attributes:
-        SamplerCls: class of the sampler of each server.
-        sampler: sampler of a server, in its process.
+        SamplerCls: class of each server's sampler.
+        sampler: a server's sampler, in its process.
     """
 
     gpu = True
@@ -64,7 +64,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         super().__init__(*args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what an action server is given: all but the handles of other processes."""
+        """Return what an action server receives: everything but the handles of other processes."""
         return {**self.__dict__, "supervisor": None, "workers": [], "_workers": None}
 
     # --- In the process of the sampler ------------------------------------------------------------
@@ -124,7 +124,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         return self.eval_max_trajectories or self.eval_n_episodes
 
     def _get_n_envs_lists(self, affinity: Sequence[Any]) -> list[list[int]]:
-        """Return the number of environments of each worker, for each server."""
+        """Return each worker's number of environments, for each server."""
         sizes = self._split_over_servers(self.batch_spec.B, len(affinity))
         if min(sizes) < 1:
             raise ValueError(
@@ -138,7 +138,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         ]
 
     def _split_over_servers(self, n_envs: int, n_server: int) -> list[int]:
-        """Return the number of environments of each server; all its groups have as many."""
+        """Return each server's number of environments; its groups have equally many."""
         n = self._n_groups
         return [share.n_envs * n for share in split_envs(n_envs // n, n_server)]
 
@@ -193,7 +193,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             double_buffer_slice: part of both batches that its environments fill.
             affinity: affinity of the server and its workers.
             seed: seed of the server.
-            n_envs_list: number of environments of each worker.
+            n_envs_list: each worker's number of environments.
         """
         prepare_sampler_process(affinity, seed, f"Action server {rank}")
         self.sampler, self._heartbeat = self._part(rank, len(env_ranks)), self._heartbeats[rank]
@@ -241,7 +241,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
             double_buffer_slice: part of both batches that they fill.
             affinity: affinity of the server and its workers.
             seed: seed of the sampler.
-            n_envs_list: number of environments of each worker.
+            n_envs_list: each worker's number of environments.
         """
         part: Any = self.sampler
         part.double_buffer, part.samples_np = double_buffer_slice, double_buffer_slice[0]
@@ -289,7 +289,7 @@ class AsyncGpuSampler(AsyncActionServer, AsyncGpuSamplerBase):
 
 
 class HandedOn:
-    """Queue of a server's sampler, from which everything goes on to the queue of all servers.
+    """Queue of a server's sampler, which forwards everything to the queue of all servers.
 
     Args:
         queue: queue of the workers.
@@ -305,7 +305,7 @@ class HandedOn:
         self.close = queue.close
 
     def take(self, limit: int | None = None) -> list[Any]:
-        """Hand on everything that has been put; return an empty list."""
+        """Forward everything that has been put; return an empty list."""
         self._queue.hand_on(self._onward)
         return []
 

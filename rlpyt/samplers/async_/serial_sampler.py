@@ -19,7 +19,7 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
 
     Args:
         *args: arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
-        start_method: start method of all processes of the run: "fork", "forkserver" or "spawn".
+        start_method: start method of all processes in the run: "fork", "forkserver" or "spawn".
             None for the environment variable ``RLPYT_START_METHOD``, or else "fork" on Linux and
             "spawn" elsewhere.
         **kwargs: keyword arguments of :class:`~rlpyt.samplers.base.BaseSampler`.
@@ -61,14 +61,14 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
     def obtain_samples(  # type: ignore[override]
         self, itr: int, db_idx: int
     ) -> list[Any]:
-        """Fill one batch, acting by the parameters that were published last.
+        """Fill one batch, acting with the latest published parameters.
 
         Args:
             itr: iteration of the sampler.
             db_idx: index of the batch to fill, 0 or 1.
 
         Returns:
-            The trajectory infos that were completed.
+            The infos of the completed trajectories.
         """
         self.agent.recv_shared_memory()
         self._sync.db_idx.value = db_idx
@@ -77,6 +77,6 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         return traj_infos
 
     def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation by the parameters that were published last."""
+        """Run one evaluation with the latest published parameters."""
         self.agent.recv_shared_memory()
         return super().evaluate_agent(itr)

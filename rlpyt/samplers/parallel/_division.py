@@ -42,7 +42,7 @@ def worker_specs(n_envs_list: Sequence[int], n_groups: int = 1) -> list[WorkerSp
     """Return the share of each worker.
 
     Args:
-        n_envs_list: number of environments of each worker.
+        n_envs_list: each worker's number of environments.
         n_groups: number of groups, which have the same number of workers each.
     """
     specs, start = [], 0
@@ -81,7 +81,7 @@ def split_envs(B: int, n_workers: int, n_groups: int = 1) -> list[WorkerSpec]:
 
 
 def n_envs_of_workers(B: int, n_workers: int, n_groups: int = 1) -> list[int]:
-    """Return the number of environments of each worker, and warn if it is uneven.
+    """Return each worker's number of environments, and warn if they are uneven.
 
     Args:
         B: number of environments.
@@ -167,7 +167,7 @@ def share_of_worker(
     Args:
         spec: share of the worker in its process.
         first: indices at which this process begins.
-        n_before: number of environments of lower ranks.
+        n_before: number of environments in lower ranks.
         affinity: affinity of this process.
         seed: seed of the sampler.
     """
@@ -191,7 +191,7 @@ def share_of_evaluation(
     Args:
         spec: share of the worker in its process.
         first: indices at which this process begins.
-        n_before: number of evaluation environments of lower ranks.
+        n_before: number of evaluation environments in lower ranks.
         quota: number of trajectories for each evaluation environment of this process; None for no
             quota.
     """

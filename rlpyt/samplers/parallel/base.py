@@ -37,7 +37,7 @@ EVAL_TRAJ_CHECK = 0.1  # Seconds between checks of how many trajectories an eval
 class ParallelSamplerBase(BaseSampler):
     """Base class of samplers whose worker processes write into shared batches.
 
-    For the same seed and parameters of the agent, batches do not depend on the number of workers.
+    For the same seed and agent parameters, batches do not depend on the number of workers.
     Further arguments are as for :class:`~rlpyt.samplers.base.BaseSampler`.
 
     Args:
@@ -53,8 +53,8 @@ class ParallelSamplerBase(BaseSampler):
         on_worker_failure: "raise" to end the run with an error if a worker dies, raises or hangs;
             "restart" to restart it with the same seeds and fresh episodes, in which it collects
             its columns of the current batch anew while the others wait.
-        max_restarts_per_hour: number of restarts in an hour, of the workers of one process; one
-            failure more ends the run.
+        max_restarts_per_hour: number of worker restarts in an hour, in one process; one more
+            failure ends the run.
 
     Attributes:
         n_worker: number of worker processes.
@@ -220,7 +220,7 @@ class ParallelSamplerBase(BaseSampler):
     def _get_n_envs_list(
         self, affinity: Any = None, n_worker: int | None = None, B: int | None = None
     ) -> list[int]:
-        """Return the number of environments of each worker.
+        """Return each worker's number of environments.
 
         Args:
             affinity: affinity that gives the number of workers, if ``n_worker`` does not.
@@ -399,7 +399,7 @@ class ParallelSamplerBase(BaseSampler):
         """Work in this process while the workers collect."""
 
     def _collect_again(self, itr: int) -> None:
-        """Work in this process while restarted workers collect, and others wait."""
+        """Work in this process while restarted workers collect and others wait."""
         self._during_batch(itr)
 
     def _during_evaluation(self, itr: int) -> list[Any]:

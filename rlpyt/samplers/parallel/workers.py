@@ -1,7 +1,7 @@
 """The workers of a parallel sampler: started, given tasks, and restarted if they fail.
 
-A worker that was restarted misses the rest of the present task. It does that task alone, after
-the others, which wait for it before they go on.
+A restarted worker misses the rest of the current task. It does that task alone, after the others,
+which wait for it before they continue.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Workers:
 
     Attributes:
         processes: processes of the workers.
-        restarted: columns whose workers were restarted in the present task; all columns here
+        restarted: columns whose workers were restarted in the current task; all columns here
             count within these workers.
-        acting_noise: state of the random numbers by which they act, after the last batch.
+        acting_noise: state of their random numbers for acting, after the last batch.
     """
 
     _process: Callable[..., Any]
@@ -100,7 +100,7 @@ class Workers:
         )
 
     def _start_again(self, index: int) -> None:
-        """Start worker ``index`` again, after it failed."""
+        """Restart worker ``index`` after a failure."""
         self.processes[index] = self._start(
             index, max_decorrelation_steps=0, acting_noise=self.acting_noise
         )
@@ -171,7 +171,7 @@ class Workers:
             limit: number of trajectories.
             heartbeats: heartbeats of the workers that evaluate.
             stop: shared flag, set to True at the limit.
-            check_s: seconds between two looks.
+            check_s: seconds between two checks.
         """
 
         def is_settled(block: bool = True, timeout: float | None = None) -> bool:

@@ -26,7 +26,7 @@ from rlpyt.utils.types import Nested
 
 
 class SerialSampler(BaseSampler):
-    """Sampler that steps environments one after the other, in the process of the runner.
+    """Sampler that steps environments one after the other, in the runner's process.
 
     Arguments as for :class:`~rlpyt.samplers.base.BaseSampler`.
     """
@@ -53,12 +53,12 @@ class SerialSampler(BaseSampler):
 
     @property
     def envs(self) -> list[Any]:
-        """The environments of training."""
+        """The training environments."""
         return [] if self.collector is None else list(self.collector.envs)
 
     @property
     def eval_envs(self) -> list[Any]:
-        """The environments of evaluation."""
+        """The evaluation environments."""
         return [] if self.eval_collector is None else list(self.eval_collector.envs)
 
     def initialize(
@@ -84,7 +84,7 @@ class SerialSampler(BaseSampler):
             world_size: number of processes that sample the same way.
 
         Returns:
-            Examples of the entries of the buffers, see
+            Examples of the buffers' entries, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
         set_alternation(self, agent)
@@ -113,7 +113,7 @@ class SerialSampler(BaseSampler):
         return examples
 
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
-        """Make the environments of training, and seed them."""
+        """Make the training environments, and seed them."""
         envs = [make_env(self.EnvCls, self.env_kwargs, *pair) for pair in enumerate(env_ranks)]
         self._seed_envs(envs, env_seeds(seed, env_ranks))
         return envs
@@ -213,7 +213,7 @@ class SerialSampler(BaseSampler):
         return envs_without_state(state["envs"])
 
     def _make_eval_envs(self, env_ranks: Sequence[int]) -> list[Any]:
-        """Make the environments of evaluation."""
+        """Make the evaluation environments."""
         env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
         return [make_env(self.EnvCls, env_kwargs, *pair) for pair in enumerate(env_ranks)]
 

@@ -198,7 +198,7 @@ class DeviceTrajectories:
         if np.isnan(values[:, RETURN]).any():
             b = int(np.argwhere(np.isnan(values[:, RETURN]))[0, 1])
             raise NotFiniteError(
-                f"environment {b} returned reward nan: mend the environment, or clip the action"
+                f"environment {b} returned reward nan: fix the environment, or clip the action"
             )
         places = np.argwhere(values[:, OVER] > 0).tolist()
         return [(t, b, self._info(values[t, :, b])) for t, b in places]

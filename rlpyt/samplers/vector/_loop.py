@@ -112,8 +112,7 @@ def _check_reward(reward: NDArray, env: VectorEnvLike) -> None:
     if np.isnan(reward).any():
         b = int(np.flatnonzero(np.isnan(reward))[0])
         raise NotFiniteError(
-            f"environment {b} of {env} returned reward nan: mend the environment, or clip the "
-            "action"
+            f"environment {b} of {env} returned reward nan: fix the environment, or clip the action"
         )
 
 

@@ -78,8 +78,8 @@ class DeviceResetCollector(VectorResetCollector):
 class DeviceEvalCollector(VectorEvalCollector):
     """Evaluation collector for a vector environment of tensors, reset before each evaluation.
 
-    The host looks at the trajectories once in 64 steps. Those completed after an evaluation's limit
-    do not count.
+    The host checks the trajectories once every 64 steps. Trajectories completed after an
+    evaluation's limit do not count.
     """
 
     kind = "device evaluation"
@@ -107,7 +107,7 @@ class DeviceEvalCollector(VectorEvalCollector):
 
 
 class DeviceSampler(VectorSampler):
-    """Sampler that steps all environments by one call on their device, where batches stay.
+    """Sampler that steps all environments in one call on their device, where batches stay.
 
     Arguments as for :class:`~rlpyt.samplers.vector.sampler.VectorSampler`, but ``EnvCls`` returns a
     :class:`~rlpyt.envs.device.DeviceEnvWrapper`, or an object with its methods. The agent must be

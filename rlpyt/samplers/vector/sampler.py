@@ -1,4 +1,4 @@
-"""A sampler with one batched step of a vector environment and of the agent per time step."""
+"""A sampler that steps a vector environment and the agent once per time step, batched."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from rlpyt.utils.types import Nested
 
 
 class VectorSampler(SerialSampler):
-    """Sampler that steps all environments by one call, in the process of the runner.
+    """Sampler that steps all environments in one call, in the runner's process.
 
     Its batches equal those of any other sampler: a row for every action, none for a reset.
 
     Arguments as for :class:`~rlpyt.samplers.base.BaseSampler`, but ``EnvCls`` makes the vector
     environment: it is called with ``num_envs`` and ``env_kwargs``, which is one mapping for all,
     and returns a :class:`~rlpyt.envs.vector.VectorEnvWrapper`, or an object with its methods:
-    ``rlpyt.envs.vector.make`` by the id of gymnasium, ``rlpyt.envs.atari.vector.AtariVector`` for
+    ``rlpyt.envs.vector.make`` by its gymnasium id, or ``rlpyt.envs.atari.vector.AtariVector`` for
     games. A finished episode is always followed by the next one; ``mid_batch_reset`` is True.
 
     Raises:

@@ -30,5 +30,5 @@ class CpuSampler(ParallelSamplerBase):
         super().__init__(*args, **kwargs)
 
     def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
-        """Let the workers act by the present parameters."""
+        """Let the workers act with the current parameters."""
         self.agent.sync_shared_memory()

@@ -3,7 +3,7 @@
 A worker releases ``obs_ready`` when its observations are in the step buffer and acquires
 ``act_ready`` before it steps: T + 1 and T times in a batch. Groups of workers are served in turn.
 With overlap, a group steps as soon as its actions are chosen, even while another group's are being
-chosen; without, it waits until the other group has stepped.
+chosen; without overlap, it waits until the other group has stepped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVAL_TRAJ_CHECK = 20  # Unused: the number of trajectories is checked in every s
 
 
 class Group:
-    """Workers whose environments are acted for together.
+    """Workers whose actions are chosen together.
 
     Args:
         agent: agent that chooses the actions.
@@ -98,7 +98,7 @@ class Group:
         self._is_stepping = True
 
     def reset_agent(self, columns: Iterable[int]) -> None:
-        """Reset the agent's state of those environments of the batch that are in this group."""
+        """Reset the agent's state for those environments in the batch that are in this group."""
         for column in columns:
             if column in self:
                 self.agent.reset_one(column - self.columns.start)

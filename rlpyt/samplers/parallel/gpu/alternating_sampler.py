@@ -14,10 +14,10 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase
 
 
 class AlternatingSamplerBase(GpuSamplerBase):
-    """Base class of samplers that serve the workers in two halves, each half of the batch.
+    """Base class of samplers that serve the workers in two halves, each with half of the batch.
 
-    ``batch_B``, ``eval_n_envs`` and the number of workers have to be even. A recurrent agent has to
-    be of the alternating kind, which keeps one state for each half. The arguments are as for
+    ``batch_B``, ``eval_n_envs`` and the number of workers must be even. A recurrent agent must be
+    of the alternating kind, which keeps one state for each half. The arguments are as for
     :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`.
 
     Attributes:

@@ -150,7 +150,7 @@ class GpuSamplerBase(ParallelSamplerBase):
     def _build_buffers(
         self, env: EnvLike, bootstrap_value: bool, *args: Any, **kwargs: Any
     ) -> dict[str, Any]:
-        """Make the shared batch and step buffers; hand further arguments to the next base class."""
+        """Make the shared batch and step buffers; pass further arguments to the next base class."""
         examples = super()._build_buffers(env, bootstrap_value, *args, **kwargs)
         add_step_buffers(self, examples, self.batch_spec.B, self.eval_n_envs)
         return examples
