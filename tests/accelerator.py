@@ -139,7 +139,12 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run one operation on the CPU, and put its results where the device would have them."""
     name = func.overloadpacket.__name__
     tensors: list[torch.Tensor] = []
-    _each(tensors.append, (args, kwargs))
+
+    def to_host(x: torch.Tensor) -> torch.Tensor:
+        tensors.append(x)
+        return x.host if isinstance(x, OnDevice) else x
+
+    host_args, host_kwargs = _each(to_host, (args, kwargs))
     here = [x for x in tensors if isinstance(x, OnDevice)]
     requested = kwargs.get("device")
     to_device = bool(here) if requested is None else torch.device(requested).type == NAME
@@ -153,9 +158,8 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     elif here and name in WAITING:
         _count("waits")
     if requested is not None:
-        kwargs = {**kwargs, "device": "cpu"}
+        host_kwargs["device"] = "cpu"
     of_host = {id(x.host): x for x in here}
-    host_args, host_kwargs = _each(lambda x: getattr(x, "host", x), (args, kwargs))
     results = func(*host_args, **host_kwargs)
 
     def placed(x: torch.Tensor) -> torch.Tensor:

@@ -41,7 +41,7 @@ class R2d1AgentBase(DqnAgent):
     def prev_rnn_state(self) -> Nested:
         """The state [N,B,H] before the next step, or None for zeros."""
         raise NotImplementedError(
-            f"{type(self).__name__} keeps no recurrent state: put RecurrentAgentMixin or "
+            f"{type(self).__name__} keeps no recurrent state: put RecurrentAgentMixin, or "
             "AlternatingRecurrentAgentMixin, before it among the bases"
         )
 
