@@ -71,7 +71,7 @@ class FusedAdam(torch.optim.Adam):
 
 
 def take_step(optimizer: Any) -> None:
-    """Call ``optimizer.step()``, or go the shorter way of :class:`FusedAdam`."""
+    """Call ``optimizer.step()``, or take the faster path of :class:`FusedAdam`."""
     step = optimizer.short_step if isinstance(optimizer, FusedAdam) else optimizer.step
     step()
 

@@ -1,8 +1,8 @@
 """Conversion of states to JSON values, and arrays by name.
 
-JSON lacks tuples, keys other than text, and infinite numbers. Such a value, and every dictionary,
-becomes an object with one entry: its kind, with its content. Decoding makes only values of these
-kinds, so it never runs code from a file.
+JSON lacks tuples, keys other than text, and infinite numbers. Each such value, and each dictionary,
+becomes an object with one entry that maps its kind to its content. Decoding makes only values of
+these kinds, so it never runs code from a file.
 """
 
 from __future__ import annotations

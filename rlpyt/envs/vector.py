@@ -1,9 +1,9 @@
 """Vector environments of gymnasium: B environments in one, stepped by one call.
 
-Row b of every array belongs to environment b. A step returns two observations of every environment:
-the result of the action, and the one to continue from, which differs after the end of an episode:
-it is the first of the next episode. So every action gives a transition, and resets give none, in
-each of gymnasium's autoreset modes:
+Row b of every array belongs to environment b. A step returns two observations per environment: the
+result of the action, and the one to continue from. They differ only when an episode ends; the
+second is then the first observation of the next episode. So every action gives a transition, and
+resets give none, in each of gymnasium's autoreset modes:
 
 * ``SAME_STEP``: the environment has reset itself; the last observation of the episode is in its
   info. Gymnasium does not copy it, so an environment that returns the same array at every step
@@ -161,7 +161,10 @@ class VectorEnvWrapper(Wrapper):
         return VectorStep(observation, reward, done, env_info, next_inputs)
 
     def _is_over(self, done: BoolArray, truncated: BoolArray, info: Mapping[str, Any]) -> BoolArray:
-        """Return a mask [B] of environments to reset; other ``done`` are only for the learner."""
+        """Return a mask [B] of environments to reset.
+
+        Where ``done`` is set elsewhere, only the learner's episode ends.
+        """
         return done
 
     def _learners_reward(

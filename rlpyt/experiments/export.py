@@ -101,7 +101,7 @@ def make_graph(trained: TrainedAgent) -> Graph:
 
 
 def _ancestors(output: torch.fx.Node) -> set[torch.fx.Node]:
-    """Return the nodes of a graph without side effects that its output depends on."""
+    """Return the output of a side-effect-free graph and all nodes that it depends on."""
     found, left = {output}, [output]
     while left:
         new = set(left.pop().all_input_nodes) - found

@@ -1,4 +1,4 @@
-"""A gate: a test of whether runs learn worse than a baseline, with short runs for it.
+"""A gate, which tests whether runs learn worse than a baseline, and short runs for this purpose.
 
 A baseline is any directory of runs, or of csv files ``<task>_seed<n>.csv`` with two columns, as
 :func:`keep` writes them. The library has one of its own, ``BASELINE``: the short runs of ``TASKS``.
@@ -63,7 +63,7 @@ class Line(NamedTuple):
     Attributes:
         task: name of the task.
         n_runs: number of runs, and of runs in the baseline.
-        improvement: probability that a run scores more than one of the baseline.
+        improvement: probability that a run outscores a baseline run.
         effect: difference of the interquartile means, in units of the baseline's range.
         is_worse: whether the runs learn worse.
     """
@@ -86,9 +86,10 @@ def compare(
     """Compare runs with a baseline, on each task and on all tasks together.
 
     Runs are worse if the interval of the probability of improvement lies below 1/2, and their
-    interquartile mean is lower by more than a fraction of the baseline's range, the range of the
-    interquartile mean along its curve. The first condition alone would report differences that do
-    not matter, the second alone would report bad luck. All tasks have equal weight.
+    interquartile mean is lower by more than a given fraction of the baseline's range (the range
+    that its interquartile mean spans along its curve). The first condition alone would report
+    differences that do not matter, the second alone would report bad luck. All tasks have equal
+    weight.
 
     Args:
         runs: directory of runs.

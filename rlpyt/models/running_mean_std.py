@@ -15,8 +15,8 @@ class RunningMeanStdModel(torch.nn.Module):
     """Mean and variance of all data seen so far, merged exactly over batches and processes.
 
     Buffers (keys of the state dict): ``mean`` and ``var`` of shape ``shape``, the biased variance
-    over all data, and ``count`` [], the number of data: an integer, because float32 counts only to
-    2^24. Before the first batch they are 0, 1 and 0.
+    over all data, and ``count`` [], the number of data points (an integer, since float32 is exact
+    only to 2^24). Initially mean, var and count are 0, 1 and 0.
 
     Args:
         shape: shape of one datum.
@@ -39,7 +39,7 @@ class RunningMeanStdModel(torch.nn.Module):
     def update(self, x: torch.Tensor) -> None:
         """Update the statistics with a batch; with torch.distributed, the batches of all processes.
 
-        With mean m and variance v of the c data before, and m' and v' of the c' new data::
+        If the c earlier data points have mean m and variance v, and the c' new ones m' and v'::
 
             w = c' / (c + c'),      m <- m + w (m' - m)
             v <- (1 - w) v + w v' + w (1 - w) (m' - m)^2

@@ -72,7 +72,7 @@ class Heartbeat:
 
 
 class WorkerError(RuntimeError):
-    """Error for a process that died, raised or sent no heartbeat, with its traceback.
+    """Error for a process that died, raised an exception or sent no heartbeat, with its traceback.
 
     Attributes:
         child: failed process, if there is only one.

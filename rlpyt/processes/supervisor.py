@@ -159,7 +159,8 @@ class Supervisor:
     def call(self, blocking: Callable[[], T], awaited: int | None = None) -> T | None:
         """Return ``blocking()``, called in a thread while this one watches the processes.
 
-        It serves waits without a timeout, such as for the rest of a message whose sender may die.
+        Use it for waits that have no timeout, such as for the rest of a message whose sender may
+        die.
 
         Args:
             blocking: function without arguments.
@@ -187,7 +188,7 @@ class Supervisor:
     def task(self) -> Iterator[None]:
         """Context of a task that all processes share; end them if it is interrupted.
 
-        They would wait for the rest of the task, and could not take another one.
+        Otherwise they would keep waiting for the rest of the task and could not take another.
 
         Raises:
             WorkerError: at the beginning, if a process has failed.

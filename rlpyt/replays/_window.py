@@ -84,14 +84,17 @@ class Window:
     def newest_valid(self, n_rows: int) -> tuple[int, int]:
         """Return the first row and number of the newest valid rows, at most ``n_rows``.
 
-        They are adjacent; the first may be negative, from the end of the circle.
+        The rows are consecutive. A negative first row counts back from the end of the circle.
         """
         n_valid = max(0, self.n_filled - self.off_forward - self.off_backward)
         number = min(n_rows, n_valid)
         return self.t - self.off_backward - number, number
 
     def oldest_after(self, n_rows: int) -> int:
-        """Return the oldest row left once ``n_rows`` more are written; negative if wrapped."""
+        """Return the oldest row that remains after ``n_rows`` more are written.
+
+        A negative row counts back from the end of the circle.
+        """
         first = self.t + n_rows - self.T
         return first if self.full else max(0, first)
 

@@ -79,7 +79,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
     def _check_overlap(self, observation: NDArray, done: NDArray) -> None:
         """Raise ``ValueError`` unless each stack continues the one before it.
 
-        Batches are checked until one proves it; images of a single colour prove nothing.
+        Batches are checked until one confirms this; images of a single color cannot.
 
         Args:
             observation: observations [T',B,C,...] to be written next.

@@ -40,8 +40,8 @@ class PrioritizedReplay(BaseReplayBuffer):
         P(i) = p_i^alpha / sum_k p_k^alpha
         w_i  = (1 / (p_i^alpha + EPS))^beta / max_j w_j, over the batch
 
-    A priority below EPS counts as EPS. An entry is a transition or, in storage of sequences, one of
-    ``batch_T`` steps, burn-in included, from any row where a sequence can begin (see
+    A priority below EPS counts as EPS. An entry is a transition or, in sequence storage, a sequence
+    of ``batch_T`` steps (burn-in included) from any row where one can begin (see
     ``rnn_state_interval``). ``batch_T`` cannot change.
 
     Args:
@@ -51,9 +51,8 @@ class PrioritizedReplay(BaseReplayBuffer):
         unique: whether a batch holds each entry at most once.
         input_priorities: whether :meth:`append_samples` takes records (priorities, samples);
             priorities are a scalar, [B] or [T',B]; rows where no entry begins do not use theirs.
-        input_priority_shift: number of entries between the one that priorities belong to and the
-            later one that they arrive with; for sequences usually the burn-in steps divided by the
-            interval.
+        input_priority_shift: number of entries by which priorities arrive later than the entries
+            they belong to; for sequences usually the burn-in steps divided by the interval.
 
     Raises:
         ValueError: if alpha or the default priority is out of range, or, for sequences, if

@@ -19,7 +19,7 @@ class SumTree:
     """A priority for every row and environment [T,B]; rows that may not be sampled have zero.
 
     The tree follows the cursor of the buffer: :meth:`advance` switches on the rows that became
-    complete, and off those around the cursor.
+    complete, and switches off those around the cursor.
 
     Args:
         T: number of rows.
@@ -118,8 +118,8 @@ class SumTree:
 
         Args:
             T: number of rows, at most the tree's; 0 does nothing.
-            priorities: priorities [T,B], [B] or a scalar, for these rows shifted to earlier ones by
-                ``input_priority_shift``. They count from the moment their row is switched on.
+            priorities: priorities [T,B], [B] or a scalar, of the rows ``input_priority_shift``
+                before these. A priority takes effect when its row is switched on.
 
         Raises:
             ValueError: if T is too large, or priorities are negative, not finite, of another shape,

@@ -45,9 +45,9 @@ class SyncRlMixin(DistributedRunner):
     """Mixin for the runner of rank 0; list it before the runner class.
 
     Args:
-        *args: arguments of the runner. ``affinity`` is a list with one mapping for each process;
-            under ``torchrun``, for each process on this machine, or a single mapping for all. NCCL
-            averages gradients if mappings have a ``cuda_idx``, otherwise gloo.
+        *args: arguments of the runner. ``affinity`` is a list with one mapping per process. Under
+            ``torchrun`` it covers only this machine's processes, and may be one mapping for all of
+            them. NCCL averages gradients if mappings have a ``cuda_idx``, otherwise gloo.
         start_method: start method of the other processes: "fork", "forkserver" or "spawn"; None for
             the default of the system.
         rank_timeout_s: longest time that a process may keep the others waiting, other than in

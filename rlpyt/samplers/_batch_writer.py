@@ -48,7 +48,11 @@ class RecordRows:
 
 
 def rows_of(buffer: Nested) -> Any:
-    """Return ``buffer`` if it is an array, rows to write it by if a record, None if it is empty."""
+    """Return an object whose rows can be assigned, or None if ``buffer`` is empty.
+
+    It is ``buffer`` itself if that is an array, or a :class:`RecordRows` that writes to it if it is
+    a record.
+    """
     if isinstance(buffer, np.ndarray):
         return buffer
     return RecordRows(buffer) if leaves(buffer) else None

@@ -1,4 +1,4 @@
-"""Records of arrays: named tuples that are indexed, and written to, all fields at once.
+"""Records of arrays: named tuples that index and assign all fields at once.
 
 A namedarraytuple is a ``namedtuple`` whose square brackets reach into the fields, so that
 ``dest[t] = src`` copies one time step of any nested structure, and ``x[:, 0]`` is the first

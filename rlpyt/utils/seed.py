@@ -49,7 +49,7 @@ def set_seed(seed: int) -> None:
 
 
 def seed_streams(seed: int) -> None:
-    """Seed the global generators as :func:`set_seed`, but leave the seed of :func:`get_seed`."""
+    """Seed the global generators like :func:`set_seed`, but keep what :func:`get_seed` returns."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

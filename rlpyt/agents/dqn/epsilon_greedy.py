@@ -120,7 +120,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         Args:
             global_B: number of environments over all processes.
             env_ranks: indexes of the environments that this agent acts for. In alternating
-                sampling environments in the same place of both halves share their epsilon.
+                sampling, environments at the same position in the two halves share an epsilon.
 
         Raises:
             ValueError: if ``global_B`` is odd in alternating sampling.

@@ -35,12 +35,12 @@ class IMPALA(A2C):
                 - entropy_loss_coeff * H(pi(s))
 
     mu is the policy that acted, at most three updates older than the present policy pi. While the
-    sampler fills a batch, the algorithm trains on earlier batches from a queue in shared memory,
-    once on each and in order. The present network computes V(s), except for the value after the
+    sampler fills a batch, the algorithm trains on earlier batches, each once and in order, taken
+    from a queue in shared memory. The present network computes V(s), except for the value after the
     last step of a batch, which the acting network recorded. ``gae_lambda`` is the lambda of
     V-trace, 1 in the paper.
 
-    Agents, recurrent ones too, time limits and normalization are as for A2C. The runner is
+    Agents (including recurrent ones), time limits and normalization work as in A2C. The runner is
     :class:`~rlpyt.runners.async_rl.AsyncRl` or ``AsyncRlEval``, with one optimizer. If it does not
     let the sampler wait (``throttle_sampler=False``), batches that come too fast are lost.
 

@@ -58,8 +58,8 @@ class AtariEnv(Env):
     """An Atari game: stacks of small gray images, and the actions that have an effect.
 
     One step repeats the action for ``frame_skip`` frames. An image is the maximum of the last two
-    frames, which removes the flicker of sprites, shrunk by taking means of areas. The observation
-    is [num_img_obs,height,width] uint8, oldest image first; images before the episode are black.
+    frames, which removes sprite flicker, downscaled by area averaging. The observation is
+    [num_img_obs,height,width] uint8, oldest image first; images before the episode are black.
 
     Args:
         game: name of the ROM, such as "pong" or "space_invaders".

@@ -37,9 +37,9 @@ PARALLEL = ("cpu", "gpu", "alternating")
 class Search:
     """Search for the settings with which a run is fastest on this machine.
 
-    ``batch_T * batch_B`` is fixed, since it is the number of training steps; with a replay buffer
-    only ``batch_T`` is fixed, since the replay ratio sets the updates per step. Given settings are
-    not changed.
+    ``batch_T * batch_B``, the number of steps trained on per iteration, stays fixed. With a replay
+    buffer only ``batch_T`` does, since the replay ratio sets the updates per step. Given settings
+    are not changed.
 
     Args:
         config: checked configuration.

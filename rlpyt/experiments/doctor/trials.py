@@ -1,7 +1,7 @@
 """Short measurements in separate processes, which always end with this one.
 
-A measurement is a generator. It yields None when it is ready, and then a result for each number of
-seconds sent to it.
+A measurement is a generator. It first yields None, when ready. Each duration in seconds then sent
+to it yields one result.
 """
 
 from __future__ import annotations

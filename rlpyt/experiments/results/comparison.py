@@ -31,7 +31,7 @@ ALL_TASKS = "all tasks"
 class Curve(NamedTuple):
     """Statistic of one label's runs along their curves."""
 
-    x: NDArray  # [P] places, as far as all runs reach.
+    x: NDArray  # [P] x-values, up to the last one that all runs reach.
     runs: NDArray  # [N, P] values of the runs.
     estimate: Estimate  # [P] values, with their intervals.
 

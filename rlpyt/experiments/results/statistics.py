@@ -79,7 +79,7 @@ def performance_profile(scores: Sequence[NDArray], thresholds: NDArray) -> NDArr
 
 
 def probability_of_improvement(scores: Sequence[NDArray], baseline: Sequence[NDArray]) -> NDArray:
-    """Return the probability that a run scores more than one of the baseline on the same task.
+    """Return the probability that a run outscores a baseline run on the same task.
 
     P = 1/M sum_m 1/(N_m K_m) sum_n sum_k S(x_mn, y_mk) with S = 1 if x > y, 1/2 if x = y, else 0:
     the Mann-Whitney statistic, averaged over M tasks chosen with equal probability.

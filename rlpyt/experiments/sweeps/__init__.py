@@ -11,8 +11,9 @@
   and writes codes; ``_placement`` divides cores and GPUs among runs.
 * ``display``: the live table.
 
-The path of a run: ``Sweep.work`` gives its command to the ``start`` of the pool. The pool of this
-machine starts a guard by ``run.start``, which starts the script; other pools call
-``run.run_to_end`` where the run is placed. For ``rlpyt sweep`` the script is
-:mod:`rlpyt.experiments.launched`, which calls :func:`rlpyt.experiments.train.build_and_train`.
+The path of a run: ``Sweep.work`` calls ``Sweep._start``, which gives the run's command to the
+``start`` of the pool. The pool of this machine starts a guard by ``run.start``, which starts the
+script; other pools call ``run.run_to_end`` where the run is placed. For ``rlpyt sweep`` the script
+is :mod:`rlpyt.experiments.launched`, which calls
+:func:`rlpyt.experiments.train.build_and_train`.
 """

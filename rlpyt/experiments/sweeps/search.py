@@ -158,7 +158,7 @@ def _open_storage(optuna: Any, exp_dir: str) -> Any:
 
 
 def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> None:
-    """Write a state in place of the others."""
+    """Write ``state`` for those runs whose state is one of ``states``."""
     for run in runs:
         if run.status.state in states:
             write_status(run.log_dir, run.run_ID, replace(run.status, state=state))

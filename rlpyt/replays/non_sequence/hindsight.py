@@ -83,7 +83,7 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
         self._ahead = np.arange(min(int(horizon), self.T))[:, None]
 
     def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
-        """Return the batch, with new goals and rewards where they are drawn."""
+        """Return the batch, with new goals and rewards in the transitions drawn for relabeling."""
         batch = super().read_batch(T_idxs, B_idxs, *T)
         n_later = self._count_later(T_idxs, B_idxs)
         is_chosen = self.rng.random(len(T_idxs)) < self.relabeled_fraction
@@ -104,7 +104,7 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
         return batch
 
     def _count_later(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
-        """Return how many written rows [m] of the same episode follow each of these."""
+        """Return how many stored rows of its episode follow each row [m], up to the horizon."""
         done = self.samples.done[(T_idxs + self._ahead) % self.T, B_idxs]
         goes_on = np.logical_and.accumulate(done == 0, axis=0)
         is_written = self._ahead < (self.t - 1 - T_idxs) % self.T

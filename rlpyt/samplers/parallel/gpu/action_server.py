@@ -1,7 +1,7 @@
 """Action servers: choose actions in one process for the environments of many workers.
 
-A worker releases ``obs_ready`` when its observations are in the step buffer and acquires
-``act_ready`` before it steps: T + 1 and T times in a batch. Groups of workers are served in turn.
+In each batch a worker releases ``obs_ready`` T + 1 times (when its observations are in the step
+buffer) and acquires ``act_ready`` T times (before it steps). Groups of workers are served in turn.
 With overlap, a group steps as soon as its actions are chosen, even while another group's are being
 chosen; without overlap, it waits until the other group has stepped.
 """
@@ -86,7 +86,7 @@ class Group:
             semaphore.release()
 
     def finish(self, agent_samples: Nested = None) -> None:
-        """Reset the agent after the last step where an episode ended, and record its value.
+        """After the last step, reset the agent where episodes ended, and record its value.
 
         Args:
             agent_samples: agent's half of the batch [T,B,...]; None in an evaluation.
@@ -137,8 +137,8 @@ def serve(
         n_steps: number of time steps.
         overlap: whether a group may step while actions for another one are chosen. True if there
             is one group only.
-        stop: condition to end, checked when all groups have taken the same number of steps, which
-            costs their overlap; None to take all steps.
+        stop: condition for ending early; it is checked only when all groups have taken equally many
+            steps, so groups cannot overlap. None to take all steps.
 
     Returns:
         Whether it stopped early. In both cases all workers have taken their last step, and none was
