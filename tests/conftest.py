@@ -34,7 +34,7 @@ def seed_all() -> None:
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """A module draws the same numbers in every run as it is imported: parameters are models."""
+    """Let a module, as it is imported, draw the same numbers in every run: weights of models."""
     if isinstance(collector, pytest.Module):
         seed_all()
 
