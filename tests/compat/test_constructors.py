@@ -85,8 +85,8 @@ def test_editors_see_arguments_of_every_constructor() -> None:
 
 def test_help_lists_all_arguments() -> None:
     text = pydoc.plain(pydoc.render_doc(CpuSampler))
-    heading = next(line for line in text.splitlines() if "CpuSampler(EnvCls" in line)
-    assert "eval_max_steps" in text[text.index(heading) : text.index("Method resolution order")]
+    heading, _ = text.split("Method resolution order", maxsplit=1)
+    assert "EnvCls" in heading and "eval_max_steps" in heading
 
 
 # --- What is shown is true ------------------------------------------------------------------------

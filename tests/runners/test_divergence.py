@@ -6,6 +6,7 @@ import os
 import runpy
 import sys
 from collections import namedtuple
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,7 +56,7 @@ def test_a_bundle_reproduces_the_failure(tmp_path, monkeypatch, capsys):
     content = json.loads((bundle / "bundle.json").read_text())
     assert "loss of FaultyA2C is inf" in content["error"]["message"]
     assert content["batch"] == "all observations and rewards are finite"
-    assert content["versions"]["torch"] == torch.__version__
+    assert content["versions"]["torch"] == metadata.version("torch")
     assert f"python -m rlpyt.reproduce {bundle}" in output.read_text()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
