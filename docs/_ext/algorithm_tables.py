@@ -85,17 +85,16 @@ OWN_MEANINGS = {
 
 def settings(classes: Sequence[Any]) -> Iterator[tuple[str, Any, str]]:
     """Yield name, default and meaning of every setting of a class and its bases, in this order."""
-    seen = set()
+    seen, defaults = set(), inspect.signature(classes[0]).parameters
     for base in classes:
         text = inspect.cleandoc(vars(base).get("__doc__") or "")
         seen.update(re.findall(r"``(\w+)``", " ".join(LEFT_OUT.findall(text))))
         arguments = text.partition("\nArgs:\n")[2]
-        parameters = inspect.signature(base.__init__).parameters
         for name, meaning in ARGUMENT.findall(re.split(r"\n\S", arguments)[0]):
             if name not in seen:
                 seen.add(name)
-                yield name, parameters[name].default, " ".join(meaning.split())
-        kinds = {parameter.kind for parameter in parameters.values()}
+                yield name, defaults[name].default, " ".join(meaning.split())
+        kinds = {p.kind for p in inspect.signature(base.__init__).parameters.values()}
         if "__init__" in vars(base) and inspect.Parameter.VAR_KEYWORD not in kinds:
             return  # It takes no settings of base classes.
 

@@ -23,9 +23,9 @@ class CategoricalDQN(DQN):
     Args:
         V_min: smallest return that the distribution can represent.
         V_max: largest return that the distribution can represent.
+        delta_clip: default of ``default_priority``, without effect on the loss; None for 1.
         **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`, but not ``munchausen_alpha``,
-            ``entropy_tau`` and ``munchausen_clip``; ``delta_clip`` serves only as the priority of
-            new samples.
+            ``entropy_tau`` and ``munchausen_clip``.
 
     Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
     """

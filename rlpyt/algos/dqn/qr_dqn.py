@@ -32,6 +32,7 @@ class QRDQN(DQN):
     sum_a pi(a|s') * (theta_target_j(s', a) - entropy_tau * log pi(a|s')).
 
     Args:
+        delta_clip: error kappa above which the quantile Huber loss is linear; not None.
         **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`.
 
     Source: Dabney et al. 2018, arXiv:1710.10044, algorithm 1.
