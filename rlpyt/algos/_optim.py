@@ -41,7 +41,8 @@ class FusedAdam(torch.optim.Adam):
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
             states = [self.state[p] for p in parameters]  # Empty before a parameter's first step.
-            is_short &= group["fused"] and not group["amsgrad"] and all(states)
+            is_rare = group["amsgrad"] or group.get("decoupled_weight_decay", False)
+            is_short &= group["fused"] and not is_rare and all(states)
             calls.append((group, parameters, states))
         if not is_short:
             self._has_stepped = True
@@ -59,7 +60,6 @@ class FusedAdam(torch.optim.Adam):
                     [state["step"] for state in states],
                     fused=True,
                     found_inf=getattr(self, "found_inf", None),
-                    decoupled_weight_decay=group.get("decoupled_weight_decay", False),
                     amsgrad=False,
                     beta1=beta1,
                     beta2=beta2,
