@@ -74,6 +74,8 @@ class ProcessGroup:
         self._limit = NO_LIMIT if time_limit_s is None else timedelta(seconds=time_limit_s)
         self._group: Any = None
         self._patient_group: Any = None
+        # Kept until the groups are destroyed: torch 2.6 deadlocks if its thread frees it meanwhile.
+        self._received: torch.Tensor | None = None
 
     def agree_on(self, name: str, value: Any) -> Any:
         """Return the ``value`` that rank 0 gives for ``name``; works before :meth:`join`."""
@@ -146,7 +148,7 @@ class ProcessGroup:
 
     def broadcast(self, command: int = CONTINUE) -> int:
         """Return the ``command`` of rank 0; the others wait for it without a time limit."""
-        received = torch.tensor(command)
+        received = self._received = torch.tensor(command)
         distributed.broadcast(received, src=0, group=self._patient_group)
         return int(received)
 
