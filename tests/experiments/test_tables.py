@@ -135,6 +135,7 @@ def test_evaluation_ends_in_every_entry_of_minatar():
 
 
 def test_ppo_of_minatar_keeps_its_learning_rate():
+    pytest.importorskip("minatar")
     # With a rate that falls from 2.5e-4, Breakout stays at a fifth of its return.
     algo = made(starting_point("minatar/ppo", "MinAtar/Breakout-v0")).algo
     assert (algo.learning_rate, algo.linear_lr_schedule) == (1e-3, False)
