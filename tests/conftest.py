@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -22,6 +23,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 torch.set_num_threads(1)
+# A forked process leaves the garbage of its parent alone: the end of a process group would wait.
+os.register_at_fork(after_in_child=gc.freeze)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in the background of a script; what the tests start, and interrupt, would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)

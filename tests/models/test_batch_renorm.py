@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed
-import torch.multiprocessing
 
 from rlpyt.models.batch_renorm import BatchRenorm, running_statistics
 from rlpyt.models.mlp import MlpModel
+from tests.forked import in_two_ranks
 
 
 def column(*values: float) -> torch.Tensor:
@@ -106,18 +105,13 @@ def test_layers_of_a_perceptron() -> None:
     assert sizes == [4, 8, 6]
 
 
-def normalize_in_two_processes(rank: int, directory: str) -> None:
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{directory}/store", rank=rank, world_size=2
-    )
+def normalize_in_one_of_two(rank: int) -> tuple[list[float], tuple[float, ...]]:
     layer = BatchRenorm(1, momentum=0.5)
     y = layer(column(0, 2) if rank == 0 else column(4, 10))
-    assert y.flatten().tolist() == pytest.approx([-1, 1], rel=1e-3)  # By the own batch.
-    assert state_of(layer) == (0.5 * (1 + 7) / 2, 0.5 + 0.5 * (1 + 9) / 2, 1)
-    torch.distributed.destroy_process_group()
+    return y.flatten().tolist(), state_of(layer)
 
 
 def test_processes_keep_the_same_statistics(tmp_path: Path) -> None:
-    torch.multiprocessing.start_processes(
-        normalize_in_two_processes, (str(tmp_path),), nprocs=2, start_method="fork"
-    )
+    for y, state in in_two_ranks(normalize_in_one_of_two, tmp_path / "store"):
+        assert y == pytest.approx([-1, 1], rel=1e-3)  # By the own batch.
+        assert state == (0.5 * (1 + 7) / 2, 0.5 + 0.5 * (1 + 9) / 2, 1)

@@ -1,13 +1,13 @@
 """Running statistics, in one process and in two."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-import torch.distributed
-import torch.multiprocessing
 
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from tests.forked import in_two_ranks
 
 
 def batches() -> list[torch.Tensor]:
@@ -74,25 +74,19 @@ class TestOneProcess:
             RunningMeanStdModel((3,)).update(torch.zeros(shape))
 
 
-def update_with_part_of_the_data(rank: int, folder: str) -> None:
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
-    )
+def update_with_part_of_the_data(rank: int) -> dict[str, Any]:
     model = RunningMeanStdModel((3,))
     model.update(batches()[rank])
     model.update(batches()[2][rank::3])
-    torch.save(model.state_dict(), Path(folder) / f"{rank}.pt")
-    torch.distributed.destroy_process_group()
+    return {name: x.numpy() for name, x in model.state_dict().items()}
 
 
 def test_processes_are_merged_exactly(tmp_path: Path) -> None:
     """The variance ignored the difference between the means of the processes."""
-    torch.multiprocessing.start_processes(
-        update_with_part_of_the_data, (str(tmp_path),), nprocs=2, start_method="fork"
-    )
+    states = in_two_ranks(update_with_part_of_the_data, tmp_path / "store")
     first, second, third = batches()
     data = torch.cat([first, second, third[0::3], third[1::3]])
-    for rank in range(2):
+    for state in states:
         model = RunningMeanStdModel((3,))
-        model.load_state_dict(torch.load(tmp_path / f"{rank}.pt", weights_only=True))
+        model.load_state_dict({name: torch.as_tensor(x) for name, x in state.items()})
         assert_statistics_of(model, data)

@@ -18,6 +18,7 @@ from rlpyt.algos.pg._minibatches import (
     value_statistics,
 )
 from rlpyt.utils.collections import namedarraytuple
+from tests.forked import in_two_ranks
 from tests.reference.policy_gradient import normalized
 
 Pair = namedarraytuple("Pair", ["a", "b"])
@@ -116,20 +117,15 @@ def test_running_deviation_of_nothing_and_of_constants() -> None:
     assert running.std == 1
 
 
-def normalize_part(rank: int, folder: str) -> None:
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
-    )
+def normalize_part(rank: int) -> list[float]:
     x = [torch.tensor([1.0, 2.0, 50.0]), torch.tensor([3.0, 6.0])][rank]
     valid = [torch.tensor([1.0, 1.0, 0.0]), None][rank]
-    torch.save(normalize(x, valid), Path(folder) / f"{rank}.pt")
-    torch.distributed.destroy_process_group()
+    return normalize(x, valid).tolist()
 
 
 def test_statistics_are_those_of_all_processes(tmp_path: Path) -> None:
     """Each process normalised by its own batch, so that equal advantages differed in weight."""
-    torch.multiprocessing.spawn(normalize_part, (str(tmp_path),), nprocs=2)
-    found = [torch.load(tmp_path / f"{rank}.pt", weights_only=True).tolist() for rank in range(2)]
+    found = in_two_ranks(normalize_part, tmp_path / "store")
     expected = normalized([1, 2, 50, 3, 6], [1, 2, 3, 6])
     assert [*found[0], *found[1]] == pytest.approx(expected)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import multiprocessing as mp
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.spaces.float_box import FloatBox
 from tests.agents.qpg.sac_parts import BOX, CROSSQ, HIGH, LOW, SMALL, UNIT, inputs, make_agent
 from tests.algos.qpg.sac_parts import CASES, SETTINGS, SPEC, batch, examples, make_algo, run
+from tests.forked import in_two_ranks
 from tests.reference.soft_actor_critic import NaiveSac
 
 both = pytest.mark.parametrize(("AlgoCls", "AgentCls"), CASES, ids=["sac", "sac_v"])
@@ -493,11 +493,7 @@ def test_optimizer_state() -> None:
     assert "v_optimizer" in make_algo(SAC_V, sac_v_agent.SacAgent).optim_state_dict()
 
 
-def train_one_of_two(rank: int, store: str, kwargs: Any, queue: Any) -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=2
-    )
+def train_one_of_two(rank: int, kwargs: Any) -> tuple[float, list[list[float]]]:
     torch.manual_seed(0)
     agent = make_agent(spaces=BOX, **kwargs)
     agent.data_parallel()
@@ -506,23 +502,13 @@ def train_one_of_two(rank: int, store: str, kwargs: Any, queue: Any) -> None:
     for itr in range(2, 6):
         algo.optimize_agent(itr, batch(itr + 100 * rank))
     parameters = [flat(net.values()).tolist() for net in agent.state_dict().values()]
-    queue.put((algo._log_alpha.item(), parameters))
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return algo._log_alpha.item(), parameters
 
 
 @pytest.mark.parametrize("kwargs", [{}, CROSSQ], ids=["sac", "crossq"])
 def test_processes_keep_one_temperature_and_one_policy(kwargs: Any, tmp_path: Any) -> None:
     # Each process had a temperature of its own.
-    context = mp.get_context("fork")
-    queue = context.SimpleQueue()
-    args = [(rank, str(tmp_path / "store"), kwargs, queue) for rank in range(2)]
-    workers = [context.Process(target=train_one_of_two, args=a) for a in args]
-    for worker in workers:
-        worker.start()
-    first, second = queue.get(), queue.get()
-    for worker in workers:
-        worker.join()
+    first, second = in_two_ranks(train_one_of_two, tmp_path / "store", kwargs)
     assert first == second
     assert first[0] != 0
 
