@@ -36,11 +36,13 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     Attributes:
         q_kind: kind of the model's outputs, "value", "categorical", "quantile" or "implicit
             quantile"; the algorithm compares it with the kind that its loss expects.
+        has_target: whether the agent keeps a target network.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236.
     """
 
     q_kind = "value"
+    has_target = True
 
     target_model: Any
     _is_noisy = False
@@ -98,8 +100,9 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     def _build_models(self) -> None:
         super()._build_models()
-        self.target_model = self.build_model(self.ModelCls, self.model_kwargs)
-        self.target_model.load_state_dict(self.model.state_dict())
+        if self.has_target:
+            self.target_model = self.build_model(self.ModelCls, self.model_kwargs)
+            self.target_model.load_state_dict(self.model.state_dict())
 
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.load_state_dict(state_dict)
@@ -109,7 +112,8 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     def to_device(self, cuda_idx: int | str | torch.device | None = None) -> None:
         super().to_device(cuda_idx)
-        self.target_model.to(self.device)
+        if self.has_target:
+            self.target_model.to(self.device)
 
     def sample_mode(self, itr: int) -> None:
         super().sample_mode(itr)
@@ -122,15 +126,22 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             remove_noise(self.model)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states of both networks, ``{"model": ..., "target": ...}``."""
-        return {"model": super().state_dict(), "target": self.target_model.state_dict()}
+        """Return the states of both networks, ``{"model": ..., "target": ...}``.
+
+        Without a target network, it is the state of the model alone.
+        """
+        model = super().state_dict()
+        if not self.has_target:
+            return model
+        return {"model": model, "target": self.target_model.state_dict()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load both networks from :meth:`state_dict`, or from the state of one model for both."""
         model = state_dict.get("model", state_dict)
         super().load_state_dict(model)
-        target = state_dict.get("target", model)
-        self.target_model.load_state_dict(fitting_state_dict(self.target_model, target))
+        if self.has_target:
+            target = state_dict.get("target", model)
+            self.target_model.load_state_dict(fitting_state_dict(self.target_model, target))
 
     def sample_state_dict(self) -> dict[str, Any]:
         state = super().sample_state_dict()

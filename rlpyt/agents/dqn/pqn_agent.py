@@ -32,6 +32,7 @@ class PqnAgent(DqnAgent):
     """
 
     q_kind = "value alone"
+    has_target = False
 
     @torch.no_grad()
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
@@ -51,22 +52,6 @@ class PqnAgent(DqnAgent):
         if ModelCls in NORMALIZED_MODELS:
             model_kwargs = {"layer_norm": True, **model_kwargs}
         return super().build_model(ModelCls, model_kwargs)
-
-    # The model is the only network.
-
-    def _build_models(self) -> None:
-        super(DqnAgent, self)._build_models()
-
-    def to_device(self, cuda_idx: int | str | torch.device | None = None) -> None:
-        super(DqnAgent, self).to_device(cuda_idx)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return parameters and buffers of the model."""
-        return super(DqnAgent, self).state_dict()
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the model from :meth:`state_dict`, or from the state of a :class:`DqnAgent`."""
-        super(DqnAgent, self).load_state_dict(state_dict.get("model", state_dict))
 
 
 class RecurrentPqnAgentBase(R2d1AgentBase, PqnAgent):
