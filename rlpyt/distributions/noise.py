@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.seed import make_generator
 from rlpyt.utils.types import NDArray
 
@@ -87,7 +88,7 @@ class ActingNoise:
         self._n_drawn += 1
         known = self._draws.get(number)
         if known is None or known[0] != wanted:
-            block = self._fill_block(number, fill, shape, *args).to(device)
+            block = buffer_to(self._fill_block(number, fill, shape, *args), device)
             known = self._draws[number] = wanted, block.unbind()
         return known[1][self._row]
 

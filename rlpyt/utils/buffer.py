@@ -211,12 +211,12 @@ def _crosses(x: torch.Tensor, device: torch.device) -> bool:
 
 def _move_packed(tensors: list[torch.Tensor], device: Any) -> list[torch.Tensor]:
     """Move tensors from one device to another in a single copy."""
-    if len(tensors) < 2:
+    is_pinned = bool(tensors) and device.type == "cuda"  # Then the copy runs beside the program.
+    if len(tensors) < 2 and not is_pinned:
         return [x.to(device) for x in tensors]
     sizes = [x.numel() * x.element_size() for x in tensors]
     # Every tensor begins where kernels expect it to.
     starts = [0, *accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
-    is_pinned = device.type == "cuda"  # Then the copy runs beside the program.
     packed = torch.empty(
         starts[-1], dtype=torch.uint8, device=tensors[0].device, pin_memory=is_pinned
     )

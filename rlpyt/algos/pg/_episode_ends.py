@@ -11,15 +11,16 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, extended
 from rlpyt.models.rnn import takes
-from rlpyt.utils.buffer import map_buffer
+from rlpyt.utils.buffer import buffer_to, map_buffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.types import Nested
 
 
 def indexes_of(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return the indexes [n] of the nonzero entries of ``mask``, for each of its dimensions."""
-    indexes = np.nonzero(mask.cpu().numpy())
-    return tuple(torch.from_numpy(along).to(mask.device) for along in indexes)
+    indexes = tuple(map(torch.from_numpy, np.nonzero(mask.cpu().numpy())))
+    moved: tuple[torch.Tensor, ...] = buffer_to(indexes, mask.device)
+    return moved
 
 
 def all_places(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

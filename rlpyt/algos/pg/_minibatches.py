@@ -15,6 +15,7 @@ import torch
 import torch.distributed
 
 from rlpyt.models.rnn import move_with_resets
+from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.types import NDArray, Nested
 
@@ -63,7 +64,7 @@ def filled_parts(
     places = torch.arange(size)
     filled = torch.cat([part[places % len(part)] for part in order.split(sizes)])
     counted = (places < torch.tensor(sizes)[:, None]).reshape(-1)
-    filled, counted = torch.stack([filled, counted]).to(device)
+    filled, counted = buffer_to(torch.stack([filled, counted]), device)
     return filled, [size] * len(sizes), counted.split(size)
 
 
@@ -87,7 +88,7 @@ def iterate_parts(
         if not isinstance(x, torch.Tensor):
             return map(getattr(x, "_make", tuple), zip(*map(parts, x)))
         if x.device not in orders:
-            orders[x.device] = order.to(x.device)
+            orders[x.device] = buffer_to(order, x.device)
         flat = x.flatten(0, n_dims - 1)
         return iter(flat.index_select(dim, orders[x.device]).split(sizes, dim))
 
