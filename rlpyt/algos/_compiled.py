@@ -129,6 +129,7 @@ def _adam(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) -> 
         weight_decay=group["weight_decay"],
         eps=group["eps"],
         maximize=group["maximize"],
+        capturable=_is_capturable(states),
     )
 
 
@@ -148,7 +149,13 @@ def _rmsprop(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) 
         weight_decay=group["weight_decay"],
         momentum=group["momentum"],
         centered=group["centered"],
+        capturable=_is_capturable(states),
     )
+
+
+def _is_capturable(states: Any) -> bool:
+    """Return whether numbers of steps are on a device: torch compiles no other step for CUDA."""
+    return not states["step"][0].is_cpu
 
 
 def _rmsprop_state(group: Mapping[str, Any]) -> list[str]:

@@ -13,10 +13,18 @@ DistInfo = None
 
 
 def constant_like(constant: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Return ``constant`` in the type and on the device of ``x``; it is copied only once."""
+    """Return ``constant`` in the type and on the device of ``x``; it is copied only once.
+
+    A compiled graph keeps the copy: ``constant`` may not be replaced while the graph is in use.
+    """
     if constant.dtype is x.dtype and constant.device == x.device:
         return constant
-    return _copy_of(constant, x.dtype, x.device)
+    return _constant_to(constant, x.dtype, x.device)
+
+
+@torch.compiler.assume_constant_result
+def _constant_to(constant: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return _copy_of(constant, dtype, device)
 
 
 @lru_cache(maxsize=256)
