@@ -1,24 +1,29 @@
-"""An accelerator without hardware: a device whose tensors keep their numbers in CPU memory.
+"""The devices that tests run on, whose copies and waits are counted: a GPU, and a simulated one.
 
-Numbers are real, forward and backward, in optimizers too. As on a GPU, an operation on tensors of
-two devices raises an error (a CPU tensor without dimensions may take part), and numpy cannot read
-a tensor of the device. What a GPU would wait for is counted.
+Tensors of the simulated device keep their numbers in CPU memory. Numbers are real, forward and
+backward, in optimizers too. As on a GPU, an operation on tensors of two devices raises an error (a
+CPU tensor without dimensions may take part), and numpy cannot read a tensor of the device. What a
+GPU would wait for is counted.
 
-torch has to learn of the device before its first backward pass, and cannot fork after one: tests
-run a function in a process of its own, by :func:`apart`.
+On a GPU, random numbers are drawn by the host, so that results are those of the CPU but for
+rounding.
+
+torch has to learn of the simulated device before its first backward pass, and cannot fork after
+one: tests run a function in another process, by :func:`apart`.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from types import FrameType
 from typing import Any
 
+import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -29,8 +34,13 @@ try:
 except ImportError:  # Of torch before 2.10.
     _set_up = None
 
-is_supported = _set_up is not None
 NAME = "sim"
+SIMULATED, GPU = f"{NAME}:0", "cuda:0"
+DEVICES = [SIMULATED] * (_set_up is not None) + [GPU] * torch.cuda.is_available()
+ABSENT = pytest.param(None, marks=pytest.mark.skip(reason="no GPU, and torch simulates no device"))
+# Greatest difference from the numbers of the CPU; Adam scales up the rounding of small gradients.
+ROUNDING = {SIMULATED: 0, GPU: 1e-3}
+on_each_device = pytest.mark.parametrize("device", DEVICES or [ABSENT])
 # Operations whose result, or its shape, the host has to know.
 WAITING = frozenset(
     ["_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "_unique2"]
@@ -67,7 +77,7 @@ class OnDevice(torch.Tensor):
 
 
 class Accelerator(TorchDispatchMode):
-    """A context in which the device exists.
+    """A context in which the simulated device exists.
 
     Attributes:
         counts: number of copies "in" to the device, of copies "out", and of "waits" for a number.
@@ -96,33 +106,120 @@ class Accelerator(TorchDispatchMode):
         return _compute(func, args, kwargs or {})
 
 
+class Gpu(Accelerator):
+    """A context that counts what a GPU copies and waits for; the host draws random numbers."""
+
+    def __enter__(self) -> Gpu:
+        self._warnings = warnings.catch_warnings()
+        self._warnings.__enter__()
+        warnings.filterwarnings("always", "called a synchronizing")
+        self._show, warnings.showwarning = warnings.showwarning, self._count_wait
+        self._precision = torch.backends.cudnn.allow_tf32
+        torch.backends.cudnn.allow_tf32 = False
+        torch.cuda.set_sync_debug_mode("warn")
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        torch.cuda.set_sync_debug_mode("default")
+        torch.backends.cudnn.allow_tf32 = self._precision
+        self._warnings.__exit__(*error)
+
+    def _count_wait(self, message: Any, *args: Any, **kwargs: Any) -> None:
+        if "called a synchronizing" in str(message):
+            _count("waits")
+        else:
+            self._show(message, *args, **kwargs)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__
+        if name in ("copy_", "_to_copy"):
+            source = args[1] if name == "copy_" else args[0]
+            result = func(*args, **kwargs)
+            if source.is_cuda and not result.is_cuda:
+                _count("out")
+                _count("waits", -1)  # For this copy.
+            elif result.is_cuda and not source.is_cuda:
+                _count("in")
+            return result
+        if name in DRAWING or name == "native_dropout":
+            return _drawn_by_host(func, args, kwargs)
+        return func(*args, **kwargs)
+
+
+DRAWING = frozenset(
+    ["bernoulli", "bernoulli_", "exponential_", "multinomial", "normal", "normal_", "rand"]
+    + ["rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "random_"]
+    + ["uniform_"]
+)
+
+
+def _drawn_by_host(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Draw what the CPU would; these copies are not counted."""
+    is_on_gpu = torch.device(kwargs.get("device") or "cpu").type == "cuda"
+
+    def find(x: torch.Tensor) -> None:
+        nonlocal is_on_gpu
+        is_on_gpu |= x.is_cuda
+
+    _each(find, (args, kwargs))
+    if not is_on_gpu:
+        return func(*args, **kwargs)
+    torch.cuda.set_sync_debug_mode("default")
+    try:
+        host_args, host_kwargs = _each(torch.Tensor.cpu, (args, kwargs))
+        if "device" in host_kwargs:
+            host_kwargs["device"] = "cpu"
+        name = func.overloadpacket.__name__
+        if name == "native_dropout":
+            x, p, _ = args
+            kept = torch.empty_like(host_args[0]).bernoulli_(1 - p).cuda()
+            return x * (kept / (1 - p)), kept.bool()
+        result = func(*host_args, **host_kwargs).cuda()
+        return args[0].copy_(result) if name.endswith("_") else result
+    finally:
+        torch.cuda.set_sync_debug_mode("warn")
+
+
+def present(device: str) -> Accelerator:
+    """Return a context in which ``device`` exists and is counted."""
+    return Gpu() if device == GPU else Accelerator()
+
+
 _present: Accelerator | None = None
 
 
-@cache
-def _process() -> ProcessPoolExecutor:
-    spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
+_processes: dict[bool, ProcessPoolExecutor] = {}
 
 
 def end() -> None:
-    """End the process, if it was started."""
-    if _process.cache_info().currsize:
-        _process().shutdown()
-        _process.cache_clear()
+    """End the processes that were started."""
+    for process in _processes.values():
+        process.shutdown()
+    _processes.clear()
 
 
-def _begin() -> None:
+def _begin(is_simulated: bool) -> None:
     torch.set_num_threads(1)
-    _set_up(NAME)
+    if is_simulated:
+        _set_up(NAME)
 
 
 def apart(function: Callable[..., Any], *args: Any) -> Any:
-    """Return ``function(*args)``, computed in a process that has the device."""
-    return _process().submit(function, *args).result(timeout=120)
+    """Return ``function(*args)``, computed in a process that has the device.
+
+    torch would pin memory for the simulated device, so the GPU is used in a process without it.
+    """
+    is_simulated = GPU not in args
+    if is_simulated not in _processes:
+        spawn = multiprocessing.get_context("spawn")
+        _processes[is_simulated] = ProcessPoolExecutor(1, spawn, _begin, (is_simulated,))
+    return _processes[is_simulated].submit(function, *args).result(timeout=120)
 
 
-def _count(kind: str) -> None:
+def _count(kind: str, n: int = 1) -> None:
     if _present is None:
         return
     frame: FrameType | None = sys._getframe(1)
@@ -131,8 +228,8 @@ def _count(kind: str) -> None:
     place = ""
     if frame is not None:
         place = f"{frame.f_code.co_filename.rpartition('/rlpyt/')[2]}:{frame.f_lineno}"
-    _present.counts[kind] += 1
-    _present.places[kind, place] += 1
+    _present.counts[kind] += n
+    _present.places[kind, place] += n
 
 
 def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

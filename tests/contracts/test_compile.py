@@ -22,6 +22,7 @@ from rlpyt.envs import gym
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.accelerator import GPU, ROUNDING
 from tests.contracts.test_accelerator import RUNS
 from tests.determinism import dqn
 from tests.selection import FULL
@@ -63,9 +64,10 @@ class Graphs:
         return graph.forward
 
 
-def begun(make, compile=False):
+def begun(make, compile=False, **kwargs):
     """A runner that has started."""
-    kwargs = {"compile": compile} if compile else {}
+    if compile:
+        kwargs["compile"] = compile
     runner = make(MinibatchRl, seed=1, n_steps=4e3, log_interval_steps=4e3, **kwargs)
     runner.startup()
     return runner
@@ -385,6 +387,27 @@ def test_generated_code(capfd):
     assert "Compiling update_networks of PPO ..." in log
     assert "Compiled update_networks of PPO in" in log
     assert greatest_difference(eager, compiled) < 1e-5
+
+
+# --- On a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("compile", [True, {"mode": "reduce-overhead"}], ids=["code", "graph"])
+@pytest.mark.parametrize("name", FEED_FORWARD)
+def test_on_a_gpu(name, compile, capfd):
+    on_gpu = {"affinity": {"cuda_idx": 0}}
+    counters = torch._dynamo.utils.counters["inductor"]
+    before = counters["cudagraph_skips"]
+    train(eager := begun(RUNS[name], **on_gpu), lr_factor=0.98)
+    train(compiled := begun(RUNS[name], compile, **on_gpu), lr_factor=0.98)
+    log = capfd.readouterr().out
+    assert log.count("Compiled ") == N_GRAPHS.get(name, 1), log
+    assert "is not compiled" not in log
+    assert counters["cudagraph_skips"] == before
+    assert greatest_difference(eager, compiled) < ROUNDING[GPU]
 
 
 def test_a_second_run_compiles_its_own_update():

@@ -15,7 +15,7 @@ from rlpyt.core.records import EnvSpaces
 from rlpyt.experiments.evaluation import load_snapshot
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
-from tests.accelerator import Accelerator, apart, is_supported
+from tests.accelerator import GPU, ROUNDING, SIMULATED, apart, on_each_device, present
 
 OBSERVATIONS = spaces.Tuple([spaces.Box(-1, 1, (3,), np.float64), spaces.Discrete(4, start=1)])
 ACTIONS = spaces.Dict({"turn": spaces.Discrete(3, start=-1), "gas": spaces.Box(0, 2, (2,))})
@@ -104,19 +104,21 @@ def actions_on(device, path):
     """Actions of a loaded agent, and the device that it acts on."""
     env = Driving()
     env.observation_space.seed(1)
-    with Accelerator():
+    with present(GPU if device == GPU else SIMULATED):
         loaded = rlpyt.load(path, GenericFfAgent(), env, device=device)
         observations = [env.observation_space.sample() for _ in range(3)]
         actions = [loaded.act(x, deterministic=True)[0] for x in observations]
-        return str(actions), str(loaded.agent.device)
+        return actions, str(loaded.agent.device)
 
 
-@pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
-def test_an_agent_acts_on_any_device(tmp_path):
+@on_each_device
+def test_an_agent_acts_on_any_device(tmp_path, device):
     saved(GenericFfAgent(), Driving(), tmp_path)
     expected, _ = apart(actions_on, None, tmp_path)
-    for device in ("sim:0", torch.device("cpu")):
-        assert apart(actions_on, device, tmp_path) == (expected, str(device))
+    for other in (device, torch.device("cpu")):
+        actions, place = apart(actions_on, other, tmp_path)
+        torch.testing.assert_close(actions, expected, rtol=0, atol=ROUNDING[device])
+        assert place == str(other)
 
 
 def test_what_does_not_fit_is_refused(tmp_path):

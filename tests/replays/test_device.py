@@ -30,7 +30,7 @@ from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, Uniform
 from rlpyt.returns.n_step import discount_return_n_step
 from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
-from tests.accelerator import NAME, Accelerator, apart, is_supported
+from tests.accelerator import apart, on_each_device, present
 from tests.agents.parts import VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, SPEC, examples, make_algo
 from tests.replays.cells import Cell, WithPriorities, assert_same, cells
@@ -38,7 +38,6 @@ from tests.replays.test_last_observations import episodes
 from tests.selection import FULL, selected
 
 CELLS = cells(is_shared=False)
-simulated = pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
 ROWS = (5, 9, 1, 7, 21, 8, 2, 13)  # Numbers of appended rows, to a buffer of 21.
 
 
@@ -119,11 +118,11 @@ def test_equals_the_buffer_in_host_memory(cell: Cell) -> None:
                 twins.other.load_state_dict(pickle.loads(pickle.dumps(states[0])))
 
 
-def draws_on_an_accelerator() -> None:
+def draws_on_an_accelerator(device: str) -> None:
     """Indexes and weights cross in one copy, nothing comes back, and nothing waits."""
-    with Accelerator() as accelerator:
+    with present(device) as accelerator:
         for cell in selected(CELLS):
-            twins = Twins(cell, f"{NAME}:0", n_step=3)
+            twins = Twins(cell, device, n_step=3)
             for n_rows in ROWS:
                 twins.append(n_rows)
                 accelerator.counts.clear()
@@ -136,14 +135,14 @@ def draws_on_an_accelerator() -> None:
             twins.other.load_state_dict(twins.host.state_dict())
             assert_same(*map(on_host, twins.draw()))
         accelerator.counts.clear()
-        assert_same(*map(on_host, draw_at_time_limits(3, f"{NAME}:0")))
+        assert_same(*map(on_host, draw_at_time_limits(3, device)))
         assert accelerator.counts["waits"] == 0
-        check_rounding(f"{NAME}:0")
+        check_rounding(device)
 
 
-@simulated
-def test_draws_on_an_accelerator() -> None:
-    apart(draws_on_an_accelerator)
+@on_each_device
+def test_draws_on_an_accelerator(device: str) -> None:
+    apart(draws_on_an_accelerator, device)
 
 
 def draw_at_time_limits(n: int, device: str) -> tuple[Any, Any]:
@@ -201,24 +200,24 @@ def check_rounding(device: str) -> None:
         np.testing.assert_equal(other.state_dict()["rows"], host.state_dict()["rows"])
 
 
-def returns_on_an_accelerator() -> None:
+def returns_on_an_accelerator(device: str) -> None:
     rng = np.random.default_rng(0)
     reward = rng.standard_normal((9, 3)).astype(np.float32)
     done = rng.random((9, 3)) < 0.2
-    with Accelerator():
-        tensors = buffer_to(torchify_buffer((reward, done)), f"{NAME}:0")
+    with present(device):
+        tensors = buffer_to(torchify_buffer((reward, done)), device)
         for is_truncated in (False, True):
             expected = discount_return_n_step(reward, done, 4, 0.9, do_truncated=is_truncated)
-            dests = map_buffer(torch.zeros_like, buffer_to(torchify_buffer(expected), f"{NAME}:0"))
+            dests = map_buffer(torch.zeros_like, buffer_to(torchify_buffer(expected), device))
             discount_return_n_step(*tensors, 4, 0.9, *dests, do_truncated=is_truncated)
             assert_same(expected, on_host(dests))
         with pytest.raises(ValueError, match="requires grad"):
             discount_return_n_step(tensors[0].requires_grad_(), tensors[1], 4, 0.9)
 
 
-@simulated
-def test_returns_on_an_accelerator() -> None:
-    apart(returns_on_an_accelerator)
+@on_each_device
+def test_returns_on_an_accelerator(device: str) -> None:
+    apart(returns_on_an_accelerator, device)
 
 
 @pytest.mark.parametrize("cell", cells(is_shared=False, is_prioritized=False), ids=str)

@@ -16,7 +16,7 @@ from rlpyt.samplers.vector.device import DeviceSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import buffer_to, leaves, named_leaves
 from rlpyt.utils.seed import set_seed
-from tests.accelerator import Accelerator, apart, is_supported
+from tests.accelerator import ROUNDING, SIMULATED, apart, on_each_device, present
 from tests.samplers.parts import EchoAgent
 from tests.selection import each_once, selected
 
@@ -104,7 +104,7 @@ def test_state_continues_identically(AgentCls):
 
 def sampled(device, name, AgentCls):
     """Return three batches on the CPU, their trajectories, and what crossed in the last two."""
-    with Accelerator() as accelerator:
+    with present(SIMULATED if device == "cpu" else device) as accelerator:
         env_kwargs = {"id": name, "max_episode_steps": 30, "device": device}
         sampler = start(DeviceSampler, control.make, env_kwargs, AgentCls, device)
         before, found = Counter(), []
@@ -118,14 +118,15 @@ def sampled(device, name, AgentCls):
     return found
 
 
-@pytest.mark.skipif(not is_supported, reason="this torch simulates no device")
+@on_each_device
 @pytest.mark.parametrize(("name", "AgentCls"), each_once(NAMES, AGENTS))
-def test_a_batch_is_collected_without_waiting(name, AgentCls):
+def test_a_batch_is_collected_without_waiting(name, AgentCls, device):
     expected = apart(sampled, "cpu", name, AgentCls)
-    found = apart(sampled, "sim:0", name, AgentCls)
+    found = apart(sampled, device, name, AgentCls)
+    tolerance = {"rtol": 0, "atol": ROUNDING[device]}
     for (batch, infos, _), (other, other_infos, _) in zip(found, expected):
-        assert all(map(torch.equal, batch, other))
-        assert infos == other_infos
+        torch.testing.assert_close(batch, other, **tolerance)
+        torch.testing.assert_close(infos, other_infos, **tolerance)
     # The first batch draws the noise of 256 steps, and copies constants.
     for _, _, crossed in found[1:]:
         assert crossed == {"out": 1}
