@@ -1,7 +1,8 @@
 """Environments, networks and loops on a device, eager and compiled, and loops of other libraries.
 
-    python tests/benchmarks/bench_device.py [--device cuda] [--sections environments loops peers]
-        [--algos ppo dqn sac] [--eager] [--json FILE]
+    python tests/benchmarks/bench_device.py [--device cuda] [--algos ppo dqn sac]
+        [--variants eager compiled cuda_graph]
+        [--sections environments loops peers pong] [--json FILE]
 
 What a table compares takes turns, in slices of one run. The ratio beside a speed is that to the
 first row with this unit, in the same rounds. Compilation is not included.
@@ -14,6 +15,8 @@ first row with this unit, in the same rounds. Compilation is not included.
   coming back, so that no work on the device is left when the clock stops.
 * peers: PPO and SAC of TorchRL and Tianshou, if installed, with the same environments, networks,
   batches, optimizers and numbers of updates: ``pip install torchrl tianshou``.
+* pong: whole loops on the Atari game, with one worker per CPU and 64 environments. Agents act on
+  the CPU in the workers of the CPU sampler, otherwise on the device.
 """
 
 from __future__ import annotations
@@ -32,12 +35,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
+import rlpyt_loops
 import torch
-from bare import calls_per_second
+from bare import Parts, calls_per_second
 
 from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.envs import control, gym
 from rlpyt.models.mlp import MlpModel
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.device import DeviceSampler
 from rlpyt.utils.buffer import existing_device
@@ -79,6 +86,9 @@ SETTINGS = {
         target_update_tau=0.005,
     ),
 }
+
+# Settings ``compile`` of a runner.
+COMPILE = {"eager": False, "compiled": True, "cuda_graph": {"mode": "reduce-overhead"}}
 
 # Whether a library compiles; and the algorithms to compare.
 LIBRARIES, COMPARED = {"rlpyt": True, "torchrl": True, "tianshou": False}, ("ppo", "sac")
@@ -161,7 +171,7 @@ def environments(device: torch.device, args: Any) -> dict[str, Any]:
 # --- Networks and loops ---------------------------------------------------------------------------
 
 
-def network(name: str, device: torch.device, is_compiled: bool) -> Contestant:
+def network(name: str, device: torch.device, compile: Any) -> Contestant:
     """Return the networks of an algorithm alone, whose first is the actor."""
     s = SETTINGS[name]
     n, A = s.n_observed, s.n_actions
@@ -188,8 +198,9 @@ def network(name: str, device: torch.device, is_compiled: bool) -> Contestant:
     def act() -> list[torch.Tensor]:
         return [net(states[: s.B]) for net in (fixed if name == "ppo" else fixed[:1])]
 
-    if is_compiled:
-        loss, act = torch.compile(loss, dynamic=False), torch.compile(act, dynamic=False)
+    if compile:
+        keywords = {} if compile is True else compile
+        loss, act = (torch.compile(f, dynamic=False, **keywords) for f in (loss, act))
 
     def update() -> None:
         trained.zero_grad()
@@ -201,10 +212,16 @@ def network(name: str, device: torch.device, is_compiled: bool) -> Contestant:
     }
 
 
-def looping(library: str, name: str, device: torch.device, is_compiled: bool) -> Contestant:
+def looping(library: str, name: str, device: torch.device, compile: Any) -> Contestant:
     """Return the loop of a library."""
-    s, compiles = SETTINGS[name], {"is_compiled": is_compiled} if LIBRARIES[library] else {}
-    act, learn = getattr(import_module(f"{library}_loops"), name)(s, device, **compiles)
+    s, compiles = SETTINGS[name], {"compile": compile} if LIBRARIES[library] else {}
+    parts = getattr(import_module(f"{library}_loops"), name)(s, device, **compiles)
+    return timed(parts, s.T * s.B, s.n_updates, device)
+
+
+def timed(parts: Parts, n_steps: int, n_updates: int, device: torch.device) -> Contestant:
+    """Return a loop of ``n_steps`` and ``n_updates`` in an iteration."""
+    act, learn = parts
 
     def run(seconds: float) -> dict[str, float]:
         acting, learning, n = 0.0, 0.0, 0
@@ -218,9 +235,9 @@ def looping(library: str, name: str, device: torch.device, is_compiled: bool) ->
             acting, learning = acting + between - start, learning + time.perf_counter() - between
             n += 1
         return {
-            "updates/s": n * s.n_updates / learning,
-            "acting steps/s": n * s.T * s.B / acting,
-            "steps/s": n * s.T * s.B / (acting + learning),
+            "updates/s": n * n_updates / learning,
+            "acting steps/s": n * n_steps / acting,
+            "steps/s": n * n_steps / (acting + learning),
         }
 
     return run
@@ -242,16 +259,35 @@ def peers(device: torch.device, args: Any) -> dict[str, Any]:
     tables = {}
     for name in (name for name in args.algos if name in COMPARED):
         contestants = {
-            library + variant: looping(library, name, device, is_compiled)
+            library + variant: looping(library, name, device, compile)
             for library, compiles in LIBRARIES.items()
-            for variant, is_compiled in args.variants.items()
-            if library not in absent and (compiles or not is_compiled)
+            for variant, compile in args.variants.items()
+            if library not in absent and (compiles or not compile)
         }
         tables[name] = in_turn(f"{name} on {SETTINGS[name].env_id}", contestants, args)
     return tables
 
 
-SECTIONS = {"environments": environments, "loops": loops, "peers": peers}
+# Steps in time of a batch from 64 environments, and updates in an iteration.
+PONG_B, PONG = 64, {"a2c": (5, 1), "ppo": (32, 16), "dqn": (2, 8)}
+
+
+def pong(device: torch.device, args: Any) -> dict[str, Any]:
+    tables = {}
+    for name, (T, n_updates) in PONG.items():
+        contestants = {}
+        for SamplerCls, variant in (
+            (CpuSampler, ""),
+            *product((GpuSampler, AlternatingSampler), args.variants),
+        ):
+            parts = rlpyt_loops.pong(name, SamplerCls, T, PONG_B, device, args.variants[variant])
+            loop = timed(parts, T * PONG_B, n_updates, device)
+            contestants[SamplerCls.__name__ + variant] = loop
+        tables[name] = in_turn(f"{name} on Pong, T={T}, B={PONG_B}", contestants, args)
+    return tables
+
+
+SECTIONS = {"environments": environments, "loops": loops, "peers": peers, "pong": pong}
 
 
 def main() -> None:
@@ -259,12 +295,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="device of the agent, such as cuda")
     parser.add_argument("--sections", nargs="+", default=list(SECTIONS), choices=list(SECTIONS))
     parser.add_argument("--algos", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--eager", action="store_true", help="leave out what is compiled")
+    parser.add_argument("--variants", nargs="+", default=["eager", "compiled"], choices=COMPILE)
     parser.add_argument("--slices", type=int, default=5, help="slices of each row, at least 2")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a slice")
     parser.add_argument("--json", help="also write the result to this file")
     args = parser.parse_args()
-    args.variants = {"": False} if args.eager else {"": False, ", compiled": True}
+    args.variants = {"" if v == "eager" else f", {v}": COMPILE[v] for v in args.variants}
     device = existing_device("device", args.device, "choose another")
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -6,36 +6,42 @@ Each function returns how to act (a batch of T steps in B environments) and how 
 from __future__ import annotations
 
 import itertools
+import os
+from functools import partial
 from typing import Any
 
 import torch
 from bare import Parts
 
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.envs import gym
+from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 
 
-def started(algo: Any, agent: Any, s: Any, device: torch.device, is_compiled: bool) -> Parts:
+def started(
+    algo: Any, agent: Any, sampler: Any, device: torch.device, compile: Any, **affinity: Any
+) -> Parts:
     """Start a run, and let it act until its first update."""
-    affinity = {"cuda_idx": None if device.type == "cpu" else device, "master_torch_threads": 1}
+    cuda_idx = None if device.type == "cpu" else device
     runner = MinibatchRl(
         algo=algo,
         agent=agent,
-        sampler=SerialSampler(
-            gym.make, {"id": s.env_id}, batch_T=s.T, batch_B=s.B, max_decorrelation_steps=0
-        ),
+        sampler=sampler,
         n_steps=1e9,
         log_interval_steps=1e9,
         seed=0,
-        affinity=affinity,
-        compile=is_compiled,
+        affinity={"cuda_idx": cuda_idx, "master_torch_threads": 1, **affinity},
+        compile=compile,
     )
     runner.startup()
     itrs = itertools.count()
@@ -54,7 +60,12 @@ def started(algo: Any, agent: Any, s: Any, device: torch.device, is_compiled: bo
     return act, learn
 
 
-def ppo(s: Any, device: torch.device, is_compiled: bool) -> Parts:
+def serial(s: Any) -> SerialSampler:
+    sizes = {"batch_T": s.T, "batch_B": s.B}
+    return SerialSampler(gym.make, {"id": s.env_id}, **sizes, max_decorrelation_steps=0)
+
+
+def ppo(s: Any, device: torch.device, compile: Any) -> Parts:
     algo = PPO(
         discount=s.discount,
         learning_rate=s.learning_rate,
@@ -67,10 +78,10 @@ def ppo(s: Any, device: torch.device, is_compiled: bool) -> Parts:
         linear_lr_schedule=False,
     )
     agent = GenericFfAgent(model_kwargs={"hidden_sizes": s.hidden_sizes})
-    return started(algo, agent, s, device, is_compiled)
+    return started(algo, agent, serial(s), device, compile)
 
 
-def dqn(s: Any, device: torch.device, is_compiled: bool) -> Parts:
+def dqn(s: Any, device: torch.device, compile: Any) -> Parts:
     algo = DQN(
         batch_size=s.batch_size,
         min_steps_learn=s.min_steps_learn,
@@ -78,10 +89,10 @@ def dqn(s: Any, device: torch.device, is_compiled: bool) -> Parts:
         replay_ratio=s.n_updates * s.batch_size / (s.T * s.B),
     )
     agent = MlpDqnAgent(model_kwargs={"hidden_sizes": s.hidden_sizes})
-    return started(algo, agent, s, device, is_compiled)
+    return started(algo, agent, serial(s), device, compile)
 
 
-def sac(s: Any, device: torch.device, is_compiled: bool) -> Parts:
+def sac(s: Any, device: torch.device, compile: Any) -> Parts:
     algo = SAC(
         discount=s.discount,
         batch_size=s.batch_size,
@@ -93,6 +104,24 @@ def sac(s: Any, device: torch.device, is_compiled: bool) -> Parts:
         clip_grad_norm=None,
     )
     kwargs = {"hidden_sizes": s.hidden_sizes}
-    return started(
-        algo, SacAgent(model_kwargs=kwargs, q_model_kwargs=kwargs), s, device, is_compiled
-    )
+    agent = SacAgent(model_kwargs=kwargs, q_model_kwargs=kwargs)
+    return started(algo, agent, serial(s), device, compile)
+
+
+PONG = {
+    "a2c": (A2C, AtariFfAgent),
+    "ppo": (partial(PPO, minibatches=4, epochs=4, linear_lr_schedule=False), AtariFfAgent),
+    "dqn": (
+        partial(DQN, batch_size=128, replay_ratio=8, min_steps_learn=1000, replay_size=50_000),
+        AtariDqnAgent,
+    ),
+}
+
+
+def pong(name: str, SamplerCls: Any, T: int, B: int, device: torch.device, compile: Any) -> Parts:
+    """Return a loop on the Atari game, with one worker per CPU."""
+    make_algo, AgentCls = PONG[name]
+    sizes = {"batch_T": T, "batch_B": B}
+    sampler = SamplerCls(AtariEnv, {"game": "pong"}, **sizes, max_decorrelation_steps=0)
+    cpus = sorted(os.sched_getaffinity(0))
+    return started(make_algo(), AgentCls(), sampler, device, compile, workers_cpus=cpus)
