@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rlpyt.models.mlp import linear
+from rlpyt.utils.buffer import buffer_to
 
 
 class NoisyLinear(torch.nn.Linear):
@@ -134,8 +135,9 @@ def draw_noise(model: torch.nn.Module, rng: np.random.Generator | None = None) -
         return
     sizes = [layer.out_features + layer.in_features for layer in layers]
     e = torch.from_numpy(rng.standard_normal(sum(sizes), np.float32))
-    # One copy to the device for all layers.
-    for layer, part in zip(layers, e.to(layers[0].weight).split(sizes)):
+    weight = layers[0].weight
+    e = buffer_to(e, weight.device).to(weight.dtype)  # One copy to the device for all layers.
+    for layer, part in zip(layers, e.split(sizes)):
         layer.draw_noise(part)
 
 
