@@ -395,9 +395,11 @@ def test_generated_code(capfd):
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("compile", [True, {"mode": "reduce-overhead"}], ids=["code", "graph"])
+@pytest.mark.parametrize("compile", [True, {"mode": "default"}], ids=["graph", "code"])
 @pytest.mark.parametrize("name", FEED_FORWARD)
 def test_on_a_gpu(name, compile, capfd):
+    if name in ("SAC", "DiscreteSAC") and torch.__version__ < (2, 13):
+        pytest.skip("before 2.13, torch draws in another order and does not compile discrete SAC")
     on_gpu = {"affinity": {"cuda_idx": 0}}
     counters = torch._dynamo.utils.counters["inductor"]
     before = counters["cudagraph_skips"]
