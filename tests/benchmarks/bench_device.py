@@ -1,7 +1,6 @@
 """Environments, networks and loops on a device, eager and compiled, and loops of other libraries.
 
-    python tests/benchmarks/bench_device.py [--device cuda] [--algos ppo dqn sac]
-        [--variants eager compiled cuda_graph]
+    python tests/benchmarks/bench_device.py [--device cuda] [--algos ppo dqn sac] [--eager]
         [--sections environments loops peers pong] [--json FILE]
 
 What a table compares takes turns, in slices of one run. The ratio beside a speed is that to the
@@ -87,9 +86,6 @@ SETTINGS = {
     ),
 }
 
-# Settings ``compile`` of a runner.
-COMPILE = {"eager": False, "compiled": True, "cuda_graph": {"mode": "reduce-overhead"}}
-
 # Whether a library compiles; and the algorithms to compare.
 LIBRARIES, COMPARED = {"rlpyt": True, "torchrl": True, "tianshou": False}, ("ppo", "sac")
 
@@ -171,7 +167,7 @@ def environments(device: torch.device, args: Any) -> dict[str, Any]:
 # --- Networks and loops ---------------------------------------------------------------------------
 
 
-def network(name: str, device: torch.device, compile: Any) -> Contestant:
+def network(name: str, device: torch.device, is_compiled: bool) -> Contestant:
     """Return the networks of an algorithm alone, whose first is the actor."""
     s = SETTINGS[name]
     n, A = s.n_observed, s.n_actions
@@ -198,9 +194,9 @@ def network(name: str, device: torch.device, compile: Any) -> Contestant:
     def act() -> list[torch.Tensor]:
         return [net(states[: s.B]) for net in (fixed if name == "ppo" else fixed[:1])]
 
-    if compile:
-        keywords = {} if compile is True else compile
-        loss, act = (torch.compile(f, dynamic=False, **keywords) for f in (loss, act))
+    if is_compiled:
+        mode = "reduce-overhead" if device.type == "cuda" else "default"
+        loss, act = (torch.compile(f, dynamic=False, mode=mode) for f in (loss, act))
 
     def update() -> None:
         trained.zero_grad()
@@ -212,9 +208,9 @@ def network(name: str, device: torch.device, compile: Any) -> Contestant:
     }
 
 
-def looping(library: str, name: str, device: torch.device, compile: Any) -> Contestant:
+def looping(library: str, name: str, device: torch.device, is_compiled: bool) -> Contestant:
     """Return the loop of a library."""
-    s, compiles = SETTINGS[name], {"compile": compile} if LIBRARIES[library] else {}
+    s, compiles = SETTINGS[name], {"is_compiled": is_compiled} if LIBRARIES[library] else {}
     parts = getattr(import_module(f"{library}_loops"), name)(s, device, **compiles)
     return timed(parts, s.T * s.B, s.n_updates, device)
 
@@ -259,10 +255,10 @@ def peers(device: torch.device, args: Any) -> dict[str, Any]:
     tables = {}
     for name in (name for name in args.algos if name in COMPARED):
         contestants = {
-            library + variant: looping(library, name, device, compile)
+            library + variant: looping(library, name, device, is_compiled)
             for library, compiles in LIBRARIES.items()
-            for variant, compile in args.variants.items()
-            if library not in absent and (compiles or not compile)
+            for variant, is_compiled in args.variants.items()
+            if library not in absent and (compiles or not is_compiled)
         }
         tables[name] = in_turn(f"{name} on {SETTINGS[name].env_id}", contestants, args)
     return tables
@@ -295,12 +291,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="device of the agent, such as cuda")
     parser.add_argument("--sections", nargs="+", default=list(SECTIONS), choices=list(SECTIONS))
     parser.add_argument("--algos", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--variants", nargs="+", default=["eager", "compiled"], choices=COMPILE)
+    parser.add_argument("--eager", action="store_true", help="leave out what is compiled")
     parser.add_argument("--slices", type=int, default=5, help="slices of each row, at least 2")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a slice")
     parser.add_argument("--json", help="also write the result to this file")
     args = parser.parse_args()
-    args.variants = {"" if v == "eager" else f", {v}": COMPILE[v] for v in args.variants}
+    args.variants = {"": False} if args.eager else {"": False, ", compiled": True}
     device = existing_device("device", args.device, "choose another")
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -29,7 +29,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 
 
 def started(
-    algo: Any, agent: Any, sampler: Any, device: torch.device, compile: Any, **affinity: Any
+    algo: Any, agent: Any, sampler: Any, device: torch.device, is_compiled: bool, **affinity: Any
 ) -> Parts:
     """Start a run, and let it act until its first update."""
     cuda_idx = None if device.type == "cpu" else device
@@ -41,7 +41,7 @@ def started(
         log_interval_steps=1e9,
         seed=0,
         affinity={"cuda_idx": cuda_idx, "master_torch_threads": 1, **affinity},
-        compile=compile,
+        compile=is_compiled,
     )
     runner.startup()
     itrs = itertools.count()
@@ -65,7 +65,7 @@ def serial(s: Any) -> SerialSampler:
     return SerialSampler(gym.make, {"id": s.env_id}, **sizes, max_decorrelation_steps=0)
 
 
-def ppo(s: Any, device: torch.device, compile: Any) -> Parts:
+def ppo(s: Any, device: torch.device, is_compiled: bool) -> Parts:
     algo = PPO(
         discount=s.discount,
         learning_rate=s.learning_rate,
@@ -78,10 +78,10 @@ def ppo(s: Any, device: torch.device, compile: Any) -> Parts:
         linear_lr_schedule=False,
     )
     agent = GenericFfAgent(model_kwargs={"hidden_sizes": s.hidden_sizes})
-    return started(algo, agent, serial(s), device, compile)
+    return started(algo, agent, serial(s), device, is_compiled)
 
 
-def dqn(s: Any, device: torch.device, compile: Any) -> Parts:
+def dqn(s: Any, device: torch.device, is_compiled: bool) -> Parts:
     algo = DQN(
         batch_size=s.batch_size,
         min_steps_learn=s.min_steps_learn,
@@ -89,10 +89,10 @@ def dqn(s: Any, device: torch.device, compile: Any) -> Parts:
         replay_ratio=s.n_updates * s.batch_size / (s.T * s.B),
     )
     agent = MlpDqnAgent(model_kwargs={"hidden_sizes": s.hidden_sizes})
-    return started(algo, agent, serial(s), device, compile)
+    return started(algo, agent, serial(s), device, is_compiled)
 
 
-def sac(s: Any, device: torch.device, compile: Any) -> Parts:
+def sac(s: Any, device: torch.device, is_compiled: bool) -> Parts:
     algo = SAC(
         discount=s.discount,
         batch_size=s.batch_size,
@@ -105,7 +105,7 @@ def sac(s: Any, device: torch.device, compile: Any) -> Parts:
     )
     kwargs = {"hidden_sizes": s.hidden_sizes}
     agent = SacAgent(model_kwargs=kwargs, q_model_kwargs=kwargs)
-    return started(algo, agent, serial(s), device, compile)
+    return started(algo, agent, serial(s), device, is_compiled)
 
 
 PONG = {
@@ -118,10 +118,12 @@ PONG = {
 }
 
 
-def pong(name: str, SamplerCls: Any, T: int, B: int, device: torch.device, compile: Any) -> Parts:
+def pong(
+    name: str, SamplerCls: Any, T: int, B: int, device: torch.device, is_compiled: bool
+) -> Parts:
     """Return a loop on the Atari game, with one worker per CPU."""
     make_algo, AgentCls = PONG[name]
     sizes = {"batch_T": T, "batch_B": B}
     sampler = SamplerCls(AtariEnv, {"game": "pong"}, **sizes, max_decorrelation_steps=0)
     cpus = sorted(os.sched_getaffinity(0))
-    return started(make_algo(), AgentCls(), sampler, device, compile, workers_cpus=cpus)
+    return started(make_algo(), AgentCls(), sampler, device, is_compiled, workers_cpus=cpus)

@@ -42,7 +42,7 @@ def mlp(s: Any, activation: type, n_inputs: int, n_outputs: int) -> MLP:
 
 
 def batches_of(
-    env: GymWrapper, actor: Any, s: Any, device: torch.device, compile: Any, n_random: int = 0
+    env: GymWrapper, actor: Any, s: Any, device: torch.device, is_compiled: bool, n_random: int = 0
 ) -> Callable[[], Any]:
     collector = Collector(
         env,
@@ -50,13 +50,13 @@ def batches_of(
         frames_per_batch=s.T * s.B,
         init_random_frames=n_random,
         device=device,
-        compile_policy=bool(compile) or None,
+        compile_policy=is_compiled or None,
         auto_register_policy_transforms=False,
     )
     return partial(next, iter(collector))
 
 
-def ppo(s: Any, device: torch.device, compile: Any) -> Parts:
+def ppo(s: Any, device: torch.device, is_compiled: bool) -> Parts:
     env = make_env(s, device)
     actor = ProbabilisticActor(
         TensorDictModule(
@@ -91,8 +91,8 @@ def ppo(s: Any, device: torch.device, compile: Any) -> Parts:
         torch.nn.utils.clip_grad_norm_(objective.parameters(), s.clip_grad_norm)
         optimizer.step()
 
-    if compile:
-        update = torch.compile(update, **({} if compile is True else compile))
+    if is_compiled:
+        update = torch.compile(update)
 
     def learn(batch: Any) -> None:
         with torch.no_grad():
@@ -101,10 +101,10 @@ def ppo(s: Any, device: torch.device, compile: Any) -> Parts:
             for minibatch in minibatches:
                 update(minibatch)
 
-    return batches_of(env, actor, s, device, compile), learn
+    return batches_of(env, actor, s, device, is_compiled), learn
 
 
-def sac(s: Any, device: torch.device, compile: Any) -> Parts:
+def sac(s: Any, device: torch.device, is_compiled: bool) -> Parts:
     env = make_env(s, device)
     policy = torch.nn.Sequential(
         mlp(s, torch.nn.ReLU, s.n_observed, 2 * s.n_actions), NormalParamExtractor()
@@ -133,15 +133,15 @@ def sac(s: Any, device: torch.device, compile: Any) -> Parts:
         optimizer.step()
         targets.step()
 
-    if compile:
-        update = torch.compile(update, **({} if compile is True else compile))
+    if is_compiled:
+        update = torch.compile(update)
 
     def learn(batch: Any) -> None:
         replay.extend(batch.reshape(-1))
         for _ in range(s.n_updates):
             update(replay.sample())
 
-    act = batches_of(env, actor, s, device, compile, n_random=s.min_steps_learn)
+    act = batches_of(env, actor, s, device, is_compiled, n_random=s.min_steps_learn)
     for _ in range(s.min_steps_learn // (s.T * s.B)):
         replay.extend(act().reshape(-1))
     return act, learn
