@@ -19,11 +19,13 @@ def constant_like(constant: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """
     if constant.dtype is x.dtype and constant.device == x.device:
         return constant
-    return _constant_to(constant, x.dtype, x.device)
+    return copy_of_constant(constant, x.dtype, x.device)
 
 
-@torch.compiler.assume_constant_result
-def _constant_to(constant: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def copy_of_constant(
+    constant: torch.Tensor, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Return the one copy of ``constant``; compiled updates mark this function as constant."""
     return _copy_of(constant, dtype, device)
 
 

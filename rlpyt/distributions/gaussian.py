@@ -205,7 +205,7 @@ class Gaussian(Distribution):
         self._require_no_squash("kl")
         distance = (old_dist_info.mean - new_dist_info.mean) ** 2
         if self.std is not None:
-            return torch.sum(distance / (2 * self._std_like(distance) ** 2 + EPS), dim=-1)
+            return torch.sum(distance / (2 * _std_like(self.std, distance) ** 2 + EPS), dim=-1)
         log_std_old, log_std_new = self._log_std(old_dist_info), self._log_std(new_dist_info)
         var_old, var_new = torch.exp(2 * log_std_old), torch.exp(2 * log_std_new)
         quotient = (distance + var_old - var_new) / (2 * var_new + EPS)
@@ -216,7 +216,7 @@ class Gaussian(Distribution):
         if self.std is None:
             std = torch.exp(self._log_std(dist_info))
         else:
-            std = self._std_like(mean)
+            std = _std_like(self.std, mean)
         z = normal_like(mean)
         if self.noise_clip is None:
             return _clamp(torch.addcmul(mean, std, z), self.clip)
@@ -244,17 +244,11 @@ class Gaussian(Distribution):
 
     def _log_std(self, dist_info: Nested) -> torch.Tensor:
         if self.std is not None:
-            return torch.log(self._std_like(dist_info.mean))
+            return torch.log(_std_like(self.std, dist_info.mean))
         log_std: torch.Tensor = dist_info.log_std
         if self.min_log_std is None and self.max_log_std is None:
             return log_std
         return torch.clamp(log_std, min=self.min_log_std, max=self.max_log_std)
-
-    def _std_like(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the fixed deviation in the type and on the device of ``x``."""
-        if torch.compiler.is_compiling():  # In a graph, a constant would outlast set_std.
-            return self.std.to(x)
-        return constant_like(self.std, x)
 
     def _bound(self, name: str, value: Any, may_be_rows: bool = False) -> Bound | None:
         if value is None or isinstance(value, (int, float)):
@@ -288,6 +282,13 @@ class Gaussian(Distribution):
                 f"{quantity} has no closed form for a squashed Gaussian (squash={self.squash}): "
                 "estimate it from sample_loglikelihood."
             )
+
+
+def _std_like(std: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return a fixed deviation in the type and on the device of ``x``."""
+    if torch.compiler.is_compiling():  # In a graph, a constant would outlast set_std.
+        return std.to(x)
+    return constant_like(std, x)
 
 
 def _like(bound: Bound, x: torch.Tensor) -> Bound:

@@ -18,6 +18,7 @@ from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.distributions.base import constant_like
 from rlpyt.envs import gym
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
@@ -387,6 +388,23 @@ def test_generated_code(capfd):
     assert "Compiling update_networks of PPO ..." in log
     assert "Compiled update_networks of PPO in" in log
     assert greatest_difference(eager, compiled) < 1e-5
+
+
+def test_a_graph_has_copies_of_constants():
+    """Copying would keep a CUDA graph from being recorded."""
+    train(begun(RUNS["DQN"], {"backend": Graphs()}), n_updates=1)
+    constant, inputs_of_graphs = torch.tensor([1.0, 2.0]), []
+
+    def backend(graph, inputs):
+        inputs_of_graphs.append(inputs)
+        return graph.forward
+
+    product = torch.compile(
+        lambda x: x * constant_like(constant, x), backend=backend, fullgraph=True
+    )
+    assert product(torch.tensor([3.0, 5.0], dtype=torch.float64)).tolist() == [3, 10]
+    ((x,),) = inputs_of_graphs
+    assert x.dtype == torch.float64
 
 
 # --- On a GPU -------------------------------------------------------------------------------------
