@@ -30,7 +30,7 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitRes
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.buffer import buffer_method, leaves
-from tests.accelerator import ROUNDING, SIMULATED, apart, on_each_device, present
+from tests.accelerator import GPU, ROUNDING, SIMULATED, apart, on_each_device, present
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
 from tests.determinism.test_runs import use_sampler
 from tests.experiments.parts import MODULE
@@ -203,15 +203,21 @@ def compared(device, make_of, *args):
     return run
 
 
-def check(run, more_in=0, more_out=0, n_cuts=0):
+# On a GPU: Adam scales up the rounding of gradients near zero.
+CLOSE = {"PPO-masks": 1e-3, "CrossQ": 2e-3}
+
+
+def check(run, more_in=0, more_out=0, n_cuts=0, rounding=None):
     """Raise ``AssertionError`` unless a run computed the CPU's numbers with few copies.
 
     Args:
         more_in, more_out: copies in one iteration beyond a batch in each update, and logged values.
         n_cuts: copies in each direction in one update, for sequences that are on the device before
             they are cut.
+        rounding: greatest difference on a GPU, instead of the usual one.
     """
-    assert run.difference <= ROUNDING[run.device]
+    is_other = rounding is not None and run.device == GPU
+    assert run.difference <= (rounding if is_other else ROUNDING[run.device])
     assert run.training["in"] <= (1 + n_cuts) * run.n_updates + more_in * run.n_itrs
     n_out = (1 + more_out) * run.n_itrs + run.n_draws + n_cuts * run.n_updates
     assert run.training["out"] == n_out
@@ -233,7 +239,8 @@ LEFT_OUT = {"leaking"} | (set() if FULL else REPEATED)
 @on_each_device
 @pytest.mark.parametrize("name", [name for name in RUNS if name not in LEFT_OUT])
 def test_numbers_and_copies(name, device):
-    check(apart(compared, device, run_of, name), *ALLOWED.get(name, ()))
+    run = apart(compared, device, run_of, name)
+    check(run, *ALLOWED.get(name, ()), rounding=CLOSE.get(name))
 
 
 @on_each_device

@@ -23,7 +23,6 @@ from rlpyt.envs import gym
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
-from tests.accelerator import GPU, ROUNDING
 from tests.contracts.test_accelerator import RUNS
 from tests.determinism import dqn
 from tests.selection import FULL
@@ -407,6 +406,23 @@ def test_a_graph_has_copies_of_constants():
     assert x.dtype == torch.float64
 
 
+def test_a_second_run_compiles_its_own_update():
+    graphs = Graphs()
+    first = begun(RUNS["DQN"], {"backend": graphs})
+    train(first)
+
+    def again(RunnerCls, **kwargs):
+        runner = RUNS["DQN"](RunnerCls, **kwargs)
+        runner.algo = first.algo
+        return runner
+
+    second = begun(again)
+    before = [x.clone() for x in parameters(second)]
+    train(second, first.algo.update_counter + 3)
+    assert graphs.n == 2
+    assert not all(map(torch.equal, before, parameters(second)))
+
+
 # --- On a GPU -------------------------------------------------------------------------------------
 
 
@@ -427,21 +443,4 @@ def test_on_a_gpu(name, compile, capfd):
     assert log.count("Compiled ") == N_GRAPHS.get(name, 1), log
     assert "is not compiled" not in log
     assert counters["cudagraph_skips"] == before
-    assert greatest_difference(eager, compiled) < ROUNDING[GPU]
-
-
-def test_a_second_run_compiles_its_own_update():
-    graphs = Graphs()
-    first = begun(RUNS["DQN"], {"backend": graphs})
-    train(first)
-
-    def again(RunnerCls, **kwargs):
-        runner = RUNS["DQN"](RunnerCls, **kwargs)
-        runner.algo = first.algo
-        return runner
-
-    second = begun(again)
-    before = [x.clone() for x in parameters(second)]
-    train(second, first.algo.update_counter + 3)
-    assert graphs.n == 2
-    assert not all(map(torch.equal, before, parameters(second)))
+    assert greatest_difference(eager, compiled) < 1e-3  # Kernels round otherwise.
