@@ -49,18 +49,19 @@ class PqnAgent(DqnAgent):
     def build_model(
         self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
     ) -> Any:
-        if ModelCls in NORMALIZED_MODELS:
-            model_kwargs = {"layer_norm": True, **model_kwargs}
-        return super().build_model(ModelCls, model_kwargs)
+        return super().build_model(ModelCls, with_layer_norm(ModelCls, model_kwargs))
 
 
-class RecurrentPqnAgentBase(R2d1AgentBase, PqnAgent):
-    """:class:`PqnAgent` with a recurrent Q-network, called as in :class:`R2d1AgentBase`.
+class RecurrentPqnAgentBase(R2d1AgentBase):
+    """:class:`R2d1AgentBase` without a target network, which records values as :class:`PqnAgent`.
 
-    A mixin keeps the states while sampling: use :class:`RecurrentPqnAgent`, or
-    :class:`AlternatingRecurrentPqnAgent` in alternating sampling. ``agent_info`` has value [B] and
-    the state [B,N,H] before the step.
+    Layers of the library's models are normalized here too. A mixin keeps the states while sampling:
+    use :class:`RecurrentPqnAgent`, or :class:`AlternatingRecurrentPqnAgent` in alternating
+    sampling. ``agent_info`` has value [B] and the state [B,N,H] before the step.
     """
+
+    q_kind = "value alone"
+    has_target = False
 
     @torch.no_grad()
     def value(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
@@ -74,6 +75,11 @@ class RecurrentPqnAgentBase(R2d1AgentBase, PqnAgent):
         q, prev_rnn_state = step.agent_info
         return step._replace(agent_info=AgentInfoRnn(q.max(dim=-1).values, prev_rnn_state))
 
+    def build_model(
+        self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
+    ) -> Any:
+        return super().build_model(ModelCls, with_layer_norm(ModelCls, model_kwargs))
+
 
 class RecurrentPqnAgent(RecurrentAgentMixin, RecurrentPqnAgentBase):
     """:class:`RecurrentPqnAgentBase` with one state for all environments."""
@@ -81,3 +87,10 @@ class RecurrentPqnAgent(RecurrentAgentMixin, RecurrentPqnAgentBase):
 
 class AlternatingRecurrentPqnAgent(AlternatingRecurrentAgentMixin, RecurrentPqnAgentBase):
     """:class:`RecurrentPqnAgentBase` for alternating sampling, with one state for each half."""
+
+
+def with_layer_norm(ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``model_kwargs``, with layer norm by default if the model is one of the library's."""
+    if ModelCls in NORMALIZED_MODELS:
+        return {"layer_norm": True, **model_kwargs}
+    return model_kwargs
