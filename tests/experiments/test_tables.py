@@ -139,3 +139,12 @@ def test_ppo_of_minatar_keeps_its_learning_rate():
     # With a rate that falls from 2.5e-4, Breakout stays at a fifth of its return.
     algo = made(starting_point("minatar/ppo", "MinAtar/Breakout-v0")).algo
     assert (algo.learning_rate, algo.linear_lr_schedule) == (1e-3, False)
+
+
+def test_entries_with_noisy_layers_take_no_random_actions():
+    noisy = [entry for entry in entries().values() if entry.get("model", {}).get("noisy")]
+    assert len(noisy) >= 3
+    for entry in noisy:
+        agent = made(entry).agent
+        agent.set_default_epsilons_to_zero()
+        assert (agent.eps_init, agent.eps_final, agent.eps_eval) == (0, 0, 0)

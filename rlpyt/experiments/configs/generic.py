@@ -41,6 +41,7 @@ configs["dqn"] = changed(
 configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
 configs["rainbow"] = changed(
     configs["cat_dqn"],
+    agent=dict(eps_final=0),  # Noisy layers explore.
     algo=dict(prioritized_replay=True, pri_beta_steps=1e5),
     model=dict(dueling=True, noisy=True),
 )

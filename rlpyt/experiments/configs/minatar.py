@@ -63,6 +63,7 @@ configs["young_tian_dqn"] = changed(
 configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
 configs["rainbow"] = changed(
     configs["cat_dqn"],
+    agent=dict(eps_final=0),  # Noisy layers explore.
     algo=dict(prioritized_replay=True, pri_beta_steps=5e6, n_step_return=3),
     model=dict(dueling=True, noisy=True),
 )
