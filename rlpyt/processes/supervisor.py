@@ -105,6 +105,7 @@ class Supervisor:
         heartbeat = heartbeat or Heartbeat(self.context)
         heartbeat.pause()
         heartbeat.resume()
+        heartbeat.values[Heartbeat.ENDING] = 0  # It may be that of a process that was ended.
         reader, writer = self.context.Pipe(duplex=False)
         args = (target, kwargs, heartbeat, writer, os.getpid())
         process = self.context.Process(target=run_child, args=args, name=label)

@@ -331,6 +331,33 @@ def test_fault_while_states_are_exchanged(SamplerCls, where, tmp_path):
     sampler.shutdown()
 
 
+def test_a_state_has_the_columns_restarted_since_the_last_batch(tmp_path):
+    """Otherwise a run that resumes elsewhere would train across the cut."""
+    sampler, _ = start(CpuSampler, 2, agent_for(CpuSampler), **kwargs_of(tmp_path, "kill", "state"))
+    sampler.obtain_samples(0)
+    state = sampler.state_dict()
+    sampler.shutdown()
+    resumed, _ = start(CpuSampler, 2, agent_for(CpuSampler), **kwargs_of(tmp_path, None))
+    resumed.load_state_dict(state)
+    for restarted in ([2, 3], []):
+        resumed.obtain_samples(1)
+        assert resumed.take_restarted() == restarted
+    resumed.shutdown()
+
+
+def test_a_new_worker_leaves_sigterm_to_the_sampler_too(tmp_path):
+    sampler, _ = start(CpuSampler, 2, agent_for(CpuSampler), **kwargs_of(tmp_path, "kill"))
+    sampler.obtain_samples(0)
+    assert sampler.take_restarted() == [2, 3]
+    worker = sampler.workers[1]
+    os.kill(worker.pid, signal.SIGTERM)
+    worker.join(0.5)  # A worker that obeys ends within milliseconds.
+    sampler.obtain_samples(1)
+    assert worker.is_alive()
+    assert sampler.take_restarted() == []
+    sampler.shutdown()
+
+
 class BigTrajInfo(TrajInfo):
     """Larger than a pipe, so that it is still being sent when the worker goes on."""
 

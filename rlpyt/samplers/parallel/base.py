@@ -193,6 +193,7 @@ class ParallelSamplerBase(BaseSampler):
         worker_process: Callable[..., Any] | None = None,
     ) -> None:
         """Start the workers, once there are an agent and buffers."""
+        self._started_with = affinity, n_envs_list, global_B, worker_process
         self.n_worker = len(n_envs_list)
         supervisor = self._supervisor
         with supervisor.task():
@@ -439,18 +440,25 @@ class ParallelSamplerBase(BaseSampler):
     # --- State ------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every worker, fetched from there."""
+        """Return the state of every worker, fetched from there, and the columns just restarted."""
         self._check_started()
-        return {"workers": self._workers.get_states()}
+        states = self._workers.get_states()
+        return {"workers": states, "restarted": sorted(self._workers.restarted)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``; the sampler must be initialized with as many workers.
+
+        Workers that an error has ended are started again.
 
         Raises:
             ValueError: if ``state`` belongs to another kind of sampler, or to other numbers.
         """
         self._check_started()
+        if self._supervisor.is_over:
+            self.shutdown()
+            self._start(*self._started_with)
         self._workers.set_states(state.get("workers", ()))
+        self._workers.restarted.update(state.get("restarted", ()))
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return envs_without_state(env for worker in state["workers"] for env in worker["envs"])
