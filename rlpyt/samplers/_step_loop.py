@@ -66,6 +66,7 @@ class StepLoop:
         self._report: Callable[[tuple[int, int], Any], None] | None = None
         self._active: list[int] = []
         self._waiting: list[int] = []
+        self._has_completed = False  # Whether the last step ended a trajectory.
         # TrajInfo.step ignores agent_info, so it is converted only for subclasses.
         self._reads_info = type(traj_infos[0]).step is not TrajInfo.step
 
@@ -82,8 +83,8 @@ class StepLoop:
             n_steps: number of steps.
             batch: rows to record the steps in; by default only trajectories are recorded.
             stop: condition to end early, checked after every step.
-            report: function called with time step, environment rank and trajectory info as soon
-                as a trajectory is complete.
+            report: function called with time step, environment rank and trajectory info (None if
+                ``TrajInfoCls`` leaves it out) as soon as a trajectory is complete.
 
         Returns:
             The completed trajectory infos.
@@ -111,7 +112,7 @@ class StepLoop:
 
     def _step_envs(self, t: int, action: Nested, agent_info: Nested, batch: NoBatch) -> list[int]:
         """Step all environments but those that wait; return these and those that ended."""
-        heartbeat, waiting, n_completed = self._heartbeat, self._waiting, len(self.completed)
+        heartbeat, waiting, self._has_completed = self._heartbeat, self._waiting, False
         reward, done = self._reward, self.actions.done
         info = numpify_buffer(agent_info) if self._reads_info and agent_info else None
         over = waiting.copy()
@@ -123,7 +124,7 @@ class StepLoop:
         if waiting:
             reward[waiting], done[waiting] = 0, True
         batch.add_outcome(t, reward, done, waiting)
-        if over or len(self.completed) > n_completed:
+        if over or self._has_completed:
             self._split()
         heartbeat[Heartbeat.STEPS] = t + 1
         return over
@@ -134,8 +135,8 @@ class StepLoop:
         observation, reward, done, env_info = env.step(action)
         if reward != reward:
             raise NotFiniteError(
-                f"environment {b} ({type(env).__name__}) returned reward {reward} for action "
-                f"{action}: fix the environment, or clip the action"
+                f"environment {self._env_ranks[b]} ({type(env).__name__}) returned reward {reward} "
+                f"for action {action}: fix the environment, or clip the action"
             )
         traj_info.step(inputs.observation[b], action, reward, done, agent_info, env_info)
         try:
@@ -159,22 +160,23 @@ class StepLoop:
 
     def _complete(self, t: int, b: int, observation: Nested) -> None:
         """Keep a completed trajectory info, report it, and begin the next one."""
+        self._has_completed = True
         traj_info = self.traj_infos[b].terminate(observation)
         self.traj_infos[b] = self.TrajInfoCls()
         if traj_info is not None:
             self.completed.append(traj_info)
             self.completed_at.append((t, b))
-            if self._report is not None:
-                self._report((t, self._env_ranks[b]), traj_info)
+        if self._report is not None:
+            self._report((t, self._env_ranks[b]), traj_info)
 
     def _misfit(
         self, b: int, observation: Nested, env_info: Nested, error: Exception
     ) -> ValueError:
         return ValueError(
-            f"environment {b} ({type(self.envs[b]).__name__}) returned observation {observation!r} "
-            f"and env_info {env_info!r}, which do not fit their buffers ({error}): return the "
-            "fields, shapes and dtypes of the first step (a gym environment can declare env_info "
-            "with info_example)"
+            f"environment {self._env_ranks[b]} ({type(self.envs[b]).__name__}) returned "
+            f"observation {observation!r} and env_info {env_info!r}, which do not fit their "
+            f"buffers ({error}): return the fields, shapes and dtypes of the first step (a gym "
+            "environment can declare env_info with info_example)"
         )
 
     def reset_waiting(self) -> None:

@@ -118,9 +118,11 @@ class LoopEvalCollector(BaseEvalCollector):
 
         Args:
             place: last time step, and index of the environment in the evaluation.
-            traj_info: trajectory info.
+            traj_info: trajectory info; None for a trajectory that ``TrajInfoCls`` left out, which
+                counts only towards a quota.
         """
-        if self.traj_infos_queue is not None:
+        counts = traj_info is not None or self.quota is not None
+        if counts and self.traj_infos_queue is not None:
             self.traj_infos_queue.put(traj_info, place)
 
 

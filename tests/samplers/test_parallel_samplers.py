@@ -11,9 +11,10 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
-from rlpyt.core.records import EnvStep
+from rlpyt.core.records import EnvStep, TrajInfo
 from rlpyt.envs.toy import Catch
 from rlpyt.processes.launch import use_batch_scheduling
+from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
@@ -38,6 +39,7 @@ from rlpyt.utils.synchronize import drain_queue
 from tests.samplers.parallel_parts import (
     PARALLEL,
     CoinAgent,
+    DiceEnv,
     RuleAgent,
     as_dict,
     assert_equal,
@@ -785,3 +787,29 @@ def test_a_quiet_log_is_quiet_in_the_workers(capfd):
     start(CpuSampler)[0].shutdown()
     logger.enable()
     assert "Sampler worker" not in capfd.readouterr().out
+
+
+class NoTrajInfo(TrajInfo):
+    def terminate(self, observation):
+        return None
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_an_evaluation_of_trajectories_without_infos_ends(SamplerCls):
+    """Served evaluations went on for ever, with blank steps."""
+    limits = {"eval_n_envs": 4, "eval_env_kwargs": {}, "eval_n_episodes": 6}
+    sampler, _ = start(SamplerCls, TrajInfoCls=NoTrajInfo, **limits)
+    assert sampler.obtain_samples(0)[1] == sampler.evaluate_agent(0) == []
+    sampler.shutdown()
+
+
+class Poor(DiceEnv):
+    def _reward(self, action, draw):
+        return float("nan") if self.offset else 0.0
+
+
+def test_errors_name_the_environment_among_all():
+    sampler, _ = start(CpuSampler, EnvCls=Poor, env_kwargs=[{}, {}, {}, {"offset": 1}])
+    with pytest.raises(WorkerError, match=r"environment 3 \(Poor\) returned reward nan"):
+        sampler.obtain_samples(0)
+    sampler.shutdown()

@@ -45,7 +45,8 @@ def barriers(supervisor: Supervisor, n_parties: int) -> dict[str, Barrier]:
 class TrajInfoQueue(CountedQueue):
     """Queue of trajectory infos, which the sampler takes in the order of a serial sampler.
 
-    ``None`` may be put to report that a worker is done; :meth:`take` leaves it out.
+    ``None`` may be put to report that a worker is done, or with a place for a trajectory that
+    counts but has no info; :meth:`take` leaves it out.
     """
 
     def __init__(self, supervisor: Supervisor, n_writers: int) -> None:
@@ -61,7 +62,7 @@ class TrajInfoQueue(CountedQueue):
             place: time step and environment in which the trajectory was completed.
         """
         super().put((place, item))
-        if item is not None and os.getpid() != self._pid:
+        if _is_trajectory(place, item) and os.getpid() != self._pid:
             self._n_infos[self._own_place()] += 1
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
@@ -75,7 +76,7 @@ class TrajInfoQueue(CountedQueue):
     def receive(self) -> None:
         """Fetch everything that has been put so far, for a later :meth:`take`."""
         for writer, (place, item) in self._take_all():
-            if item is not None:
+            if _is_trajectory(place, item):
                 self._received.append((writer, place, item))
 
     def time_of(self, n: int) -> int | None:
@@ -94,7 +95,8 @@ class TrajInfoQueue(CountedQueue):
         last = None if limit is None else self.time_of(limit)
         received = sorted(self._received, key=lambda entry: entry[1])
         self._received = []
-        return [item for _, place, item in received if last is None or place[0] <= last]
+        items = [item for _, place, item in received if last is None or place[0] <= last]
+        return [item for item in items if item is not None]
 
     def hand_on(self, queue: TrajInfoQueue) -> None:
         """Move everything that has been put so far to another queue."""
@@ -105,6 +107,10 @@ class TrajInfoQueue(CountedQueue):
         super().renew(index)
         self._n_infos[index] = 0
         self._received = [entry for entry in self._received if entry[0] != index]
+
+
+def _is_trajectory(place: Place, item: Any) -> bool:
+    return item is not None or place != _UNKNOWN
 
 
 class StateExchange:
