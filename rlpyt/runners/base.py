@@ -18,7 +18,7 @@ from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners._checks import check_cpus_in
 from rlpyt.runners._process_group import ProcessGroup
-from rlpyt.runners.callbacks import Callback
+from rlpyt.runners.callbacks import Callback, SaveState
 from rlpyt.runners.checkpointing import (
     AUTO,
     STOP_SIGNALS,
@@ -70,6 +70,7 @@ class BaseRunner:
     seed: int | None
     log_interval_steps: int
     world_size = 1
+    rank = 0
     itr_batch_size: int
     callbacks: Sequence[Callback] = ()
     pbar: ProgBarCounter | None = None
@@ -275,7 +276,9 @@ class BaseRunner:
         bundle = reproduced_bundle()
         if bundle is not None:
             interval_steps = interval_minutes = None
-            resume, self.seed = start_of(bundle)
+            resume, seed = start_of(bundle)
+            # Other ranks have seeds that rank 0 derived from it.
+            self.seed = seed if self.rank == 0 else self.seed
         opened = open_checkpoints(
             self, interval_steps, interval_minutes, resume, self._n_synchronous()
         )
@@ -352,7 +355,8 @@ class BaseRunner:
             self.checkpoints.save(self.state_dict, *counts, self.group)
 
     def _notify(self, event: str, *args: Any) -> None:
-        for callback in self.callbacks:
+        # SaveState saves what the others do at this event.
+        for callback in sorted(self.callbacks, key=lambda x: isinstance(x, SaveState)):
             getattr(callback, event)(self, *args)
 
     # --- Failure ---------------------------------------------------------------------------------

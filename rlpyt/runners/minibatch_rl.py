@@ -65,7 +65,6 @@ class MinibatchRlBase(BaseRunner):
     """
 
     sampler: SamplerLike
-    rank = 0
     start_itr = 0
 
     _columns: tuple[str, ...] = ()
@@ -135,6 +134,7 @@ class MinibatchRlBase(BaseRunner):
                 except Exception as error:
                     if not any(callback.on_error(self, itr, error) for callback in self.callbacks):
                         raise  # No callback has gone back to a checkpoint.
+                    self._evaluate_before_training()
                     itr = self.start_itr
             self._save_checkpoint()
 
@@ -160,6 +160,7 @@ class MinibatchRlBase(BaseRunner):
     def go_back(self, checkpoint: Path) -> None:
         assert self.checkpoints is not None
         self.load_state_dict(self.checkpoints.load(checkpoint))
+        self.initialize_logging()
         self._resume_if_asked()
         self.checkpoints.begin(self._cum_steps, self.algo.update_counter)
 

@@ -2,11 +2,12 @@
 
 FAULT: ``loss`` (the loss of update 30 is infinite, but for learning rates below 1e-3),
 ``observation`` (an environment returns infinity from step 60 on), ``reward`` (an environment in a
-worker returns NaN from step 60 on).
+worker returns NaN from step 60 on), ``reward once`` (it does so only the first time).
 """
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -34,9 +35,9 @@ class FaultyA2C(A2C):
 class FaultyEnv:
     """An environment with infinite observations or NaN as reward from its 60th step on."""
 
-    def __init__(self, fault, **kwargs):
+    def __init__(self, fault, mark, **kwargs):
         self.env = make(**kwargs)
-        self.fault, self.n_steps = fault, 0
+        self.fault, self.mark, self.n_steps = fault, mark, 0
 
     def __getattr__(self, name):
         return getattr(self.env, name)
@@ -44,9 +45,11 @@ class FaultyEnv:
     def step(self, action):
         self.n_steps += 1
         observation, reward, *rest = self.env.step(action)
-        if self.n_steps >= 60:
+        is_over = self.fault == "reward once" and Path(self.mark).exists()
+        if self.n_steps >= 60 and not is_over:
+            Path(self.mark).touch()
             observation = observation + (np.inf if self.fault == "observation" else 0)
-            reward = reward + (np.nan if self.fault == "reward" else 0)
+            reward = reward + (np.nan if "reward" in self.fault else 0)
         return observation, reward, *rest
 
     def state_dict(self):
@@ -57,13 +60,13 @@ class FaultyEnv:
         self.n_steps = state["n_steps"]
 
 
-def main(log_dir, fault, guard):
+def main(log_dir, fault, guard, WorkersCls=CpuSampler):
     runner = MinibatchRl(
         algo=(FaultyA2C if fault == "loss" else A2C)(learning_rate=1e-3),
         agent=GenericFfAgent(),
-        sampler=(CpuSampler if fault == "reward" else SerialSampler)(
+        sampler=(WorkersCls if "reward" in fault else SerialSampler)(
             EnvCls=FaultyEnv,
-            env_kwargs={"fault": fault, "id": "CartPole-v1"},
+            env_kwargs={"fault": fault, "mark": Path(log_dir) / "mark", "id": "CartPole-v1"},
             batch_T=5,
             batch_B=2,
             max_decorrelation_steps=0,

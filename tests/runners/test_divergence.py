@@ -22,6 +22,9 @@ from rlpyt.runners.divergence import (
     scale_learning_rates,
     write_bundle,
 )
+from rlpyt.runners.minibatch_rl import MinibatchRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.logging.context import logger_context
 from tests.forked import fork
@@ -119,6 +122,45 @@ def test_going_back_ends_after_some_times(tmp_path):
     with pytest.raises(FloatingPointError, match="loss of FaultyA2C"):
         divergence_script.main(tmp_path, "loss", guard)
     assert len(bundles_in(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("WorkersCls", [CpuSampler, GpuSampler])
+def test_going_back_starts_the_workers_again(WorkersCls, tmp_path):
+    guard = {"goes_back": True}
+    divergence_script.main(tmp_path, "reward once", guard, WorkersCls)
+    assert steps_logged(tmp_path) == [100, 200, 300, 400, 500, 600]
+    assert len(bundles_in(tmp_path)) == 1
+
+
+class FailsOnce(DivergenceGuard):
+    """Fails in iteration ``itr``, and keeps the returns of the window after each iteration."""
+
+    def __init__(self, itr):
+        super().__init__(goes_back=True)
+        self.itr, self.windows = itr, {}
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        window = [info["Return"] for info in runner._traj_infos]
+        self.windows.setdefault(itr, []).append(window)
+        if itr == self.itr and len(self.windows[itr]) == 1:
+            raise DivergenceError("a test")
+
+
+def test_going_back_restores_the_window_of_trajectories(tmp_path):
+    guard = FailsOnce(itr=5)
+    runner = make_runner(n_steps=160, callbacks=[guard])
+    with logger_context(tmp_path, 0, "x", override_prefix=True):
+        runner.train(checkpoint_interval_steps=40)
+    first, second = guard.windows[5]
+    assert first == second
+    assert len(first) > len(guard.windows[0][0])
+
+
+def test_going_back_to_the_start_keeps_the_row_of_the_untrained_agent(tmp_path):
+    runner = make_runner(MinibatchRlEval, n_steps=80, callbacks=[FailsOnce(itr=1)])
+    with logger_context(tmp_path, 0, "x", override_prefix=True):
+        runner.train(checkpoint_interval_steps=80)
+    assert steps_logged(tmp_path) == [0, 40, 80]
 
 
 class FallingReturn(DivergenceGuard):

@@ -282,11 +282,12 @@ def test_run_state_of_a_gpu_is_loaded_without_one(tmp_path, monkeypatch):
     assert load_run_state(tmp_path / "run_state.pkl")["x"].tolist() == [0, 1, 2]
 
 
-def test_best_snapshot_stays_the_best_after_resuming(tmp_path):
-    # A fresh callback used to take the first snapshot after resuming for the best.
-    callbacks = [SaveBest(), SaveState()]
-    train(make_runner(n_steps=40, callbacks=callbacks), tmp_path)
-    resumed = make_runner(n_steps=80, callbacks=[SaveBest(), SaveState()])
+@pytest.mark.parametrize("order", [(SaveBest, SaveState), (SaveState, SaveBest)])
+def test_best_snapshot_stays_the_best_after_resuming(order, tmp_path):
+    # A fresh callback used to take the first snapshot after resuming for the best, and so did one
+    # whose state was saved before it saw the row.
+    train(make_runner(n_steps=40, callbacks=[Cls() for Cls in order]), tmp_path)
+    resumed = make_runner(n_steps=80, callbacks=[Cls() for Cls in order])
     resumed.load_state_dict(load_run_state(tmp_path / "run_0" / "run_state.pkl"))
     train(resumed, tmp_path)
     assert torch.load(tmp_path / "run_0" / "best.pkl")["itr"] == 1

@@ -27,6 +27,7 @@ from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging.context import REPRODUCED_BUNDLE
 from rlpyt.utils.seed import Purpose, derived_seed
 from tests.determinism import dqn, pg, sac
 from tests.determinism.test_runs import (
@@ -186,6 +187,16 @@ def test_ranks_differ_in_seeds_and_environments_and_agree_in_parameters(tmp_path
         assert [t["eps_itrs"] for t in of] == [[32 // 24, 100 // 24]] * 3
     start, end = told(tmp_path, 0, 0)["agent"]["model"], told(tmp_path, 0, 9)["agent"]["model"]
     assert any(not torch.equal(start[name], end[name]) for name in start)
+
+
+def test_a_reproduced_run_has_the_seeds_of_its_ranks(tmp_path, monkeypatch):
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    (bundle / "bundle.json").write_text('{"seed": 6}')
+    monkeypatch.setenv(REPRODUCED_BUNDLE, str(bundle))
+    telling_dqn(tmp_path)(ranks(SyncRl), n_steps=16, log_interval_steps=16).train()
+    seeds = [told(tmp_path, rank, 0)["seed"] for rank in range(2)]
+    assert seeds == [6, derived_seed(6, Purpose.RANK, 1)]
 
 
 def quiet(algo=None, RunnerCls=SyncRl, n=2, **kwargs):
