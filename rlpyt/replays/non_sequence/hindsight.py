@@ -26,7 +26,7 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
 
     Pass the functions of the environment with :func:`functools.partial`::
 
-        env = gymnasium.make("FetchReach-v4").unwrapped
+        env = gymnasium.make("gymnasium_robotics:FetchReach-v4").unwrapped
         SAC(ReplayBufferCls=partial(TlHindsightReplayBuffer, compute_reward=env.compute_reward))
 
     Args:
