@@ -12,7 +12,7 @@ from rlpyt.algos.pg._minibatches import RunningStd
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import BatchSpec
+from rlpyt.core.records import BatchSpec, extended
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.returns.valid import valid_from_done
@@ -99,7 +99,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         self._bonus_std = RunningStd(device)
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch [T,B], train the predicting network on it, and add the bonus to rewards."""
+        """Move a batch [T,B], train the predicting network on it, and add ``env.bonus`` [T,B]."""
         samples = super().to_training_device(samples)
         env = samples.env
         is_recorded = "next_observation" in env._fields
@@ -113,8 +113,14 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         self.diagnostics.update(
             bonus=valid_mean(bonus, valid), bonusLoss=self._train_bonus(x, valid)
         )
-        reward = env.reward + self.bonus_coeff * self._scaled(bonus, valid)
-        return samples._replace(env=env._replace(reward=reward))
+        scaled = self.bonus_coeff * self._scaled(bonus, valid)
+        return samples._replace(env=extended(type(env), ("bonus",))(*env, scaled))
+
+    def _estimate(
+        self, samples: Nested, reward: torch.Tensor, *args: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        # Only here, since inputs of the agent have the reward of the task.
+        return super()._estimate(samples, reward + samples.env.bonus, *args)
 
     @staticmethod
     def _as_vectors(observation: Nested, n_lead: int) -> torch.Tensor:

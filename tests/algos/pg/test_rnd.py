@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from rlpyt.agents.pg.generic import GenericFfAgent
-from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.pg.rnd import RndPPO
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.runners.minibatch_rl import MinibatchRl
@@ -78,7 +77,7 @@ def test_the_bonus_of_a_batch():
         x = samples.env.observation.double()
         seen = []
         algo.process_returns = lambda given: (
-            seen.append(given.env.reward.clone()) or PPO.process_returns(algo, given)
+            seen.append((given, RndPPO.process_returns(algo, given))) or seen[-1][1]
         )
         predicting, target = algo._bonus_nets
         mean, std = x.mean((0, 1)), x.flatten(0, 1).std(0, correction=0)
@@ -96,7 +95,11 @@ def test_the_bonus_of_a_batch():
         opt_info = algo.optimize_agent(0, samples)
     finally:
         runner.shutdown()
-    torch.testing.assert_close(seen[0], expected, rtol=1e-4, atol=1e-6)
+    given, (return_, *_) = seen[0]
+    assert torch.equal(given.env.reward, reward), "inputs of the agent have the task's reward"
+    rewarded = given.env._replace(reward=expected, bonus=torch.zeros(16, 4))
+    expected, *_ = RndPPO.process_returns(algo, given._replace(env=rewarded))
+    torch.testing.assert_close(return_, expected, rtol=1e-4, atol=1e-5)
     assert torch.equal(samples.env.reward, reward), "the sampler's batch is unchanged"
     assert all(map(torch.equal, fixed, target.parameters()))
     assert opt_info.bonus == pytest.approx([float(errors.mean())], rel=1e-4)
