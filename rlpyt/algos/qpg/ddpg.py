@@ -194,6 +194,9 @@ class DDPG(ActorCriticAlgorithm):
     def update_critics(self, samples: Nested) -> dict[str, Any]:
         """Take one step of the critics on a batch; return values to log, by name."""
         values = self._get_loss_values(samples)
+        if self._priorities is not None:
+            # What the next CUDA graph must not overwrite is returned.
+            values["priorities"], self._priorities = self._priorities, None
         values["qLoss"], values["qGradNorm"] = self.minimize(values["qLoss"], self.q_optimizer)
         return values
 
@@ -204,6 +207,7 @@ class DDPG(ActorCriticAlgorithm):
         return {"muLoss": mu_loss, "muGradNorm": norm}
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
-        if self._priorities is not None:
-            self.replay_buffer.update_batch_priorities(self._priorities)
-            self._priorities = None
+        # They are not among the values if a subclass replaced update_critics.
+        priorities, self._priorities = values.get("priorities", self._priorities), None
+        if priorities is not None:
+            self.replay_buffer.update_batch_priorities(priorities)
