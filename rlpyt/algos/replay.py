@@ -15,11 +15,13 @@ from rlpyt.algos.checks import (
     check_masks,
     check_positive,
     check_replay_size,
+    keeps_methods,
     warn_without_timeout,
 )
 from rlpyt.core.protocols import AgentLike, Stateful
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
+from rlpyt.replays.priorities import PrioritizedReplay
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import whole_number
@@ -262,6 +264,12 @@ class ReplayAlgorithm(RlAlgorithm):
                 f"ReplayBufferCls={ReplayCls} makes a buffer for one process, and no other process "
                 "can write to it: in asynchronous mode pass one such as AsyncUniformReplayBuffer, "
                 "which has AsyncReplayBufferMixin first among its bases"
+            )
+        ignores = keeps_methods(self, ReplayAlgorithm, ("optimize_agent", "update_priorities"))
+        if isinstance(self.replay_buffer, PrioritizedReplay) and ignores:
+            logger.log(
+                f"WARNING: {type(self).__name__} sets no priorities, so "
+                f"{type(self.replay_buffer).__name__} draws uniformly: use a uniform replay buffer"
             )
         logger.log(self._describe_replay(example))
 

@@ -132,6 +132,7 @@ class SAC(SoftActorCriticAlgorithm):
 
     fixed_alpha: float | None
     target_entropy: Any
+    _auto_target_entropy: Any = "auto"
     target_subset: int | None
     policy_update_interval: int
     dropped_quantiles: int | None
@@ -217,8 +218,9 @@ class SAC(SoftActorCriticAlgorithm):
             self.make_optimizer(self.agent.q_parameters(self.agent.critic_names[i]))
             for i in range(2, self.n_critics)
         ]
-        if self.target_entropy == "auto":
-            self.target_entropy = self.default_target_entropy()
+        # A number that "auto" stood for in an earlier run may not fit this one's actions.
+        if self.target_entropy == "auto" or self.target_entropy is self._auto_target_entropy:
+            self.target_entropy = self._auto_target_entropy = self.default_target_entropy()
         is_learned = self.fixed_alpha is None
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
         log_alphas = torch.full((1,), log_alpha, device=self.training_device)

@@ -14,7 +14,11 @@ from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC, OptInfo
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.core.records import EnvSpaces
-from rlpyt.replays.non_sequence.time_limit import SamplesFromReplayTL, TlUniformReplayBuffer
+from rlpyt.replays.non_sequence.time_limit import (
+    SamplesFromReplayTL,
+    TlPrioritizedReplayBuffer,
+    TlUniformReplayBuffer,
+)
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.spaces.float_box import FloatBox
 from tests.agents.qpg.sac_parts import BOX, CROSSQ, HIGH, LOW, SMALL, UNIT, inputs, make_agent
@@ -417,6 +421,13 @@ def test_target_entropy_follows_the_ranges_of_actions() -> None:
     assert make_algo(spaces=BOX, target_entropy=-7).target_entropy == -7
 
 
+def test_target_entropy_of_a_second_run_follows_its_own_ranges() -> None:
+    for settings, expected in (({}, -3), ({"target_entropy": -7}, -7)):
+        algo = make_algo(spaces=BOX, **settings)
+        algo.initialize(make_agent(spaces=UNIT), 10, SPEC, True, examples())
+        assert algo.target_entropy == expected
+
+
 def test_ranges_of_actions_change_nothing_but_their_scale() -> None:
     """The same data, with actions scaled: the same losses of the policy and temperature."""
     infos = []
@@ -527,6 +538,14 @@ def test_replay_buffer(AlgoCls: Any, AgentCls: Any) -> None:
     assert "timeout" not in plain.replay_buffer.samples._fields
     run(plain, 0, 4)
     assert plain.valid(plain.sample_from_replay()).tolist() == [1] * 8
+
+
+@both
+def test_priorities_that_nothing_sets_are_named(AlgoCls: Any, AgentCls: Any, capsys: Any) -> None:
+    for BufferCls in (TlPrioritizedReplayBuffer, TlUniformReplayBuffer):
+        make_algo(AlgoCls, AgentCls, ReplayBufferCls=BufferCls)
+        is_named = f"{AlgoCls.__name__} sets no priorities" in capsys.readouterr().out
+        assert is_named == (BufferCls is TlPrioritizedReplayBuffer)
 
 
 def test_replay_buffer_without_time_limits() -> None:
