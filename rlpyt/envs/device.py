@@ -109,7 +109,7 @@ class DeviceEnvWrapper(VectorEnvWrapper):
             ValueError: if the environment can only be reset as a whole.
         """
         self._check_partial_reset()
-        seeds = self._seeds if seeded else None
+        seeds = self._seeds if seeded and self._takes_seeds else None
         mask = torch.as_tensor(which, device=self.device)
         first = self.env.reset(seed=seeds, options={"reset_mask": mask})[0]
         return where(mask, self.observation_space.convert_tensors(first), observation)

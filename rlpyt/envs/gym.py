@@ -84,7 +84,7 @@ class GymEnvWrapper(Wrapper):
         env: environment of gymnasium, or of gym since 0.21.
         act_null_value: value that fills the null action.
         obs_null_value: value that fills the null observation.
-        force_float32: whether float64 observations become float32.
+        force_float32: whether float64 observations and actions become float32.
     """
 
     def __init__(

@@ -33,8 +33,8 @@ from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
-# Classes whose reset takes options["reset_mask"] and a seed for each environment; wrappers of
-# gymnasium pass both on.
+# Classes whose reset takes options["reset_mask"] and a seed for each environment. Wrappers of
+# gymnasium pass both on, but those that count episodes or normalize need SAME_STEP.
 _OF_PARTS = frozenset(
     ("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv", "TorchCartPole", "TorchPendulum")
 )
@@ -61,7 +61,7 @@ class VectorEnvWrapper(Wrapper):
         env: vector environment of gymnasium.
         act_null_value: value that fills the null action.
         obs_null_value: value that fills the null observation.
-        force_float32: whether float64 observations become float32.
+        force_float32: whether float64 observations and actions become float32.
         autoreset_mode: mode of gymnasium, or its name; None for the mode that ``env`` declares.
         partial_reset: whether ``env.reset`` takes ``options["reset_mask"]``; None to decide by the
             class of ``env``.
@@ -73,7 +73,8 @@ class VectorEnvWrapper(Wrapper):
         action_space: action space of the first environment; each has its own generator.
 
     Raises:
-        ValueError: if the mode is unknown, or needs partial resets that ``env`` does not support.
+        ValueError: if the mode is unknown, or needs partial resets that ``env`` does not support,
+            or ignores because its workers share no memory.
     """
 
     def __init__(
@@ -100,9 +101,16 @@ class VectorEnvWrapper(Wrapper):
                 "autoreset_mode SAME_STEP, or as a SyncVectorEnv, or pass partial_reset=True if "
                 "its reset takes options['reset_mask']"
             )
+        if self.autoreset_mode == NEXT_STEP and not getattr(env.unwrapped, "shared_memory", True):
+            # Its workers would reset once more in the next step, whose action is lost.
+            raise ValueError(
+                f"{type(env.unwrapped).__name__} has shared_memory=False and autoreset_mode "
+                "NEXT_STEP, in which it ignores resets of single environments: make it with "
+                "autoreset_mode SAME_STEP or DISABLED"
+            )
+        own_actions = (copy.deepcopy(env.single_action_space) for _ in range(self.num_envs))
         self._action_spaces = [
-            GymSpaceWrapper(copy.deepcopy(env.single_action_space), act_null_value, "act", False)
-            for _ in range(self.num_envs)
+            GymSpaceWrapper(space, act_null_value, "act", force_float32) for space in own_actions
         ]
         self.action_space = self._action_spaces[0]
         self.observation_space = GymSpaceWrapper(
@@ -215,7 +223,7 @@ class VectorEnvWrapper(Wrapper):
             ValueError: if the environment can only be reset as a whole.
         """
         self._check_partial_reset()
-        seeds = self._seeds_of(which) if seeded else None
+        seeds = self._seeds_of(which) if seeded and self._takes_seeds else None
         observation = _copy(observation)
         first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
         first = self.observation_space.convert(first)

@@ -36,6 +36,7 @@ class TensorSteps(gym.vector.VectorEnv):
         self.steps += torch.stack([-self.steps[:, 0] * mask, mask.double()], dim=1)
 
     def reset(self, *, seed=None, options=None):
+        assert seed is None or isinstance(seed, int), "gymnasium's type of a seed"
         every = torch.ones(self.num_envs, dtype=torch.bool)
         self.begin((options or {}).get("reset_mask", every))
         return self.observe(), {}
@@ -86,6 +87,15 @@ def test_steps_equal_those_of_arrays(mode):
         assert step.observation.steps.dtype == np.float32
         n_done += other.done.sum()
     assert n_done > 10
+
+
+def test_one_seed_for_all_is_not_given_again_in_partial_resets():
+    env = DeviceEnvWrapper(TensorSteps(2, "disabled"), partial_reset=True)
+    env.seed([3, 4])
+    first = env.reset()
+    later = env.step(torch.ones(2, dtype=torch.int64)).observation
+    again = env.reset_some(torch.tensor([True, False]), later, seeded=True)
+    assert again.steps[:, 0].tolist() == [first.steps[0, 0], later.steps[1, 0]]
 
 
 def test_without_last_observations_the_next_ones_take_their_place():

@@ -119,6 +119,32 @@ def test_next_step_mode_without_partial_resets_is_refused():
         VectorEnvWrapper(CartPoleVectorEnv(2))
 
 
+def test_next_step_mode_without_shared_memory_is_refused():
+    # Its workers keep the flag of the automatic reset, which then is a step without an action.
+    kwargs = {"vectorization_mode": "async", "max_episode_steps": 3}
+    own = {"vector_kwargs": {"shared_memory": False}}
+    with pytest.raises(ValueError, match="shared_memory=False .* SAME_STEP or DISABLED"):
+        make("CartPole-v1", 2, "next_step", **kwargs, **own)
+    env = make("CartPole-v1", 2, "disabled", **kwargs, **own)
+    try:
+        env.reset()
+        steps = [env.step(np.array([0, 1])) for _ in range(9)]
+        assert [step.done.all() for step in steps] == [False, False, True] * 3
+        assert all(step.reward.all() for step in steps)
+    finally:
+        env.close()
+
+
+def test_actions_have_the_type_of_those_of_one_environment():
+    class Precise(Integers):
+        action_space = gym.spaces.Box(-1, 1, (1,), np.float64)
+
+    vector = VectorEnvWrapper(gym.vector.SyncVectorEnv([Precise] * 2))
+    for env in (GymEnvWrapper(Precise()), vector):
+        assert env.action_space.null_value().dtype == np.float32
+    assert vector.sample_actions().dtype == np.float32
+
+
 def test_unknown_mode_is_refused():
     env = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")])
     with pytest.raises(ValueError, match="autoreset_mode"):
