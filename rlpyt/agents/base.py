@@ -22,6 +22,7 @@ from rlpyt.core.records import (
     AgentStep as AgentStep,
     EnvSpaces,
 )
+from rlpyt.models.autocast import model_class
 from rlpyt.models.encoders import EncodedModel, needs_encoder
 from rlpyt.models.utils import fitting_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
@@ -209,7 +210,7 @@ class BaseAgent:
                 "determines that: leave it out, or override make_env_to_model_kwargs"
             )
         space = self.env_spaces.observation
-        if ModelCls in self.vector_models and needs_encoder(space):
+        if model_class(ModelCls) in self.vector_models and needs_encoder(space):
             ModelCls = partial(EncodedModel, ModelCls, space)
         return ModelCls(**self.env_model_kwargs, **model_kwargs)
 

@@ -41,6 +41,11 @@ class Autocast:
         return _autocast_class(self.ModelCls, self.dtype)(*args, **kwargs)
 
 
+def model_class(ModelCls: Any) -> Any:
+    """Return the class of model that ``ModelCls`` makes: itself, or the class in an Autocast."""
+    return ModelCls.ModelCls if isinstance(ModelCls, Autocast) else ModelCls
+
+
 class _AutocastForward(torch.nn.Module):
     """Base class before the class of the model: its forward pass under autocast."""
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpPqnAgent, MlpPqnLstmAgent
+from rlpyt.core.records import EnvSpaces
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.models.autocast import Autocast
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
-from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel
+from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
+from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.qpg.mlp import CatQofMuMlpModel
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
 
 SIZES = {"observation_shape": (5,), "action_size": 2}
 INPUTS = (torch.randn(3, 4, 5), torch.randn(3, 4, 2), torch.randn(3, 4))
@@ -116,3 +122,18 @@ def test_an_agent_takes_it_for_a_model_class():
     agent.initialize(env.spaces)
     assert isinstance(agent.model, AtariDqnModel)
     assert agent.model.autocast_dtype == agent.target_model.autocast_dtype == torch.bfloat16
+
+
+def test_an_agent_builds_the_same_network_in_lower_precision():
+    """With layer norm for PQN, and an encoder of images."""
+    image = EnvSpaces(IntBox(0, 256, (3, 10, 10), np.uint8), IntBox(0, 4))
+    vector = EnvSpaces(FloatBox(-1, 1, (5,)), IntBox(0, 4))
+    for AgentCls, ModelCls, spaces in (
+        (MlpDqnAgent, MlpDqnModel, image),
+        (MlpPqnAgent, MlpDqnModel, vector),
+        (MlpPqnLstmAgent, MlpR2d1Model, vector),
+    ):
+        full, low = AgentCls(ModelCls=ModelCls), AgentCls(ModelCls=Autocast(ModelCls))
+        for agent in (full, low):
+            agent.initialize(spaces)
+        assert full.model.state_dict().keys() == low.model.state_dict().keys()

@@ -10,6 +10,7 @@ import torch
 from rlpyt.agents.base import AgentStep, AlternatingRecurrentAgentMixin, RecurrentAgentMixin
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.r2d1_agent import R2d1AgentBase
+from rlpyt.models.autocast import model_class
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
@@ -91,6 +92,6 @@ class AlternatingRecurrentPqnAgent(AlternatingRecurrentAgentMixin, RecurrentPqnA
 
 def with_layer_norm(ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return ``model_kwargs``, with layer norm by default if the model is one of the library's."""
-    if ModelCls in NORMALIZED_MODELS:
+    if model_class(ModelCls) in NORMALIZED_MODELS:
         return {"layer_norm": True, **model_kwargs}
     return model_kwargs
