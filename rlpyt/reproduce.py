@@ -26,6 +26,7 @@ def run_again(program: dict[str, Any]) -> None:
     os.chdir(program["directory"])
     if program["module"] is not None:
         sys.argv = [program["module"], *program["arguments"]]
+        sys.path.insert(0, program["directory"])
         runpy.run_module(program["module"], run_name="__main__", alter_sys=True)
     elif program["script"] is not None:
         sys.argv = [program["script"], *program["arguments"]]

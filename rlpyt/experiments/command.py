@@ -168,7 +168,12 @@ def train(
         if checkpoint_steps is not None:
             saving["checkpoint_interval_steps"] = checkpoint_steps
         if prints:
-            words = [what, *arguments, *([f"--steps={steps:g}"] if steps else []), f"--seed={seed}"]
+            words = [
+                what,
+                *arguments,
+                *([f"--steps={steps:.15g}"] if steps else []),
+                f"--seed={seed}",
+            ]
             log = log_call(config, seed, log_dir, run_id, resume)
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
@@ -297,7 +302,7 @@ def doctor(
         try_runs([runner_call(config)])
         found = examine(config, arguments, seconds, lambda text: click.echo(text, err=True))
     click.echo("\n" + found.text())
-    options = [f"--steps={steps:g}"] if steps else []
+    options = [f"--steps={steps:.15g}"] if steps else []
     click.echo("\n" + found.command(what, arguments, options))
     if file is not None:
         with explained():

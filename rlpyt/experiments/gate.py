@@ -201,21 +201,23 @@ def train(
     for task in tasks:
         if task not in TASKS:
             raise unknown("task", task, TASKS)
-    for task in tasks:
+    runs = [(task, seed, Path(directory, task, f"run_{seed}")) for task in tasks for seed in seeds]
+    for *_, run_dir in runs:
+        if run_dir.exists():
+            raise ValueError(f"{run_dir} has a run already: choose another directory")
+    for task, seed, run_dir in runs:
         steps, (name, *words) = TASKS[task]
-        for seed in seeds:
-            run_dir = Path(directory, task, f"run_{seed}")
-            if run_dir.exists():
-                raise ValueError(f"{run_dir} has a run already: choose another directory")
-            config = configuration(name, words, steps, changes)
-            log = log_call(config, seed, str(run_dir.parent), seed)
-            with logger.using(Logger(sinks=[])), log.make():
-                runner_call(config, seed).make().train()
-            yield run_dir
+        config = configuration(name, words, steps, changes)
+        log = log_call(config, seed, str(run_dir.parent), seed)
+        with logger.using(Logger(sinks=[])), log.make():
+            runner_call(config, seed).make().train()
+        yield run_dir
 
 
 def keep(runs: str | Path, baseline: str | Path = BASELINE, y: str = "ReturnAverage") -> None:
     """Write the curves of runs as a small baseline: ``<task>_seed<n>.csv`` of two columns.
+
+    They replace what the baseline has of these tasks.
 
     Args:
         runs: directory of runs.
@@ -224,6 +226,8 @@ def keep(runs: str | Path, baseline: str | Path = BASELINE, y: str = "ReturnAver
     """
     Path(baseline).mkdir(parents=True, exist_ok=True)
     for task, csv_files in _tasks(Path(runs)).items():
+        for old in Path(baseline).glob(f"{task.replace('/', '_')}_seed*.csv"):
+            old.unlink()
         for n, csv_file in enumerate(csv_files):
             rows = ([int(x), f"{value:.4g}"] for x, value in read_curve(csv_file, y).T)
             name = f"{task.replace('/', '_')}_seed{n}.csv"

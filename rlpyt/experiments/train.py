@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -297,7 +296,7 @@ def build_and_train(
     """Train one run of a sweep, started by its guard (:mod:`rlpyt.experiments.sweeps.run`).
 
     An interrupted run continues from its latest checkpoint. Checkpoints are saved every ten
-    minutes, and removed at the end of the run.
+    minutes; :mod:`rlpyt.experiments.launched` removes them at the end of the run.
 
     Args:
         slot_affinity_code: affinity code, with the run's share of the machine.
@@ -318,7 +317,6 @@ def build_and_train(
     log = log_call(config, seed, log_dir, run_ID, resume=(run_dir / "progress.csv").exists())
     with logger_context(**log.kwargs):
         runner.train(checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
-    shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
 
 
 def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:

@@ -95,7 +95,17 @@ def test_short_runs_are_trained_once(tmp_path, monkeypatch):
     assert result.exit_code in (0, 1)
     assert "ppo_cartpole" in result.output
     assert sorted(path.name for path in (tmp_path / "ppo_cartpole").iterdir()) == ["run_7", "run_8"]
-    assert "run_7" in refused(*words)
+    monkeypatch.setattr(gate, "runner_call", None)  # Nothing is trained before the refusal.
+    assert "run_7" in refused(*words, "--task", "sac_pendulum")
+    assert "run_7" in refused(*words[:2], "--train", "--task", "sac_pendulum", *words[3:])
+
+
+def test_a_renewed_baseline_keeps_nothing_of_the_old_one(tmp_path):
+    for version, n_runs in (("old", 3), ("new", 2)):
+        write(tmp_path / version, "task", [1] * n_runs)
+        gate.keep(tmp_path / version, tmp_path / "baseline")
+    names = sorted(path.name for path in (tmp_path / "baseline").iterdir())
+    assert names == ["task_seed0.csv", "task_seed1.csv"]
 
 
 def test_an_unknown_task_is_named_with_the_choices(tmp_path):

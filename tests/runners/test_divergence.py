@@ -252,6 +252,22 @@ def test_an_error_without_a_message_is_reproduced(tmp_path, monkeypatch, capsys)
     assert "Reproduced: the same error." in capsys.readouterr().out
 
 
+def test_a_module_is_found_in_the_directory_it_was_started_in(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(os.getcwd())
+    (tmp_path / "diverging_program.py").write_text("raise FloatingPointError")
+    content = {
+        "error": {"type": "FloatingPointError", "message": ""},
+        "program": dict(module="diverging_program", script=None, arguments=[])
+        | {"directory": str(tmp_path)},
+        **dict(itr=3, seed=1, batch="", versions={}),
+    }
+    (tmp_path / "bundle.json").write_text(json.dumps(content))
+    assert reproduce([str(tmp_path)]) == 0
+    assert "Reproduced: the same error." in capsys.readouterr().out
+
+
 def test_a_directory_that_is_no_bundle(tmp_path, capsys):
     with pytest.raises(SystemExit):
         reproduce([str(tmp_path)])

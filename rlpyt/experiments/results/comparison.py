@@ -232,17 +232,24 @@ class Comparison:
     def _read(self, runs: Sequence[LoggedRun], min_steps: float) -> dict[LoggedRun, NDArray]:
         """Return the curves of the runs that have values."""
         curves: dict[LoggedRun, NDArray] = {}
+        lacks, has_column = None, False
         for run in runs:
             if not logs.read_rows(run.csv_file):
                 self.notes.append(f"Left out, without a row yet: {run.csv_file}")
                 continue
-            curve = logs.read_curve(run.csv_file, self.y, self.x)
+            try:
+                curve = logs.read_curve(run.csv_file, self.y, self.x)
+                has_column = True
+            except ValueError as error:  # Before its first episode ends, a run lacks such columns.
+                curve, lacks = np.empty(0), error
             if not curve.size:
                 self.notes.append(f"Left out, without a number in {self.y}: {run.csv_file}")
             elif curve[0, -1] < min_steps:
                 self.notes.append(f"Left out, ends at {curve[0, -1]:,.0f}: {run.csv_file}")
             else:
                 curves[run] = curve
+        if lacks is not None and not has_column:
+            raise lacks
         if not curves:
             raise ValueError("\n".join([f"No run has values of y={self.y!r}", *self.notes]))
         for task in sorted({run.task for run in curves}):

@@ -66,7 +66,7 @@ def find_runs(
     for key in (*by, *(() if task is None else (task,))):
         _check_key(key, params)
     tasks = [_task(params[csv_file], task) for csv_file in csv_files]
-    labels = _labels(list(csv_files.values()), tasks)
+    labels = _labels(list(csv_files.values()), tasks, all(name for name, _ in given))
     only_name = given[0][0] if len({name for name, _ in given}) == 1 else ""
     runs = []
     for csv_file, label, task_name in zip(csv_files, labels, tasks):
@@ -210,14 +210,14 @@ def _csv_files(directory: Path) -> list[Path]:
     return csv_files
 
 
-def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str]) -> list[str]:
-    """Join the parts of each path that distinguish settings."""
+def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str], are_named: bool) -> list[str]:
+    """Join the parts of each path that distinguish settings; the first may be a given name."""
     if len({len(parts) for parts in paths}) > 1:
         return ["/".join(parts) for parts in paths]
     kept = []
-    for parts in zip(*paths):
+    for i, parts in enumerate(zip(*paths)):
         pairs = len(set(zip(parts, tasks)))
-        is_the_task = pairs == len(set(parts)) == len(set(tasks))
+        is_the_task = pairs == len(set(parts)) == len(set(tasks)) and not (are_named and i == 0)
         if len(set(parts)) > 1 and not is_the_task:
             kept.append(parts)
     return ["/".join(parts) for parts in zip(*kept)] if kept else [""] * len(paths)

@@ -290,12 +290,10 @@ class _Search:
         return read_rows(osp.join(run.log_dir, f"run_{run.run_ID}", "progress.csv"))
 
     def _means(self, runs: Sequence[Run]) -> list[float]:
-        """Return means over the runs, for the values that all runs have."""
-        values = []
-        for run in runs:
-            column = (number(row.get(self.metric)) for row in self._rows(run))
-            values.append([value for value in column if math.isfinite(value)])
-        return [float(np.mean(of_step)) for of_step in zip(*values)]
+        """Return means over the runs, for the rows in which all runs have a value."""
+        columns = [[number(row.get(self.metric)) for row in self._rows(run)] for run in runs]
+        means = (float(np.mean(of_row)) for of_row in zip(*columns))
+        return [mean for mean in means if math.isfinite(mean)]
 
     def _runs(self, n: int, params: Mapping[str, Any]) -> list[Run]:
         """Return the runs of the trial in directory ``n``."""

@@ -69,6 +69,13 @@ def test_runs_without_values_are_left_out(run):
     assert "Left out, without a number in ReturnAverage" in comparison.notes[1]
     with pytest.raises(ValueError, match="(?s)y='ReturnAverage'.*Left out"):
         Comparison(runs[1:])
+    begun = run("a", [1])  # No episode has ended, so there is no such column.
+    text = begun.csv_file.read_text()
+    begun.csv_file.write_text(text.replace("ReturnAverage", "lossAverage"))
+    (note,) = Comparison([runs[0], begun]).notes
+    assert note == f"Left out, without a number in ReturnAverage: {begun.csv_file}"
+    with pytest.raises(ValueError, match="no column 'ReturnAverage'"):
+        Comparison([begun])
 
 
 def test_a_single_run_has_no_interval(run):

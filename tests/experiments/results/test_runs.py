@@ -135,6 +135,13 @@ def test_two_sweeps(make_run, tmp_path):
     assert named(mine) == [("my runs", "car"), ("my runs", "pole"), ("b", "car"), ("b", "pole")]
 
 
+def test_given_names_stay_though_each_has_its_own_task(make_run, tmp_path):
+    for env in ("pong", "breakout"):
+        make_run(f"{env}/run_0", env_id=env)
+    runs = find_runs([f"DQN={tmp_path / 'pong'}", f"PPO={tmp_path / 'breakout'}"])
+    assert named(runs) == [("DQN", "pong"), ("PPO", "breakout")]
+
+
 def test_seeds_as_directories_are_no_settings(make_run, tmp_path):
     for seed in (0, 1):
         make_run(f"sac/seed{seed}/run_0")
