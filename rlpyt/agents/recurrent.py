@@ -74,9 +74,9 @@ class RecurrentAgentMixin(BaseAgent):
 class AlternatingRecurrentAgentMixin(BaseAgent):
     """Mixin that keeps one recurrent state for each half of the environments, which take turns.
 
-    ``prev_rnn_state`` and :meth:`reset_one` concern the exposed half; :meth:`advance_rnn_state`
-    stores its new state and exposes the other half. Otherwise it equals
-    :class:`RecurrentAgentMixin`.
+    ``prev_rnn_state`` and :meth:`reset_one` refer to the active half, which acts next;
+    :meth:`advance_rnn_state` stores its new state and switches to the other half. Otherwise this
+    mixin works like :class:`RecurrentAgentMixin`.
     """
 
     recurrent = True
@@ -87,18 +87,18 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
 
     @property
     def prev_rnn_state(self) -> Nested:
-        """The state [N,B/2,H] of the exposed half before its next step, or None."""
+        """The state [N,B/2,H] of the active half before its next step, or None."""
         return self._prev_rnn_state_pair[self._alt]
 
     def advance_rnn_state(self, new_rnn_state: Nested) -> None:
-        """Keep the state [N,B/2,H] of the exposed half after a step, and expose the other half."""
+        """Keep the state [N,B/2,H] of the active half after a step; switch to the other half."""
         first, second = self._prev_rnn_state_pair
         pair = (first, new_rnn_state) if self._alt else (new_rnn_state, second)
         self._prev_rnn_state_pair = pair
         self.toggle_alt()
 
     def get_alt(self) -> int:
-        """Return the index of the exposed half, 0 or 1."""
+        """Return the index of the active half, 0 or 1."""
         return self._alt
 
     def toggle_alt(self) -> None:

@@ -214,7 +214,7 @@ class RlAlgorithm:
         return self.samples_to_buffer(samples)
 
     def truncate_trajectories(self, B_idxs: Any) -> None:
-        """Note that environments were restarted: their next step does not follow their last one.
+        """Record that environments were restarted: their next step does not continue the last.
 
         Called between iterations, when a run resumes without the state of an environment or a
         worker was restarted. Does nothing by default, for algorithms without data from earlier

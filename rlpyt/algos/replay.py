@@ -86,14 +86,14 @@ class ReplayAlgorithm(RlAlgorithm):
     (:meth:`initialize_replay_buffer`), the loss and the logged values (:meth:`_get_loss_values`),
     gradient clipping (:meth:`clip_gradients`), and one whole update (:meth:`_apply_optimization`).
 
-    **Time limits.** With ``bootstrap_timelimit``, ``env_info.timeout`` is stored. A return that a
-    time limit truncates after k rewards is bootstrapped from the last observation of the episode,
-    as in the paper and in the authors' programs of TD3 and SAC::
+    **Time limits.** With ``bootstrap_timelimit``, ``env_info.timeout`` is stored. If the sampler
+    records the last observation of an episode (``record_next_observation=True``) and the replay
+    buffer keeps it, a return that a time limit truncates after k rewards is bootstrapped from it,
+    as in Pardo et al. and in the code of the authors of TD3 and SAC::
 
         y = r_1 + ... + discount^(k-1) r_k + discount^k V(last observation)
 
-    if the sampler records that observation (``record_next_observation=True``) and the replay buffer
-    keeps it, as buffers of single transitions do unless they store frames once. Otherwise such
+    Buffers of single transitions keep it, except frame buffers. Without that observation, such
     samples are left out of training: the next row begins another episode, and 0 would be a wrong
     bootstrap value. Their fraction is logged as ``maskedFraction``. Without ``timeout`` from the
     environment every end counts as a real end, with a warning.

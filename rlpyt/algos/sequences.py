@@ -77,7 +77,7 @@ class SequenceReplay(ReplayAlgorithm):
         return RecordCls(*entry, agent_info.prev_rnn_state)
 
     def replay_entries(self, samples: Nested) -> Nested:
-        """Return :meth:`samples_to_buffer`, with ``valid`` [T,B] where environments wait.
+        """Return :meth:`samples_to_buffer`, with a mask ``valid`` [T,B] if environments wait.
 
         ``valid`` is False from the end of an episode to the end of the batch.
         """
@@ -94,7 +94,7 @@ class SequenceReplay(ReplayAlgorithm):
         return self.replay_buffer.sample_batch(self.batch_B)
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch in one copy; its :meth:`resets` also stay on the CPU, to cut sequences."""
+        """Move a batch in one copy; its :meth:`resets` stay on the CPU too, to cut sequences."""
         device = self.training_device
         if device.type == "cpu":
             return samples

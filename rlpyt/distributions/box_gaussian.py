@@ -80,8 +80,8 @@ class BoxGaussian(Gaussian):
                           log Phi((low_i - m_i)/s_i)  where a_i = low_i
                           log Phi((m_i - high_i)/s_i) where a_i = high_i
 
-    Its gradients are unbiased, since the environment receives the clipped action, and vary less
-    than with the density of x. Entropy and KL divergence ignore clipping.
+    Policy gradients are then unbiased, since the environment receives the clipped action, and vary
+    less than with the density of x. Entropy and KL divergence ignore clipping.
 
     Args:
         low: lower bounds, in the shape of an action; -inf for none.
@@ -147,7 +147,7 @@ class BoxGaussian(Gaussian):
         return DistInfoStd(mean=center + half * mean, log_std=log_std + log_half)
 
     def unscaled(self, action: torch.Tensor) -> torch.Tensor:
-        """Return actions [...,*shape] in units of half a box [...,dim]; undoes :meth:`scaled`."""
+        """Convert actions [...,*shape] to units of half a box [...,dim]; undoes :meth:`scaled`."""
         action = self._flat(action).float()
         if not self._is_scaled:
             return action

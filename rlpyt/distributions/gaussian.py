@@ -53,7 +53,7 @@ class Gaussian(Distribution):
         noise_clip: bound of the noise, a scalar or [dim].
         min_std: lower limit of the policy's standard deviation.
         max_std: upper limit of the policy's standard deviation.
-        squash: bound of the action by tanh, in the forms of ``clip``; excludes ``clip``. Then
+        squash: bound of an action squashed by tanh, given like ``clip``; excludes ``clip``. Then
             :meth:`log_likelihood` takes x, the action *before* squashing, and
             :meth:`entropy` and :meth:`kl` are not implemented.
 
@@ -99,7 +99,7 @@ class Gaussian(Distribution):
         self.clip = self._bound("clip", clip, may_be_rows=True)
 
     def set_squash(self, squash: Any) -> None:
-        """Set the bound of the action by tanh, a scalar, [dim] or [2,dim]; None removes it."""
+        """Set the bound of squashed actions, a scalar, [dim] or [2,dim]; None removes it."""
         self._require_one_bound(self.clip, squash)
         self.squash = self._bound("squash", squash, may_be_rows=True)
         self._log_volume = self._log_half_ranges()
@@ -123,8 +123,8 @@ class Gaussian(Distribution):
 
         Args:
             dist_info: parameters [...,dim].
-            reparameterize: whether gradients flow through the action, and through it to the
-                likelihood. False makes the action a constant, as in the score function
+            reparameterize: whether gradients, including those of the likelihood, flow through the
+                action. False makes the action a constant, as in the score function
                 ``grad log pi(a)``.
 
         Returns:

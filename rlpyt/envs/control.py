@@ -34,7 +34,7 @@ class ControlEnv(gym.vector.VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor])
 
     Attributes:
         state: [B,...] float64.
-        high: largest first state; the smallest is its negative.
+        high: upper bound of initial states; the lower bound is its negative.
     """
 
     high: NDArray
@@ -129,13 +129,13 @@ class ControlEnv(gym.vector.VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor])
 
 
 class FirstStates:
-    """First states of episodes, drawn by a numpy generator for each environment.
+    """Initial states of episodes, drawn by a numpy generator for each environment.
 
-    They are drawn in advance and kept on the device. The host fetches how many were used only once
-    in 256 resets, or steps that might be resets.
+    They are drawn in advance and kept on the device. The host fetches the numbers of used states
+    once every 256 resets (or steps that may reset).
 
     Args:
-        high: largest first state; the smallest is its negative.
+        high: upper bound of initial states; the lower bound is its negative.
         n_envs: number of environments B.
         device: device of the states.
     """
@@ -158,7 +158,7 @@ class FirstStates:
         self._draw(n_used)
 
     def take(self, mask: torch.Tensor) -> torch.Tensor:
-        """Return each environment's next first state; only those in ``mask`` [B] are consumed."""
+        """Return each environment's next initial state; only those in ``mask`` [B] are consumed."""
         if self._n_taken == N_DRAWN:
             self._draw(self._n_used.cpu().numpy())
         states = self._table[self._n_used, self._column]

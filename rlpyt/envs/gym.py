@@ -76,9 +76,9 @@ class GymEnvWrapper(Wrapper):
     null action, or with a random action if the null action is masked or not in the space; every
     later ``env_info`` has these fields. Missing entries are filled with zeros; entries that first
     appear later are dropped, unless the ``info_example`` of ``make`` has them; entries that are not
-    numeric are left out. The field ``timeout`` always exists: it is True if the episode was
-    truncated and not terminated, or if it ended and the environment's own info has a true
-    ``timeout``, even if it was marked as terminated.
+    numeric are left out. The field ``timeout`` always exists: True if the episode was truncated but
+    not terminated, or if it ended (even by termination) and the environment's own info has a true
+    ``timeout``.
 
     Args:
         env: environment of gymnasium, or of gym since 0.21.

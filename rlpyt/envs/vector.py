@@ -74,7 +74,7 @@ class VectorEnvWrapper(Wrapper):
 
     Raises:
         ValueError: if the mode is unknown, or needs partial resets that ``env`` does not support,
-            or ignores because its workers share no memory.
+            or that it would ignore because its workers share no memory.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class Line(NamedTuple):
 
     Attributes:
         task: name of the task.
-        n_runs: number of runs, and of runs in the baseline.
+        n_runs: numbers of runs and of baseline runs.
         improvement: probability that a run outscores a baseline run.
         effect: difference of the interquartile means, in units of the baseline's range.
         is_worse: whether the runs learn worse.
@@ -85,11 +85,11 @@ def compare(
 ) -> tuple[list[Line], list[str]]:
     """Compare runs with a baseline, on each task and on all tasks together.
 
-    Runs are worse if the interval of the probability of improvement lies below 1/2, and their
-    interquartile mean is lower by more than a given fraction of the baseline's range (the range
-    that its interquartile mean spans along its curve). The first condition alone would report
-    differences that do not matter, the second alone would report bad luck. All tasks have equal
-    weight.
+    Runs are worse if the confidence interval for their probability of improvement lies below 1/2,
+    and their interquartile mean falls short by more than ``tolerance`` times the baseline's range
+    (from the lowest to the highest interquartile mean on its curve). The first condition alone
+    would report differences that do not matter, the second alone would report bad luck. All tasks
+    have equal weight.
 
     Args:
         runs: directory of runs.
@@ -98,7 +98,7 @@ def compare(
         y: column to compare; more is better.
         score_fraction: fraction of the steps, at the end of a run, over which its score is
             averaged.
-        confidence: probability of the intervals.
+        confidence: confidence level of the intervals.
 
     Returns:
         A line for each task, and for all tasks if there are several; and sentences about runs that

@@ -82,7 +82,7 @@ class TrainedAgent:
             deterministic: whether to take the most likely action, or the one with the highest
                 value. By default agents act as in evaluation: policy gradient agents draw their
                 actions unless made with ``greedy_eval=True``, DQN agents take random ones with a
-                small probability, and actor-critic agents for replay add no noise.
+                small probability, and off-policy actor-critic agents add no noise.
 
         Returns:
             Action for the environment, or a batch of actions; and the state for the next call.

@@ -20,9 +20,9 @@ class Autocast:
     Matrix products and convolutions of the forward and backward pass take and return ``dtype``;
     parameters, their gradients, the outputs and the optimizer's steps stay float32. Acting, in
     evaluation mode, stays float32 too: converting the parameters costs more than a small batch
-    saves. It is an option because it changes numbers: bfloat16 has 8 significant bits. Training is
-    up to twice as fast on processors with units for ``dtype``, and slower on others. Use it in
-    place of the class of the model::
+    saves. Autocast is optional because it changes results: bfloat16 has 8 significant bits.
+    Training is up to twice as fast on processors with units for ``dtype``, and slower on others.
+    Use it in place of the class of the model::
 
         agent = AtariDqnAgent(ModelCls=Autocast(AtariDqnModel))
 

@@ -33,7 +33,7 @@ class NoisyLinear(torch.nn.Linear):
         in_features: number of inputs.
         out_features: number of outputs.
         bias: whether to add b.
-        sigma_init: initial standard deviation, times the square root of ``in_features``.
+        sigma_init: the initial standard deviation is sigma_init / sqrt(in_features).
 
     Raises:
         ValueError: if ``sigma_init`` is negative.

@@ -25,7 +25,7 @@ class RnnState(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Recurrent states of several networks before some steps [T,B], and the resets within them."""
+    """Recurrent states of several networks before a sequence [T,B], and the resets within it."""
 
     rnn_states: Mapping[str, Nested]  # [N,B,H] by name of the network; zeros if it has none
     reset: torch.Tensor | None  # [T,B] on the CPU, True where states are zero before the step
@@ -167,7 +167,7 @@ class _Pieces(NamedTuple):
 
 
 class Resets(torch.Tensor):
-    """Mask [T,B] on the CPU, True where the state before a step is zero; with cuts for a device."""
+    """Mask [T,B] on the CPU, True where the state before a step is zero; also holds device cuts."""
 
     pieces: _Pieces | None = None  # Their indexes are on the device.
 
@@ -219,8 +219,8 @@ def run_lstm_with_resets(
         lstm: time-major LSTM.
         lstm_input: inputs [T,B,F].
         init_rnn_state: state (h, c) before the first step, [N,B,H] each; None for zeros.
-        reset: mask [T,B], True where the state before the step is zero; best on the CPU, and for
-            another device from :func:`move_with_resets`, so that the LSTM copies nothing to it.
+        reset: mask [T,B], True where the state before the step is zero; best on the CPU. If the
+            LSTM is on another device, make it by :func:`move_with_resets`, so nothing is copied.
 
     Returns:
         Outputs [T,B,H], and the state (h, c), [N,B,H] each, after the last step.

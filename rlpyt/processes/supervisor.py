@@ -165,7 +165,7 @@ class Supervisor:
 
         Args:
             blocking: function without arguments.
-            awaited: index of the process that ``blocking`` waits for; None for any. If this process
+            awaited: index of the process that ``blocking`` waits for; None for any. If that process
                 is absent, the thread is abandoned, and the result is None.
 
         Raises:

@@ -145,11 +145,11 @@ class BaseReplayBuffer:
         return self.extract_batch(T_idxs, B_idxs, *T)
 
     def first_entry(self) -> int:
-        """Return the number of rows from the cursor to the next one where an entry begins."""
+        """Return the number of rows from the cursor to the next start of an entry."""
         return 0
 
     def entry_margins(self) -> tuple[int, int]:
-        """Return the numbers of entries behind the cursor, and from it on, that are incomplete."""
+        """Return how many entries before the cursor, and how many from it on, are incomplete."""
         return self.off_backward, self.off_forward
 
     def use_generator(self, rng: np.random.Generator) -> None:

@@ -139,7 +139,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
                 self.samples_timeout_n = self.allocate_like(samples.timeout, "timeout_n")
 
     def init_batch_fields(self, usual: tuple[str, ...]) -> None:
-        """Collect the fields that batches hold besides the usual ones, as they were at t.
+        """Collect the further fields of row t that batches hold: the user's own, and time limits.
 
         Args:
             usual: stored fields that are not the user's own.
@@ -185,7 +185,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     @property
     def off_backward(self) -> int:
-        """Rows behind the cursor that are not complete yet."""
+        """Number of rows behind the cursor that are not complete yet."""
         return self.window.off_backward
 
     @off_backward.setter
@@ -194,7 +194,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     @property
     def off_forward(self) -> int:
-        """Rows from the cursor on that have lost their past."""
+        """Number of rows from the cursor on whose preceding rows are overwritten."""
         return self.window.off_forward
 
     @off_forward.setter
@@ -220,7 +220,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         return T_idxs, B_idxs
 
     def flat_idxs(self, T_idxs: Any, B_idxs: Any) -> Any:
-        """Return the places [...] in [T * B] of rows ``T_idxs``, modulo T, and ``B_idxs``.
+        """Return flat indexes [...] into [T * B] of rows ``T_idxs`` (modulo T) and ``B_idxs``.
 
         Raises:
             IndexError: if there is no such environment; negative ones count from the end.
@@ -274,9 +274,9 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         return n_rows, rows
 
     def truncate(self, B_idxs: Any) -> None:
-        """Note that what is appended next does not follow the last rows of these environments.
+        """Mark a cut: rows appended next do not follow the last rows of these environments.
 
-        Their last row gets ``done``, so nothing flows into what follows. Rows whose n-step return
+        Their last row gets ``done``, so no return crosses the cut. Rows whose n-step return
         ends there are not drawn, because the observation to bootstrap from does not exist.
 
         Args:

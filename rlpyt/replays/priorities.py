@@ -35,7 +35,7 @@ def leaf_values(priorities: Any, alpha: float) -> NDArray:
 
 
 class PrioritizedReplay(BaseReplayBuffer):
-    """Draws of entries with a probability proportional to priority^alpha.
+    """Mixin that draws entries with a probability proportional to priority^alpha.
 
         P(i) = p_i^alpha / sum_k p_k^alpha
         w_i  = (1 / (p_i^alpha + EPS))^beta / max_j w_j, over the batch

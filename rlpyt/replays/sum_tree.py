@@ -24,8 +24,8 @@ class SumTree:
     Args:
         T: number of rows.
         B: number of environments.
-        off_backward: rows behind the cursor that are not complete yet.
-        off_forward: rows from the cursor on that have lost their past.
+        off_backward: number of rows behind the cursor that are not complete yet.
+        off_forward: number of rows from the cursor on whose preceding rows are overwritten.
         default_value: priority of a row that is switched on, if none was given with it.
         enable_input_priorities: whether :meth:`advance` takes ``priorities``.
         input_priority_shift: number of rows by which these priorities precede the appended rows, at
@@ -90,17 +90,17 @@ class SumTree:
 
     @property
     def t(self) -> int:
-        """Row that is written next."""
+        """Index of the row that is written next."""
         return self.window.t
 
     @property
     def off_backward(self) -> int:
-        """Rows behind the cursor that are not complete yet."""
+        """Number of rows behind the cursor that are not complete yet."""
         return self.window.off_backward
 
     @property
     def off_forward(self) -> int:
-        """Rows from the cursor on that have lost their past."""
+        """Number of rows from the cursor on whose preceding rows are overwritten."""
         return self.window.off_forward
 
     def reset(self) -> None:
@@ -230,15 +230,15 @@ class SumTree:
         return (T_idxs, B_idxs), priorities
 
     def find(self, random_values: NDArray) -> IntArray:
-        """Return the nodes [n] of the leaves at ``random_values`` [n], in [0, 1), of the total."""
+        """Return the leaf nodes [n] at fractions ``random_values`` [n], in [0, 1), of the sum."""
         leaves, _ = self._leaf_tree.find(self.tree[0] * np.asarray(random_values, float))
         return leaves + self.low_idx
 
     def update_batch_priorities(self, priorities: Any) -> None:
         """Set new priorities where :meth:`sample` drew last.
 
-        Entries that were switched off since stay off, and those whose row has been overwritten keep
-        the priority of their new content. If an entry was drawn several times, its first priority
+        Entries switched off since then stay off; those whose row was overwritten keep the new
+        row's priority. If an entry was drawn several times, its first priority
         counts. An entry with priority zero is not drawn again.
 
         Args:
@@ -272,11 +272,11 @@ class SumTree:
         return 0 if self._n_rows_sampled is None else self._n_rows - self._n_rows_sampled
 
     def reconstruct(self, tree_idxs: IntArray, values: NDArray) -> None:
-        """Set leaf nodes ``tree_idxs`` [n] that are on to ``values`` [n], and the sums above."""
+        """Set those leaf nodes ``tree_idxs`` [n] that are switched on to ``values`` [n]."""
         self._leaf_tree.replace(tree_idxs - self.low_idx, values)
 
     def propagate_diffs(self, tree_idxs: IntArray, diffs: NDArray, min_level: int = 1) -> None:
-        """Add ``diffs`` [n] to leaf nodes ``tree_idxs`` [n] that are on, and to the sums above.
+        """Add ``diffs`` [n] to switched-on leaf nodes among ``tree_idxs`` [n], and the sums above.
 
         Sums are computed from the leaves up to the root, so ``min_level`` has no effect.
         """

@@ -57,7 +57,7 @@ class DivergenceGuard(Callback):
         learning_rate_factor: factor of all learning rates each time the run goes back.
         max_times: number of times a run goes back before it ends with the error.
         collapse: fraction of the improvement in the mean return, from the first logged value to the
-            best; losing more of it counts as a collapse. None to ignore returns.
+            best; a greater loss counts as a collapse. None to ignore returns.
         min_trajectories: smallest number of trajectories for a mean that counts.
         field: field of the trajectory info that is the return.
 

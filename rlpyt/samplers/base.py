@@ -34,7 +34,7 @@ class BaseSampler:
     Args:
         EnvCls: class of the environments, or function that makes one from ``env_kwargs``.
         env_kwargs: keyword arguments of every training environment; or a list with the arguments of
-            each; or a function that returns them for the index of an environment over all
+            each; or a function that returns them for an environment's index, counted over all
             processes.
         batch_T: number of time steps in a batch.
         batch_B: number of environments, stepped in parallel or in turn.
@@ -49,9 +49,8 @@ class BaseSampler:
         eval_max_steps: number of environment steps in one evaluation, over all its environments.
         eval_max_trajectories: number of completed trajectories after which an evaluation ends,
             which favours short ones; None for no such limit.
-        record_next_observation: whether to also record the observation that the environment
-            returned for each action, even where it was then reset, as
-            ``samples.env.next_observation`` [T,B,...].
+        record_next_observation: whether to also record, as ``samples.env.next_observation``
+            [T,B,...], the observation after each action, even where the environment was then reset.
         eval_n_episodes: exact number of trajectories in an evaluation, spread evenly over its
             environments before it starts, so that short ones are not favoured; then
             ``eval_max_steps`` may be None.

@@ -181,7 +181,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     # --- Returns and advantages --------------------------------------------------------------
 
     def with_resets(self, samples: Nested) -> Nested:
-        """Return ``samples``, with ``env.reset`` [T,B] if a recurrent agent trains past an episode.
+        """Return ``samples``, with ``env.reset`` [T,B] if recurrent agents train across episodes.
 
         The caller must pass ``env.reset`` to :meth:`agent_outputs`.
         """
@@ -261,7 +261,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return return_, advantage
 
     def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch [T,B] in one copy; its resets also stay on the CPU, to cut sequences."""
+        """Move a batch [T,B] in one copy; its resets stay on the CPU too, to cut sequences."""
         self._log_stand_in(samples.env)
         samples = self.with_resets(samples)
         reset = resets(samples)

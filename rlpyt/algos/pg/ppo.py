@@ -102,8 +102,8 @@ class PPO(PolicyGradientAlgo):
             the time limit as termination, as rlpyt 0.1.2 did.
         normalize_return: whether to learn values in units of the returns' running standard
             deviation.
-        value_clip: change of a value, in units of the return, beyond which its loss no longer
-            falls; None for no limit.
+        value_clip: largest change of a value, in units of the return, that can lower its loss; None
+            for no limit.
         recompute_returns: whether to recompute returns and advantages with current values before
             each epoch after the first; the bootstrap value after the batch stays as recorded.
         target_kl: largest KL divergence from the policy that acted: after an epoch with a greater

@@ -63,8 +63,8 @@ class SAC(SoftActorCriticAlgorithm):
         loss_pi  = mean of alpha log pi(u|s) - min_i Q_i(s, u) - log prior(u)
         loss_a   = mean of -log alpha (log pi(u|s) + target_entropy)
 
-    with a' and u drawn from the policy. All losses use the networks before the update; then the
-    optimizers step in the order alpha, pi, Q_1, Q_2, ...
+    with a' and u drawn from the policy. All losses use the networks as they were before the update;
+    then the optimizers step in the order alpha, pi, Q_1, Q_2, ...
 
     With ``target_subset`` M and ``n_critics`` N of the agent, min_i in y is over M critics drawn
     at random in each update, and min_i in loss_pi becomes the mean over all N.
@@ -117,8 +117,8 @@ class SAC(SoftActorCriticAlgorithm):
             for host memory.
         target_subset: number M of critics in each target; None for all.
         policy_update_interval: number of critic updates per update of policy and temperature.
-        dropped_quantiles: number D of the greatest quantiles per critic to leave out of the
-            targets; needs critics that return quantiles. None for critics that return values.
+        dropped_quantiles: number D of quantiles per critic, the greatest, left out of the targets;
+            needs critics that return quantiles. None for critics that return values.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
     al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,

@@ -48,7 +48,7 @@ class Comparison:
         y: column to compare.
         x: column of the horizontal axis.
         statistic: ``"iqm"`` (interquartile mean), ``"mean"`` or ``"median"`` of the runs.
-        confidence: probability of the intervals.
+        confidence: confidence level of the intervals.
         smooth: number of log rows over which curves are averaged; scores are not smoothed.
         score_fraction: fraction of the steps, at the end of a run, over which its score is
             averaged.

@@ -70,7 +70,7 @@ class MuMlpModel(_ObservationMlp):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Map observations [...,*observation_shape] alone to actions [...,A]."""
+        """Return actions [...,A]; previous actions and rewards are not used."""
         flat, lead = fold_vectors(observation, self._obs_ndim)
         mu = torch.tanh(self.mlp(flat))
         if self._output_mid is not None and self._output_half_range is not None:
@@ -105,7 +105,7 @@ class PiMlpModel(_ObservationMlp):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Map observations alone to means and log standard deviations [...,A]."""
+        """Return means and log standard deviations [...,A]; previous steps are not used."""
         flat, lead = fold_vectors(observation, self._obs_ndim)
         mu, log_std = lead.restore(self.mlp(flat)).chunk(2, dim=-1)
         return mu, log_std
@@ -179,7 +179,7 @@ class QofMuMlpModel(_CriticMlp):
         prev_reward: Nested,
         action: torch.Tensor,
     ) -> torch.Tensor:
-        """Return values [...] or quantiles [...,N] of observations and actions [...,A] alone."""
+        """Return values [...] or quantiles [...,N]; previous actions and rewards are not used."""
         q, lead = self._outputs(observation, action)
         return lead.restore(q.squeeze(-1) if self._n_quantiles is None else q)
 
@@ -212,7 +212,7 @@ class CatQofMuMlpModel(_CriticMlp):
         prev_reward: Nested,
         action: torch.Tensor,
     ) -> torch.Tensor:
-        """Return probabilities [...,P] of the atoms for observations and actions [...,A] alone."""
+        """Return probabilities [...,P] of the atoms; previous steps are not used."""
         logits, lead = self._outputs(observation, action)
         return lead.restore(precise_softmax(logits))
 
@@ -237,6 +237,6 @@ class VMlpModel(_ObservationMlp):
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
     ) -> torch.Tensor:
-        """Map observations [...,*observation_shape] alone to values [...]."""
+        """Return values [...]; previous actions and rewards are not used."""
         flat, lead = fold_vectors(observation, self._obs_ndim)
         return lead.restore(self.mlp(flat).squeeze(-1))

@@ -13,7 +13,7 @@ from rlpyt.utils.types import IntArray
 
 
 class UniformReplay(BaseReplayBuffer):
-    """Draws of valid rows from all environments, all with equal probability."""
+    """Mixin that draws valid rows uniformly from all environments."""
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Draw ``batch_B`` transitions.

@@ -20,9 +20,9 @@ from rlpyt.utils.types import Array, IntArray, Nested
 class SamplesFromReplay(NamedTuple):
     """Sequences of T steps, and the n that follow; B is the replay batch, i the first row.
 
-    Row i - 1 holds only what preceded the first step, and is zero if it ended an episode. The other
-    rows are never zeroed: they hold the previous action and reward of each step, and the action and
-    reward after it.
+    Row i - 1 gives only the previous action and reward of the first step, zero if an episode ended
+    there. Later rows are never zeroed: each gives the action and reward of its own step, which are
+    also the previous ones of the next step.
     """
 
     all_observation: Nested  # [T+n,B,...] of rows i, ..., i+T+n-1

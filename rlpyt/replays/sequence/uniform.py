@@ -12,7 +12,7 @@ from rlpyt.utils.types import IntArray, Nested
 
 
 class UniformSequenceReplay(SequenceNStepReturnBuffer):
-    """Draws of valid rows at which a sequence can begin, all with equal probability.
+    """Mixin that draws, uniformly, valid rows at which a sequence can begin.
 
     Raises:
         ValueError: if the buffer can never hold a sequence of ``batch_T`` steps.

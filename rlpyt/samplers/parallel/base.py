@@ -419,7 +419,7 @@ class ParallelSamplerBase(BaseSampler):
     # --- End --------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """End all processes: those between batches by themselves, others by force."""
+        """End all processes: between batches by request, otherwise by force."""
         supervisor, self.supervisor = self.supervisor, None
         if supervisor is None:
             return
@@ -440,7 +440,7 @@ class ParallelSamplerBase(BaseSampler):
     # --- State ------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every worker, fetched from there, and the columns just restarted."""
+        """Fetch and return the state of every worker; add the columns just restarted."""
         self._check_started()
         states = self._workers.get_states()
         return {"workers": states, "restarted": sorted(self._workers.restarted)}
@@ -451,7 +451,8 @@ class ParallelSamplerBase(BaseSampler):
         Workers that an error has ended are started again.
 
         Raises:
-            ValueError: if ``state`` belongs to another kind of sampler, or to other numbers.
+            ValueError: if ``state`` belongs to another kind of sampler, or to other numbers of
+                workers or environments.
         """
         self._check_started()
         if self._supervisor.is_over:

@@ -192,7 +192,7 @@ class Workers:
     # --- State ------------------------------------------------------------------------------------
 
     def get_states(self) -> list[Any]:
-        """Return the state of every worker, fetched from there."""
+        """Fetch and return the state of every worker."""
         states: dict[int, Any] = {}
         self._exchange_states(GIVE_STATE, lambda: states.update(self._states.receive()))
         return [states[index] for index in range(len(states))]

@@ -31,10 +31,10 @@ class VectorSampler(SerialSampler):
     Its batches equal those of any other sampler: a row for every action, none for a reset.
 
     Arguments as for :class:`~rlpyt.samplers.base.BaseSampler`, but ``EnvCls`` makes the vector
-    environment: it is called with ``num_envs`` and ``env_kwargs``, which is one mapping for all,
-    and returns a :class:`~rlpyt.envs.vector.VectorEnvWrapper`, or an object with its methods:
-    ``rlpyt.envs.vector.make`` by its gymnasium id, or ``rlpyt.envs.atari.vector.AtariVector`` for
-    games. A finished episode is always followed by the next one; ``mid_batch_reset`` is True.
+    environment. It is called with ``num_envs`` and ``env_kwargs`` (one mapping for all), and
+    returns a :class:`~rlpyt.envs.vector.VectorEnvWrapper` or an object with the same methods. Use
+    ``rlpyt.envs.vector.make`` for gymnasium ids, and ``rlpyt.envs.atari.vector.AtariVector`` for
+    Atari games. A finished episode is always followed by the next one; ``mid_batch_reset`` is True.
 
     Raises:
         TypeError: if ``env_kwargs`` or ``eval_env_kwargs`` is not a mapping.
