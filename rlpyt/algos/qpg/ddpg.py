@@ -208,6 +208,7 @@ class DDPG(ActorCriticAlgorithm):
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         # They are not among the values if a subclass replaced update_critics.
-        priorities, self._priorities = values.get("priorities", self._priorities), None
+        priorities = values.get("priorities", self._priorities)
         if priorities is not None:
             self.replay_buffer.update_batch_priorities(priorities)
+            self._priorities = None
