@@ -115,8 +115,16 @@ configs["sac_discrete"] = _minatar(
 )
 configs["ppo"] = _minatar(
     "ppo",
-    algo=dict(learning_rate=1e-3, linear_lr_schedule=False, entropy_loss_coeff=0.01, epochs=4),
+    algo=dict(
+        learning_rate=1e-3,
+        value_loss_coeff=0.5,
+        entropy_loss_coeff=0.01,
+        epochs=4,
+        linear_lr_schedule=False,
+        normalize_return=False,
+    ),
     env=dict(id="MinAtar/Breakout-v0"),
+    model=dict(hidden_sizes=[]),
     sampler=dict(batch_T=128, batch_B=16),
 )
 configs["a2c"] = _minatar("a2c", runner=dict(n_steps=1e7, log_interval_steps=1e5))
