@@ -367,12 +367,15 @@ def _end(children: Sequence[ChildProcess], pid: int) -> None:
     for child in children:
         child.heartbeat.values[Heartbeat.ENDING] = 1
     for end in ("terminate", "kill"):
-        alive = [child.process for child in children if child.process.is_alive()]
-        for process in alive:
-            getattr(process, end)()
         deadline = time.monotonic() + TERMINATE_S
-        for process in alive:
-            process.join(max(0.0, deadline - time.monotonic()))
+        alive = [child.process for child in children if child.process.is_alive()]
+        while alive and time.monotonic() < deadline:
+            for process in alive:  # Again: a signal just before a system call does not end it.
+                getattr(process, end)()
+            again = time.monotonic() + POLL_S
+            for process in alive:
+                process.join(max(0.0, again - time.monotonic()))
+            alive = [process for process in alive if process.is_alive()]
     for child in children:
         child.read_report()
         child.report.close()
