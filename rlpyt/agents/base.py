@@ -22,6 +22,7 @@ from rlpyt.core.records import (
     AgentStep as AgentStep,
     EnvSpaces,
 )
+from rlpyt.distributions.base import Distribution
 from rlpyt.models.autocast import model_class
 from rlpyt.models.encoders import EncodedModel, needs_encoder
 from rlpyt.models.utils import fitting_state_dict
@@ -244,6 +245,9 @@ class BaseAgent:
             self.model.load_state_dict(self.shared_model.state_dict())
         self.device = device
         self.model.to(self.device)
+        for part in vars(self).values():
+            if isinstance(part, Distribution):
+                part.copy_to(device)
         logger.log(f"Initialized agent model on device: {self.device}.")
 
     def data_parallel(self) -> int | None:

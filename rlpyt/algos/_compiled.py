@@ -21,7 +21,6 @@ from torch.optim.rmsprop import rmsprop
 
 import rlpyt
 from rlpyt.algos._optim import FusedAdam
-from rlpyt.distributions.base import copy_of_constant
 from rlpyt.utils.logging import logger
 
 Update = Callable[..., Any]
@@ -234,7 +233,6 @@ class CompiledUpdate:
         if not hasattr(config, "trace_autograd_ops"):
             raise CannotCompile(f"torch {torch.__version__} does not trace gradients: use 2.13")
         config.trace_autograd_ops = True
-        torch.compiler.assume_constant_result(copy_of_constant)  # Otherwise each call copies it.
         # Schedules do not count the steps of compiled updates.
         warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
         if self._update.__self__.world_size > 1:

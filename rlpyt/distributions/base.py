@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -12,28 +13,6 @@ from rlpyt.utils.types import Nested
 DistInfo = None
 
 
-def constant_like(constant: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Return ``constant`` in the type and on the device of ``x``; it is copied only once.
-
-    A compiled graph keeps the copy: ``constant`` may not be replaced while the graph is in use.
-    """
-    if constant.dtype is x.dtype and constant.device == x.device:
-        return constant
-    return copy_of_constant(constant, x.dtype, x.device)
-
-
-def copy_of_constant(
-    constant: torch.Tensor, dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
-    """Return the one copy of ``constant``; compiled updates mark this function as constant."""
-    return _copy_of(constant, dtype, device)
-
-
-@lru_cache(maxsize=256)
-def _copy_of(constant: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    return constant.to(device, dtype)
-
-
 class Distribution:
     """Base class of probability distributions over actions.
 
@@ -41,6 +20,32 @@ class Distribution:
     ``[..., dim]`` from a policy network. Methods keep the leading dimensions and reduce the
     last one; the ``mean_`` methods reduce to a scalar.
     """
+
+    # Copies of attributes, by device and name.
+    _copies: Mapping[torch.device, dict[str, torch.Tensor]] = {}
+
+    def copy_to(self, device: torch.device) -> None:
+        """Keep copies of tensors, such as bounds, on a device, so that no method moves them there.
+
+        Agents act and train with one distribution, on two devices. A tensor that replaces another
+        has no copy.
+        """
+        tensors = {name: x for name, x in vars(self).items() if isinstance(x, torch.Tensor)}
+        copies = {name: x.to(device) for name, x in tensors.items()}
+        self._copies = {**self._copies, device: copies}
+
+    def _like(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        """Return the tensor ``name`` in the type and on the device of ``x``."""
+        own: torch.Tensor = getattr(self, name)
+        return self._copies.get(x.device, {}).get(name, own).to(x)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        for copies in self._copies.values():
+            copies.pop(name, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_copies": {}}  # Other processes have other devices.
 
     @property
     def dim(self) -> int:

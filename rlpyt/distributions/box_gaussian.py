@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
-from rlpyt.distributions.base import constant_like
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.utils.types import Nested
 
@@ -142,7 +141,7 @@ class BoxGaussian(Gaussian):
         if not self._is_scaled:
             return DistInfoStd(mean=mean, log_std=log_std)
         center, half, log_half = (
-            constant_like(x, mean) for x in (self._center, self._half, self._log_half)
+            self._like(mean, name) for name in ("_center", "_half", "_log_half")
         )
         return DistInfoStd(mean=center + half * mean, log_std=log_std + log_half)
 
@@ -151,8 +150,7 @@ class BoxGaussian(Gaussian):
         action = self._flat(action).float()
         if not self._is_scaled:
             return action
-        center, half = constant_like(self._center, action), constant_like(self._half, action)
-        return (action - center) / half
+        return (action - self._like(action, "_center")) / self._like(action, "_half")
 
     def sample(self, dist_info: Nested) -> torch.Tensor:
         """Draw an action [...,*shape], clipped if configured."""
@@ -191,12 +189,12 @@ class BoxGaussian(Gaussian):
         mean, log_std = dist_info.mean, self._log_std(dist_info)
         if log_std.shape != mean.shape:  # A fixed deviation.
             log_std = log_std.expand_as(mean)
-        low, high = constant_like(self.low, mean), constant_like(self.high, mean)
+        low, high = self._like(mean, "low"), self._like(mean, "high")
         return clipped_log_likelihood(x, mean, log_std, low, high)
 
     def _to_action(self, x: torch.Tensor) -> torch.Tensor:
         if self._is_clipped:
-            x = torch.clamp(x, constant_like(self.low, x), constant_like(self.high, x))
+            x = torch.clamp(x, self._like(x, "low"), self._like(x, "high"))
         return x if len(self.shape) == 1 else x.reshape(x.shape[:-1] + self.shape)
 
     def _flat(self, action: torch.Tensor) -> torch.Tensor:

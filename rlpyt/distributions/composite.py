@@ -35,6 +35,10 @@ class CompositeDistribution(Distribution):
         self.names = tuple(names)
         self.distributions = list(distributions)
 
+    def copy_to(self, device: torch.device) -> None:
+        for part in self.distributions:
+            part.copy_to(device)
+
     @property
     def dim(self) -> int:
         """Sum of the ``dim`` of the parts."""

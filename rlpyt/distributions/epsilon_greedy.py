@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.masks import is_allowed
-from rlpyt.distributions.base import Distribution, constant_like
+from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.discrete import DiscreteMixin
 from rlpyt.distributions.noise import integers_like, uniform
 from rlpyt.utils.types import Array
@@ -126,7 +126,6 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         Raises:
             ValueError: if there are no atoms.
         """
-        z = self.z if z is None else z
-        if z is None:
+        if z is None and self.z is None:
             raise ValueError("z is None: set the values of the atoms with set_z(z), or pass them.")
-        return super().sample(torch.matmul(p, constant_like(z, p)))
+        return super().sample(torch.matmul(p, self._like(p, "z") if z is None else z.to(p)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 import torch
 
-from rlpyt.distributions.base import Distribution, constant_like
+from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.noise import normal_like
 from rlpyt.utils.collections import record
 from rlpyt.utils.types import Nested
@@ -205,7 +205,7 @@ class Gaussian(Distribution):
         self._require_no_squash("kl")
         distance = (old_dist_info.mean - new_dist_info.mean) ** 2
         if self.std is not None:
-            return torch.sum(distance / (2 * _std_like(self.std, distance) ** 2 + EPS), dim=-1)
+            return torch.sum(distance / (2 * self._like(distance, "std") ** 2 + EPS), dim=-1)
         log_std_old, log_std_new = self._log_std(old_dist_info), self._log_std(new_dist_info)
         var_old, var_new = torch.exp(2 * log_std_old), torch.exp(2 * log_std_new)
         quotient = (distance + var_old - var_new) / (2 * var_new + EPS)
@@ -216,21 +216,35 @@ class Gaussian(Distribution):
         if self.std is None:
             std = torch.exp(self._log_std(dist_info))
         else:
-            std = _std_like(self.std, mean)
+            std = self._like(mean, "std")
         z = normal_like(mean)
         if self.noise_clip is None:
-            return _clamp(torch.addcmul(mean, std, z), self.clip)
-        return _clamp(mean + _clamp(std * z, self.noise_clip), self.clip)
+            return self._clamp(torch.addcmul(mean, std, z), "clip")
+        return self._clamp(mean + self._clamp(std * z, "noise_clip"), "clip")
 
     def _squashed(self, x: torch.Tensor) -> torch.Tensor:
         if self.squash is None:
             return x
         y = torch.tanh(x)
-        if isinstance(self.squash, torch.Tensor) and self.squash.dim() == 2:
-            low, high = constant_like(self.squash, x)
-            half_range = (high - low) / 2
-            return torch.clamp(torch.addcmul(low + half_range, half_range, y), low, high)
-        return y if _is_one(self.squash) else _like(self.squash, x) * y
+        if not isinstance(self.squash, torch.Tensor):
+            return y if self.squash == 1 else self.squash * y
+        squash = self._like(x, "squash")
+        if squash.dim() < 2:
+            return squash * y
+        low, high = squash
+        half_range = (high - low) / 2
+        return torch.clamp(torch.addcmul(low + half_range, half_range, y), low, high)
+
+    def _clamp(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        """Clamp ``x`` to the bound ``name``, if it has a value."""
+        bound = getattr(self, name)
+        if bound is None:
+            return x
+        if not isinstance(bound, torch.Tensor):
+            return torch.clamp(x, -bound, bound)
+        bound = self._like(x, name)
+        low, high = bound if bound.dim() == 2 else (-bound, bound)
+        return torch.clamp(x, low, high)
 
     def _log_half_ranges(self) -> float:
         """Return ``sum_i log((high_i - low_i) / 2)`` for the bounds of ``squash``; 0 without."""
@@ -244,7 +258,7 @@ class Gaussian(Distribution):
 
     def _log_std(self, dist_info: Nested) -> torch.Tensor:
         if self.std is not None:
-            return torch.log(_std_like(self.std, dist_info.mean))
+            return torch.log(self._like(dist_info.mean, "std"))
         log_std: torch.Tensor = dist_info.log_std
         if self.min_log_std is None and self.max_log_std is None:
             return log_std
@@ -282,28 +296,3 @@ class Gaussian(Distribution):
                 f"{quantity} has no closed form for a squashed Gaussian (squash={self.squash}): "
                 "estimate it from sample_loglikelihood."
             )
-
-
-def _std_like(std: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Return a fixed deviation in the type and on the device of ``x``."""
-    if torch.compiler.is_compiling():  # In a graph, a constant would outlast set_std.
-        return std.to(x)
-    return constant_like(std, x)
-
-
-def _like(bound: Bound, x: torch.Tensor) -> Bound:
-    return constant_like(bound, x) if isinstance(bound, torch.Tensor) else bound
-
-
-def _is_one(bound: Bound) -> bool:
-    return not isinstance(bound, torch.Tensor) and bound == 1
-
-
-def _clamp(x: torch.Tensor, bound: Bound | None) -> torch.Tensor:
-    if bound is None:
-        return x
-    if isinstance(bound, torch.Tensor):
-        bound = constant_like(bound, x)
-        low, high = bound if bound.dim() == 2 else (-bound, bound)
-        return torch.clamp(x, low, high)
-    return torch.clamp(x, -bound, bound)

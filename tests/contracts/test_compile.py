@@ -18,12 +18,12 @@ from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
-from rlpyt.distributions.base import constant_like
+from rlpyt.distributions.box_gaussian import BoxGaussian
 from rlpyt.envs import gym
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
-from tests.contracts.test_accelerator import RUNS
+from tests.contracts.test_accelerator import RUNS, relative_difference
 from tests.determinism import dqn
 from tests.selection import FULL
 
@@ -389,21 +389,26 @@ def test_generated_code(capfd):
     assert greatest_difference(eager, compiled) < 1e-5
 
 
-def test_a_graph_has_copies_of_constants():
-    """Copying would keep a CUDA graph from being recorded."""
-    train(begun(RUNS["DQN"], {"backend": Graphs()}), n_updates=1)
-    constant, inputs_of_graphs = torch.tensor([1.0, 2.0]), []
+def test_a_graph_has_several_tensors_of_a_distribution():
+    """Converted to another type, as a GPU would need them moved; replaced ones are noticed."""
+    train(begun(RUNS["DQN"], {"backend": Graphs()}), n_updates=1)  # Lets torch trace gradients.
+    distribution = BoxGaussian([-1.0, -2.0], [3.0, 2.0])
+    distribution.copy_to(torch.device("cpu"))
 
-    def backend(graph, inputs):
-        inputs_of_graphs.append(inputs)
-        return graph.forward
+    def gradient(mean, log_std, action):
+        info = distribution.scaled(mean, log_std)
+        loss = distribution.log_likelihood(action, info).sum() + distribution.entropy(info).sum()
+        return torch.autograd.grad(loss, mean)[0]
 
-    product = torch.compile(
-        lambda x: x * constant_like(constant, x), backend=backend, fullgraph=True
-    )
-    assert product(torch.tensor([3.0, 5.0], dtype=torch.float64)).tolist() == [3, 10]
-    ((x,),) = inputs_of_graphs
-    assert x.dtype == torch.float64
+    graph = torch.compile(gradient, backend="aot_eager", fullgraph=True)
+    mean, log_std, action = torch.randn(3, 5, 2, dtype=torch.float64)
+    mean.requires_grad_()
+    before = gradient(mean, log_std, action)
+    assert torch.equal(graph(mean, log_std, action), before)
+    distribution.low = distribution.high = torch.zeros(2)
+    after = gradient(mean, log_std, action)
+    assert not torch.equal(after, before)
+    assert torch.equal(graph(mean, log_std, action), after)
 
 
 def test_a_second_run_compiles_its_own_update():
@@ -426,21 +431,29 @@ def test_a_second_run_compiles_its_own_update():
 # --- On a GPU -------------------------------------------------------------------------------------
 
 
+# Before 2.13, torch draws random numbers in another order, and does not compile discrete SAC.
+IS_OLD = torch.__version__ < (2, 13)
+DRAW_OTHERWISE = {"DroQ", "IQN", "SAC"}
+
+
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+@pytest.mark.filterwarnings("ignore:\\s*Online softmax is disabled")
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # It begins a pool of memory.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("compile", [True, {"mode": "default"}], ids=["graph", "code"])
 @pytest.mark.parametrize("name", FEED_FORWARD)
-def test_on_a_gpu(name, compile, capfd):
-    if name in ("SAC", "DiscreteSAC") and torch.__version__ < (2, 13):
-        pytest.skip("before 2.13, torch draws in another order and does not compile discrete SAC")
+def test_on_a_gpu(name, compile, capfd, caplog):
+    if name == "DiscreteSAC" and IS_OLD:
+        pytest.skip("this torch does not compile discrete SAC")
     on_gpu = {"affinity": {"cuda_idx": 0}}
-    counters = torch._dynamo.utils.counters["inductor"]
-    before = counters["cudagraph_skips"]
     train(eager := begun(RUNS[name], **on_gpu), lr_factor=0.98)
     train(compiled := begun(RUNS[name], compile, **on_gpu), lr_factor=0.98)
-    log = capfd.readouterr().out
+    log = "".join(capfd.readouterr()) + caplog.text
     assert log.count("Compiled ") == N_GRAPHS.get(name, 1), log
     assert "is not compiled" not in log
-    assert counters["cudagraph_skips"] == before
-    assert greatest_difference(eager, compiled) < 1e-3  # Kernels round otherwise.
+    assert "skipping cudagraphs" not in log
+    pairs = zip(parameters(compiled), parameters(eager), strict=True)
+    difference = max(map(relative_difference, *zip(*pairs)))
+    # Rounding alone gave 1e-7 to 5e-6, and 6e-4 with batch renormalization.
+    assert difference < (1e-1 if name in DRAW_OTHERWISE and IS_OLD else 1e-3)

@@ -54,6 +54,7 @@ class CatDqnAgent(DqnAgent):
         """
         self.V_min, self.V_max = V_min, V_max
         self.distribution.set_z(torch.linspace(V_min, V_max, self.n_atoms))
+        self.distribution.copy_to(self.device)
 
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions; override it for models that return more.

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
-from rlpyt.distributions.base import constant_like
 from rlpyt.models.qpg.mlp import CatQofMuMlpModel
 from rlpyt.utils.types import Nested
 
@@ -56,11 +55,11 @@ class D4pgAgent(DdpgAgent):
             V_max: return of the last atom.
         """
         self.V_min, self.V_max = V_min, V_max
-        self.z = torch.linspace(V_min, V_max, self.n_atoms)
+        self.z = torch.linspace(V_min, V_max, self.n_atoms).to(self.device)
 
     def to_values(self, output: Any) -> torch.Tensor:
         """Return values [B], given probabilities [B,P]."""
-        return torch.matmul(output, constant_like(self.z, output))
+        return torch.matmul(output, self.z.to(output))
 
     def p(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested

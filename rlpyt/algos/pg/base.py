@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.algos._compiled import lasting
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
     check_fraction,
@@ -137,6 +138,9 @@ class PolicyGradientAlgo(RlAlgorithm):
         super().optim_initialize(rank)
         # A graph of torch.compile cannot make it.
         self._return_std = RunningStd(self.training_device)
+        if self.compile:
+            for x in vars(self._return_std).values():
+                lasting(x)
         if self.linear_lr_schedule:
             self._decay_linearly(0)
 

@@ -16,7 +16,6 @@ from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.distributions.base import constant_like
 from rlpyt.models.batch_renorm import running_statistics
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
@@ -182,8 +181,9 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             raise ValueError(f"action_prior is {self.action_prior!r}: choose of {ACTION_PRIORS}")
 
     def make_optimizers(self) -> None:
-        # Kept for the prior, so that a device gets them once.
-        self._action_range = tuple(map(torch.as_tensor, range_of_actions(self.agent)))
+        self._action_range = [
+            torch.as_tensor(x).to(self.agent.device) for x in range_of_actions(self.agent)
+        ]
         self.pi_optimizer = self.make_optimizer(self.agent.pi_parameters())
         self.q1_optimizer = self.make_optimizer(self.agent.q1_parameters())
         self.q2_optimizer = self.make_optimizer(self.agent.q2_parameters())
@@ -275,7 +275,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         """
         if self.action_prior == "uniform":
             return 0.0
-        mid, half_range = (constant_like(x, action) for x in self._action_range)
+        mid, half_range = (x.to(action) for x in self._action_range)
         # Its checks would wait for the device.
         prior = torch.distributions.Normal(mid, half_range, validate_args=False)
         return self.agent.for_loss(prior.log_prob(action).sum(-1))
