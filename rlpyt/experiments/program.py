@@ -116,9 +116,10 @@ def make_affinity(
         runner: name of the runner.
         sampler: name of the sampler.
         batch_B: number of environments.
-        workers: number of the sampler's worker processes; by default one for each CPU,
-            at most the CPU quota of the container and ``batch_B``.
-        cpus: CPUs that the workers are pinned to, one for each; they are not pinned by default.
+        workers: number of worker processes of each sampler; by default one for each CPU, at most
+            the CPU quota of the container and ``batch_B``. With ``runner="sync"``, the samplers of
+            all processes share the CPUs.
+        cpus: CPUs that the workers are pinned to, in turn; they are not pinned by default.
         gpus: GPU, or list with the GPU of each process that trains.
         processes: number of processes that train, without ``gpus``.
         threads: number of torch threads in each of these processes.
@@ -143,27 +144,31 @@ def make_affinity(
         )
     if workers is not None and workers < 1:
         raise ValueError(f"affinity.workers={workers}: give at least 1")
+    n_samplers = n_processes if runner == "sync" else 1
     if workers is None:
-        workers = len(cpus) if cpus else look_at_machine().n_cpus
+        workers = max(1, (len(cpus) if cpus else look_at_machine().n_cpus) // n_samplers)
     workers = min(workers, batch_B)
     if sampler == "alternating":
         workers += workers % 2
-    sampling = {
-        "workers_cpus": [cpus[i % len(cpus)] for i in range(workers)] if cpus else workers,
-        "set_affinity": bool(cpus),
-    }
-    if sampler in ("serial", "vector"):
-        sampling = {}
+
+    def sampling(rank: int) -> dict[str, Any]:
+        """Return the workers of the sampler of one process."""
+        if sampler in ("serial", "vector"):
+            return {}
+        places = range(rank * workers, (rank + 1) * workers)
+        pinned = [cpus[place % len(cpus)] for place in places] if cpus else workers
+        return {"workers_cpus": pinned, "set_affinity": bool(cpus)}
+
     devices = [{"cuda_idx": gpu} for gpu in gpus] if gpus else [{}] * n_processes
     if runner == "async":
         learner = {} if threads is None else {"torch_threads": threads}
-        acting = {**sampling, **({"cuda_idx": gpus[0]} if gpus else {})}
+        acting = {**sampling(0), **({"cuda_idx": gpus[0]} if gpus else {})}
         return {
             "optimizer": [{**device, **learner} for device in devices],
             "sampler": [acting] if sampler in ("gpu", "alternating") else acting,
         }
     learner = {} if threads is None else {"master_torch_threads": threads}
-    each = [{**device, **sampling, **learner} for device in devices]
+    each = [{**device, **sampling(rank), **learner} for rank, device in enumerate(devices)]
     return each if runner == "sync" else each[0]
 
 

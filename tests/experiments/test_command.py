@@ -19,7 +19,9 @@ from click.shell_completion import ShellComplete
 import rlpyt
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
+from rlpyt.experiments.program import make_affinity
 from rlpyt.experiments.train import configuration
+from rlpyt.processes.machine import look_at_machine
 from rlpyt.utils.logging import context
 from tests.experiments.parts import MODULE, invoke, refused
 from tests.selection import selected
@@ -44,6 +46,21 @@ def run(tmp_path_factory):
 
 
 # --- train ----------------------------------------------------------------------------------------
+
+
+def test_processes_that_train_in_step_share_the_cpus():
+    machine = look_at_machine()
+    cpus = sorted(machine.cpus)[:2]
+    if len(cpus) < 2:
+        pytest.skip("one CPU")
+
+    def workers(**settings):
+        affinity = make_affinity("sync", "cpu", batch_B=8, processes=2, **settings)
+        return [rank["workers_cpus"] for rank in affinity]
+
+    assert workers(cpus=cpus) == [cpus[:1], cpus[1:]]
+    assert workers(cpus=cpus, workers=2) == [cpus, cpus]
+    assert workers() == [min(8, max(1, machine.n_cpus // 2))] * 2
 
 
 def test_training_from_nothing_records_what_makes_agent_and_environment(run):
