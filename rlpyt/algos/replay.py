@@ -176,7 +176,8 @@ class ReplayAlgorithm(RlAlgorithm):
         return self.replay_buffer
 
     def _set_up(self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
-        vars(self).pop("_compiler", None)  # Of an earlier run.
+        for name in ("_compiler", "update_counter", "n_masked_updates"):
+            vars(self).pop(name, None)  # Of an earlier run.
         self.agent = agent
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset

@@ -45,8 +45,8 @@ class SequenceReplay(ReplayAlgorithm):
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         # A subclass with another loop decides what to append.
         our_loop = keeps_methods(self, SequenceReplay, ("optimize_agent", "add_samples_to_buffer"))
-        if our_loop and not self.mid_batch_reset:
-            self._stores_valid = True
+        self._stores_valid = our_loop and not self.mid_batch_reset
+        if self._stores_valid:
             example = extended(type(example), ("valid",), "Valid")(*example, True)
         kwargs = super()._replay_kwargs(example, batch_spec)
         kwargs["rnn_state_interval"] = self.store_rnn_state_interval

@@ -35,6 +35,16 @@ def test_state_goes_on_and_is_forgotten() -> None:
     assert agent.count(2) == [1, 1]
 
 
+@pytest.mark.parametrize("Cls", [Recurrent, Alternating])
+def test_a_new_run_starts_from_nothing(Cls: Any) -> None:
+    agent = sampling(Cls())
+    agent.count(2)
+    agent.train_mode(1)
+    made(agent).reset()
+    agent.sample_mode(0)
+    assert agent.prev_rnn_state is None
+
+
 def test_bare_tensor_states() -> None:
     agent = sampling(Recurrent())
     agent.advance_rnn_state(torch.ones(1, 2, 3))

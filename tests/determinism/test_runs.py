@@ -255,8 +255,8 @@ def assert_equal_states(first, second, path="state"):
         assert first == second or (first != first and second != second), path
 
 
-def rows_without_times(directory):
-    with open(directory / "run_0" / "progress.csv", newline="") as file:
+def rows_without_times(directory, run=0):
+    with open(directory / f"run_{run}" / "progress.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     is_time = ("Time", "PerSecond")
     return [
@@ -289,3 +289,29 @@ def test_a_run_is_that_of_the_serial_sampler_and_ends_so_if_resumed(
     rows = rows_without_times(tmp_path)
     assert [row["Diagnostics/CumSteps"] for row in rows] == ["120", "160"]
     assert rows == rows_without_times(directory)[-2:]
+
+
+# --- Objects that serve again ---------------------------------------------------------------------
+
+AGAIN = ["r2d1 waiting", "pqn lstm", "sac_lstm", "ppo lstm", "ppo normalized"]
+
+
+@pytest.mark.parametrize("name", list(CASES) if FULL else AGAIN)
+def test_objects_of_a_run_serve_an_equal_one(name, tmp_path):
+    first = CASES[name](MinibatchRl, seed=5, n_steps=160, log_interval_steps=40)
+    parts = {"algo": first.algo, "agent": first.agent, "sampler": first.sampler}
+    again = MinibatchRl(**parts, seed=5, n_steps=160, log_interval_steps=40)
+    for k, runner in enumerate((first, again)):
+        with logger_context(tmp_path, k, "test", snapshot_mode="last", override_prefix=True):
+            runner.train()
+    assert_equal_snapshots(*(torch.load(tmp_path / f"run_{k}" / "params.pkl") for k in (0, 1)))
+    assert rows_without_times(tmp_path, 0) == rows_without_times(tmp_path, 1)
+
+
+def test_objects_serve_with_another_collector():
+    first = CASES["r2d1 waiting"](MinibatchRl, seed=5, n_steps=80, log_interval_steps=40)
+    first.train()
+    other = CASES["r2d1"](MinibatchRl, seed=5, n_steps=80, log_interval_steps=40)
+    other.algo = first.algo
+    other.train()
+    assert "valid" not in first.algo.replay_buffer.samples._fields

@@ -136,7 +136,7 @@ class PQN(RlAlgorithm):
         # Every number of a JSON configuration may be a float.
         self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         self._check_settings(examples)
-        for name in ("_rng", "_compiler"):
+        for name in ("_rng", "_compiler", "update_counter"):
             vars(self).pop(name, None)  # Of an earlier run.
         self._rng  # noqa: B018  (Seeded now.)
         self._batch_size = batch_spec.size // self.minibatches

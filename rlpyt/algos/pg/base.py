@@ -129,7 +129,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._check_settings(examples)
         if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
-        for name in ("diagnostics", "_rng", "_compiler"):
+        for name in ("diagnostics", "_rng", "_compiler", "update_counter"):
             vars(self).pop(name, None)  # Of an earlier run.
         self.lr_scheduler = None
 
