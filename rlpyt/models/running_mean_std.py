@@ -64,7 +64,7 @@ class RunningMeanStdModel(torch.nn.Module):
         weight = count / total.double()
         delta = mean - self.mean
         var = (1 - weight) * self.var + weight * var + weight * (1 - weight) * delta**2
-        self.mean.copy_((1 - weight) * self.mean + weight * mean)
+        self.mean.copy_(self.mean + weight * delta)  # No rounding where all data are equal.
         self.var.copy_(var)
         self.count.copy_(total)
 

@@ -42,6 +42,15 @@ class TestOneProcess:
             assert_statistics_of(model, torch.cat(batches()[:n]))
         assert model.mean.dtype == model.var.dtype == torch.float
 
+    def test_constant_entries_stay_exact(self) -> None:
+        """The mean was rounded in every update, and drifted by 3e-5 in 500."""
+        model = RunningMeanStdModel((1,))
+        constant = torch.full((7, 1), 100.3)
+        for _ in range(500):
+            model.update(constant)
+        assert model.mean.item() == constant[0].item()
+        assert model.var.item() == 0
+
     def test_first_batch_replaces_the_initial_variance(self) -> None:
         model = RunningMeanStdModel(())
         model.update(torch.tensor([0.0, 2e-5]))
