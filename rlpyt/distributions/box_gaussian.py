@@ -119,6 +119,9 @@ class BoxGaussian(Gaussian):
         low, high = low.reshape(-1), high.reshape(-1)
         self.low, self.high = (torch.as_tensor(bound).float() for bound in (low, high))
         self._is_clipped = clip_to_box and bool(np.isfinite(low).any() or np.isfinite(high).any())
+        # Where the bounds are equal, the action is certain: its logarithm is 0.
+        free = np.flatnonzero(low < high)
+        self._free = None if len(free) == low.size else free.tolist()
         # Neither a bound on one side only nor a single point gives a unit of length.
         has_length = np.isfinite(low) & np.isfinite(high) & (low < high)
         with np.errstate(invalid="ignore"):
@@ -189,8 +192,10 @@ class BoxGaussian(Gaussian):
         mean, log_std = dist_info.mean, self._log_std(dist_info)
         if log_std.shape != mean.shape:  # A fixed deviation.
             log_std = log_std.expand_as(mean)
-        low, high = self._like(mean, "low"), self._like(mean, "high")
-        return clipped_log_likelihood(x, mean, log_std, low, high)
+        terms = [x, mean, log_std, self._like(mean, "low"), self._like(mean, "high")]
+        if self._free is not None:
+            terms = [term[..., self._free] for term in terms]
+        return clipped_log_likelihood(*terms)
 
     def _to_action(self, x: torch.Tensor) -> torch.Tensor:
         if self._is_clipped:

@@ -75,6 +75,16 @@ class TestClipping:
         assert action[:, 1].max() > 1
         assert self.d.mode(info([2.0, -3.0], [0.0, 0.0])).tolist() == [1, 0]
 
+    def test_an_action_without_choice_is_certain(self) -> None:
+        both, one = BoxGaussian([-1.0, 0.5], [1.0, 0.5]), BoxGaussian([-1.0], [1.0])
+        mean = torch.tensor([0.0, 3.0], requires_grad=True)
+        logli = both.log_likelihood(
+            torch.tensor([0.3, 0.5]), DistInfoStd(mean=mean, log_std=torch.zeros(2))
+        )
+        expected = one.log_likelihood(torch.tensor([0.3]), info([0.0], [0.0]))
+        assert logli.item() == expected.item()
+        assert torch.autograd.grad(logli, mean)[0].tolist() == pytest.approx([0.3, 0])
+
     def test_probabilities_sum_to_one(self) -> None:
         d = BoxGaussian([-1.0], [2.0])
         grid = torch.linspace(-1, 2, 30_001)[:, None]
