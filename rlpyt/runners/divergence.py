@@ -8,6 +8,7 @@ again from there.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import shutil
@@ -57,7 +58,8 @@ class DivergenceGuard(Callback):
         learning_rate_factor: factor of all learning rates each time the run goes back.
         max_times: number of times a run goes back before it ends with the error.
         collapse: fraction of the improvement in the mean return, from the first logged value to the
-            best; a greater loss counts as a collapse. None to ignore returns.
+            best; a greater loss counts as a collapse, unless it is within three standard errors of
+            the mean. None to ignore returns.
         min_trajectories: smallest number of trajectories for a mean that counts.
         field: field of the trajectory info that is the return.
 
@@ -122,7 +124,9 @@ class DivergenceGuard(Callback):
         self._first = mean if self._first is None else self._first
         self._best = max(self._best, mean)
         limit = self._best - self.collapse * (self._best - self._first)
-        if mean < limit:
+        spread = np.std([info[self.field] for info in traj_infos]) / math.sqrt(len(traj_infos))
+        is_better = self._best > self._first
+        if is_better and mean < min(limit, self._best - 3 * spread):
             raise ReturnCollapse(
                 f"the mean {self.field} collapsed to {mean:.6g}, from {self._best:.6g}; it began "
                 f"with {self._first:.6g} and collapse={self.collapse} sets the limit {limit:.6g}"
@@ -182,7 +186,7 @@ def scale_learning_rates(algo: AlgoLike, factor: float) -> list[float]:
     rates = []
     values = vars(algo).values()
     parts = chain.from_iterable(x if isinstance(x, (list, tuple)) else [x] for x in values)
-    for value in parts:
+    for value in {id(part): part for part in parts}.values():  # Two attributes may share one.
         if isinstance(value, torch.optim.Optimizer):
             for group in value.param_groups:
                 group["lr"] *= factor

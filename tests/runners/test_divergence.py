@@ -182,6 +182,7 @@ class FallingReturn(DivergenceGuard):
         ([-100, -20, -79, -50], False),
         ([-100, -20, -81, -50], True),
         ([5, 5, 5, 5], False),
+        ([22, 21, 20, 19], False),  # There was no improvement to lose.
     ],
 )
 def test_collapse_is_a_fraction_of_the_improvement(returns, collapses):
@@ -193,6 +194,19 @@ def test_collapse_is_a_fraction_of_the_improvement(returns, collapses):
     else:
         runner.train()
         assert next(guard.returns, None) is None
+
+
+def test_noise_of_the_mean_is_no_collapse():
+    guard = DivergenceGuard(collapse=0.9)
+    runner = SimpleNamespace(itr_batch_size=1)
+
+    def log(mean):  # With a standard error of 1.
+        guard.on_log(runner, 0, [{"Return": mean + x} for x in (-5, 5) * 12 + (0,)])
+
+    for mean in (22, 22.4, 20):
+        log(mean)
+    with pytest.raises(DivergenceError, match="collapsed to 19, from 22"):
+        log(19)
 
 
 def test_other_errors_leave_no_bundle(tmp_path):
@@ -211,6 +225,7 @@ def test_learning_rates_of_schedules_are_lowered_too():
             self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
                 self.pi_optimizer, lambda itr: 1 - itr / 4
             )
+            self.same_scheduler = self.lr_scheduler  # Was lowered twice.
 
     algo = Algo()
     assert scale_learning_rates(algo, 0.5) == [0.2, 1.0]
