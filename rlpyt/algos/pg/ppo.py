@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -175,7 +176,7 @@ class PPO(PolicyGradientAlgo):
         """
         if self.ratio_clip is not self._last_ratio_clip:  # Unless an earlier run has scaled it.
             self._ratio_clip = float(self.ratio_clip)
-        self.ratio_clip = self._ratio_clip
+        self.ratio_clip, self._schedule_itr = self._ratio_clip, 0
         # Every number of a JSON configuration may be a float.
         self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         super().initialize(*args, **kwargs)
@@ -294,6 +295,8 @@ class PPO(PolicyGradientAlgo):
             if epoch == 0 and likelihoods_are_kept:
                 action, old_dist_info = loss_inputs.action, loss_inputs.old_dist_info
                 old_logli = distribution.log_likelihood(action, old_dist_info)
+                if valid is not None:  # The ratio of blank rows is 0; it could overflow.
+                    old_logli = old_logli.masked_fill(valid == 0, math.inf)
                 loss_inputs = loss_inputs._replace(old_logli=old_logli)
             yield from parts(loss_inputs)
 

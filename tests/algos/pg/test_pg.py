@@ -14,10 +14,12 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.base import OptInfo
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs import gym
+from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.toy import Counter
 from rlpyt.models.autocast import Autocast
 from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
+from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.collections import namedarraytuple
 from tests.algos.pg.parts import FF, LSTM, Setup, lstm_agent
 from tests.reference.policy_gradient import mean, normalized, returns, surrogate
@@ -195,6 +197,30 @@ def test_blank_rows_are_no_observations() -> None:
     setup = Setup(A2C(), agent, **env, T=8, B=4, CollectorCls=CpuWaitResetCollector)
     setup.train()
     assert agent.model.obs_rms.count.item() == 3 * 4
+
+
+class Narrow(Env):
+    """Many actions of a small range; an episode takes three steps."""
+
+    def __init__(self) -> None:
+        self._observation_space = FloatBox(-1, 1, shape=(2,))
+        self._action_space = FloatBox(-0.01, 0.01, shape=(21,))
+
+    def reset(self) -> Any:
+        self.t = 0
+        return np.zeros(2, dtype=np.float32)
+
+    def step(self, action: Any) -> EnvStep:
+        self.t += 1
+        return EnvStep(np.full(2, 0.1 * self.t, dtype=np.float32), 1.0, self.t == 3, ())
+
+
+def test_ratios_of_blank_rows_do_not_overflow() -> None:
+    """Their old policy has mean 0 and deviation 1, as all that is blank; the loss was NaN."""
+    algo = PPO(minibatches=1, epochs=2)
+    setup = Setup(algo, lstm_agent(), EnvCls=Narrow, T=6, CollectorCls=CpuWaitResetCollector)
+    (info,) = setup.train()
+    assert np.isfinite([*info.loss, *info.gradNorm, *info.approxKL]).all()
 
 
 # --- Minibatches --------------------------------------------------------------------------------
