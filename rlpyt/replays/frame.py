@@ -35,7 +35,8 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         n_frames: number C of frames in an observation.
         samples_frames: frames [T+C-1,B,...].
         samples_new_frames: view [T,B,...] of every row's newest frame.
-        overlap_is_known: whether a batch has proved that stacks continue each other.
+        overlap_is_known: whether batches have proved that stacks continue each other, and begin
+            on zeros after a reset.
     """
 
     stored_elsewhere = (*BaseNStepReturnBuffer.stored_elsewhere, "observation")
@@ -45,6 +46,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         self.n_frames = len(stack)
         self.off_forward = max(1, self.n_frames - 1)
         self.overlap_is_known = self.n_frames == 1
+        self._varies = self._resets = False  # What batches have shown so far.
         super().allocate_rows(example)
         self.samples_frames: Any = self.allocate(stack[0], (self.T + self.n_frames - 1, self.B))
         self.samples_new_frames = self.samples_frames[self.n_frames - 1 :]
@@ -77,9 +79,10 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         return n_rows, rows
 
     def _check_overlap(self, observation: NDArray, done: NDArray) -> None:
-        """Raise ``ValueError`` unless each stack continues the one before it.
+        """Raise ``ValueError`` unless each stack continues the one before it, or a reset.
 
-        Batches are checked until one confirms this; images of a single color cannot.
+        Batches are checked until both are confirmed; images of a single color, and the blank rows
+        of environments that wait for a reset, cannot.
 
         Args:
             observation: observations [T',B,C,...] to be written next.
@@ -87,23 +90,30 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         """
         t, C = self.window.t, self.n_frames
         # The first stacks of all look back at rows that nothing was written to.
-        if self.window.full or t >= C:
-            row = (t - 1) % self.T
+        follows = self.window.full or t >= C
+        row = (t - 1) % self.T
+        if follows:
+            done = np.concatenate((as_numpy(self.samples.done[row])[None], done))
+        is_new = done[:-1].astype(bool)
+        if self._varies and not is_new.any():
+            return
+        if follows:
             last = np.array(as_numpy(self.samples_frames[row : row + C]))
             for f in range(1, C):
                 last[: C - f, as_numpy(self.samples.done[row - f]).astype(bool)] = 0
             observation = np.concatenate((np.moveaxis(last, 0, 1)[None], observation))
-            done = np.concatenate((as_numpy(self.samples.done[row])[None], done))
         before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
-        is_new = done[:-1].astype(bool).reshape(done[:-1].shape + (1,) * (before.ndim - 2))
-        if not np.array_equal(np.where(is_new, 0, before), after):
+        expected = np.where(is_new.reshape(is_new.shape + (1,) * (before.ndim - 2)), 0, before)
+        if not np.array_equal(expected, after):
             raise ValueError(
                 f"observations [C,...] = {observation.shape[2:]} are not stacks of C successive "
                 "frames, oldest first and zero before a reset, as a frame buffer stores them: use "
                 "ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
                 "observation whole"
             )
-        self.overlap_is_known = after.size > 0 and after.min() != after.max()
+        self._varies |= after.size > 0 and bool(after.min() != after.max())
+        self._resets |= bool(observation[1:, :, -1][is_new].any())
+        self.overlap_is_known = self._varies and self._resets
 
     def stack_on_device(self, T_idxs: torch.Tensor, B_idxs: torch.Tensor) -> Any:
         """Return stacks [...,m,C,...] of a buffer on a device, with zeros before a reset.

@@ -226,7 +226,7 @@ def test_stacks_pass_with_resets_and_the_blank_rows_of_waiting_environments(n_ro
     samples = frame_example(stacks)._replace(**{**scalar_fields(30, 1), "done": done})
     for t in range(0, 30, n_rows):
         # Every row is looked at, and those from 20 on are written over old ones.
-        buffer.overlap_is_known = False
+        buffer.overlap_is_known = buffer._varies = False
         buffer.append_samples(samples[t : t + n_rows])
     assert buffer.overlap_is_known
     read = buffer.extract_observation(np.arange(12, 30) % 20, np.zeros(18, int))
@@ -315,6 +315,26 @@ def test_images_that_are_no_stacks_of_frames_are_refused(fault):
     with pytest.raises(ValueError, match=r"\(3, 2, 3\) are not stacks"):
         append_all()
     assert buffer.t == (4 if fault == "single rows" else 0)
+
+
+@pytest.mark.parametrize("n_rows", [1, 4])
+def test_stacks_that_repeat_the_first_frame_are_refused_at_the_first_reset(n_rows):
+    """They passed if the first batch had no end of an episode, and were read with zeros."""
+    first, second = episode_stacks(np.random.default_rng(0), 18).reshape(2, 9, 1, 3, 2, 3)
+    second[0], second[1, :, 0] = second[0, :, 2:], second[0, :, 2]
+    done = np.zeros((18, 1), bool)
+    done[8] = True
+    fields = {**scalar_fields(18, 1), "done": done}
+    samples = frame_example(np.concatenate([first, second]))._replace(**fields)
+    buffer = UniformReplayFrameBuffer(example=samples[0, 0], size=40, B=1)
+
+    def append_all():
+        for t in range(0, 16, n_rows):
+            buffer.append_samples(samples[t : t + n_rows])
+
+    with pytest.raises(ValueError, match="are not stacks"):
+        append_all()
+    assert buffer.t == 9 // n_rows * n_rows
 
 
 # --- What is refused ------------------------------------------------------------------------------
