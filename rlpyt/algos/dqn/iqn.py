@@ -44,6 +44,8 @@ class IQN(QRDQN):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_at_least_one(self, "n_tau", "n_target_tau")
+        # Every number of a JSON configuration may be a float.
+        self.n_tau, self.n_target_tau = int(self.n_tau), int(self.n_target_tau)
 
     def quantiles(self, agent_inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return quantiles [B,A,N] of all actions, with gradients, and their fractions [B,N]."""

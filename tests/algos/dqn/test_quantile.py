@@ -193,6 +193,10 @@ def test_iqn_like_its_naive_twin(variant: dict[str, Any], dueling: bool) -> None
     )
 
 
+def test_numbers_of_fractions_may_be_floats() -> None:
+    run(make_algo(IQN, iqn(), n_tau=3.0, n_target_tau=4.0), 0, 3)
+
+
 @pytest.mark.parametrize(("AlgoCls", "make_agent", "settings"), ALGOS)
 class TestBoth:
     def test_target_has_no_gradient(self, AlgoCls: Any, make_agent: Any, settings: Any) -> None:
