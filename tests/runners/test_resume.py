@@ -310,7 +310,10 @@ def test_an_asynchronous_run_goes_on_with_the_batches_in_its_queue(tmp_path):
 
     class See(Callback):
         def on_start(self, runner):
-            seen.append((runner.algo.replay_buffer.n_read, runner.algo.update_counter))
+            queue = runner.algo.replay_buffer.state_dict()
+            # Once, the queue held batches that were then sampled again.
+            assert queue["n_written"] == runner.ctrl.sampler_itr.value + 1
+            seen.append((queue["n_read"], runner.algo.update_counter))
 
     second.callbacks = [See()]
     rows = train(second, tmp_path, resume="auto", checkpoint_interval_steps=64)

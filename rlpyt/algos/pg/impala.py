@@ -89,6 +89,7 @@ class IMPALA(A2C):
         self._set_up(agent, sampler_n_itr, batch_spec, mid_batch_reset, examples, world_size)
         self._batch_size = batch_spec.size
         self.replay_buffer = BatchQueue(examples["batch"], QUEUE_CAPACITY)
+        self._n_counted = 0  # Batches that the runner knows of; the queue may hold more.
         return self.replay_buffer
 
     def _check_settings(self, examples: Nested) -> None:
@@ -108,6 +109,8 @@ class IMPALA(A2C):
     ) -> Any:
         """Train once on ``samples`` [T,B]; on the next batch of the queue if they are None."""
         if samples is None:
+            assert sampler_itr is not None
+            self._n_counted = sampler_itr + 1
             samples = self.replay_buffer.next_batch()
         if samples is None:  # The sampler went ahead, and has written over it.
             self.update_itr_hyperparams(itr)
@@ -163,8 +166,12 @@ class IMPALA(A2C):
     # --- State -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "replay_buffer": self.replay_buffer.state_dict()}
+        queue = self.replay_buffer.state_dict()
+        # The runner samples again what it has not counted.
+        queue["n_written"] = max(queue["n_read"], min(queue["n_written"], self._n_counted))
+        return {**super().state_dict(), "replay_buffer": queue}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.replay_buffer.load_state_dict(state["replay_buffer"])
+        self._n_counted = state["replay_buffer"]["n_written"]

@@ -135,12 +135,12 @@ def test_each_batch_of_the_queue_is_trained_on_once() -> None:
         algo.replay_buffer.append_samples(algo.replay_entries(samples))
         batches.append(map_buffer(torch.clone, samples))
     for itr in range(2):
-        algo.optimize_agent(itr)
+        algo.optimize_agent(itr, sampler_itr=1)
         direct.algo.optimize_agent(itr, batches[itr])
     assert setup.parameters() == direct.parameters()
     assert algo.batch_size == 15
     assert algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.001 * 0.8)
-    empty = algo.optimize_agent(2)
+    empty = algo.optimize_agent(2, sampler_itr=1)
     assert empty.loss == []
     assert algo.update_counter == 2
     assert algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.001 * 0.7)
@@ -150,13 +150,13 @@ def test_a_state_has_the_batches_that_are_not_trained_on() -> None:
     setup = begun()
     for itr in range(3):
         setup.algo.replay_buffer.append_samples(setup.sample(itr))
-    setup.algo.optimize_agent(0)
+    setup.algo.optimize_agent(0, sampler_itr=2)
     other = begun()
     other.agent.load_state_dict(setup.agent.state_dict())
     other.algo.load_state_dict(copy.deepcopy(setup.algo.state_dict()))
     for itr in range(1, 4):
         for each in (setup, other):
-            each.algo.optimize_agent(itr)
+            each.algo.optimize_agent(itr, sampler_itr=2)
     assert setup.algo.update_counter == other.algo.update_counter == 3
     assert setup.parameters() == other.parameters()
 
