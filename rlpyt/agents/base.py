@@ -176,7 +176,9 @@ class BaseAgent:
         self._mask, env_spaces = find_mask(type(self).__name__, self.mask_field, env_spaces)
         self.env_spaces = env_spaces
         self.share_memory = share_memory
-        self._mode = None  # Not that of an earlier run.
+        self._mode = None
+        for name in ("_sample_rnn_state", "_sample_rnn_state_pair"):
+            vars(self).pop(name, None)  # Of an earlier run.
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
         self._build_models()
         if self.initial_model_state_dict is not None:

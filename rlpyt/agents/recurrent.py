@@ -52,7 +52,7 @@ class RecurrentAgentMixin(BaseAgent):
         super().train_mode(itr)
 
     def sample_mode(self, itr: int) -> None:
-        if self._mode in ("train", "eval"):
+        if self._mode != "sample":
             self._prev_rnn_state = self._sample_rnn_state
         super().sample_mode(itr)
 
@@ -67,7 +67,7 @@ class RecurrentAgentMixin(BaseAgent):
     def load_sample_state_dict(self, state: dict[str, Any]) -> None:
         super().load_sample_state_dict(state)
         self._sample_rnn_state = _from_plain(state["rnn_states"])
-        if self._mode not in ("train", "eval"):
+        if self._mode == "sample":
             self._prev_rnn_state = self._sample_rnn_state
 
 
@@ -122,7 +122,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
         super().train_mode(itr)
 
     def sample_mode(self, itr: int) -> None:
-        if self._mode in ("train", "eval"):
+        if self._mode != "sample":
             self._prev_rnn_state_pair = self._sample_rnn_state_pair
             self._alt = 0
         super().sample_mode(itr)
@@ -139,7 +139,7 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
         super().load_sample_state_dict(state)
         pair = _from_plain(state["rnn_states"])
         self._sample_rnn_state_pair = (None, None) if pair is None else pair
-        if self._mode not in ("train", "eval"):
+        if self._mode == "sample":
             self._prev_rnn_state_pair = self._sample_rnn_state_pair
             self._alt = 0
 
