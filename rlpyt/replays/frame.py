@@ -13,6 +13,7 @@ from rlpyt.replays._window import runs
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
 # What is left of the usual record without its observation.
@@ -82,7 +83,8 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         """Raise ``ValueError`` unless each stack continues the one before it, or a reset.
 
         Batches are checked until both are confirmed; images of a single color, and the blank rows
-        of environments that wait for a reset, cannot.
+        of environments that wait for a reset, cannot. If only a later batch has the first reset, a
+        warning is logged instead.
 
         Args:
             observation: observations [T',B,C,...] to be written next.
@@ -104,7 +106,17 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
             observation = np.concatenate((np.moveaxis(last, 0, 1)[None], observation))
         before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
         expected = np.where(is_new.reshape(is_new.shape + (1,) * (before.ndim - 2)), 0, before)
-        if not np.array_equal(expected, after):
+        fits = np.array_equal(expected, after)
+        if not fits and self._varies:
+            logger.log(
+                "WARNING: after a reset, observations have frames from before it, or repeat the "
+                f"first one; {type(self).__name__} gives zeros in their place: use "
+                "ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
+                "observation whole."
+            )
+            self.overlap_is_known = True
+            return
+        if not fits:
             raise ValueError(
                 f"observations [C,...] = {observation.shape[2:]} are not stacks of C successive "
                 "frames, oldest first and zero before a reset, as a frame buffer stores them: use "
