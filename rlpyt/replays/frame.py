@@ -19,6 +19,11 @@ from rlpyt.utils.types import IntArray, NDArray, Nested
 # What is left of the usual record without its observation.
 BufferSamples = record_class("BufferSamples", SamplesToBuffer._fields[1:])
 
+_REMEDY = (
+    "use ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
+    "observation whole"
+)
+
 
 class FrameBufferMixin(BaseNStepReturnBuffer):
     """Mixin that stores only the newest of the C frames of each observation [C,...].
@@ -30,7 +35,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
 
     Raises:
         ValueError: if the observation is anything else, or (as soon as that shows) not a stack of
-            successive frames.
+            successive frames. If only a later batch has a reset without zeros, a warning is logged.
 
     Attributes:
         n_frames: number C of frames in an observation.
@@ -110,18 +115,15 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         if not fits and self._varies:
             logger.log(
                 "WARNING: after a reset, observations have frames from before it, or repeat the "
-                f"first one; {type(self).__name__} gives zeros in their place: use "
-                "ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
-                "observation whole."
+                f"first one; {type(self).__name__} gives zeros in their place: {_REMEDY}."
             )
             self.overlap_is_known = True
             return
         if not fits:
             raise ValueError(
                 f"observations [C,...] = {observation.shape[2:]} are not stacks of C successive "
-                "frames, oldest first and zero before a reset, as a frame buffer stores them: use "
-                "ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
-                "observation whole"
+                "frames, oldest first and zero before a reset, as a frame buffer stores them: "
+                f"{_REMEDY}"
             )
         self._varies |= after.size > 0 and bool(after.min() != after.max())
         self._resets |= bool(observation[1:, :, -1][is_new].any())
@@ -164,7 +166,6 @@ def _as_stack(observation: Any) -> NDArray:
         kind = "a record" if isinstance(observation, tuple) else f"shape {np.shape(observation)}"
         raise ValueError(
             f"a frame buffer stores observations [C,H,W] or [C,...], C frames in one array, but "
-            f"the example is {kind}: use UniformReplayBuffer or PrioritizedReplayBuffer, which "
-            "store any observation whole"
+            f"the example is {kind}: {_REMEDY}"
         )
     return as_numpy(observation)

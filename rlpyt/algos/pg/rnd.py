@@ -98,13 +98,6 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         self._bonus_sum = torch.zeros(batch_spec.B, device=device)
         self._bonus_std = RunningStd(device)
 
-    def async_initialize(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse, since the networks of the bonus train on the batches of one process."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no asynchronous mode: the bonus is for PPO and A2C in "
-            "runners of one process"
-        )
-
     def to_training_device(self, samples: Nested) -> Nested:
         """Move a batch [T,B], train the predicting network on it, and add ``env.bonus`` [T,B]."""
         samples = super().to_training_device(samples)

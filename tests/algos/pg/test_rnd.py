@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from rlpyt.agents.pg.generic import GenericFfAgent
-from rlpyt.algos.pg.impala import IMPALA
-from rlpyt.algos.pg.rnd import RandomNetworkDistillation, RndPPO
+from rlpyt.algos.pg.rnd import RndPPO
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
@@ -147,14 +146,6 @@ def test_what_was_seen_often_has_a_small_bonus():
     algo.optimize_agent = lambda *args: first_and_last.append(record(*args)) or first_and_last[-1]
     runner.train()
     assert first_and_last[-1].bonusLoss[0] < 0.3 * first_and_last[0].bonusLoss[0]
-
-
-def test_asynchronous_runs_are_refused():
-    class RndImpala(RandomNetworkDistillation, IMPALA):
-        pass
-
-    with pytest.raises(NotImplementedError, match="RndImpala has no asynchronous mode"):
-        RndImpala().async_initialize(None, 1, None, True, {})
 
 
 def test_several_processes_are_refused():
