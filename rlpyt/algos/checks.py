@@ -40,10 +40,17 @@ Q_KINDS = {
 # --- Numbers --------------------------------------------------------------------------------------
 
 
-def check_at_least_one(algo: RlAlgorithm, *names: str) -> None:
-    """Raise ``ValueError`` if one of these settings of ``algo`` is less than 1."""
+def make_whole(algo: RlAlgorithm, *names: str) -> None:
+    """Make these settings of ``algo`` integers of at least 1; a JSON configuration has floats.
+
+    Raises:
+        ValueError: if a setting is less than 1.
+    """
     for name in names:
-        whole_number(name, getattr(algo, name))
+        value = getattr(algo, name)
+        number = whole_number(name, value)
+        if number is not value:  # A subclass may compute it in a property.
+            setattr(algo, name, number)
 
 
 def check_positive(algo: RlAlgorithm, name: str, remedy: str = "make it positive") -> None:
@@ -260,7 +267,7 @@ def check_sequences(algo: SequenceReplay) -> None:
 
     Warns if some steps are never trained on.
     """
-    check_at_least_one(algo, "batch_T", "batch_B")
+    make_whole(algo, "batch_T", "batch_B")
     for name in ("warmup_T", "store_rnn_state_interval"):
         if getattr(algo, name) < 0:
             raise ValueError(f"{name} is {getattr(algo, name)}: make it 0 or more steps")

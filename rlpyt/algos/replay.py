@@ -10,12 +10,12 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
-    check_at_least_one,
     check_fraction,
     check_masks,
     check_positive,
     check_replay_size,
     keeps_methods,
+    make_whole,
     warn_without_timeout,
 )
 from rlpyt.core.protocols import AgentLike, Stateful
@@ -182,7 +182,6 @@ class ReplayAlgorithm(RlAlgorithm):
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
         self.sampler_bs = batch_spec.size
-        self.n_step_return = int(self.n_step_return)
         self._check_settings()
         self.min_itr_learn = int(self.min_steps_learn // self.steps_per_itr)
         self._configure_agent()
@@ -194,7 +193,7 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def _check_settings(self) -> None:
         """Raise ``ValueError`` for settings that would fail later or never start training."""
-        check_at_least_one(self, "batch_size", "n_step_return", "target_update_interval")
+        make_whole(self, "batch_size", "n_step_return", "target_update_interval")
         check_positive(self, "replay_ratio", "make it positive, since 0 allows no updates")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_fraction(self, "discount", "target_update_tau")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_at_least_one
+from rlpyt.algos.checks import make_whole
 from rlpyt.algos.dqn.dqn import SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.utils.quick_args import save__init__args
@@ -43,9 +43,7 @@ class IQN(QRDQN):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_at_least_one(self, "n_tau", "n_target_tau")
-        # Every number of a JSON configuration may be a float.
-        self.n_tau, self.n_target_tau = int(self.n_tau), int(self.n_target_tau)
+        make_whole(self, "n_tau", "n_target_tau")
 
     def quantiles(self, agent_inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return quantiles [B,A,N] of all actions, with gradients, and their fractions [B,N]."""

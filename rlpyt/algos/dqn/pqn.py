@@ -12,11 +12,11 @@ import torch
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
     check_agent,
-    check_at_least_one,
     check_fraction,
     check_minibatches,
     check_positive,
     check_resets_at_once,
+    make_whole,
     warn_without_timeout,
 )
 from rlpyt.algos.losses import huber_td_loss, masked_mean
@@ -133,8 +133,6 @@ class PQN(RlAlgorithm):
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
-        # Every number of a JSON configuration may be a float.
-        self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         self._check_settings(examples)
         for name in ("_rng", "_compiler", "update_counter"):
             vars(self).pop(name, None)  # Of an earlier run.
@@ -156,7 +154,7 @@ class PQN(RlAlgorithm):
                 "epsilon-greedily: use one such as MlpPqnAgent"
             )
         check_fraction(self, "discount", "q_lambda")
-        check_at_least_one(self, "minibatches", "epochs")
+        make_whole(self, "minibatches", "epochs")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_resets_at_once(self)
         check_minibatches(self)

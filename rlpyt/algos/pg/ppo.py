@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos.checks import check_at_least_one, check_minibatches, check_positive
+from rlpyt.algos.checks import check_minibatches, check_positive, make_whole
 from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import (
@@ -177,8 +177,6 @@ class PPO(PolicyGradientAlgo):
         if self.ratio_clip is not self._last_ratio_clip:  # Unless an earlier run has scaled it.
             self._ratio_clip = float(self.ratio_clip)
         self.ratio_clip, self._schedule_itr = self._ratio_clip, 0
-        # Every number of a JSON configuration may be a float.
-        self.minibatches, self.epochs = int(self.minibatches), int(self.epochs)
         super().initialize(*args, **kwargs)
         if self.compile:  # A number that changes would be compiled again.
             self.ratio_clip = torch.full((), self._ratio_clip, device=self.training_device)
@@ -194,7 +192,7 @@ class PPO(PolicyGradientAlgo):
     def _check_settings(self, examples: Nested) -> None:
         super()._check_settings(examples)
         self._check_agent_info(examples, PPO)
-        check_at_least_one(self, "minibatches", "epochs")
+        make_whole(self, "minibatches", "epochs")
         check_minibatches(self)
         check_positive(self, "ratio_clip")
         for name in ("value_clip", "target_kl", "desired_kl"):

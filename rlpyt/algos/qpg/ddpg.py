@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_at_least_one, check_positive
+from rlpyt.algos.checks import check_positive, make_whole
 from rlpyt.algos.losses import masked_mean, n_step_target
 from rlpyt.algos.qpg.actor_critic import ActorCriticAlgorithm, SamplesToBufferTl, frozen
 from rlpyt.utils.collections import fields_of, namedarraytuple
@@ -107,7 +107,7 @@ class DDPG(ActorCriticAlgorithm):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_at_least_one(self, "policy_update_interval")
+        make_whole(self, "policy_update_interval")
         check_positive(self, "q_target_clip", "make it positive, or None")
 
     def make_optimizers(self) -> None:

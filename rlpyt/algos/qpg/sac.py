@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rlpyt.algos._optim import load_optimizer_state
-from rlpyt.algos.checks import check_at_least_one, check_positive
+from rlpyt.algos.checks import check_positive, make_whole
 from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.qpg.actor_critic import (
     SamplesToBufferTl as SamplesToBufferTl,
@@ -189,7 +189,7 @@ class SAC(SoftActorCriticAlgorithm):
                 "leave the temperature unchanged"
             )
         check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
-        check_at_least_one(self, "policy_update_interval")
+        make_whole(self, "policy_update_interval")
         if self.target_subset is not None and not 1 <= self.target_subset <= self.n_critics:
             raise ValueError(
                 f"target_subset is {self.target_subset}, but the agent has {self.n_critics} "

@@ -131,6 +131,7 @@ class TestTimeLimits:
         (DDPG, {}),
         (DDPG, {"n_step_return": 3, "q_target_clip": 0.8}),
         (DDPG, {"policy_update_interval": 3, "target_update_interval": 2}),
+        (DDPG, {"policy_update_interval": 2.5, "n_step_return": 2.5}),  # Rounded down.
         (TD3, {}),
         (TD3, {"n_step_return": 2, "policy_update_interval": 1, "q_target_clip": 1.0}),
     ],
