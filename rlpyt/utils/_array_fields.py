@@ -5,6 +5,7 @@ Everything here is public through :mod:`rlpyt.utils.collections`.
 
 from __future__ import annotations
 
+import copyreg
 import importlib
 import sys
 from collections import namedtuple
@@ -107,27 +108,24 @@ def is_namedtuple_class(obj: Any) -> bool:
 def is_namedarraytuple_class(obj: Any) -> bool:
     """Return whether ``obj`` is a class made by ``namedarraytuple``, and not a subclass of one."""
     return (
-        type(obj) is type
+        type(obj) is _RecordType
         and len(obj.__mro__) == 4
         and is_namedtuple_class(obj.__mro__[1])
         and all(hasattr(obj, name) for name in RESERVED_NAMES)
     )
 
 
-class _ClassByName:
-    """Factory of records of a generated class, which pickles as the class's name and fields.
+class _RecordType(type):
+    """Type of generated classes, which pickle by name and fields, wherever they were made."""
 
-    ``copy`` does not take such a callable apart: copies have the very class, wherever it was made.
-    """
 
-    def __init__(self, cls: Any) -> None:
-        self.cls = cls
+def _reduce_class(cls: _RecordType) -> str | tuple[Any, ...]:
+    if is_namedarraytuple_class(cls):
+        return _find_class, (cls.__module__, cls.__qualname__, cls._fields)
+    return cls.__qualname__  # A subclass written in Python pickles as every class.
 
-    def __call__(self, *values: Any) -> Any:
-        return self.cls(*values)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _find_class, (self.cls.__module__, self.cls.__qualname__, self.cls._fields)
+copyreg.pickle(_RecordType, _reduce_class)  # type: ignore[arg-type]
 
 
 def _find_class(module: str, qualname: str, fields: tuple[str, ...]) -> Any:
@@ -143,17 +141,11 @@ def _find_class(module: str, qualname: str, fields: tuple[str, ...]) -> Any:
     return record_class(qualname.rpartition(".")[2], fields)
 
 
-def _reduce_ex(self: Any, protocol: SupportsIndex) -> Any:
-    """Pickle by the name of the class; a subclass written in Python pickles as itself."""
-    by_name = vars(type(self)).get("_by_name")
-    return tuple.__reduce_ex__(self, protocol) if by_name is None else (by_name, tuple(self))
-
-
 _MEMBERS = {
     name: member
     for name, member in vars(ArrayFields).items()
     if name in ("__getitem__", "__setitem__", "__contains__", "__slots__", *RESERVED_NAMES)
-} | {"__reduce_ex__": _reduce_ex, "_rebuild": classmethod(tuple.__new__)}
+} | {"_rebuild": classmethod(tuple.__new__)}
 
 
 def namedtuple_class(typename: str, field_names: str | Iterable[str], module: str) -> Any:
@@ -169,9 +161,7 @@ def array_class(typename: str, qualname: str, base: Any) -> Any:
             "methods of every namedarraytuple"
         )
     place = {"__module__": base.__module__, "__qualname__": qualname, "__doc__": base.__doc__}
-    cls: Any = type(typename, (base,), {**_MEMBERS, **place})
-    cls._by_name = _ClassByName(cls)
-    return cls
+    return _RecordType(typename, (base,), {**_MEMBERS, **place})
 
 
 def record_class(name: str, fields: str | Iterable[str]) -> type[Any]:

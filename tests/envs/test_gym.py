@@ -393,6 +393,14 @@ def test_two_environments_with_other_infos_live_side_by_side():
     assert pickle.loads(pickle.dumps(one)) == one
 
 
+def test_an_environment_pickles():
+    env = gym.make("Blackjack-v1", info_example={"lives": {"left": 3}})
+    env.seed(1)
+    received = pickle.loads(pickle.dumps(env))
+    assert received.reset() == env.reset()
+    assert received.step(1) == env.step(1)
+
+
 def test_the_dictionary_of_the_environment_is_left_alone():
     info = {"x": 1}
     env = Scripted()

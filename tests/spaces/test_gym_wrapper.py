@@ -214,8 +214,14 @@ def test_spaces_with_other_keys_live_side_by_side():
     assert type(one.sample()) is type(same.sample())
 
 
-def test_elements_pickle():
-    sample = GymSpaceWrapper(spaces.Dict(NESTED)).sample()
+def test_spaces_and_elements_pickle(gym_space):
+    # Spaces of records did not, so workers that are not forked got no Dict observations.
+    space = GymSpaceWrapper(gym_space)
+    space.seed(0)
+    received = pickle.loads(pickle.dumps(space))
+    assert received == space
+    sample = space.sample()
+    assert equal(received.sample(), sample)
     assert equal(pickle.loads(pickle.dumps(sample)), sample)
 
 

@@ -322,6 +322,13 @@ def test_instances_of_classes_that_are_nowhere_pickle() -> None:
     assert type(y) is record_class("Nowhere", "u v")
     assert type(y.v).__name__ == "Local"
     assert "w" in y.v
+    assert pickle.loads(pickle.dumps(type(x))) is type(y)
+
+
+def test_classes_pickle() -> None:
+    for cls in (Inner, Step, PythonSubclass, Empty):
+        assert pickle.loads(pickle.dumps(cls)) is cls
+        assert copy.deepcopy(cls) is cls
 
 
 def test_unpickling_needs_the_fields_to_agree(monkeypatch: pytest.MonkeyPatch) -> None:
