@@ -97,16 +97,18 @@ def update_state_dict(
     if tau == 1:
         model.load_state_dict(new)
     elif tau > 0:
-        _move_towards(model.state_dict(), new, tau)
+        for name, value in _entries_to_move(model, new).items():
+            if value.is_floating_point():
+                value.lerp_(new[name].to(value), tau)
+            else:
+                value.copy_(new[name])
 
 
-def _move_towards(own: StateDict, new: StateDict, tau: float) -> None:
+def _entries_to_move(model: torch.nn.Module, new: StateDict) -> StateDict:
+    """Return the parameters and buffers of ``model``, each once even if it has several names."""
+    own = model.state_dict(keep_vars=True)
     _require_same_names(own, new)
-    floating = [name for name, value in own.items() if value.is_floating_point()]
-    for name in floating:
-        own[name].lerp_(new[name].to(own[name]), tau)
-    for name in own.keys() - set(floating):
-        own[name].copy_(new[name])
+    return dict({id(value): (name, value) for name, value in own.items()}.values())
 
 
 def _require_same_names(own: StateDict, new: StateDict) -> None:
@@ -133,8 +135,7 @@ class TargetNetwork:
     """
 
     def __init__(self, target: torch.nn.Module, model: torch.nn.Module) -> None:
-        own = target.state_dict()
-        _require_same_names(own, model.state_dict())
+        own = _entries_to_move(target, model.state_dict())
         self.target, self.model = target, model
         floating = [name for name, value in own.items() if value.is_floating_point()]
         others = [name for name in own if name not in floating]

@@ -125,6 +125,19 @@ class TestTargetNetwork:
             share = 0.25 if value.is_floating_point() else 1
             torch.testing.assert_close(value, share * new.state_dict()[name])
 
+    def test_modules_of_two_names_move_once(self) -> None:
+        """They moved once for each name."""
+        networks = []
+        for value in (0.0, 1.0, 0.0):
+            layer = torch.nn.Linear(1, 1)
+            networks.append(torch.nn.ModuleDict({"a": layer, "b": layer, "c": models()[0]}))
+            for parameter in layer.parameters():
+                torch.nn.init.constant_(parameter, value)
+        target, model, other = networks
+        TargetNetwork(target, model).move(0.25)
+        update_state_dict(other, model.state_dict(), 0.25)
+        assert target["a"].weight.item() == other["b"].bias.item() == 0.25
+
     def test_no_entries(self) -> None:
         TargetNetwork(torch.nn.ReLU(), torch.nn.ReLU()).move(0.5)
 
