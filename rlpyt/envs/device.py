@@ -82,14 +82,17 @@ class DeviceEnvWrapper(VectorEnvWrapper):
                 final = self.observation_space.convert_tensors(final)
                 observation = where(done, final, observation)
             info = _final_infos(info, info.get("final_info"), done)
-        else:  # The reset may write into the tensors.
-            observation = map_buffer(torch.clone, observation)
-            next_inputs = self.reset_some(done, observation)
         timeout = truncated & ~terminated
         if "timeout" in info:
             timeout |= done & info["timeout"].bool()
+        reward = reward.float()
         env_info = self._info_layout.read({**info, "timeout": timeout})
-        return VectorStep(observation, reward.float(), done, env_info, next_inputs)
+        if self.autoreset_mode != SAME_STEP:  # The reset may write into the tensors.
+            observation, reward, env_info = (
+                map_buffer(torch.clone, part) for part in (observation, reward, env_info)
+            )
+            next_inputs = self.reset_some(done, observation)
+        return VectorStep(observation, reward, done, env_info, next_inputs)
 
     def _converted(self, observation: Any) -> Nested:
         return self.observation_space.convert_tensors(observation)

@@ -118,7 +118,7 @@ class VectorEnvWrapper(Wrapper):
         )
         self._seeds: list[int] = make_generator().integers(2**31, size=env.num_envs).tolist()
         self._is_seed_due = True
-        self._info_layout = self._try_one_step(dict(info_example or {}))
+        self._info_layout = self._try_one_step(copy.deepcopy(dict(info_example or {})))
         self._needs_reset = True
 
     def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
@@ -161,11 +161,12 @@ class VectorEnvWrapper(Wrapper):
         if any_done:
             timeout |= done & np.asarray(own_info.get("timeout", False), dtype=bool)
             over = self._is_over(done, truncated, own_info)
-            if self.autoreset_mode != SAME_STEP and over.any():
-                observation = _copy(observation)  # The reset may write into the array.
-                next_inputs = self.reset_some(over, observation)
         reward, more_info = self._learners_reward(reward, over, timeout)
         env_info = self._info_layout.read({**own_info, **more_info})
+        if any_done and self.autoreset_mode != SAME_STEP and over.any():
+            # The reset may write into the arrays of the environment.
+            observation, reward, env_info = map(_copy, (observation, reward, env_info))
+            next_inputs = self.reset_some(over, observation)
         return VectorStep(observation, reward, done, env_info, next_inputs)
 
     def _is_over(self, done: BoolArray, truncated: BoolArray, info: Mapping[str, Any]) -> BoolArray:

@@ -28,12 +28,15 @@ class TensorSteps(gym.vector.VectorEnv):
         self.num_envs, self.mode, self.final = num_envs, AutoresetMode[mode.upper()], final
         self.metadata = {"autoreset_mode": self.mode}
         self.steps = torch.zeros(num_envs, 2, dtype=torch.float64)
+        self.results = ()
 
     def observe(self):
         return {"steps": self.steps, "kind": 1 + self.steps[:, 0].long() % 3}
 
     def begin(self, mask):
         self.steps += torch.stack([-self.steps[:, 0] * mask, mask.double()], dim=1)
+        for result in self.results:  # Simulators clear the results of the step before.
+            result[mask] = 0
 
     def reset(self, *, seed=None, options=None):
         assert seed is None or isinstance(seed, int), "gymnasium's type of a seed"
@@ -46,6 +49,7 @@ class TensorSteps(gym.vector.VectorEnv):
         count = self.steps[:, 0].clone()
         terminated, truncated = (count >= 3) & (action == 3), count == 5
         info = {"double": 2 * count, "inner": {"twice": 2 * action}, "text": "x", "one": count[0]}
+        reward = (count - 1.5).float()
         if self.mode == AutoresetMode.SAME_STEP:
             if self.final:
                 info[self.final] = {name: x.clone() for name, x in self.observe().items()}
@@ -54,7 +58,9 @@ class TensorSteps(gym.vector.VectorEnv):
                 info["final_info"] = {"double": 2 * count, "inner": {"twice": 2 * action}}
                 info["double"], info["inner"] = 2 * count * runs, {"twice": 2 * action * runs}
             self.begin(terminated | truncated)
-        return self.observe(), count - 1.5, terminated, truncated, info
+        else:
+            self.results = reward, terminated, truncated, info["double"], info["inner"]["twice"]
+        return self.observe(), reward, terminated, truncated, info
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,7 +7,8 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import VectorEnvWrapper, make
-from tests.envs.vector_parts import MODES, make_vector
+from rlpyt.utils.buffer import leaves
+from tests.envs.vector_parts import MODES, Steps, make_vector
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -50,6 +51,36 @@ def test_arrays_that_environments_reuse_keep_the_last_observation(copies):
         step = env.step(np.zeros(2, dtype=int))
     assert step.observation.steps[:, 0].tolist() == [5, 5]
     assert step.next_inputs.steps[:, 0].tolist() == [0, 0]
+
+
+class Clearing(gym.vector.SyncVectorEnv):
+    """Clears in a reset the arrays that its last step returned."""
+
+    results = ()
+
+    def reset(self, *, seed=None, options=None):
+        for result in self.results:
+            result[(options or {}).get("reset_mask", ...)] = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions):
+        observation, *results, info = super().step(actions)
+        self.results = *results, info["double"], info["inner"]["twice"]
+        return observation, *results, info
+
+
+@pytest.mark.parametrize("mode", ["next_step", "disabled"])
+def test_results_that_a_reset_clears_are_kept(mode):
+    autoreset = gym.vector.AutoresetMode[mode.upper()]
+    env = VectorEnvWrapper(Clearing([Steps] * 2, autoreset_mode=autoreset), partial_reset=True)
+    other = make_vector(2, mode)
+    for each in (env, other):
+        each.seed(3)
+        each.reset()
+    for _ in range(12):
+        action = other.sample_actions()
+        for mine, its in zip(leaves(env.step(action)), leaves(other.step(action)), strict=True):
+            np.testing.assert_array_equal(mine, its)
 
 
 class Integers(gym.Env):
