@@ -131,16 +131,19 @@ class Gaussian(Distribution):
             Actions [...,dim], squashed if configured, and their log-likelihoods [...], which are
             exact even where the tanh is saturated.
         """
+        cls, is_clipped = type(self), not (self.noise_clip is None and self.clip is None)
+        is_own = cls.sample is Gaussian.sample and cls.log_likelihood is Gaussian.log_likelihood
+        if reparameterize and is_own and not is_clipped:
+            mean, log_std = dist_info.mean, self._log_std(dist_info)
+            z = normal_like(mean)
+            x = torch.addcmul(mean, torch.exp(log_std), z)
+            return self._squashed(x), self._log_density(x, z, log_std)
+        squash, self.squash = self.squash, None
+        x = self.sample(dist_info)
+        self.squash = squash
         if not reparameterize:
-            x = self._draw(dist_info).detach()
-            return self._squashed(x), self.log_likelihood(x, dist_info)
-        if self.noise_clip is not None or self.clip is not None:
-            x = self._draw(dist_info)
-            return self._squashed(x), self.log_likelihood(x, dist_info)
-        mean, log_std = dist_info.mean, self._log_std(dist_info)
-        z = normal_like(mean)
-        x = torch.addcmul(mean, torch.exp(log_std), z)
-        return self._squashed(x), self._log_density(x, z, log_std)
+            x = x.detach()
+        return self._squashed(x), self.log_likelihood(x, dist_info)
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
         """Return the logarithm of the density of each datum.

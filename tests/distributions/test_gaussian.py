@@ -209,6 +209,23 @@ class TestSampleLoglikelihood:
         torch.testing.assert_close(logli, d.log_likelihood(raw, dist_info))
         torch.testing.assert_close(action, raw if squash is None else squash * torch.tanh(raw))
 
+    def test_methods_of_a_subclass_apply(self) -> None:
+        """The squashed Gaussian's own were used instead."""
+
+        class Rounded(Gaussian):
+            def sample(self, dist_info: DistInfoStd) -> torch.Tensor:
+                return super().sample(dist_info).round()
+
+            def log_likelihood(self, x: torch.Tensor, dist_info: DistInfoStd) -> torch.Tensor:
+                return x.sum(-1)
+
+        d = Rounded(dim=2, squash=2.0)
+        action, logli = d.sample_loglikelihood(random_info(7, 2))
+        x = torch.atanh(action / 2)
+        torch.testing.assert_close(x, x.round(), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(logli, x.sum(-1), rtol=1e-3, atol=1e-3)
+        assert d.squash == 2
+
     def test_noise_clip_applies(self) -> None:
         d = Gaussian(dim=1, std=100.0, noise_clip=0.5)
         action, _ = d.sample_loglikelihood(DistInfo(mean=torch.zeros(50, 1)))
