@@ -104,7 +104,7 @@ class GymEnvWrapper(Wrapper):
             env.observation_space, obs_null_value, name="obs", force_float32=force_float32
         )
         self._time_limit = any(type(layer).__name__ == "TimeLimit" for layer in layers_of(env))
-        self._takes_seed = _takes_seed(env)
+        self._takes_seed = all(_takes_seed(layer) for layer in layers_of(env))
         self._seed: int | None = int(make_generator().integers(2**31))
         self._info_layout = self._try_one_step()
         self._needs_reset = True
@@ -129,8 +129,8 @@ class GymEnvWrapper(Wrapper):
         example = {k: v for k, v in result[-1].items() if k != "TimeLimit.truncated"}
         for layer in wrappers:
             if isinstance(layer, EnvInfoWrapper):
-                example = infill_info(dict(layer.info_example), example)
-        return InfoLayout({**example, "timeout": False})
+                example = infill_info(copy.deepcopy(dict(layer.info_example)), example)
+        return build_info_tuples({**example, "timeout": False})
 
     def step(self, action: Nested) -> EnvStep:
         """Apply ``action``, an element of the converted action space, as any kind of record.
@@ -171,6 +171,8 @@ class GymEnvWrapper(Wrapper):
         else:
             if hasattr(self.env, "seed"):
                 self.env.seed(seed)
+            elif _takes_seed(self.env.unwrapped):  # A layer around it does not pass the seed on.
+                self.env.unwrapped.reset(seed=seed)
             result = self.env.reset()
         self._needs_reset = False
         return self.observation_space.convert(_observation_of(result, self.env.observation_space))
@@ -357,9 +359,7 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
 
 def _takes_seed(env: GymLike) -> bool:
     """Return whether ``reset`` takes a seed; in gym 0.21 ``seed`` is a method."""
-    # The class may come from outside of gym.
-    innermost: Any = getattr(env, "unwrapped", env)
-    parameters = inspect.signature(innermost.reset).parameters.values()
+    parameters = inspect.signature(env.reset).parameters.values()
     return any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 

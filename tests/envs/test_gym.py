@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from rlpyt.envs import _info, gym, gym_schema
-from rlpyt.envs._info import _declared, _notice
+from rlpyt.envs._info import _notice
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 
@@ -286,6 +286,21 @@ def test_environment_of_old_gym_continues_from_its_state():
     assert env.step(np.array(0))[:3] == other.step(np.array(0))[:3]
 
 
+def test_a_layer_whose_reset_takes_no_seed():
+    class Plain(gymnasium.Wrapper):
+        def reset(self):
+            return self.env.reset()
+
+    def start():
+        env = gym.GymEnvWrapper(Plain(Scripted()))
+        env.seed(3)
+        return env.reset().tolist()
+
+    first = start()
+    assert first == start()
+    assert first != gym.GymEnvWrapper(Plain(Scripted())).reset().tolist()
+
+
 def test_tuple_observation_of_old_gym_is_no_info():
     class Pair(OldEnv):
         observation_space = spaces.Tuple(
@@ -379,6 +394,11 @@ def test_info_example_declares_what_comes_later():
     assert (first.episode.r, first.x) == (0, 1.0)  # x is real, as in the example.
     assert (second.episode.r, second.episode.l, second.x) == (3.5, 0, 0.5)
     assert example == {"episode": {"r": 0.0, "l": 0}, "x": 0.0}
+    example = {"stats": {"a": 0.0}}
+    env = Scripted(infos=({"stats": {"b": 5.0}}, {"stats": {}}))
+    wrapped = gym.GymEnvWrapper(gym.EnvInfoWrapper(env, example))
+    assert [step.env_info.stats.b for step in steps(wrapped, 2)] == [5, 0]
+    assert example == {"stats": {"a": 0.0}}
 
 
 def test_make_with_info_example():
@@ -425,12 +445,13 @@ def test_declared_fields_hold_without_a_layout():
     assert (record._fields, record.a, record.inner.b) == (("a", "inner"), 3, 0)
     gym.build_info_tuples({"c": 1}, "mine")
     assert gym.info_to_nt({"a": 3, "c": 1}, "mine") == (1,)
-    gym.GymEnvWrapper(Scripted(infos=({"x": 1},)))  # Keeps its layout to itself.
-    assert "info" not in _declared
+    gym.GymEnvWrapper(Scripted(infos=({"x": 1},)))  # Declares "info".
+    assert gym.info_to_nt({"y": 2, "timeout": True})._asdict() == {"x": 0, "timeout": True}
 
 
 def test_module_functions(monkeypatch):
     monkeypatch.setattr(_info, "_declared", {})
+    assert gym.info_to_nt({"z": 1}).z == 1
     layout = gym.build_info_tuples({"a.b": 1.0, "inner": {"c": 2}})
     record = gym.info_to_nt({"a.b": 2.0, "x": 1}, "info", layout)
     assert (record.a_b, record.inner.c) == (2.0, 0)
