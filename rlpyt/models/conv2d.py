@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from rlpyt.models.mlp import MlpModel, Sizes, as_list, has_hooks, run_layers
+from rlpyt.models.mlp import MlpModel, Sizes, as_list, has_hooks, is_plain_stack, run_layers
 from rlpyt.models.utils import Size, conv2d_output_shape
 
 
@@ -92,12 +92,13 @@ class Conv2dModel(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map images [B,C,H,W] to feature maps [B,C',H',W']; uint8 is scaled by 1/255."""
-        layers = list(self.conv)
+        is_ours = is_plain_stack(self.conv)
+        layers = list(self.conv) if is_ours else [self.conv]  # Or a program has changed it.
         if torch.is_grad_enabled() and input.device.type == "cpu":
             input = _with_channels_last(input)
         is_bytes = input.dtype == torch.uint8
-        if not input.is_floating_point():
-            input = input.float()
+        weight = next(self.conv.parameters(), None)
+        input = input.to(torch.float32 if weight is None else weight.dtype)
         if is_bytes:
             if layers and _is_plain(layers[0]):
                 input = _convolve_bytes(layers.pop(0), input)

@@ -52,6 +52,11 @@ def has_hooks(module: torch.nn.Module) -> bool:
     )
 
 
+def is_plain_stack(module: torch.nn.Module) -> bool:
+    """Return whether a call of ``module`` only calls its modules, in order."""
+    return type(module) is torch.nn.Sequential and not has_hooks(module)
+
+
 def run_layers(layers: Iterable[Any], x: torch.Tensor, is_own: bool = False) -> torch.Tensor:
     """Return the output of ``torch.nn.Sequential(*layers)`` for ``x``, at less cost.
 
@@ -128,7 +133,10 @@ class MlpModel(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map features [B,input_size] to [B,output_size]; any leading dimensions are kept."""
-        return run_layers(self.model, input)
+        if is_plain_stack(self.model):
+            return run_layers(self.model, input)
+        output: torch.Tensor = self.model(input)  # A program has replaced it, or hooked into it.
+        return output
 
     @property
     def output_size(self) -> int:

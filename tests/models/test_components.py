@@ -151,8 +151,32 @@ class TestRunLayers:
             model.model[0].weight_orig.mul_(-1)
         assert torch.equal(model(x), model.model(x))
 
+    def test_what_a_program_makes_of_the_layers(self) -> None:
+        """Its own forward and its hooks were not called."""
+
+        class Twice(torch.nn.Sequential):
+            def forward(self, input: torch.Tensor) -> torch.Tensor:
+                return 2 * super().forward(input)
+
+        mlp, conv = MlpModel(3, [4], 2), Conv2dModel(3, [4], [2], [1])
+        images = torch.randint(256, (2, 3, 5, 5), dtype=torch.uint8)
+        for model, name, x in ((mlp, "model", torch.randn(2, 3)), (conv, "conv", images)):
+            expected, layers = 2 * model(x), getattr(model, name)
+            handle = layers.register_forward_hook(lambda module, x, y: 2 * y)
+            torch.testing.assert_close(model(x), expected)
+            handle.remove()
+            setattr(model, name, Twice(*layers))
+            torch.testing.assert_close(model(x), expected)
+
 
 class TestConv2d:
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
+    def test_images_of_any_type(self, dtype: torch.dtype) -> None:
+        model = Conv2dModel(3, [4], [2], [1])
+        images = torch.randint(256, (2, 3, 5, 5)).to(dtype)
+        torch.testing.assert_close(model(images), model(images.float()))
+        assert model.double()(images).dtype == torch.float64
+
     def test_layers_and_size(self) -> None:
         model = Conv2dModel(4, (32, 64, 64), (8, 4, 3), (4, 2, 1), (0, 1, 1))
         assert [type(layer).__name__ for layer in model.conv] == ["Conv2d", "ReLU"] * 3
