@@ -120,9 +120,9 @@ class GymSpaceWrapper:
             value = np.asarray(value)
             if self._force_float32 and value.dtype == np.float64:
                 return value.astype(np.float32)
-            if self._is_float and value.dtype.kind != "f":  # Buffers take the type of the first.
-                return value.astype(self.dtype)
-            return value
+            is_other = value.dtype.kind != "f" if self._is_float else value.dtype.kind in "biu"
+            # Buffers take the type of the first, and networks scale bytes.
+            return value.astype(self.dtype, copy=False) if is_other else value
         if self._kind not in _NESTS:
             return np.asarray(np.asarray(value, dtype=self._gym_space.dtype) - self._start)
         values = self._entries(value)
@@ -137,7 +137,7 @@ class GymSpaceWrapper:
             ValueError: if a field is missing.
         """
         if self._kind == "Box":
-            return value
+            return value if self._is_float else np.asarray(value, dtype=self.dtype)
         if self._kind == "Discrete" and np.ndim(value) == 0:
             return int(value) + int(self._start)
         if self._kind not in _NESTS:

@@ -194,6 +194,15 @@ def test_revert_takes_all_forms_of_records(form):
     assert set(reverted["inner"]) == {"x.y", "multi"}
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_integers_have_the_type_of_their_space_on_both_sides(dtype):
+    # Actions were outside of the space, and bytes given as int64 reached networks unscaled.
+    space = GymSpaceWrapper(spaces.Box(0, 9, (2,), dtype))
+    assert spaces.Box(0, 9, (2,), dtype).contains(space.revert(np.array([3, 4])))
+    converted = space.convert(np.array([3, 4]))
+    assert (converted.dtype, converted.tolist()) == (dtype, [3, 4])
+
+
 def test_order_of_keys_in_a_value_does_not_matter():
     space = GymSpaceWrapper(spaces.Dict({"a": spaces.Discrete(9), "b": spaces.Discrete(9)}))
     assert tuple(space.convert({"b": 2, "a": 1})) == (1, 2)
