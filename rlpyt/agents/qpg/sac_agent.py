@@ -67,8 +67,8 @@ class SoftActorCriticAgent(ActorCriticAgent):
             q_model_kwargs = {"hidden_sizes": [256, 256]}
         super().__init__(ModelCls, model_kwargs, initial_model_state_dict)
         save__init__args(locals())
-        check_noise(self, "pretrain_std")
-        if not np.all(np.asarray(self.action_squash) > 0):
+        check_noise(self, "pretrain_std", may_be_none=True)
+        if self.action_squash is not None and not np.all(np.asarray(self.action_squash) > 0):
             raise ValueError(
                 f"action_squash is {self.action_squash}: make it positive, or leave it out to use "
                 "the bounds of the action space"
@@ -82,7 +82,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
         return super().build_network(name)
 
     def _make_action_bounds(self, env_spaces: EnvSpaces) -> ActionBounds:
-        if np.ndim(self.action_squash) == 0 and self.action_squash == 1:
+        if self.action_squash is None or np.array_equal(self.action_squash, 1):
             return super()._make_action_bounds(env_spaces)
         check_vector_action(type(self).__name__, env_spaces.action)
         squash, shape = np.asarray(self.action_squash, np.float32), env_spaces.action.shape
@@ -95,9 +95,11 @@ class SoftActorCriticAgent(ActorCriticAgent):
         return ActionBounds(-high, high)
 
     def _make_distributions(self) -> None:
+        bounds = self.action_bounds
+        squash = 1.0 if bounds.is_unit else bounds.rows()
         self.distribution = Gaussian(
-            dim=len(self.action_bounds.low),
-            squash=1.0 if self.action_bounds.is_unit else self.action_bounds.rows(),
+            dim=len(bounds.low),
+            squash=None if self.action_squash is None else squash,
             min_std=math.exp(MIN_LOG_STD),
             max_std=math.exp(MAX_LOG_STD),
         )
@@ -203,8 +205,10 @@ class SacAgent(SoftActorCriticAgent):
         v_model_kwargs: not used: this agent has no network of state values.
         initial_model_state_dict: initial state of all networks, in the form of :meth:`state_dict`.
         action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
-            makes ``-action_squash`` and ``action_squash`` the bounds.
-        pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
+            makes ``-action_squash`` and ``action_squash`` the bounds; None leaves actions without
+            bounds.
+        pretrain_std: standard deviation before tanh until training starts, a scalar or [A]; None
+            for the policy's own.
         n_critics: number of critics, at least 2.
         target_networks: whether critics have target copies; if False, the critics themselves
             compute the targets.

@@ -33,8 +33,10 @@ class SacAgent(SoftActorCriticAgent):
         v_model_kwargs: keywords of ``VModelCls``; None for two hidden layers of 256.
         initial_model_state_dict: initial state of all networks, in the form of :meth:`state_dict`.
         action_squash: 1 squashes into the bounds of the action space; any other number, or [A],
-            makes ``-action_squash`` and ``action_squash`` the bounds.
-        pretrain_std: standard deviation before tanh until training starts, a scalar or [A].
+            makes ``-action_squash`` and ``action_squash`` the bounds; None leaves actions without
+            bounds.
+        pretrain_std: standard deviation before tanh until training starts, a scalar or [A]; None
+            for the policy's own.
 
     Raises:
         ValueError: if ``pretrain_std`` is negative or not a number, or ``action_squash`` is not

@@ -185,6 +185,14 @@ def test_unbounded_space_with_a_squash_of_its_own() -> None:
     assert agent.action_bounds.high.tolist() == [4, 4, 4]
 
 
+def test_neither_squash_nor_pretrain_std() -> None:
+    agent = make_agent(action_squash=None, pretrain_std=None)
+    agent.give_min_itr_learn(1)
+    agent.sample_mode(0)
+    agent.model = lambda *_: (torch.full((1, 3), 30.0), torch.full((1, 3), -20.0))
+    torch.testing.assert_close(agent.step(*inputs(1)).action, torch.full((1, 3), 30.0))
+
+
 def test_negative_pretrain_std() -> None:
     with pytest.raises(ValueError, match="pretrain_std is -1"):
         make_agent(pretrain_std=-1)
