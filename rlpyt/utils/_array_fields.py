@@ -119,13 +119,13 @@ class _RecordType(type):
     """Type of generated classes, which pickle by name and fields, wherever they were made."""
 
 
-def _reduce_class(cls: _RecordType) -> str | tuple[Any, ...]:
+def _reduce_class(cls: Any) -> str | tuple[Any, ...]:
     if is_namedarraytuple_class(cls):
         return _find_class, (cls.__module__, cls.__qualname__, cls._fields)
-    return cls.__qualname__  # A subclass written in Python pickles as every class.
+    return str(cls.__qualname__)  # A subclass written in Python pickles as every class.
 
 
-copyreg.pickle(_RecordType, _reduce_class)  # type: ignore[arg-type]
+copyreg.pickle(_RecordType, _reduce_class)
 
 
 def _find_class(module: str, qualname: str, fields: tuple[str, ...]) -> Any:
