@@ -379,6 +379,4 @@ class AsyncRun(BaseRunner):
 
     def save_itr_snapshot(self, itr: int, sample_itr: int) -> None:
         """Save the snapshot, in the snapshot mode of the logger."""
-        logger.log("saving snapshot...")
-        logger.save_itr_params(itr, self.get_itr_snapshot(itr, sample_itr))
-        logger.log("saved")
+        self._save_snapshot(itr, self.get_itr_snapshot(itr, sample_itr))

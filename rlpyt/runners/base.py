@@ -359,6 +359,16 @@ class BaseRunner:
         for callback in sorted(self.callbacks, key=lambda x: isinstance(x, SaveState)):
             getattr(callback, event)(self, *args)
 
+    def _save_snapshot(self, itr: int, snapshot: dict[str, Any]) -> None:
+        """Save the snapshot of a log row; a full disk does not end the run."""
+        logger.log("saving snapshot...")
+        try:
+            logger.save_itr_params(itr, snapshot)
+        except (OSError, RuntimeError) as error:  # Torch raises the second.
+            logger.log(f"WARNING: the snapshot could not be saved: {error!r}. The run continues.")
+        else:
+            logger.log("saved")
+
     # --- Failure ---------------------------------------------------------------------------------
 
     def _explain(self, error: BaseException) -> BaseException:

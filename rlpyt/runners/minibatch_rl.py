@@ -289,9 +289,7 @@ class MinibatchRlBase(BaseRunner):
 
     def save_itr_snapshot(self, itr: int) -> None:
         """Save the snapshot, in the snapshot mode of the logger."""
-        logger.log("saving snapshot...")
-        logger.save_itr_params(itr, self.get_itr_snapshot(itr))
-        logger.log("saved")
+        self._save_snapshot(itr, self.get_itr_snapshot(itr))
 
     # --- State -----------------------------------------------------------------------------------
 

@@ -197,6 +197,14 @@ def test_failure_leaves_log_and_snapshot_and_shuts_down(RunnerCls, tmp_path):
     assert "a bug of the user" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
+def test_a_snapshot_that_cannot_be_saved_does_not_end_the_run(tmp_path):
+    # As on a full disk. The run ended, and its last row was lost.
+    (tmp_path / "run_0" / "params.pkl").mkdir(parents=True)
+    rows = train(make_runner(), tmp_path)
+    assert values(rows, "Diagnostics/CumSteps")[-1] == 120
+    assert "WARNING: the snapshot could not" in (tmp_path / "run_0" / "debug.log").read_text()
+
+
 def test_failure_in_startup_is_the_error_that_is_shown(tmp_path):
     runner = make_runner(sampler_kwargs={"TrajInfoCls": None})
     with pytest.raises((TypeError, AttributeError)) as error:

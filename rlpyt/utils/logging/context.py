@@ -9,7 +9,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -220,7 +220,8 @@ def _keep_traceback(run: Logger, path: str) -> None:
     """Write the traceback to the run's text file; a console shows it anyway."""
     sink = run.text_files.get(path)
     if sink is not None:
-        sink.write_text(f"{timestamp()} | {run.prefix}{traceback.format_exc().rstrip()}")
+        with suppress(OSError):  # A full disk must not hide the error.
+            sink.write_text(f"{timestamp()} | {run.prefix}{traceback.format_exc().rstrip()}")
 
 
 def _files_below(directory: str | None, name: str) -> list[str]:
