@@ -124,11 +124,12 @@ def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False
 def draw_profiles(comparison: Comparison, title: str = "") -> Any:
     """Return a matplotlib figure with the fraction of runs above every score."""
     figure, (axes,) = _new_figure(1, 1, (7, 4.2))
-    thresholds = comparison.thresholds
+    thresholds, handles = comparison.thresholds, []
     for label, found in comparison.profiles.items():
         style = _style(comparison.labels.index(label))
         name = f"{label} ({_n_runs(comparison, label)})"
-        axes.step(thresholds, found.value, linewidth=1.8, label=name, where="post", **style)
+        step = {"linewidth": 1.8, "label": name, "where": "post", **style}
+        handles += axes.step(thresholds, found.value, **step)
         _fill(axes, thresholds, found, style["color"], step="post")
     axes.set(
         xlabel=textwrap.fill(f"{comparison.scale}, {_score_words(comparison)}", 80),
@@ -138,7 +139,8 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
     )
     axes.grid(alpha=0.3)
     legend_title = f"{comparison.confidence:.0%} stratified bootstrap intervals"
-    axes.legend(frameon=False, title=legend_title, fontsize="small", title_fontsize="small")
+    small = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
+    axes.legend(handles=handles, title=legend_title, **small)
     return figure
 
 

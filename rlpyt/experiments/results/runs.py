@@ -84,11 +84,20 @@ def is_repetition(part: str) -> bool:
 def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
     """Return the rows of a ``progress.csv``, with keys without prefixes; empty before the first."""
     try:
-        with open(csv_file, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows, _ = _read(csv_file)
     except (FileNotFoundError, csv.Error):
         return []
     return [{key.rpartition("/")[2]: value for key, value in row.items() if key} for row in rows]
+
+
+def _read(csv_file: str | Path) -> tuple[list[dict[str, str]], list[str]]:
+    """Return rows and column names; without half a row, which a crash may leave at the end."""
+    with open(csv_file, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        rows, columns = list(reader), list(reader.fieldnames or ())
+    if rows and rows[-1][columns[-1]] is None:
+        rows.pop()
+    return rows, columns
 
 
 def write_rows(
@@ -122,10 +131,7 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
     Raises:
         ValueError: if there is no row yet, or a column is missing.
     """
-    with open(csv_file, encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        rows = list(reader)
-        columns = list(reader.fieldnames or ())
+    rows, columns = _read(csv_file)
     if not rows:
         raise ValueError(f"csv_file={str(csv_file)!r} has no rows yet: wait for the first log row")
     for name in names:
@@ -246,7 +252,7 @@ def _check_key(key: str, params: Mapping[Path, Mapping[str, Any]]) -> None:
 def _read_params(path: Path) -> dict[str, Any]:
     """Return parameters by dotted name; none without a file, as at the start of a run."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return dict(flat(json.load(file)))
+        params = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError):
         return {}
+    return dict(flat(params)) if isinstance(params, dict) else {}

@@ -68,6 +68,14 @@ def test_legend_names_runs_interval_and_smoothing(sweeps):
     assert "smoothed" not in legend(unsmoothed)[0]
 
 
+def test_labels_that_begin_with_an_underscore_are_in_the_legend(sweeps):
+    """Matplotlib leaves out such labels of lines."""
+    runs = [run._replace(label=f"_{run.label}") for run in find_runs(sweeps)]
+    figure = pictures.draw_profiles(Comparison(runs, n_resamples=20))
+    texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert [text.split()[0] for text in texts] == ["_new", "_old"]
+
+
 def test_legend_of_long_labels_fits(sweeps):
     """Labels beside each other ran over both edges of the picture."""
     runs = [run._replace(label=f"{run.label} {'x' * 40}") for run in find_runs(sweeps)]

@@ -56,6 +56,14 @@ def test_fields_missing_at_the_end_of_a_row_are_nan(write):
     np.testing.assert_array_equal(read_columns(path, "b"), [[np.nan, 3]])
 
 
+def test_half_a_row_at_the_end_is_left_out(write):
+    """A crash may leave it, and half a number counted as one."""
+    path = write("progress.csv", ["a", "b"], [1, 2])
+    path.write_text(path.read_text() + "3")
+    assert read_columns(path, "a").tolist() == [[1]]
+    assert [row["a"] for row in read_rows(path)] == ["1"]
+
+
 @pytest.mark.parametrize("rows", [[], [["a", "b"]]], ids=["empty", "header"])
 def test_a_run_that_has_just_begun(write, rows):
     with pytest.raises(ValueError, match=r"progress\.csv' has no rows yet"):
