@@ -156,6 +156,8 @@ def train(
             rows = settings.describe(config)
             click.echo(tabulate(rows, headers=("setting", "type", "value"), disable_numparse=True))
             return
+        if not run_id or os.path.basename(run_id) != run_id:
+            raise ValueError(f"--run-id {run_id!r} is part of a directory's name: leave out '/'")
         if (resume or checkpoint_steps) and log_dir is None:
             raise ValueError("--resume and --checkpoint-steps need the --log-dir of the run")
         earlier = recorded(log_dir, run_id)
@@ -186,11 +188,13 @@ def train(
     try:
         with log.make():
             runner.train(**saving)
-    except WRONG as error:
+    except Exception as error:
         if start.is_over:
             raise
         if is_new:
             shutil.rmtree(run_dir, ignore_errors=True)  # It contains only the error.
+        if not isinstance(error, WRONG):
+            raise
         raise click.ClickException(str(error)) from error
     click.echo(f"\nRun: {run_dir}")
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
-from rlpyt.experiments.settings import SECTIONS, checked, parameters, with_roles
+from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import Camera, check_video_packages, write_video
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
@@ -47,7 +47,7 @@ def load_agent(path: str | Path) -> SavedAgent:
             f"{record}, which shows how to make the agent, does not exist: keep it beside the "
             "snapshot, or use rlpyt.load(path, agent=..., env=...)"
         )
-    params = json.loads(record.read_text(encoding="utf-8"))
+    params = read_params(record)
     if "roles" not in params:
         raise ValueError(
             f"{record} does not show how to make the agent: only runs of 'rlpyt train' and of the "
@@ -72,7 +72,7 @@ def find_snapshot(path: str | Path) -> Path:
     path = Path(path)
     if path.is_dir():
         files = sorted(path.glob("params.pkl")) or sorted(
-            path.glob("itr_*.pkl"), key=lambda file: int(file.stem.removeprefix("itr_"))
+            path.glob("itr_[0-9]*.pkl"), key=lambda file: int(file.stem.removeprefix("itr_"))
         )
         if not files:
             runs = sorted(str(file.parent) for file in path.rglob("params.pkl"))
@@ -87,9 +87,32 @@ def find_snapshot(path: str | Path) -> Path:
 
 
 def load_snapshot(file: str | Path) -> dict[str, Any]:
-    """Load a snapshot to the CPU; the file may contain tensors and plain values, but no code."""
-    snapshot: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    """Load a snapshot to the CPU; the file may contain tensors and plain values, but no code.
+
+    Raises:
+        ValueError: if the file is something else, or damaged.
+    """
+    try:
+        snapshot: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        snapshot["agent_state_dict"], snapshot["itr"]
+    except Exception as error:  # Of many kinds.
+        raise ValueError(
+            f"{file} is damaged, or is no snapshot of tensors and plain values: give the "
+            "params.pkl or itr_*.pkl of a run"
+        ) from error
     return snapshot
+
+
+def load_state(agent: AgentLike, snapshot: Mapping[str, Any]) -> None:
+    """Load a snapshot into an initialized agent.
+
+    Raises:
+        ValueError: if it does not fit the agent.
+    """
+    try:
+        agent.load_state_dict(snapshot["agent_state_dict"])
+    except (RuntimeError, KeyError) as error:
+        raise ValueError(f"the snapshot is of another agent: {error}") from error
 
 
 def evaluate(
@@ -122,7 +145,7 @@ def evaluate(
     discount = saved.config["algo"].get("discount", default)
     try:
         sampler.initialize(agent, seed=seed, traj_info_kwargs={"discount": discount})
-        agent.load_state_dict(saved.snapshot["agent_state_dict"])
+        load_state(agent, saved.snapshot)
         itr = max(1, saved.snapshot["itr"])  # At 0, agents may act at random.
         agent.eval_mode(itr)
         infos: list[Any] = sampler.evaluate_agent(itr)

@@ -113,8 +113,9 @@ def compare(
     both = [task for task in known if task in found]
     if not both:
         raise ValueError(
-            f"runs={str(runs)!r} has the tasks {', '.join(found)}, and baseline={str(baseline)!r} "
-            f"has {', '.join(known)}: give directories with a task in common"
+            f"runs={str(runs)!r} has the tasks {', '.join(found) or 'none'}, and "
+            f"baseline={str(baseline)!r} has {', '.join(known) or 'none'}: give directories with a "
+            "task in common; each directory in them is a task, with runs inside"
         )
     comparison = Comparison(
         [

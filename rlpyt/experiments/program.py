@@ -142,8 +142,9 @@ def make_affinity(
             f"{n_processes} processes with runner={runner}: use runner=sync for several processes "
             "that train in step, or runner=async"
         )
-    if workers is not None and workers < 1:
-        raise ValueError(f"affinity.workers={workers}: give at least 1")
+    for name, number in (("workers", workers), ("threads", threads)):
+        if number is not None and number < 1:
+            raise ValueError(f"affinity.{name}={number}: give at least 1")
     n_samplers = n_processes if runner == "sync" else 1
     if workers is None:
         workers = max(1, (len(cpus) if cpus else look_at_machine().n_cpus) // n_samplers)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.experiments.catalog import find_environment, load, only_in_vectors, targets, unknown
@@ -39,6 +41,19 @@ class Setting(NamedTuple):
 
     hint: Any  # annotation; Any without one
     default: Any  # inspect.Parameter.empty without one
+
+
+def read_params(file: Path) -> dict[str, Any]:
+    """Return the parameters that a run recorded in its ``params.json``.
+
+    Raises:
+        ValueError: if the file is damaged.
+    """
+    try:
+        params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
+    return params
 
 
 # --- Signatures ----------------------------------------------------------------------------------

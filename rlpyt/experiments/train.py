@@ -18,7 +18,7 @@ from rlpyt.experiments.catalog import (
     unknown,
 )
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
-from rlpyt.experiments.settings import checked, overridden, with_environment
+from rlpyt.experiments.settings import checked, overridden, read_params, with_environment
 from rlpyt.experiments.sweeps.affinity import affinity_from_code
 from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merged
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
@@ -170,10 +170,7 @@ def _as_recorded(params: Mapping[str, Any]) -> dict[str, Any]:
 def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
     """Return the parameters of the run in a directory; None if there is none."""
     file = Path(log_dir or "") / f"run_{run_ID}" / "params.json"
-    if log_dir is None or not file.exists():
-        return None
-    params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return params
+    return read_params(file) if log_dir is not None and file.exists() else None
 
 
 def check_same_run(

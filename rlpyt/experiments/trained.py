@@ -16,7 +16,7 @@ from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentStep, EnvSpaces
-from rlpyt.experiments.evaluation import find_snapshot, load_agent, load_snapshot
+from rlpyt.experiments.evaluation import find_snapshot, load_agent, load_snapshot, load_state
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -227,7 +227,7 @@ def load(
         snapshot, spaces = load_snapshot(find_snapshot(path)), _spaces_of(env)
     with logger.using(logger.Logger(sinks=[])):
         agent.initialize(spaces, share_memory=False, global_B=1, env_ranks=[0])
-        agent.load_state_dict(snapshot["agent_state_dict"])
+        load_state(agent, snapshot)
         agent.to_device(device)
         agent.eval_mode(max(1, snapshot["itr"]))  # At 0, agents may act at random.
     return TrainedAgent(agent, spaces)

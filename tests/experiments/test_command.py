@@ -301,6 +301,8 @@ DQN = ["dqn", "CartPole-v1"]
         ([*CARTPOLE, "gpus=99"], "affinity.gpus=[99]"),
         ([*CARTPOLE, "processes=2"], "runner=sync"),
         ([*CARTPOLE, "batch_T=0"], "batch_T"),
+        ([*CARTPOLE, "threads=0"], "affinity.threads=0"),
+        ([*CARTPOLE, "--run-id", "a/b"], "--run-id 'a/b'"),
         ([*CARTPOLE, "epochs=1", "algo.epochs=2"], "algo.epochs twice"),
         ([*CARTPOLE, "sampler=cpu", "sampler=gpu"], "sampler twice"),
         ([*DQN, "replay_size=10"], "replay_size"),
@@ -374,6 +376,10 @@ def test_a_run_that_cannot_start_leaves_what_was_there(tmp_path):
     assert (tmp_path / "run_0" / "checkpoints").exists()
     (tmp_path / "file").touch()
     assert "file" in refused(*words, tmp_path / "file")
+    new = ("ppo", "CartPole-v1", "hidden_sizes=[-1]", "--log-dir", tmp_path / "new")
+    with pytest.raises(RuntimeError):  # Of torch, which does not name the setting.
+        invoke("train", *new)
+    assert not (tmp_path / "new" / "run_0").exists()
 
 
 def test_runs_that_start_in_the_same_second_have_a_directory_each(tmp_path, monkeypatch):
@@ -488,6 +494,23 @@ def test_evaluation_of_what_is_no_run(run, tmp_path):
     assert "has no snapshot" in refused("evaluate", tmp_path)
     assert "does not exist" in refused("evaluate", tmp_path / "x")
     assert "use '.mp4' or '.gif'" in refused("watch", run, "--video", "x.avi")
+
+
+def test_damaged_snapshots_and_snapshots_of_others_are_named(run, tmp_path):
+    # They were tracebacks, or lines without the file.
+    shutil.copytree(run, tmp_path / "run")
+    snapshot, params = tmp_path / "run" / "params.pkl", tmp_path / "run" / "params.json"
+    whole = snapshot.read_bytes()
+    for content in (b"", whole[:5000], b"hello", params.read_bytes()):
+        snapshot.write_bytes(content)
+        assert f"{snapshot} is damaged" in refused("evaluate", snapshot.parent)
+    snapshot.write_bytes(whole)
+    params.write_text(params.read_text().replace('"hidden_sizes": 8', '"hidden_sizes": 9'))
+    assert "of another agent" in refused("evaluate", snapshot.parent)
+    params.write_text(params.read_text()[:100])
+    assert f"{params} is damaged" in refused("evaluate", snapshot.parent)
+    snapshot.rename(snapshot.with_name("itr_best.pkl"))
+    assert "has no snapshot" in refused("evaluate", snapshot.parent)
 
 
 def test_a_dictionary_changes_the_entries_that_it_names():

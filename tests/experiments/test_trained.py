@@ -142,5 +142,5 @@ def test_what_does_not_fit_is_refused(tmp_path):
 
 def test_a_snapshot_that_would_run_code_is_refused(tmp_path):
     torch.save({"itr": 1, "agent_state_dict": print}, tmp_path / "params.pkl")
-    with pytest.raises(Exception, match="(?i)weights.only"):
+    with pytest.raises(ValueError, match="tensors and plain values"):
         load_snapshot(tmp_path / "params.pkl")
