@@ -107,7 +107,8 @@ class GymEnvWrapper(Wrapper):
         self._takes_seed = all(_takes_seed(layer) for layer in layers_of(env))
         self._seed: int | None = int(make_generator().integers(2**31))
         self._info_layout = self._try_one_step()
-        self._needs_reset = True
+        # A subclass may have a reset of its own.
+        self._needs_reset = type(self).reset is GymEnvWrapper.reset
 
     def _try_one_step(self) -> InfoLayout:
         """Find the fields that the info of a step has; an ``info_example`` takes precedence.

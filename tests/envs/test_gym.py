@@ -180,6 +180,16 @@ def test_step_before_reset_is_an_error():
         env.step(0)
 
 
+def test_reset_of_a_subclass_may_stand_alone():
+    class Own(gym.GymEnvWrapper):
+        def reset(self):
+            return self.observation_space.convert(self.env.reset()[0])
+
+    env = Own(Scripted(reward=3.0))
+    env.reset()
+    assert env.step(0).reward == 3
+
+
 def test_construction_leaves_no_trace():
     env = gym.GymEnvWrapper(gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")))
     assert env.env.obs_rms.count == pytest.approx(1e-4)
