@@ -328,7 +328,6 @@ class AsyncRun(BaseRunner):
         self.run_log.add_opt_info(opt_info)
         if self.pbar is not None:
             self.pbar.update(sampler_itr % self.log_interval_itrs)
-        self._notify("on_itr", itr, traj_infos, opt_info)
 
     def log_diagnostics(
         self, itr: int, sampler_itr: int, throttle_time: float, prefix: str = "Diagnostics/"

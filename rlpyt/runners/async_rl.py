@@ -107,7 +107,9 @@ class AsyncRlBase(AsyncRun):
         opt_info = self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
         self.agent.send_shared_memory()
         self._itr = itr
-        self.store_diagnostics(itr, sampler_itr + 1, self._new_traj_infos(), opt_info)
+        traj_infos = self._new_traj_infos()
+        self.store_diagnostics(itr, sampler_itr + 1, traj_infos, opt_info)
+        self._notify("on_itr", itr, traj_infos, opt_info)
         self._log_due_rows(itr)
 
     def stop(self) -> None:
@@ -249,7 +251,9 @@ class AsyncRl(AsyncRlBase):
         super()._finish(n_itr)
         itr = max(0, n_itr - 1)
         sampler_itr = self.rate_limiter.n_copied
-        self.store_diagnostics(itr, sampler_itr, self._received(), ())
+        traj_infos = self._received()
+        self.store_diagnostics(itr, sampler_itr, traj_infos, ())
+        self._notify("on_itr", itr, traj_infos, ())
         is_new = self._cum_steps > self.run_log.last_steps or not self._n_logs
         self._n_logs = max(self._n_logs, sampler_itr // self.log_interval_itrs)
         if is_new:
@@ -266,6 +270,13 @@ class AsyncRlEval(AsyncRlBase):
         """Reset all counters and clocks."""
         self._pending: list[Any] = []
         super().initialize_logging()
+
+    def store_diagnostics(
+        self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
+    ) -> None:
+        """Keep an iteration's opt info, or an evaluation's trajectories, until the next log row."""
+        self._traj_infos = [*self._traj_infos, *traj_infos]
+        super().store_diagnostics(itr, sampler_itr, traj_infos, opt_info)
 
     def log_diagnostics(
         self, itr: int, sampler_itr: int, throttle_time: float, prefix: str = "Diagnostics/"
@@ -307,10 +318,11 @@ class AsyncRlEval(AsyncRlBase):
         self._pending += self._received()
         while None in self._pending and self._n_logs < n_rows:
             end = self._pending.index(None)
-            self._traj_infos, self._pending = self._pending[:end], self._pending[end + 1 :]
+            traj_infos, self._pending = self._pending[:end], self._pending[end + 1 :]
             n_sampled = int(self.ctrl.sampler_itr.value) + 1
             sampler_itr = min(self._n_logs * self.log_interval_itrs, n_sampled)
             self._n_logs += 1
+            self.store_diagnostics(itr, sampler_itr, traj_infos, ())
             self._notify("on_eval", itr, self._traj_infos)
             self.log_diagnostics(itr, sampler_itr, self._throttle_time)
 

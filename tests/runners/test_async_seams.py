@@ -7,7 +7,7 @@ import torch
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import TMaze
-from rlpyt.runners.async_rl import AsyncRl
+from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.utils.logging import logger
 from rlpyt.utils.synchronize import drain_queue
 from tests.runners.async_parts import make_runner, values
@@ -75,6 +75,31 @@ def test_a_rate_of_ones_own_is_used(RunnerCls, n_batches, tmp_path):
     train(runner, tmp_path)
     updates_per_batch = 16 * runner.algo.replay_ratio / runner.algo.batch_size
     assert runner.algo.update_counter == pytest.approx(n_batches * updates_per_batch, abs=3)
+
+
+class Counting(AsyncRlEval):
+    """Counts trajectories where they are stored, and saves the count."""
+
+    n_trajs = 0
+
+    def store_diagnostics(self, itr, sampler_itr, traj_infos, opt_info):
+        self.n_trajs += len(traj_infos)
+        super().store_diagnostics(itr, sampler_itr, traj_infos, opt_info)
+
+    def get_itr_snapshot(self, itr, sampler_itr):
+        return {**super().get_itr_snapshot(itr, sampler_itr), "n_trajs": self.n_trajs}
+
+
+def test_trajectories_of_evaluations_are_stored_before_their_row(tmp_path):
+    # They were only logged.
+    runner = make_runner(
+        RunnerCls=Counting, sampler_kwargs={"eval_n_envs": 2, "eval_max_steps": 60}
+    )
+    rows = train(runner, tmp_path)
+    n_trajs = sum(values(rows, "TrajsInEval"))
+    assert n_trajs > 0
+    assert runner.n_trajs == n_trajs
+    assert torch.load(tmp_path / "run_0" / "params.pkl")["n_trajs"] == n_trajs
 
 
 class OwnLog(AsyncRl):
