@@ -329,7 +329,7 @@ def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> 
     Args:
         key: beginning of the five column names (``back``: ``<key>Average``; with a tensorboard
             writer ``<key>/Average``) or their end (``front``: ``Average<key>``).
-        values: numbers; if there are none, all five statistics are NaN.
+        values: numbers and tensors; if there are none, all five statistics are NaN.
         placement: place of the statistic's name, ``back`` or ``front``.
     """
     if placement not in ("back", "front"):
@@ -347,7 +347,11 @@ def _as_array(values: Any) -> np.ndarray[Any, Any]:
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu().numpy()
     elif not isinstance(values, np.ndarray):
-        values = [v.item() if isinstance(v, torch.Tensor) else v for v in values]
+        values = [
+            number
+            for value in values
+            for number in (value.reshape(-1).tolist() if torch.is_tensor(value) else [value])
+        ]
     return np.asarray(values, dtype=np.float64)
 
 
