@@ -76,8 +76,8 @@ class BaseSampler:
     eval_max_steps: int | None
     eval_max_trajectories: int | None
 
-    # Collectors of the library that work in this sampler, for training and evaluation.
-    _fitting_collectors: tuple[Any, Any]
+    # Collectors of the library that work in this sampler, for training and evaluation, if known.
+    _fitting_collectors: tuple[Any, ...] = ()
 
     agent: AgentLike | None = None
 
@@ -131,7 +131,7 @@ class BaseSampler:
 
     def _check_settings(self) -> None:
         """Refuse settings of the library's samplers that would fail later, or in a worker."""
-        if self.eval_CollectorCls is None:
+        if self.eval_CollectorCls is None and self._fitting_collectors:
             self.eval_CollectorCls = self._fitting_collectors[1]
         self._check_collectors()
         if self.max_decorrelation_steps < 0:

@@ -11,13 +11,14 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
-from rlpyt.core.records import EnvStep, TrajInfo
+from rlpyt.core.records import BatchSpec, EnvStep, TrajInfo
 from rlpyt.envs.toy import Catch
 from rlpyt.processes.launch import use_batch_scheduling
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -207,6 +208,101 @@ def test_parameters_and_epsilon_reach_the_workers(method):
     sampler.shutdown()
     assert greedy[0] < 0.6
     assert greedy[1:] == [1.0, 1.0]
+
+
+# --- Samplers of programs -------------------------------------------------------------------------
+
+
+class FromTheBase(ParallelSamplerBase):
+    """Sampler over the base class, with a flag of its own in ``sync`` and a shutdown of its own."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, CollectorCls=ReadsLevel, **kwargs)
+
+    def _build_parallel_ctrl(self, n_worker):
+        super()._build_parallel_ctrl(n_worker)
+        self.sync.level = mp.RawValue("i", 5)
+
+    def shutdown(self):
+        self.ctrl.quit.value = True
+        self.ctrl.barrier_in.wait()
+        for worker in self.workers:
+            worker.join()
+
+
+class ReadsLevel(CpuResetCollector):
+    def collect_batch(self, agent_inputs, traj_infos, itr):
+        result = super().collect_batch(agent_inputs, traj_infos, itr)
+        self.samples_np.env.reward[:] = self.sync.level.value
+        return result
+
+
+def test_a_sampler_over_the_base_class():
+    # It failed in the constructor; its shutdown was called before anything had been started.
+    sampler = FromTheBase(Catch, {}, 3, 2)
+    sampler.initialize(MlpDqnAgent(), affinity={"workers_cpus": 2}, seed=0)
+    samples, _ = sampler.obtain_samples(0)
+    assert (samples.env.reward == 5).all()
+    sampler.shutdown()
+    assert not any(worker.is_alive() for worker in sampler.workers)
+
+
+def test_workers_started_with_the_arguments_of_the_original():
+    """As in a copy of the whole sampler, with queues and barriers of multiprocessing."""
+    agent, env = MlpDqnAgent(), Catch()
+    agent.initialize(env.spaces, share_memory=True)
+    spec = BatchSpec(12, 2)
+    samples, samples_np, _ = build_samples_buffer(
+        agent, env, spec, env_shared=True, agent_shared=True
+    )
+    infos, eval_infos = mp.Queue(), mp.Queue()
+    ctrl = AttrDict(
+        quit=mp.RawValue("b", False),
+        barrier_in=mp.Barrier(2),
+        barrier_out=mp.Barrier(2),
+        do_eval=mp.RawValue("b", False),
+        itr=mp.RawValue("l", 0),
+    )
+    common = {
+        "EnvCls": Catch,
+        "env_kwargs": {},
+        "agent": agent,
+        "batch_T": spec.T,
+        "CollectorCls": CpuResetCollector,
+        "TrajInfoCls": TrajInfo,
+        "traj_infos_queue": infos,
+        "ctrl": ctrl,
+        "max_decorrelation_steps": 0,
+        "torch_threads": 1,
+        "global_B": 2,
+        "eval_n_envs": 1,
+        "eval_CollectorCls": CpuEvalCollector,
+        "eval_env_kwargs": {},
+        "eval_max_T": 30,
+        "eval_traj_infos_queue": eval_infos,
+    }
+    own = {
+        "rank": 0,
+        "env_ranks": [0, 1],
+        "seed": 1,
+        "cpus": None,
+        "n_envs": 2,
+        "samples_np": samples_np,
+        "sync": AttrDict(stop_eval=mp.RawValue("b", False)),
+    }
+    worker = mp.Process(target=sampling_process, args=(common, own))
+    worker.start()
+    ctrl.barrier_out.wait(30)
+    for ctrl.do_eval.value in (False, True):
+        ctrl.barrier_in.wait(30)
+        ctrl.barrier_out.wait(30)
+    assert isinstance(infos.get(timeout=30), TrajInfo)
+    assert isinstance(eval_infos.get(timeout=30), TrajInfo)
+    assert samples.env.done.any()
+    ctrl.quit.value = True
+    ctrl.barrier_in.wait(30)
+    worker.join(30)
+    assert worker.exitcode == 0
 
 
 # --- Collectors with a loop of their own ----------------------------------------------------------

@@ -41,7 +41,8 @@ class AsyncCpuSampler(AsyncParallelSamplerMixin, ParallelSamplerBase):
             affinity: entries of :class:`~rlpyt.samplers.parallel.base.ParallelSamplerBase`, and
                 ``master_cpus`` of this process.
         """
-        self.shutdown()
+        if self.supervisor is not None:
+            self.shutdown()
         prepare_sampler_process(affinity, self.seed)
         check_affinity(affinity)
         self.agent.async_cpu(share_memory=True)

@@ -82,7 +82,8 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         Raises:
             ValueError: if there are more servers than environments.
         """
-        self.shutdown()
+        if self.supervisor is not None:
+            self.shutdown()
         is_list = isinstance(affinity, (list, tuple)) and len(affinity) > 0
         affinities = list(affinity) if is_list else [affinity]
         for server_affinity in affinities:

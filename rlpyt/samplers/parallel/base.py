@@ -163,7 +163,8 @@ class ParallelSamplerBase(BaseSampler):
             ValueError: if the affinity names CPUs that may not be used.
             WorkerError: if a worker fails while it starts.
         """
-        self.shutdown()
+        if self.supervisor is not None:
+            self.shutdown()
         set_alternation(self, agent)
         check_affinity(affinity)
         self.rank, self.world_size = rank, world_size
@@ -318,11 +319,7 @@ class ParallelSamplerBase(BaseSampler):
             worker_kwargs.update(
                 samples_np=both or self.samples_np[:, spec.columns],
                 double_buffer=both,
-                sync=AttrDict(
-                    stop_eval=self.sync.stop_eval,
-                    db_idx=self.sync.db_idx,
-                    heartbeat=self._heartbeats[spec.rank],
-                ),
+                sync=AttrDict(self.sync, heartbeat=self._heartbeats[spec.rank]),
                 n_eval_envs=0,
             )
             if self.eval_n_envs > 0:
