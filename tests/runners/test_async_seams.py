@@ -38,7 +38,8 @@ class OwnLoop(AsyncRl):
             with logger.prefix(f"itr #{itr} "):
                 opt_info = self.algo.optimize_agent(itr, sampler_itr=self.ctrl.sampler_itr.value)
                 self.agent.send_shared_memory()
-                infos = drain_queue(self.traj_infos_queue)
+                with self.ctrl.sampler_itr.get_lock():
+                    infos = drain_queue(self.traj_infos_queue)
                 self.store_diagnostics(itr, self.ctrl.sampler_itr.value, infos, opt_info)
             itr += 1
         self.log_diagnostics(itr, self.ctrl.sampler_itr.value, 0.0)
