@@ -123,7 +123,7 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
 
     Args:
         csv_file: path of a file written by the logger.
-        names: names of the columns.
+        names: names of the columns; ``Return/Average`` is found as ``ReturnAverage`` too.
 
     Returns:
         [len(names), rows] float64, NaN where there is no number.
@@ -134,13 +134,15 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
     rows, columns = _read(csv_file)
     if not rows:
         raise ValueError(f"csv_file={str(csv_file)!r} has no rows yet: wait for the first log row")
+    # With a tensorboard writer, the name of a statistic has a slash.
+    found = {column.replace("/", ""): column for column in columns} | dict(zip(columns, columns))
     for name in names:
-        if name not in columns:
+        if name not in found:
             raise ValueError(
                 f"{csv_file} has no column {name!r}{did_you_mean(name, columns)}; "
                 f"its columns are {', '.join(columns)}"
             )
-    return np.array([[number(row[name]) for row in rows] for name in names])
+    return np.array([[number(row[found[name]]) for row in rows] for name in names])
 
 
 def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:

@@ -56,6 +56,15 @@ def test_fields_missing_at_the_end_of_a_row_are_nan(write):
     np.testing.assert_array_equal(read_columns(path, "b"), [[np.nan, 3]])
 
 
+def test_statistics_of_a_run_with_tensorboard(write):
+    path = write("progress.csv", ["Diagnostics/CumSteps", "Return/Average"], [10, 2.5])
+    assert read_columns(path, "ReturnAverage", "Return/Average", STEPS).tolist() == [
+        [2.5],
+        [2.5],
+        [10],
+    ]
+
+
 def test_half_a_row_at_the_end_is_left_out(write):
     """A crash may leave it, and half a number counted as one."""
     path = write("progress.csv", ["a", "b"], [1, 2])
