@@ -85,15 +85,7 @@ class LoopEvalCollector(BaseEvalCollector):
         """Reset everything, then step until the end; return the completed trajectory infos."""
         heartbeat = heartbeat_of(self.sync)
         inputs = first_inputs(self.envs, heartbeat, self.env_ranks)
-        if self.agent is not None:
-            # The mode first: leaving sample mode, a recurrent agent puts its state aside.
-            self.agent.eval_mode(itr)
-            self.agent.reset()
-        noise = self.acting_noise
-        if noise is not None:
-            env_ranks = range(len(self.envs)) if self.env_ranks is None else self.env_ranks
-            noise = noise.for_evaluation(env_ranks, itr)
-        actions = self.actions.of(self, inputs, noise, may_stop=True)
+        actions = self.actions.of(self, inputs, self._begin(itr), may_stop=True)
         if actions.inputs is not inputs:
             for buffer, start in zip(actions.inputs, inputs):
                 buffer[:] = start
@@ -106,8 +98,23 @@ class LoopEvalCollector(BaseEvalCollector):
         loop = StepLoop(
             self.envs, traj_infos, self.TrajInfoCls, actions, on_done, heartbeat, self.env_ranks
         )
-        n_steps = sys.maxsize if self.max_T is None else self.max_T
-        return loop.run(n_steps, stop=lambda: self.is_enough(loop), report=self.report)
+        return loop.run(self.n_steps, stop=lambda: self.is_enough(loop), report=self.report)
+
+    def _begin(self, itr: int) -> ActingNoise | None:
+        """Prepare the agent for an evaluation; return the random numbers for its actions."""
+        if self.agent is not None:
+            # The mode first: leaving sample mode, a recurrent agent puts its state aside.
+            self.agent.eval_mode(itr)
+            self.agent.reset()
+        if self.acting_noise is None:
+            return None
+        env_ranks = range(len(self.envs)) if self.env_ranks is None else self.env_ranks
+        return self.acting_noise.for_evaluation(env_ranks, itr)
+
+    @property
+    def n_steps(self) -> int:
+        """Largest number of time steps in one evaluation."""
+        return sys.maxsize if self.max_T is None else self.max_T
 
     def is_enough(self, loop: StepLoop) -> bool:
         """Return whether to stop before ``max_T``; called after every step."""

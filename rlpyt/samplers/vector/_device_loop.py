@@ -14,7 +14,7 @@ from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, trajectory
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import buffer_to, leaves, numpify_buffer, torchify_buffer
-from rlpyt.utils.types import NDArray, Nested
+from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 # Rows of the statistics. OVER, which marks completed trajectories, is only in the log of a batch.
 LENGTH, RETURN, NONZERO, DISCOUNTED, CUR_DISCOUNT, OVER = range(6)
@@ -180,8 +180,9 @@ class DeviceTrajectories:
             row[OVER] = over
         self.restart(over)
 
-    def restart(self, which: torch.Tensor) -> None:
+    def restart(self, which: torch.Tensor | BoolArray) -> None:
         """Begin trajectories where ``which`` [B] is true."""
+        which = torch.as_tensor(which, device=self._counts.device)
         self._counts = torch.where(which, self._start, self._counts)
 
     def new_log(self, n_steps: int) -> torch.Tensor:

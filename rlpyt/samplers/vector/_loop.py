@@ -186,11 +186,15 @@ class Trajectories:
             observation: last observation of the trajectory.
         """
         traj_info = self._info(b)
-        self.restart(b)
+        self._restart(b)
         return traj_info.terminate(observation)
 
-    def restart(self, b: int) -> None:
-        """Begin a trajectory of environment ``b``."""
+    def restart(self, which: BoolArray) -> None:
+        """Begin trajectories where ``which`` [B] is true."""
+        for b in np.flatnonzero(which).tolist():
+            self._restart(b)
+
+    def _restart(self, b: int) -> None:
         self._infos[b] = self.TrajInfoCls()
         if not self.reads_info:
             self._load_counts(b)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +9,11 @@ import numpy as np
 from rlpyt.core.masks import redrawn
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs, trajectory_end
-from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._batch_writer import NO_BATCH, BatchRows, NoBatch
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
+from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.vector._loop import Trajectories, VectorLoop, first_vector_inputs
-from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import BoolArray
 
 
@@ -45,25 +41,25 @@ class VectorResetCollector(DecorrelatingStartCollector):
         is its own.
         """
         env: VectorEnvLike = self.envs
-        B = env.num_envs
-        inputs = first_vector_inputs(env)
-        trajectories = Trajectories(self.TrajInfoCls, B)
+        inputs, trajectories = self._begin()
         if not max_decorrelation_steps:
             return inputs, trajectories
-        n_steps = np.array(self._decorrelation_steps(B, max_decorrelation_steps))
+        n_steps = np.array(self._decorrelation_steps(env.num_envs, max_decorrelation_steps))
         n_all = int(n_steps.max())
         for t in range(n_all):
             begins = n_steps == n_all - t
             if t and begins.any():
                 inputs.observation[:] = env.reset_some(begins, inputs.observation, seeded=True)
-                for b in np.flatnonzero(begins).tolist():
-                    trajectories.restart(b)
+                trajectories.restart(begins)
             self._random_step(inputs, trajectories, n_steps >= n_all - t)
         return inputs, trajectories
 
-    def _random_step(
-        self, inputs: AgentInputs, trajectories: Trajectories, runs: BoolArray
-    ) -> None:
+    def _begin(self) -> tuple[AgentInputs, Any]:
+        """Reset all environments; return the agent's first inputs, and new trajectories."""
+        env: VectorEnvLike = self.envs
+        return first_vector_inputs(env), Trajectories(self.TrajInfoCls, env.num_envs)
+
+    def _random_step(self, inputs: AgentInputs, trajectories: Any, runs: BoolArray) -> None:
         """Take one step, with random actions where ``runs`` [B] is true, null actions elsewhere."""
         env: VectorEnvLike = self.envs
         null_action = env.action_space.null_value()
@@ -71,9 +67,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         step = env.step(action)
         trajectories.step(inputs.observation, action, step.reward, step.done, None, step.env_info)
-        traj_done = trajectory_end(step.env_info, step.done)
-        for b in np.flatnonzero(traj_done).tolist():
-            trajectories.restart(b)
+        trajectories.restart(trajectory_end(step.env_info, step.done))
         inputs.observation[:] = step.next_inputs
         inputs.prev_action[:] = action
         inputs.prev_action[step.done | ~runs] = null_action
@@ -95,62 +89,27 @@ class VectorResetCollector(DecorrelatingStartCollector):
         return agent_inputs, traj_infos, completed
 
 
-class VectorEvalCollector:
+class VectorEvalCollector(SerialEvalCollector):
     """Evaluation collector for a vector environment, which is reset before each evaluation.
 
-    Args:
-        envs: the vector environment.
-        agent: agent that acts in this process.
-        TrajInfoCls: class of the trajectory infos.
-        max_T: number of time steps in one evaluation; None for no limit.
-        max_trajectories: number of completed trajectories after which an evaluation ends.
-        quota: number of trajectories that each environment completes; None for any number.
+    Its arguments are as for :class:`~rlpyt.samplers.serial.collectors.SerialEvalCollector`, where
+    ``envs`` is the vector environment.
     """
 
     kind = "vector evaluation"
-    # Set by the sampler: the random numbers for acting in training, whose seed is used here too.
-    acting_noise: ActingNoise | None = None
-    env_ranks: Sequence[int] = ()
 
     envs: Any
     agent: AgentLike
-    TrajInfoCls: Any
-    max_T: int | None
-    max_trajectories: int | None
-    quota: Sequence[int] | None
 
-    def __init__(
-        self,
-        envs: Any,
-        agent: AgentLike,
-        TrajInfoCls: Any,
-        max_T: int | None,
-        max_trajectories: int | None = None,
-        quota: Sequence[int] | None = None,
-    ) -> None:
-        save__init__args(locals())
-
-    def collect_evaluation(self, itr: int) -> list[Any]:
-        """Run one evaluation and return its completed trajectory infos."""
-        env = self.envs
+    def run_evaluation(self, itr: int) -> list[Any]:
+        env: VectorEnvLike = self.envs
         inputs = first_vector_inputs(env)
-        # The mode first: leaving sample mode, a recurrent agent puts its state aside.
-        self.agent.eval_mode(itr)
-        self.agent.reset()
-        noise = self.acting_noise
-        if noise is not None:
-            noise = noise.for_evaluation(self.env_ranks, itr)
+        noise = self._begin(itr)
         actions = LocalActions(self.agent, inputs, env.action_space.null_value(), noise)
         trajectories = Trajectories(self.TrajInfoCls, env.num_envs)
         loop = VectorLoop(env, trajectories, actions, self.quota)
-        limit = self.max_trajectories if self.quota is None else sum(self.quota)
 
         def is_enough(completed: list[Any]) -> bool:
-            is_limited = limit is not None and len(completed) >= limit
-            return is_limited or bool(loop.waiting.all())
+            return self._is_limited(len(completed)) or bool(loop.waiting.all())
 
-        n_steps = sys.maxsize if self.max_T is None else self.max_T
-        completed = loop.run(n_steps, stop=is_enough)
-        reason = "trajectories" if is_enough(completed) else "time steps"
-        logger.log(f"Evaluation ended at its limit of {reason}: {len(completed)} trajectories.")
-        return completed
+        return loop.run(self.n_steps, stop=is_enough)

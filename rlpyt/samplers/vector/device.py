@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from rlpyt.samplers.vector._device_loop import (
 from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCollector
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import leaves, numpify_buffer
-from rlpyt.utils.logging import logger
 
 EVAL_T = 64  # Steps of an evaluation between checks of the trajectories.
 
@@ -31,22 +29,10 @@ class DeviceResetCollector(VectorResetCollector):
 
     _device_loop: DeviceLoop | None = None
 
-    def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, Any]:
+    def _begin(self) -> tuple[AgentInputs, Any]:
         env = self.envs
-        inputs = first_device_inputs(env)
         trajectories = DeviceTrajectories(self.TrajInfoCls, env.num_envs, env.device)
-        if not max_decorrelation_steps:
-            return inputs, trajectories
-        n_steps = np.array(self._decorrelation_steps(env.num_envs, max_decorrelation_steps))
-        n_all = int(n_steps.max())
-        for t in range(n_all):
-            begins = n_steps == n_all - t
-            if t and begins.any():
-                first = env.reset_some(begins, inputs.observation, seeded=True)
-                inputs.observation[:] = first
-                trajectories.restart(torch.from_numpy(begins).to(env.device))
-            self._random_step(inputs, trajectories, n_steps >= n_all - t)
-        return inputs, trajectories
+        return first_device_inputs(env), trajectories
 
     def _random_step(self, inputs: AgentInputs, trajectories: Any, runs: Any) -> None:
         env = self.envs
@@ -84,25 +70,18 @@ class DeviceEvalCollector(VectorEvalCollector):
 
     kind = "device evaluation"
 
-    def collect_evaluation(self, itr: int) -> list[Any]:
+    def run_evaluation(self, itr: int) -> list[Any]:
         env = self.envs
         inputs = first_device_inputs(env)
-        # The mode first: leaving sample mode, a recurrent agent puts its state aside.
-        self.agent.eval_mode(itr)
-        self.agent.reset()
-        noise = self.acting_noise
-        if noise is not None:
-            noise = noise.for_evaluation(self.env_ranks, itr)
+        noise = self._begin(itr)
         trajectories = DeviceTrajectories(self.TrajInfoCls, env.num_envs, env.device)
         loop = DeviceLoop(env, trajectories, self.agent, inputs, noise)
         found = Quota(self.max_trajectories, self.quota)
-        n_left = sys.maxsize if self.max_T is None else self.max_T
+        n_left = self.n_steps
         while n_left > 0 and not found.is_enough():
             n_steps = min(EVAL_T, n_left)
             found.add(loop.run(n_steps))
             n_left -= n_steps
-        reason = "trajectories" if found.is_enough() else "time steps"
-        logger.log(f"Evaluation ended at its limit of {reason}: {len(found.completed)}.")
         return found.completed
 
 
