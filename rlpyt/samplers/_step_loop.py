@@ -205,7 +205,14 @@ def heartbeat_of(sync: Any) -> Any:
 
 
 class Actions:
-    """Base class of action sources.
+    """Base class of action sources, for the environments of a collector.
+
+    Args:
+        collector: collector of training or evaluation.
+        inputs: first inputs of an agent in this process.
+        null_action: action that precedes an episode.
+        noise: random numbers for acting in this process; None for torch's global generator.
+        may_stop: whether a server may end the loop, as it may in evaluation.
 
     Attributes:
         inputs: next inputs of the agent, numpy buffers [B,...], which the loop writes in place.
@@ -215,22 +222,14 @@ class Actions:
     inputs: AgentInputs
     done: BoolArray
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         collector: Any,
         inputs: AgentInputs,
+        null_action: Nested,
         noise: ActingNoise | None = None,
         may_stop: bool = False,
-    ) -> Actions:
-        """Return the actions for the environments of ``collector``.
-
-        Args:
-            collector: collector of training or evaluation.
-            inputs: first inputs of an agent in this process.
-            noise: random numbers for acting in this process; None for torch's global generator.
-            may_stop: whether a server may end the loop, as it may in evaluation.
-        """
+    ) -> None:
         raise NotImplementedError
 
     def choose(self) -> tuple[Nested, Nested] | None:
@@ -245,39 +244,23 @@ class Actions:
 
 
 class LocalActions(Actions):
-    """Actions of an agent in this process, which reads torch views of the numpy inputs.
-
-    Args:
-        agent: agent that acts.
-        inputs: its next inputs, numpy buffers [B,...], which the loop writes in place.
-        null_action: action that precedes an episode.
-        noise: random numbers for acting; None for torch's global generator.
-    """
+    """Actions of an agent in this process, which reads torch views of the numpy inputs."""
 
     def __init__(
         self,
-        agent: AgentLike,
+        collector: Any,
         inputs: AgentInputs,
         null_action: Nested,
         noise: ActingNoise | None = None,
+        may_stop: bool = False,
     ) -> None:
-        self.agent = agent
+        self.agent: AgentLike = collector.agent
         self.inputs = inputs
         self.done = np.zeros(len(inputs.prev_reward), dtype=bool)
         self._inputs_pyt = torchify_buffer(inputs)
         self._prev_action = rows_of(inputs.prev_action)
         self._null_action = null_action
         self._noise = nullcontext() if noise is None else noise
-
-    @classmethod
-    def of(
-        cls,
-        collector: Any,
-        inputs: AgentInputs,
-        noise: ActingNoise | None = None,
-        may_stop: bool = False,
-    ) -> LocalActions:
-        return cls(collector.agent, inputs, collector.envs[0].action_space.null_value(), noise)
 
     def choose(self) -> tuple[Nested, Nested]:
         with self._noise:

@@ -267,7 +267,8 @@ class LoopCollector(DecorrelatingStartCollector):
     def _make_loop(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
         """Make the loop over these objects; its views of them serve every batch."""
         put_off = self._state_put_off()
-        actions = self.actions.of(self, agent_inputs, self.acting_noise)
+        null_action = self.envs[0].action_space.null_value()
+        actions = self.actions(self, agent_inputs, null_action, self.acting_noise)
         self._loop_inputs = agent_inputs
         self._loop = StepLoop(
             self.envs,

@@ -85,7 +85,8 @@ class LoopEvalCollector(BaseEvalCollector):
         """Reset everything, then step until the end; return the completed trajectory infos."""
         heartbeat = heartbeat_of(self.sync)
         inputs = first_inputs(self.envs, heartbeat, self.env_ranks)
-        actions = self.actions.of(self, inputs, self._begin(itr), may_stop=True)
+        null_action = self.envs[0].action_space.null_value()
+        actions = self.actions(self, inputs, null_action, self._begin(itr), may_stop=True)
         if actions.inputs is not inputs:
             for buffer, start in zip(actions.inputs, inputs):
                 buffer[:] = start

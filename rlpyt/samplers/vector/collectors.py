@@ -82,7 +82,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         if self._loop is None:
             env: VectorEnvLike = self.envs
             null_action = env.action_space.null_value()
-            actions = LocalActions(self.agent, agent_inputs, null_action, self.acting_noise)
+            actions = LocalActions(self, agent_inputs, null_action, self.acting_noise)
             self._loop = VectorLoop(env, traj_infos, actions)
             self._batch = BatchRows(self.samples_np)
         completed = self._loop.run(self.batch_T, self._batch)
@@ -105,7 +105,7 @@ class VectorEvalCollector(SerialEvalCollector):
         env: VectorEnvLike = self.envs
         inputs = first_vector_inputs(env)
         noise = self._begin(itr)
-        actions = LocalActions(self.agent, inputs, env.action_space.null_value(), noise)
+        actions = LocalActions(self, inputs, env.action_space.null_value(), noise)
         trajectories = Trajectories(self.TrajInfoCls, env.num_envs)
         loop = VectorLoop(env, trajectories, actions, self.quota)
 

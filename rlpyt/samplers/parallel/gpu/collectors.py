@@ -18,30 +18,22 @@ class ServedActions(Actions):
 
     A step costs one release and one acquire of a semaphore. The server reads ``done``, resets the
     agent's inputs and state where that is set, and writes the value after the last step.
-
-    Args:
-        step_buffer_np: step buffer [B,...] of these environments, with their inputs.
-        sync: semaphores ``obs_ready`` and ``act_ready``, and the flag ``stop_eval``.
-        may_stop: whether the server may end the loop, as it may in evaluation.
     """
 
-    def __init__(self, step_buffer_np: Nested, sync: Any, may_stop: bool = False) -> None:
-        step = plain(step_buffer_np)
+    def __init__(
+        self,
+        collector: Any,
+        inputs: AgentInputs,
+        null_action: Nested,
+        noise: ActingNoise | None = None,
+        may_stop: bool = False,
+    ) -> None:
+        step = plain(collector.step_buffer_np)
         self.inputs = AgentInputs(step.observation, step.action, step.reward)
         self.done = step.done
         self._agent_info = step.agent_info
-        self._sync = sync
+        self._sync = collector.sync
         self._may_stop = may_stop
-
-    @classmethod
-    def of(
-        cls,
-        collector: Any,
-        inputs: AgentInputs,
-        noise: ActingNoise | None = None,
-        may_stop: bool = False,
-    ) -> ServedActions:
-        return cls(collector.step_buffer_np, collector.sync, may_stop)
 
     def choose(self) -> tuple[Nested, Nested] | None:
         self._sync.obs_ready.release()
