@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from rlpyt.envs.vector import VectorEnvWrapper
+from rlpyt.utils.names import import_extra
 from rlpyt.utils.types import NDArray
 
 # Entries of the info that are redundant or large.
@@ -58,10 +59,7 @@ class ReseededPool(gym.vector.VectorEnv[Any, Any, Any]):
         self.single_action_space = self._pool.single_action_space
 
     def _made(self, seed: int) -> Any:
-        try:
-            import envpool
-        except ImportError as error:
-            raise ImportError("EnvPool is not installed: pip install 'rlpyt[envpool]'") from error
+        envpool = import_extra("envpool", "EnvpoolVectorEnv", "envpool")
         with warnings.catch_warnings():
             # The bounds of EnvPool's spaces are float64, and cannot be changed.
             warnings.filterwarnings("ignore", ".*precision lowered")

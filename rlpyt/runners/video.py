@@ -14,6 +14,7 @@ from rlpyt.distributions.noise import ActingNoise
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
 from rlpyt.utils.logging import logger
+from rlpyt.utils.names import import_extra
 from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import NDArray
@@ -183,13 +184,8 @@ def check_video_packages(extension: str) -> None:
     """
     if extension not in (".gif", ".mp4"):
         raise ValueError(f"the extension of a video is {extension!r}: use '.mp4' or '.gif'")
-    try:
-        import imageio  # noqa: F401 (by the extra ``video``)
-
-        if extension == ".mp4":
-            import av  # noqa: F401
-    except ImportError as error:
-        raise ImportError("Videos need imageio: pip install 'rlpyt[video]'.") from error
+    for module in ("imageio", *(["av"] if extension == ".mp4" else [])):
+        import_extra(module, "A video", "video")
 
 
 def write_video(path: str | Path, frames: Sequence[NDArray], fps: float) -> None:

@@ -1,8 +1,9 @@
-"""Checks of names that users type, such as settings, columns and choices."""
+"""Names that users type, such as settings, columns and choices, and those of extra packages."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -44,3 +45,20 @@ def flat(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
+
+
+def import_extra(module: str, user: str, extra: str) -> Any:
+    """Import a module of a package that an extra of this library installs.
+
+    Args:
+        module: name of the module.
+        user: name of what needs it, for the error.
+        extra: name of the extra.
+
+    Raises:
+        ImportError: if the package is missing; the message has the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{user} needs {module}: pip install 'rlpyt[{extra}]'") from error

@@ -14,6 +14,7 @@ import numpy as np
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison, axis_label
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, find_runs
 from rlpyt.experiments.results.statistics import Estimate
+from rlpyt.utils.names import import_extra
 
 # Okabe and Ito 2008, https://jfly.uni-koeln.de/color: colour-blind readers distinguish them.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -168,11 +169,8 @@ def draw_improvement(comparison: Comparison, title: str = "") -> Any:
 
 
 def _new_figure(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
-    try:
-        from matplotlib.figure import Figure  # Of no use to runs, which only write csv files.
-    except ImportError as error:
-        raise ImportError("Pictures need matplotlib: pip install 'rlpyt[plot]'.") from error
-    figure = Figure(figsize=size, layout="constrained")
+    matplotlib = import_extra("matplotlib.figure", "A picture", "plot")
+    figure = matplotlib.Figure(figsize=size, layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False)
     return figure, list(axes.flat)
 

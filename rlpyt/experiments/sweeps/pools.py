@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from rlpyt.experiments.sweeps.affinity import CONTEXTS_PER_GPU
 from rlpyt.experiments.sweeps.run import RunCommand
 from rlpyt.experiments.sweeps.slots import Slot, slots_of
 from rlpyt.processes.launch import check_cpus
+from rlpyt.utils.names import import_extra
 
 POOLS = ("local", "ray", "slurm")
 
@@ -95,10 +95,7 @@ class RayCluster:
     def __init__(
         self, affinity_code: str, address: str | None = None, n_parallel: int | None = None
     ) -> None:
-        try:
-            ray: Any = importlib.import_module("ray")
-        except ImportError as error:
-            raise _not_installed("RayCluster", "ray") from error
+        ray = import_extra("ray", "RayCluster", "ray")
         shared = slots_of(affinity_code)[0]
         slot = shared.alone()
         n_cpu, gpus = len(slot.cpus), len(slot.gpus) / shared.options.get(CONTEXTS_PER_GPU, 1)
@@ -163,10 +160,7 @@ class SlurmCluster:
         n_parallel: int = 100,
         **parameters: Any,
     ) -> None:
-        try:
-            submitit: Any = importlib.import_module("submitit")
-        except ImportError as error:
-            raise _not_installed("SlurmCluster", "slurm") from error
+        submitit = import_extra("submitit", "SlurmCluster", "slurm")
         if cluster == "slurm" and shutil.which("sbatch") is None:
             raise ValueError(
                 "cluster='slurm' needs the program sbatch, which this machine lacks: launch on a "
@@ -214,10 +208,6 @@ def make_pool(
             words = " ".join(f"--job {name}={value}" for name, value in job.items())
             raise ValueError(f"{words}: {error}") from error
     return LocalSlots(code)
-
-
-def _not_installed(name: str, extra: str) -> ImportError:
-    return ImportError(f"{name} needs an extra package: pip install 'rlpyt[{extra}]'")
 
 
 # --- Command of a run ----------------------------------------------------------------------------

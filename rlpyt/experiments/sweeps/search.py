@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
@@ -30,7 +29,7 @@ from rlpyt.experiments.sweeps.spaces import Choice, Real, Space, variant_of
 from rlpyt.experiments.sweeps.sweep import Sweep, SweepError
 from rlpyt.experiments.sweeps.variant import VARIANT, update_config
 from rlpyt.utils.logging.context import get_log_dir
-from rlpyt.utils.names import did_you_mean
+from rlpyt.utils.names import did_you_mean, import_extra
 
 # Optuna's own record of a study, in the directory of the search.
 JOURNAL = "optuna.log"
@@ -94,10 +93,7 @@ def run_search(
             trial has a value.
         SweepError: if every trial failed.
     """
-    try:
-        optuna: Any = importlib.import_module("optuna")
-    except ImportError as error:
-        raise ImportError("run_search needs Optuna: pip install 'rlpyt[optuna]'") from error
+    optuna = import_extra("optuna", "run_search", "optuna")
     for name, given in (("n_trials", n_trials), ("runs_per_setting", runs_per_setting)):
         if given < 1:
             raise ValueError(f"{name}={given} must be at least 1")

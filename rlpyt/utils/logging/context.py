@@ -18,6 +18,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.log import Logger, timestamp
 from rlpyt.utils.logging.services import make_sinks
 from rlpyt.utils.logging.sinks import RunInfo, Sink
+from rlpyt.utils.names import import_extra
 from rlpyt.utils.torchrun import torchrun_ranks
 
 # Assign this name, or set the environment variable, to log elsewhere.
@@ -184,13 +185,8 @@ def _run_dir(log_dir: str, run_ID: int | str, override_prefix: bool, resume: boo
 
 
 def _summary_writer(directory: str) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ImportError(
-            "use_summary_writer=True needs tensorboard: pip install 'rlpyt[tensorboard]'."
-        ) from error
-    return SummaryWriter(directory)
+    tensorboard = import_extra("torch.utils.tensorboard", "use_summary_writer=True", "tensorboard")
+    return tensorboard.SummaryWriter(directory)
 
 
 def code_version() -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ import numpy as np
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.sinks import JsonLinesSink, PendingSink, RunInfo, RunSink, Sink
-from rlpyt.utils.names import flat
+from rlpyt.utils.names import flat, import_extra
 
 
 def make_sinks(given: Sequence[Sink | str]) -> list[Sink]:
@@ -55,7 +55,7 @@ class WandbSink(RunSink):
     """
 
     def __init__(self, project: str = "rlpyt", mode: Any = None, **init_kwargs: Any) -> None:
-        self._wandb = _imported("wandb")
+        self._wandb = import_extra("wandb", "WandbSink", "wandb")
         self.init_kwargs = {"project": project, "mode": mode, **init_kwargs}
         self.run: Any = None
 
@@ -113,7 +113,7 @@ class MlflowSink(PendingSink):
         close_timeout_s: float = 60.0,
     ) -> None:
         super().__init__()
-        self._mlflow = _imported("mlflow")
+        self._mlflow = import_extra("mlflow", "MlflowSink", "mlflow")
         self.experiment = experiment
         self.tracking_uri = tracking_uri
         self.close_timeout_s = close_timeout_s
@@ -192,13 +192,6 @@ class MlflowSink(PendingSink):
                 client.log_batch(self.run_id, params=params[start : start + 100])
             _remember_id(run, "mlflow_run_id.txt", self.run_id)
         self._client = client
-
-
-def _imported(name: str) -> Any:
-    try:
-        return __import__(name)
-    except ImportError as error:
-        raise ImportError(f"sinks: {name} is not installed: pip install 'rlpyt[{name}]'") from error
 
 
 def _remembered_id(run: RunInfo, file_name: str) -> str:
