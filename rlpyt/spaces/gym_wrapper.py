@@ -120,9 +120,9 @@ class GymSpaceWrapper:
             value = np.asarray(value)
             if self._force_float32 and value.dtype == np.float64:
                 return value.astype(np.float32)
-            is_other = value.dtype.kind != "f" if self._is_float else value.dtype.kind in "biu"
-            # Buffers take the type of the first, and networks scale bytes.
-            return value.astype(self.dtype, copy=False) if is_other else value
+            # Buffers take the type of the first value, and networks scale bytes.
+            is_cast = value.dtype.kind != "f" if self._is_float else value.dtype.kind in "biu"
+            return value.astype(self.dtype, copy=False) if is_cast else value
         if self._kind not in _NESTS:
             return np.asarray(np.asarray(value, dtype=self._gym_space.dtype) - self._start)
         values = self._entries(value)
