@@ -7,7 +7,7 @@ and the agent's inputs; at the start of a resumed run, that episode is a new one
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlpyt.core.protocols import AgentLike, EnvLike, Stateful
 from rlpyt.samplers.collectors import BaseCollector
@@ -46,68 +46,43 @@ def load_rows(buffer: Nested, saved: Nested, kept: Sequence[int]) -> None:
         rows[kept] = saved_rows[kept]
 
 
-def sampling_state(
-    envs: Sequence[EnvLike],
-    eval_envs: Sequence[EnvLike],
-    inputs: Any,
-    traj_infos: Sequence[Any],
-    collector: BaseCollector,
-    agent: AgentLike | None,
-) -> dict[str, Any]:
-    """Return the state of environments, their trajectories and inputs, and the agent.
+class SamplingParts(NamedTuple):
+    """The parts with a state in a process that steps environments."""
 
-    Args:
-        envs: training environments.
-        eval_envs: evaluation environments.
-        inputs: record of the agent's next inputs [B,...].
-        traj_infos: running trajectory infos.
-        collector: collector of ``envs``.
-        agent: agent that acts in this process; None if actions are served.
-    """
-    return {
-        "envs": [env_state(env) for env in envs],
-        "eval_envs": [env_state(env) for env in eval_envs],
-        "agent_inputs": inputs._asdict(),
-        "traj_infos": [dict(traj_info) for traj_info in traj_infos],
-        "collector": collector.state_dict(),
-        "agent": None if agent is None else agent.sample_state_dict(),
-    }
+    envs: Sequence[EnvLike]  # of training
+    eval_envs: Sequence[EnvLike]
+    inputs: Any  # record of the agent's next inputs [B,...]
+    traj_infos: Sequence[Any]  # of the running trajectories
+    collector: BaseCollector  # of ``envs``
+    agent: AgentLike | None  # that acts in this process; None if actions are served
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of all parts."""
+        return {
+            "envs": [env_state(env) for env in self.envs],
+            "eval_envs": [env_state(env) for env in self.eval_envs],
+            "agent_inputs": self.inputs._asdict(),
+            "traj_infos": [dict(traj_info) for traj_info in self.traj_infos],
+            "collector": self.collector.state_dict(),
+            "agent": None if self.agent is None else self.agent.sample_state_dict(),
+        }
 
-def load_sampling_state(
-    state: dict[str, Any],
-    envs: Sequence[EnvLike],
-    eval_envs: Sequence[EnvLike],
-    inputs: Sequence[Nested],
-    traj_infos: Sequence[Any],
-    collector: BaseCollector,
-    agent: AgentLike | None,
-) -> None:
-    """Restore a state of :func:`sampling_state`; environments without a state keep their episodes.
-
-    Args:
-        state: state of as many environments.
-        envs: training environments.
-        eval_envs: evaluation environments.
-        inputs: record of the agent's next inputs [B,...].
-        traj_infos: running trajectory infos.
-        collector: collector of ``envs``.
-        agent: agent that acts in this process; None if actions are served.
-    """
-    lost = envs_without_state(state["envs"])
-    load_env_states(envs, state["envs"])
-    load_env_states(eval_envs, state["eval_envs"])
-    collector.load_state_dict(state["collector"])
-    if lost:
-        collector.release(list(lost))
-    kept = [b for b in range(len(envs)) if b not in lost]
-    for buffer, saved in zip(inputs, state["agent_inputs"].values()):
-        load_rows(buffer, saved, kept)
-    for b in kept:
-        traj_infos[b].clear()
-        traj_infos[b].update(state["traj_infos"][b])
-    if agent is not None:
-        load_agent_state(agent, state["agent"], lost)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state of as many environments; those without one keep their episodes."""
+        lost = envs_without_state(state["envs"])
+        load_env_states(self.envs, state["envs"])
+        load_env_states(self.eval_envs, state["eval_envs"])
+        self.collector.load_state_dict(state["collector"])
+        if lost:
+            self.collector.release(list(lost))
+        kept = [b for b in range(len(self.envs)) if b not in lost]
+        for buffer, saved in zip(self.inputs, state["agent_inputs"].values()):
+            load_rows(buffer, saved, kept)
+        for b in kept:
+            self.traj_infos[b].clear()
+            self.traj_infos[b].update(state["traj_infos"][b])
+        if self.agent is not None:
+            load_agent_state(self.agent, state["agent"], lost)
 
 
 def load_agent_state(agent: AgentLike, state: dict[str, Any], lost: Collection[int]) -> None:

@@ -14,7 +14,7 @@ from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.child import Heartbeat, at_exit
 from rlpyt.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
-from rlpyt.samplers._env_states import load_sampling_state, sampling_state
+from rlpyt.samplers._env_states import SamplingParts
 from rlpyt.samplers.base import configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
@@ -259,17 +259,17 @@ class SamplingWorker:
         else:
             self.load_state_dict(self.own.state_pipe.recv())
 
-    def _parts_with_state(self) -> tuple[Any, ...]:
+    def _parts_with_state(self) -> SamplingParts:
         inputs = self.own.get("step_buffer_np")  # Of the next action, if that is served.
         inputs = self.agent_inputs if inputs is None else inputs
-        envs = self.envs, self.eval_envs
-        return *envs, inputs, self.traj_infos, self.collector, self.common.agent
+        envs, agent = (self.envs, self.eval_envs), self.common.agent
+        return SamplingParts(*envs, inputs, self.traj_infos, self.collector, agent)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector, agent and generators."""
-        return {**sampling_state(*self._parts_with_state()), "rng": rng_state()}
+        return {**self._parts_with_state().state_dict(), "rng": rng_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``."""
-        load_sampling_state(state, *self._parts_with_state())
+        self._parts_with_state().load_state_dict(state)
         set_rng_state(state["rng"])

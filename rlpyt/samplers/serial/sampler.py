@@ -10,7 +10,7 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
-from rlpyt.samplers._env_states import envs_without_state, load_sampling_state, sampling_state
+from rlpyt.samplers._env_states import SamplingParts, envs_without_state
 from rlpyt.samplers.base import (
     BaseSampler,
     configure_traj_infos,
@@ -189,7 +189,7 @@ class SerialSampler(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector and acting agent."""
-        return sampling_state(*self._parts_with_state())
+        return self._parts_with_state().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``; the sampler must be initialized with the same sizes.
@@ -203,11 +203,12 @@ class SerialSampler(BaseSampler):
                     f"the saved sampler had {len(state[name])} {name}, this one has {len(envs)}: "
                     "resume with the same batch_B and eval_n_envs"
                 )
-        load_sampling_state(state, *self._parts_with_state())
+        self._parts_with_state().load_state_dict(state)
 
-    def _parts_with_state(self) -> tuple[Any, ...]:
+    def _parts_with_state(self) -> SamplingParts:
         envs = self.envs, self.eval_envs
-        return *envs, self.agent_inputs, self.traj_infos, self.collector, self.agent
+        inputs, agent = self.agent_inputs, self.agent
+        return SamplingParts(*envs, inputs, self.traj_infos, self.collector, agent)
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return envs_without_state(state["envs"])
