@@ -266,7 +266,7 @@ def test_an_asynchronous_run_goes_on_with_its_buffer_and_counters(RunnerCls, tmp
     first = make(160, callbacks=[Slow()])
     # The first checkpoint has all steps, but not the last updates.
     rows = train(first, tmp_path, resume="auto", checkpoint_interval_steps=160)
-    assert rows[-2] in (80, 96)  # Maybe a batch late.
+    assert 80 <= rows[-2] < 160  # Maybe some batches late.
     assert rows[-1] == 160
     assert "does not resume exactly" in (tmp_path / "run_0" / "debug.log").read_text()
     n_updates = first.algo.update_counter
