@@ -156,8 +156,6 @@ def train(
             rows = settings.describe(config)
             click.echo(tabulate(rows, headers=("setting", "type", "value"), disable_numparse=True))
             return
-        if not run_id or os.path.basename(run_id) != run_id:
-            raise ValueError(f"--run-id {run_id!r} is part of a directory's name: leave out '/'")
         if (resume or checkpoint_steps) and log_dir is None:
             raise ValueError("--resume and --checkpoint-steps need the --log-dir of the run")
         earlier = recorded(log_dir, run_id)

@@ -302,7 +302,6 @@ DQN = ["dqn", "CartPole-v1"]
         ([*CARTPOLE, "processes=2"], "runner=sync"),
         ([*CARTPOLE, "batch_T=0"], "batch_T"),
         ([*CARTPOLE, "threads=0"], "affinity.threads=0"),
-        ([*CARTPOLE, "--run-id", "a/b"], "--run-id 'a/b'"),
         ([*CARTPOLE, "epochs=1", "algo.epochs=2"], "algo.epochs twice"),
         ([*CARTPOLE, "sampler=cpu", "sampler=gpu"], "sampler twice"),
         ([*DQN, "replay_size=10"], "replay_size"),
