@@ -67,8 +67,7 @@ def make_control(
         opt_itr=context.RawValue("l", 0),
         opt_throttle=Barrier(supervisor, world_size) if world_size > 1 else None,
     )
-    for value in (ctrl.sampler_itr, ctrl.eval_time):
-        value.get_lock = nullcontext  # For loops written for rlpyt 0.1.2, which lock them.
+    ctrl.sampler_itr.get_lock = nullcontext  # For loops written for rlpyt 0.1.2, which lock it.
     for semaphore in (*ctrl.sample_copied, ctrl.copy_turn[0]):
         semaphore.release()
     return ctrl

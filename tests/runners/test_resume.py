@@ -19,6 +19,7 @@ from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.rate_limiter import LEAD_ITRS
 from rlpyt.runners.sync_rl import SyncRl
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
@@ -266,7 +267,7 @@ def test_an_asynchronous_run_goes_on_with_its_buffer_and_counters(RunnerCls, tmp
     first = make(160, callbacks=[Slow()])
     # The first checkpoint has all steps, but not the last updates.
     rows = train(first, tmp_path, resume="auto", checkpoint_interval_steps=160)
-    assert 80 <= rows[-2] < 160  # Maybe some batches late.
+    assert 80 <= rows[-2] <= 80 + 16 * LEAD_ITRS  # The sampler may be so far ahead.
     assert rows[-1] == 160
     assert "does not resume exactly" in (tmp_path / "run_0" / "debug.log").read_text()
     n_updates = first.algo.update_counter
