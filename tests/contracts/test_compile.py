@@ -455,5 +455,7 @@ def test_on_a_gpu(name, compile, capfd, caplog):
     assert "skipping cudagraphs" not in log
     pairs = zip(parameters(compiled), parameters(eager), strict=True)
     difference = max(map(relative_difference, *zip(*pairs)))
-    # Rounding alone gave 1e-7 to 5e-6, and 6e-4 with batch renormalization.
-    assert difference < (1e-1 if name in DRAW_OTHERWISE and IS_OLD else 1e-3)
+    # Rounding alone gave 1e-7 to 5e-6, and 1.2e-3 with batch renormalization, by which 1e-7 in the
+    # initial parameters become 1e-3 to 2e-3 on the CPU.
+    tolerance = 5e-3 if name == "CrossQ" else 1e-3
+    assert difference < (1e-1 if name in DRAW_OTHERWISE and IS_OLD else tolerance)
