@@ -34,7 +34,7 @@ def make_env(s: Any, device: torch.device) -> GymWrapper:
     envs = SyncVectorEnv(
         [partial(gymnasium.make, s.env_id)] * s.B, autoreset_mode=AutoresetMode.DISABLED
     )
-    return GymWrapper(envs, device=device, categorical_action_encoding=True)
+    return GymWrapper(envs, categorical_action_encoding=True)
 
 
 def mlp(s: Any, activation: type, n_inputs: int, n_outputs: int) -> MLP:
@@ -49,7 +49,9 @@ def batches_of(
         actor,
         frames_per_batch=s.T * s.B,
         init_random_frames=n_random,
-        device=device,
+        policy_device=device,
+        env_device="cpu",
+        storing_device=device,
         compile_policy=is_compiled or None,
         auto_register_policy_transforms=False,
     )
