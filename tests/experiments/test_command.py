@@ -100,6 +100,13 @@ def test_classes_as_settings_are_printed_as_imports():
     assert "did you mean 'optim.alpha" in refused("train", *words, "optim.alpa=1")
 
 
+def test_no_keywords_for_optimizer_and_model():
+    words = ["dqn", "CartPole-v1", "algo.optim_kwargs=none", "agent.model_kwargs=none"]
+    program = invoke("train", *words, "optim.eps=1e-5", "--print")
+    assert "optim_kwargs={'eps': 1e-05}," in program
+    assert "model_kwargs=None," in program
+
+
 def test_classes_as_settings_are_recorded_by_their_names(tmp_path):
     words = ["train", "dqn", "CartPole-v1", "algo.OptimCls=torch.optim.RMSprop", *REPLAY]
     words += ["--steps", 64, "--log-dir", tmp_path]
