@@ -24,7 +24,7 @@ from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.log import drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args, whole_number
-from rlpyt.utils.seed import rng_state, set_rng_state
+from rlpyt.utils.seed import evaluation_streams
 
 # Columns of every log row, in order.
 COLUMNS = (
@@ -378,9 +378,8 @@ class MinibatchRlEval(MinibatchRlBase):
         logger.log("Evaluating agent...")
         self.agent.eval_mode(itr)
         start = time.time()
-        before = rng_state()  # Evaluation must not change training.
-        traj_infos = self.sampler.evaluate_agent(itr)
-        set_rng_state(before)
+        with evaluation_streams(itr):  # Evaluation must not change training.
+            traj_infos = self.sampler.evaluate_agent(itr)
         eval_time = time.time() - start
         logger.log(f"Evaluation complete: {len(traj_infos)} trajectories in {eval_time:.1f} s.")
         self._notify("on_eval", itr, traj_infos)

@@ -6,7 +6,8 @@ import copy
 import inspect
 import random
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ class Purpose(IntEnum):
     ACTION_SPACE = 9
     OBSERVATION_SPACE = 10
     EPISODE = 11  # With the number of the episode.
+    EVALUATION = 12  # With the iteration.
 
 
 def set_seed(seed: int) -> None:
@@ -184,3 +186,19 @@ def set_rng_state(state: dict[str, Any]) -> None:
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
+
+
+@contextmanager
+def evaluation_streams(itr: int) -> Iterator[None]:
+    """Draw from other streams of the global generators in a context, and restore them after it.
+
+    Args:
+        itr: iteration of the evaluation; others have other streams, even if nothing was drawn in
+            between.
+    """
+    before = rng_state()
+    seed_streams(derived_seed(np.random.randint(2**31), Purpose.EVALUATION, itr))
+    try:
+        yield
+    finally:
+        set_rng_state(before)

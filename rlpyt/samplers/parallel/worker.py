@@ -24,6 +24,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import (
     Purpose,
     env_seeds,
+    evaluation_streams,
     rng_state,
     set_envs_seeds,
     set_rng_state,
@@ -184,9 +185,8 @@ class SamplingWorker:
             self._collect(ctrl.itr.value)
         elif self.eval_collector is not None:
             # How far it goes beyond its limit depends on timing; training must not depend on that.
-            before = rng_state()
-            self.eval_collector.collect_evaluation(ctrl.itr.value)
-            set_rng_state(before)
+            with evaluation_streams(ctrl.itr.value):
+                self.eval_collector.collect_evaluation(ctrl.itr.value)
         else:  # As evaluation collectors do in the end: samplers of users count that.
             self.common.eval_traj_infos_queue.put(None)
         self.heartbeat.pause()
