@@ -296,7 +296,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         parts = [part for name, part in zip(fields, samples) if name not in self.stored_elsewhere]
         names = tuple(name for name in fields if name not in self.stored_elsewhere)
         sources = self.sources(tuple(parts))
-        if names != self.samples._fields or len(sources) != len(self._arrays):
+        given = [leaf for name, part in zip(names, parts) for leaf, _ in named_leaves(part, name)]
+        if names != self.samples._fields or given != list(self._arrays):
             raise self._other_fields(samples)
         n_rows = next((len(source) for source in sources if source.ndim), 0)
         for i, (name, array) in enumerate(self._arrays.items()):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.utils.buffer import leaves
+from rlpyt.utils.buffer import leaves, named_leaves
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 
@@ -35,16 +35,24 @@ class RecordRows:
         self._buffer = buffer
         self._leaves: list[NDArray] = leaves(buffer)
         self._n_leaves = len(self._leaves)
+        self._fitting: Any = None  # Type of the last record with these fields in this order.
 
     def __setitem__(self, loc: Any, record: Nested) -> None:
         """Write ``record`` of arrays, CPU tensors or numbers into ``[loc]`` of every array."""
         parts = leaves(record)
-        if len(parts) != self._n_leaves:
+        if type(record) is not self._fitting and self._fits(record):
+            self._fitting = type(record)
+        if len(parts) != self._n_leaves or type(record) is not self._fitting:
             self._buffer[loc] = record  # Skips absent fields, and names a field that does not fit.
             return
         for leaf, part in zip(self._leaves, parts):
             # Assigning the tensor itself gives the same values ten times slower.
             leaf[loc] = part.numpy() if type(part) is torch.Tensor else part
+
+    def _fits(self, record: Nested) -> bool:
+        """Return whether ``record`` has the fields of the buffer, in the same order."""
+        names = [name for name, _ in named_leaves(record)]
+        return names == [name for name, _ in named_leaves(self._buffer)]
 
 
 def rows_of(buffer: Nested) -> Any:
@@ -135,7 +143,7 @@ class BatchRows(NoBatch):
 
     def add_step(self, t: int, b: Any, env_info: Nested, observation: Nested) -> None:
         if self._env_info is not None:
-            self._env_info[t, b] = env_info
+            self._env_info[t, b] = 0 if env_info is None else env_info
         if self._next_observation is not None:
             self._next_observation[t, b] = observation
 

@@ -71,14 +71,16 @@ def leaves(buffer: Nested) -> list[Any]:
 
 
 def named_leaves(buffer: Nested, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted field name and leaf of a named tuple, in the order of :func:`leaves`."""
+    """Yield dotted field name and leaf of a tuple, in the order of :func:`leaves`.
+
+    Fields of a tuple without names are numbered.
+    """
     if buffer is None:
         return
     if not isinstance(buffer, tuple):
         yield prefix, buffer
         return
-    record: Any = buffer
-    for name, part in zip(record._fields, record):
+    for name, part in zip(getattr(buffer, "_fields", None) or map(str, range(len(buffer))), buffer):
         yield from named_leaves(part, f"{prefix}.{name}" if prefix else name)
 
 

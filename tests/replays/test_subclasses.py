@@ -1,5 +1,7 @@
 """Classes as research code writes them: own compositions and overridden methods."""
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 import torch
@@ -96,6 +98,29 @@ def test_overridden_extract_observation_serves_agent_and_target():
     batch = make(Doubled).extract_batch([2, 4], [0, 0])
     assert batch.agent_inputs.observation[:, 0].tolist() == [4, 8]
     assert batch.target_inputs.observation[:, 0].tolist() == [6, 10]
+
+
+def test_extracted_observation_may_be_a_plain_record():
+    Observation = namedtuple("Observation", ["value", "square"])
+
+    class Squared(UniformReplayBuffer):
+        def extract_observation(self, T_idxs, B_idxs):
+            value = super().extract_observation(T_idxs, B_idxs)
+            return Observation(value, value[:, 0] ** 2)
+
+    batch = make(Squared).extract_batch([2, 4], [0, 0])
+    assert batch.agent_inputs.observation.square.tolist() == [4, 16]
+    assert batch.target_inputs.observation.square.tolist() == [9, 25]
+
+
+def test_parts_in_another_order_are_refused():
+    Place = namedarraytuple("Place", ["position", "speed"])
+    Other = namedarraytuple("Other", ["speed", "position"])
+    parts = np.zeros((8, 1)), np.ones((8, 1))
+    buffer = UniformReplayBuffer(example=samples(observation=Place(*parts))[0, 0], size=20, B=1)
+    buffer.append_samples(samples(observation=Place(*parts)))
+    with pytest.raises(ValueError, match="append records with the fields of the example"):
+        buffer.append_samples(samples(observation=Other(*parts)))
 
 
 def test_overridden_compute_returns_sees_the_rows_just_written():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,14 @@ from rlpyt.core.records import (
 )
 from rlpyt.replays._memory import as_mask, clear, concatenate, gather, numpy_dtype
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import as_numpy, leaves, named_leaves, numpy_leaves, torchify_buffer
+from rlpyt.utils.buffer import (
+    as_numpy,
+    buffer_func,
+    leaves,
+    named_leaves,
+    numpy_leaves,
+    torchify_buffer,
+)
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
 SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
@@ -60,12 +68,12 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
             (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[1]
         )
         batch = self.batch_record(
-            AgentInputs(observations[:m], prev_action, prev_reward),
+            AgentInputs(buffer_func(observations, getitem, slice(m)), prev_action, prev_reward),
             actions[1],
             return_,
             dones[1],
             done_n,
-            AgentInputs(observations[m:], actions[2], rewards[2]),
+            AgentInputs(buffer_func(observations, getitem, slice(m, None)), actions[2], rewards[2]),
             *timeouts,
         )
         return torchify_buffer(batch)
