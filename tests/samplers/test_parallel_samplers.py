@@ -609,6 +609,15 @@ def test_served_evaluation_of_research_code(SamplerCls, EvalCls, limit):
     sampler.shutdown()
 
 
+@pytest.mark.parametrize("eval_n_envs", [1, 3])
+def test_own_evaluation_counts_on_equal_shares(eval_n_envs):
+    # A worker without environments never said that its observations were there.
+    evaluation = dict(eval_n_envs=eval_n_envs, eval_max_steps=40)
+    sampler, _ = start(OwnEvaluatingSampler, EnvCls=CountEnv, **evaluation)
+    assert [info.Return for info in sampler.evaluate_agent(0)] == [10] * 10
+    sampler.shutdown()
+
+
 class SlowCountEnv(CountEnv):
     def __init__(self, seconds=0.0):
         super().__init__()
@@ -822,6 +831,34 @@ def test_worker_process_of_research_code(SamplerCls):
             (6 * itr + t) % 4 + 1 for t in range(6)
         ]
         assert len(infos) == int(samples.env.env_info.traj_done.sum())
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize(("eval_n_envs", "n_used"), [(1, 2), (2, 2), (5, 4)])
+def test_own_worker_process_counts_on_equal_shares(eval_n_envs, n_used):
+    sampler = CpuSampler(CountEnv, {}, 6, 4, eval_n_envs=eval_n_envs, eval_max_steps=40)
+    affinity = {"workers_cpus": 2}
+    sampler.initialize(EchoAgent(), affinity=affinity, seed=1, worker_process=own_process)
+    assert sampler.eval_n_envs == n_used
+    sampler.shutdown()
+
+
+class GlobalDiceEnv(CountEnv):
+    """Episodes whose length is drawn from a global generator."""
+
+    def reset(self):
+        self.episode_steps = int(np.random.randint(1, 1000))
+        return super().reset()
+
+
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_evaluations_of_environments_with_a_global_generator_differ(SamplerCls):
+    # Each began where training was, which draws nothing there.
+    evaluation = dict(eval_n_envs=2, eval_max_steps=3000, eval_max_trajectories=2)
+    sampler, _ = start(SamplerCls, EnvCls=GlobalDiceEnv, **evaluation)
+    lengths = [tuple(info.Length for info in sampler.evaluate_agent(itr)) for itr in range(3)]
+    assert len(set(lengths)) == 3
+    assert lengths[1] == tuple(info.Length for info in sampler.evaluate_agent(1))
     sampler.shutdown()
 
 

@@ -171,6 +171,9 @@ class ParallelSamplerBase(BaseSampler):
         self.seed = make_seed() if seed is None else seed
         self._traj_info_kwargs = traj_info_kwargs or {}
         n_envs_list = self._get_n_envs_list(affinity=affinity)
+        if self.eval_n_envs > 0 and self._needs_equal_shares(worker_process):
+            n_worker = len(n_envs_list)
+            self.eval_n_envs = n_worker * max(1, self.eval_n_envs // n_worker)
         B = self.batch_spec.B
         first = rank * B
         with shared_memory_for(get_context(self.start_method).get_start_method()):
@@ -209,6 +212,13 @@ class ParallelSamplerBase(BaseSampler):
             self.workers = self._workers.processes
             self._workers.finish_task()  # All environments are started.
         self._workers.restarted.clear()
+
+    def _needs_equal_shares(self, worker_process: Callable[..., Any] | None) -> bool:
+        """Return whether all workers evaluate in the same number of environments, at least one.
+
+        So it was in rlpyt 0.1.2, and code that replaces ours may count on it.
+        """
+        return worker_process is not None
 
     # --- Hooks of the start, in the order of their calls ------------------------------------------
 
