@@ -27,6 +27,7 @@ from rlpyt.utils.buffer import (
     buffer_to,
     leaves,
     numpify_buffer,
+    numpy_leaves,
     torchify_buffer,
 )
 from rlpyt.utils.collections import fields_of, record_class
@@ -78,7 +79,8 @@ def build_samples_buffer(
         get_example_outputs(agent, env, examples, subprocess=subprocess)
     T, B = batch_spec
 
-    _check_action_fields(examples["action"], env)
+    if env is not None:
+        _check_action_fields(examples["action"], env)
 
     def allocate(name: str, rows: int, shared: bool) -> Nested:
         try:
@@ -138,9 +140,15 @@ def get_example_outputs(
     if subprocess:
         examples.update(_in_child(agent, env))
         return
-    observation = env.reset()
-    action = random_action(env.action_space, observation)
+    first = env.reset()
+    action = random_action(env.action_space, first)
     observation, reward, done, env_info = env.step(action)
+    for a, b in zip(numpy_leaves(first), numpy_leaves(observation)):
+        if a.dtype.kind in "iub" and b.dtype.kind == "f":
+            raise ValueError(
+                f"{type(env).__name__}.reset() returned an observation of {a.dtype}, and step() "
+                f"one of {b.dtype}, which would be truncated: return one dtype"
+            )
     reward = np.asarray(reward, dtype="float32")
     if reward.ndim:
         raise ValueError(

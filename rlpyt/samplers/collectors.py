@@ -8,6 +8,7 @@ A collector of your own overrides :meth:`BaseCollector.collect_batch`, usually o
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -216,7 +217,7 @@ class LoopCollector(DecorrelatingStartCollector):
     on_done: type[EndRule]
 
     _loop: StepLoop | None = None
-    _loop_inputs: AgentInputs | None = None
+    _loop_of: tuple[Any, ...] = ()  # What it was made with.
     _batches: tuple[BatchRows, ...] = ()
     _put_off: dict[str, Any] = {}
 
@@ -226,8 +227,9 @@ class LoopCollector(DecorrelatingStartCollector):
         if self.agent is not None:
             self.agent.sample_mode(itr)
         loop = self._loop
-        if loop is None or agent_inputs is not self._loop_inputs:
-            loop = self._make_loop(agent_inputs, traj_infos)
+        now = agent_inputs, traj_infos, self.agent, self.envs
+        if loop is None or any(map(operator.is_not, now, self._loop_of)):
+            loop, self._loop_of = self._make_loop(agent_inputs, traj_infos), now
         completed = loop.run(self.batch_T, self._batch_rows())
         return agent_inputs, traj_infos, completed
 
@@ -269,7 +271,6 @@ class LoopCollector(DecorrelatingStartCollector):
         put_off = self._state_put_off()
         null_action = self.envs[0].action_space.null_value()
         actions = self.actions(self, agent_inputs, null_action, self.acting_noise)
-        self._loop_inputs = agent_inputs
         self._loop = StepLoop(
             self.envs,
             traj_infos,

@@ -13,6 +13,8 @@ from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.core.records import EnvStep, TrajInfo
 from rlpyt.envs import gym, gym_schema
 from rlpyt.samplers.base import BaseSampler
+from rlpyt.samplers.buffer import build_samples_buffer
+from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -232,7 +234,6 @@ OtherInfo = namedtuple("OtherInfo", ["traj_done", "number"])
             {"env_info": OtherInfo(False, [1, 2])},
             r"environment 0 \(Changed\) returned .* env_info",
         ),
-        (3, {"env_info": None}, r"environment 0 \(Changed\) returned .* env_info"),
         (3, {"observation": np.zeros(3)}, r"environment 0 \(Changed\) returned observation"),
     ],
 )
@@ -242,6 +243,62 @@ def test_what_does_not_fit_is_named(first_reset, change, message):
 
     with pytest.raises(ValueError, match=message):
         sample()
+
+
+def test_steps_without_info():
+    samples, _ = start(EnvCls=after(3, {"env_info": None})).obtain_samples(0)
+    assert samples.env.env_info.count[:, 0].tolist() == [1, 2, 3, 4, 0, 0]
+
+
+def test_infos_in_another_order():
+    Unordered = namedtuple("Unordered", ["count", "traj_done"])
+
+    class Changing(CountEnv):
+        def step(self, action):
+            step = super().step(action)
+            traj_done, count = step.env_info
+            info = step.env_info if count < 3 else Unordered(count, traj_done)
+            return step._replace(env_info=info)
+
+    with pytest.raises(ValueError, match=r"environment 0 \(Changing\) returned .* env_info"):
+        start(EnvCls=Changing).obtain_samples(0)
+
+
+def test_observations_that_would_be_truncated():
+    class Mixed(CountEnv):
+        def step(self, action):
+            step = super().step(action)
+            return step._replace(observation=step.observation + 0.5)
+
+    with pytest.raises(ValueError, match=r"reset\(\) returned an observation of int32, and step"):
+        start(EnvCls=Mixed)
+
+
+def test_replaced_parts_of_a_collector_serve_the_next_batch():
+    class Threes(EchoAgent):
+        def step(self, observation, *others):
+            action, info = super().step(observation, *others)
+            return AgentStep(torch.full_like(action, 3), info)
+
+    sampler = start()
+    sampler.obtain_samples(0)
+    agent, envs = Threes(), [CountEnv(episode_steps=50)]
+    agent.initialize(sampler.agent.env_spaces)
+    envs[0].reset()
+    sampler.collector.agent, sampler.collector.envs = agent, envs
+    sampler.traj_infos = [TrajInfo()]
+    samples, infos = sampler.obtain_samples(1)
+    assert samples.agent.action[:, 0].tolist() == [3] * 6
+    assert (envs[0].count, infos, sampler.traj_infos[0].Length) == (6, [], 6)
+
+
+def test_buffers_from_examples_without_an_environment():
+    examples = {}
+    agent, env = EchoAgent(), CountEnv()
+    agent.initialize(env.spaces)
+    build_samples_buffer(agent, env, BatchSpec(2, 3), examples=examples)
+    samples, _, _ = build_samples_buffer(agent, None, BatchSpec(4, 1), examples=examples)
+    assert samples.env.observation.shape == (4, 1, 2)
 
 
 def test_environment_of_old_style():

@@ -228,3 +228,10 @@ def test_shutdown_closes_every_environment():
     sampler.shutdown()
     assert all(env.closed for env in [*sampler.envs, *sampler.eval_envs])
     SerialSampler(CountEnv, {}, batch_T=1, batch_B=1).shutdown()
+
+
+def test_shutdown_goes_on_after_an_environment_that_cannot_close():
+    sampler, _ = evaluation()
+    sampler.envs[0].close = None
+    sampler.shutdown()
+    assert all(env.closed for env in [*sampler.envs[1:], *sampler.eval_envs])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -185,7 +186,8 @@ class SerialSampler(BaseSampler):
     def shutdown(self) -> None:
         """Close all environments."""
         for env in (*self.envs, *self.eval_envs):
-            env.close()
+            with suppress(Exception):  # As in workers; some have no such method.
+                env.close()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector and acting agent."""
