@@ -33,6 +33,8 @@ OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "target_update_tau": 1,
     "updates_per_sync": 1,
     "bootstrap_timelimit": False,
+    "linear_lr_schedule": False,
+    "normalize_return": False,
     "ReplayBufferCls": None,
     "replay_device": None,
 }

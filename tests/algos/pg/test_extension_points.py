@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.algos.pg.base import OptInfo
+from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
 from rlpyt.algos.pg.ppo import PPO, LossInputs
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
@@ -167,6 +167,44 @@ def test_own_returns() -> None:
     (info,) = Setup(Zero(value_loss_coeff=0.0, entropy_loss_coeff=0.0)).train()
     assert info.loss == 0
     assert info.gradNorm == 0
+
+
+def test_constructor_may_lack_what_the_original_did() -> None:
+    class Copied(PolicyGradientAlgo):
+        def __init__(
+            self,
+            discount: float = 0.99,
+            learning_rate: float = 0.01,
+            value_loss_coeff: float = 0.5,
+            entropy_loss_coeff: float = 0.01,
+            OptimCls: Any = torch.optim.Adam,
+            gae_lambda: float = 1.0,
+            normalize_advantage: bool = False,
+        ) -> None:
+            save__init__args(locals())
+
+        def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+            self.optimizer.zero_grad()
+            loss, entropy, perplexity = self.loss(samples)
+            loss.backward()
+            self.optimizer.step()
+            self.update_counter += 1
+            return OptInfo(loss.item(), 0.0, entropy.item(), perplexity.item())
+
+        def loss(self, samples: Any) -> Any:
+            return_, advantage, valid = self.process_returns(samples)
+            inputs = (samples.env.observation, samples.agent.prev_action, samples.env.prev_reward)
+            dist_info, value = self.agent(*inputs)
+            distribution = self.agent.distribution
+            logli = distribution.log_likelihood(samples.agent.action, dist_info)
+            pi_loss = -valid_mean(logli * advantage, valid)
+            value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - return_) ** 2, valid)
+            entropy = distribution.mean_entropy(dist_info, valid)
+            loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
+            return loss, entropy, distribution.mean_perplexity(dist_info, valid)
+
+    infos = Setup(Copied()).train(0, 2)
+    assert np.isfinite([info.loss for info in infos]).all()
 
 
 class ByHand(PPO):
