@@ -12,6 +12,7 @@ from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.generic import GenericLstmAgent
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.records import EnvSpaces
 from rlpyt.envs.toy import Counter
@@ -121,6 +122,27 @@ def test_process_returns_masks_for_callers_of_their_own() -> None:
     samples = setup.sample()
     assert setup.algo.process_returns(samples)[2][:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
     assert setup.algo.process_returns(setup.algo.with_resets(samples))[2] is None
+
+
+@pytest.mark.parametrize(("AlgoCls", "is_extended"), [(A2C, 0), (A2C, 1), (IMPALA, 1)])
+def test_a_loss_of_ones_own_gets_no_resets(AlgoCls: Any, is_extended: int) -> None:
+    # It ran the agent over the ends of episodes, but all steps counted.
+    seen = []
+
+    class Own(AlgoCls):  # type: ignore[misc, valid-type]
+        only_async = False
+
+        def loss(self, samples: Any) -> Any:
+            seen.append(resets(samples))
+            if is_extended:
+                return super().loss(samples)
+            valid = self.process_returns(samples)[2]
+            assert valid[:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+            loss = sum(p.sum() for p in self.agent.parameters())
+            return loss, loss.detach(), loss.detach()
+
+    Setup(Own(), lstm_agent(), **COUNTING).train(0, 1)
+    assert seen == [None]
 
 
 @pytest.mark.parametrize(
