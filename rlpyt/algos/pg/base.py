@@ -403,7 +403,7 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     def update_itr_hyperparams(self, itr: int) -> None:
         """Advance the schedule to the iteration after ``itr``."""
-        if self.lr_scheduler is not None:
+        if self.linear_lr_schedule and self.lr_scheduler is not None:
             self.lr_scheduler.step()
 
     def optim_state_dict(self) -> Any:

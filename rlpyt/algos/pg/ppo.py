@@ -441,7 +441,7 @@ class PPO(PolicyGradientAlgo):
 
     def update_itr_hyperparams(self, itr: int) -> None:
         super().update_itr_hyperparams(itr)
-        if self.lr_scheduler is not None:
+        if self.linear_lr_schedule:
             self._set_ratio_clip(itr + 1)
 
     def _set_ratio_clip(self, itr: int) -> None:
@@ -455,13 +455,13 @@ class PPO(PolicyGradientAlgo):
     def optim_state_dict(self) -> Any:
         """Return the state of the optimizer and, as further entries, of the schedule."""
         state = super().optim_state_dict()
-        if self.lr_scheduler is None:
+        if not self.linear_lr_schedule:
             return state
         return {**state, "schedule_itr": self._schedule_itr}
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
         super().load_optim_state_dict(state_dict)
-        if self.lr_scheduler is not None:
+        if self.linear_lr_schedule and self.lr_scheduler is not None:
             self._set_ratio_clip(state_dict.get("schedule_itr", self._schedule_itr))
 
     def state_dict(self) -> dict[str, Any]:
