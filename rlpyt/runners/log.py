@@ -56,10 +56,13 @@ class RunLog:
         self.has_window = True
 
     def add_trajectories(self, traj_infos: Sequence[Any]) -> None:
-        """Count trajectories of training, and add them to the window if there is one."""
+        """Count trajectories of training, and add them to the window if there is one.
+
+        Without it, a runner of the user's may count the new ones, as in rlpyt 0.1.2.
+        """
         self.cum_completed_trajs += len(traj_infos)
-        self.new_completed_trajs += len(traj_infos)
         if self.has_window:
+            self.new_completed_trajs += len(traj_infos)
             self.traj_infos.extend(traj_infos)
 
     def add_opt_info(self, opt_info: Any) -> None:

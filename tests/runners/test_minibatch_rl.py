@@ -3,6 +3,7 @@
 import math
 import re
 import time
+from collections import deque
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.runners.callbacks import Callback, SaveBest, SaveState, StopAtReturn, load_run_state
-from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlBase, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
@@ -355,6 +356,39 @@ def test_logging_initialized_by_the_subclass_alone(tmp_path):
 
     rows = train(make_runner(OwnLogging), tmp_path)
     assert values(rows, "Diagnostics/CumSteps") == [0, 40, 80, 120]
+
+
+def test_a_runner_on_the_base_class_counts_new_trajectories_by_itself(tmp_path):
+    # As the MinibatchRl of the original; they were counted twice.
+    class Own(MinibatchRlBase):
+        def train(self):
+            for itr in range(self.startup()):
+                self.agent.sample_mode(itr)
+                samples, traj_infos = self.sampler.obtain_samples(itr)
+                self.agent.train_mode(itr)
+                self.store_diagnostics(itr, traj_infos, self.algo.optimize_agent(itr, samples))
+                if (itr + 1) % self.log_interval_itrs == 0:
+                    self.log_diagnostics(itr)
+            self.shutdown()
+
+        def initialize_logging(self):
+            self._traj_infos, self._new_completed_trajs = deque(maxlen=100), 0
+            super().initialize_logging()
+
+        def store_diagnostics(self, itr, traj_infos, opt_info):
+            self._new_completed_trajs += len(traj_infos)
+            self._traj_infos.extend(traj_infos)
+            super().store_diagnostics(itr, traj_infos, opt_info)
+
+        def log_diagnostics(self, itr):
+            logger.record_tabular("New", self._new_completed_trajs)
+            super().log_diagnostics(itr)
+            self._new_completed_trajs = 0
+
+    rows = train(make_runner(Own), tmp_path)
+    total = values(rows, "Diagnostics/CumCompletedTrajs")
+    assert np.cumsum(values(rows, "New")).tolist() == total
+    assert total[-1] > 0
 
 
 def test_the_first_error_is_shown_if_shutdown_fails_too(tmp_path):
