@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,8 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             raise ValueError(f"action_prior is {self.action_prior!r}: choose of {ACTION_PRIORS}")
 
     def make_optimizers(self) -> None:
-        self._action_range = [
-            torch.as_tensor(x).to(self.agent.device) for x in range_of_actions(self.agent)
-        ]
+        vars(self).pop("_action_range", None)  # Of an earlier run.
+        self._action_range  # noqa: B018  (A graph of torch.compile cannot make it.)
         self.pi_optimizer = self.make_optimizer(self.agent.pi_parameters())
         self.q1_optimizer = self.make_optimizer(self.agent.q1_parameters())
         self.q2_optimizer = self.make_optimizer(self.agent.q2_parameters())
@@ -262,6 +261,10 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         with frozen(parameters, but=trained), running_statistics(*critics):
             qs: tuple[torch.Tensor, ...] = self.agent.q(*inputs, action)
         return qs
+
+    @cached_property
+    def _action_range(self) -> list[torch.Tensor]:
+        return [torch.as_tensor(x).to(self.agent.device) for x in range_of_actions(self.agent)]
 
     def get_action_prior(self, action: torch.Tensor) -> Any:
         """Return the log prior density of actions, up to a constant.

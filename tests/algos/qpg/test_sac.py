@@ -625,6 +625,16 @@ def test_initialize_of_ones_own() -> None:
     assert np.isfinite(infos[-1].piLoss).all()
 
 
+def test_prior_with_optimizers_of_ones_own() -> None:
+    class OwnOptimizers(SAC):
+        def optim_initialize(self, rank: int = 0) -> None:
+            self.pi_optimizer = torch.optim.Adam(self.agent.pi_parameters())
+
+    action = torch.rand(4, 3)
+    algos = [make_algo(Cls, action_prior="gaussian") for Cls in (SAC, OwnOptimizers)]
+    torch.testing.assert_close(*(algo.get_action_prior(action) for algo in algos))
+
+
 def test_sac_needs_reparameterization() -> None:
     with pytest.raises(NotImplementedError, match="SAC_V"):
         make_algo(reparameterize=False)
