@@ -184,6 +184,11 @@ class ReplayAlgorithm(RlAlgorithm):
         self.sampler_bs = batch_spec.size
         self._check_settings()
         self.min_itr_learn = int(self.min_steps_learn // self.steps_per_itr)
+        if self.min_itr_learn >= self.n_itr:
+            logger.log(
+                f"WARNING: min_steps_learn is {self.min_steps_learn:g}, but the run has only "
+                f"{self.n_itr * self.steps_per_itr} steps: it trains nothing."
+            )
         self._configure_agent()
 
     @property
