@@ -35,7 +35,7 @@ class BaseReplayBuffer:
         ValueError: if there is no such device, or processes share the buffer.
 
     Attributes:
-        device: device of the storage, or None.
+        storage_device: device of the storage, or None.
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
@@ -51,7 +51,7 @@ class BaseReplayBuffer:
     __signature__ = ConstructorSignature()
 
     async_ = False
-    device: torch.device | None = None
+    storage_device: torch.device | None = None
     T: int
     B: int
     size: int
@@ -75,7 +75,7 @@ class BaseReplayBuffer:
                     "memory: leave it out"
                 )
             remedy = "leave it out to store in host memory"
-            self.device = existing_device("device", device, remedy)
+            self.storage_device = existing_device("device", device, remedy)
         self.rng = make_generator()
         self.stored_rows: dict[str, Any] = {}
 
@@ -84,33 +84,33 @@ class BaseReplayBuffer:
 
         They are tensors if the buffer has a device, and in shared memory if ``async_``.
         """
-        if self.device is not None:
-            return _memory.allocate_on(self.device, example, leading_dims)
+        if self.storage_device is not None:
+            return _memory.allocate_on(self.storage_device, example, leading_dims)
         return _memory.allocate(example, leading_dims, share_memory=self.async_)
 
     def move(self, *arrays: Array) -> tuple[Any, ...]:
         """Return ``arrays`` as tensors, moved to the device in one copy; unchanged without it."""
-        if self.device is None:
+        if self.storage_device is None:
             return arrays
         tensors = [
             x if isinstance(x, torch.Tensor) else torch.from_numpy(np.require(x, None, ["C", "W"]))
             for x in arrays
         ]
-        moved: tuple[Any, ...] = buffer_to(tuple(tensors), self.device)
+        moved: tuple[Any, ...] = buffer_to(tuple(tensors), self.storage_device)
         return moved
 
     def arange(self, *bounds: int) -> Any:
         """Return successive integers, like ``np.arange``, on the device of the rows."""
-        if self.device is None:
+        if self.storage_device is None:
             return np.arange(*bounds)
-        return torch.arange(*bounds, device=self.device)
+        return torch.arange(*bounds, device=self.storage_device)
 
     def sources(self, samples: Nested) -> list[Any]:
         """Return the leaves of ``samples`` as arrays; tensors on the device stay there."""
-        if self.device is None:
+        if self.storage_device is None:
             return numpy_leaves(samples)
         return [
-            x if isinstance(x, torch.Tensor) and x.device == self.device else as_numpy(x)
+            x if isinstance(x, torch.Tensor) and x.device == self.storage_device else as_numpy(x)
             for x in leaves(samples)
         ]
 

@@ -86,17 +86,17 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self.truncated = TruncatedRows(
             self.T, B, partial(_memory.allocate, share_memory=self.async_)
         )
-        if self.device is not None:
-            self._require_memory(example, self.device)
+        if self.storage_device is not None:
+            self._require_memory(example, self.storage_device)
         self.allocate_rows(example)
 
     def _require_memory(self, example: Nested, device: torch.device) -> None:
         """Log the bytes of all rows, and raise ``ValueError`` if ``device`` has fewer free."""
-        self.device = torch.device("meta")  # Tensors without memory.
+        self.storage_device = torch.device("meta")  # Tensors without memory.
         self.allocate_rows(example)
         n_bytes = sum(rows.nbytes for rows in self.stored_rows.values())
         self.stored_rows.clear()
-        self.device = device
+        self.storage_device = device
         _memory.require(device, n_bytes, self.size)
 
     def allocate_rows(self, example: Nested) -> None:
@@ -211,7 +211,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         Raises:
             IndexError: if the buffer is on a device and has no such environment.
         """
-        if self.device is None:
+        if self.storage_device is None:
             return np.asarray(T_idxs), np.asarray(B_idxs)
         if isinstance(T_idxs, torch.Tensor):
             return T_idxs, B_idxs
@@ -287,7 +287,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             done, done_n = as_numpy(self.samples.done), as_numpy(self.samples_done_n)
             marked = self.truncated.add(done, row, B_idxs, self.n_step_return)
             done_n[marked] = True
-            if self.device is not None:  # Then these are copies.
+            if self.storage_device is not None:  # Then these are copies.
                 self.samples.done[:], self.samples_done_n[:] = self.move(done, done_n)
 
     def _check(self, samples: Any) -> tuple[int, list[Any]]:
@@ -349,7 +349,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             return
         reward, done = self.samples.reward[needed], self.samples.done[needed]
         return_, done_n = discount_return_n_step(reward, done, n, self.discount)
-        if self.device is not None:  # An assignment to tensors by index does not convert.
+        if self.storage_device is not None:  # An assignment to tensors by index does not convert.
             return_ = return_.to(self.samples_return_.dtype)
         self.samples_return_[completed] = return_
         self.samples_done_n[completed] = done_n
@@ -414,7 +414,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         self._check_rows(state["rows"])
         self.window.load_state_dict(state["window"])
         for name, rows in state["rows"].items():
-            if self.device is not None:
+            if self.storage_device is not None:
                 (moved,) = self.move(np.asarray(rows))
                 self.stored_rows[name][: len(rows)] = moved
             elif isinstance(rows, SavedRows):

@@ -58,7 +58,7 @@ class Twins:
         samples = self.cell.samples(self.stream.steps(n_rows))
         given = torchify_buffer(samples) if n_rows % 2 else samples
         if n_rows == 21:
-            given = buffer_to(given, self.other.device)
+            given = buffer_to(given, self.other.storage_device)
         if self.cell.is_prioritized and n_rows % 3:
             priorities = self.rng.random((n_rows, self.host.B)) + 0.1
             samples = WithPriorities(priorities, samples)
@@ -301,11 +301,11 @@ def agent_on(device: str) -> Any:
 def test_replay_device_reaches_the_buffer() -> None:
     for name in ("agent", "meta", torch.device("meta")):
         algo = make_algo(agent=agent_on("meta"), replay_device=name)
-        assert algo.replay_buffer.device == torch.device("meta")
+        assert algo.replay_buffer.storage_device == torch.device("meta")
     for name in (None, "cpu"):
         algo = make_algo(agent=agent_on("meta"), replay_device=name)
-        assert algo.replay_buffer.device is None
-    assert make_algo(replay_device="agent").replay_buffer.device is None
+        assert algo.replay_buffer.storage_device is None
+    assert make_algo(replay_device="agent").replay_buffer.storage_device is None
 
 
 def test_replay_device_that_cannot_work() -> None:

@@ -19,6 +19,7 @@ from rlpyt.replays.non_sequence.prioritized import (
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
+from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 
@@ -239,3 +240,22 @@ def test_constructors_that_save_their_arguments(order):
     buffer = Buffer(samples()[0, 0], 19.5, 1, 0.9, n_step_return=2)
     assert (buffer.T, buffer.B, buffer.size) == (20, 1, 20)
     assert (buffer.discount, buffer.n_step_return, buffer.extra) == (0.9, 2, 7)
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_subclass_may_have_a_device_for_its_batches(is_saved):
+    # The buffer took it for that of its rows.
+    class OnDevice(UniformReplayBuffer):
+        def __init__(self, device="cpu", **kwargs):
+            if is_saved:
+                save__init__args(locals())
+            super().__init__(**kwargs)
+            if not is_saved:
+                self.device = device
+
+        def sample_batch(self, batch_B):
+            return buffer_to(super().sample_batch(batch_B), device=self.device)
+
+    buffer = make(OnDevice)
+    assert buffer.device == "cpu"
+    assert buffer.sample_batch(3).action.device.type == "cpu"

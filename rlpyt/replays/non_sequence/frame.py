@@ -60,7 +60,7 @@ class NStepFrameBuffer(FrameBufferMixin, NStepReturnBuffer):
         Raises:
             IndexError: if an index is out of range.
         """
-        if self.device is not None:
+        if self.storage_device is not None:
             return self.stack_on_device(T_idxs, B_idxs)
         frames = self.samples_frames
         stacks = np.empty((len(T_idxs), self.n_frames, *frames.shape[2:]), frames.dtype)

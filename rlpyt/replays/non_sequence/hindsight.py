@@ -73,10 +73,10 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
                 f"n_step_return is {self.n_step_return}, but hindsight computes the reward of a "
                 "single step: set it to 1"
             )
-        if self.device is not None:
+        if self.storage_device is not None:
             raise ValueError(
-                f"device is {self.device}, but compute_reward runs on the host: leave it out "
-                "(replay_device=None)"
+                f"device is {self.storage_device}, but compute_reward runs on the host: leave it "
+                "out (replay_device=None)"
             )
         self.compute_reward, self.compute_terminated = compute_reward, compute_terminated
         self.relabeled_fraction = relabeled_fraction

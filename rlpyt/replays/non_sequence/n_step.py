@@ -144,7 +144,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
         if self.samples_last_observation is None:
             return batch
         n = self.n_step_return
-        if self.device is None:
+        if self.storage_device is None:
             steps = torch.full(batch.done_n.shape, n)
             hits = np.flatnonzero(batch.timeout_n)
             if len(hits):
@@ -174,7 +174,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
         """
         rows = (T_idxs + self.arange(self.n_step_return)[:, None]) % self.T
         done = self.samples.done[rows, B_idxs]
-        ends = done.argmax(0) if self.device is None else done.byte().argmax(0)
+        ends = done.argmax(0) if self.storage_device is None else done.byte().argmax(0)
         flat = self.flat_idxs(T_idxs + ends, B_idxs)
         last = (self.samples_last_observation, self.samples.action, self.samples.reward)
         return AgentInputs(*gather(last, flat)), ends

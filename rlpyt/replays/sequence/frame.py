@@ -56,7 +56,7 @@ class SequenceNStepFrameBuffer(FrameBufferMixin, SequenceNStepReturnBuffer):
         Raises:
             IndexError: if an index is out of range.
         """
-        if self.device is not None:
+        if self.storage_device is not None:
             rows = (T_idxs + self.arange(T)[:, None]) % self.T
             return self.stack_on_device(rows, B_idxs)
         frames = self.samples_frames

@@ -220,7 +220,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             ValueError: if no recurrent state is stored for a row, or sequences are too long.
         """
         T = self.n_steps_of(T)
-        is_drawn = self.device is not None and isinstance(T_idxs, torch.Tensor)
+        is_drawn = self.storage_device is not None and isinstance(T_idxs, torch.Tensor)
         T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
         T_idxs = T_idxs % self.T
         slots = T_idxs // self.stride
