@@ -187,7 +187,8 @@ class ReplayAlgorithm(RlAlgorithm):
         if self.min_itr_learn >= self.n_itr:
             logger.log(
                 f"WARNING: min_steps_learn is {self.min_steps_learn:g}, but the run has only "
-                f"{self.n_itr * self.steps_per_itr} steps: it trains nothing."
+                f"{self.n_itr * self.steps_per_itr} steps: it trains nothing. Lower it, or train "
+                "for longer."
             )
         self._configure_agent()
 

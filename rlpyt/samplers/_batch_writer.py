@@ -40,9 +40,8 @@ class RecordRows:
     def __setitem__(self, loc: Any, record: Nested) -> None:
         """Write ``record`` of arrays, CPU tensors or numbers into ``[loc]`` of every array."""
         parts = leaves(record)
-        if type(record) is not self._fitting and self._fits(record):
-            self._fitting = type(record)
-        if len(parts) != self._n_leaves or type(record) is not self._fitting:
+        is_known = type(record) is self._fitting
+        if len(parts) != self._n_leaves or not (is_known or self._fits(record)):
             self._buffer[loc] = record  # Skips absent fields, and names a field that does not fit.
             return
         for leaf, part in zip(self._leaves, parts):
@@ -51,8 +50,10 @@ class RecordRows:
 
     def _fits(self, record: Nested) -> bool:
         """Return whether ``record`` has the fields of the buffer, in the same order."""
-        names = [name for name, _ in named_leaves(record)]
-        return names == [name for name, _ in named_leaves(self._buffer)]
+        names, own = ([name for name, _ in named_leaves(x)] for x in (record, self._buffer))
+        if names == own:
+            self._fitting = type(record)
+        return names == own
 
 
 def rows_of(buffer: Nested) -> Any:

@@ -31,6 +31,7 @@ from rlpyt.utils.buffer import (
     torchify_buffer,
 )
 from rlpyt.utils.collections import fields_of, record_class
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
 EXAMPLE_TIMEOUT_S = 300.0
@@ -145,9 +146,9 @@ def get_example_outputs(
     observation, reward, done, env_info = env.step(action)
     for a, b in zip(numpy_leaves(first), numpy_leaves(observation)):
         if a.dtype.kind in "iub" and b.dtype.kind == "f":
-            raise ValueError(
-                f"{type(env).__name__}.reset() returned an observation of {a.dtype}, and step() "
-                f"one of {b.dtype}, which would be truncated: return one dtype"
+            logger.log(
+                f"WARNING: {type(env).__name__}.reset() returned an observation of {a.dtype}, and "
+                f"step() one of {b.dtype}, which is truncated: return one dtype."
             )
     reward = np.asarray(reward, dtype="float32")
     if reward.ndim:

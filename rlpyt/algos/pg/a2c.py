@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import keeps_methods
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import as_when_acting, inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import value_statistics
@@ -93,14 +92,6 @@ class A2C(PolicyGradientAlgo):
         opt_info = self._finish_iteration(itr, samples, opt_info)
         return opt_info._make(x[0] if len(x) == 1 else x for x in opt_info)
 
-    def with_resets(self, samples: Nested) -> Nested:
-        # The loss of a subclass may not cut sequences there.
-        return super().with_resets(samples) if self._keeps_loss else samples
-
-    @property
-    def _keeps_loss(self) -> bool:
-        return keeps_methods(self, A2C, ("loss",))
-
     def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Compute the loss of one batch of the sampler.
 
@@ -110,7 +101,7 @@ class A2C(PolicyGradientAlgo):
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
         """
-        samples = super().with_resets(samples)
+        samples = self.with_resets(samples)
         return_, advantage, valid = self.process_returns(samples)
         agent_info = samples.agent.agent_info
         init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
@@ -122,3 +113,5 @@ class A2C(PolicyGradientAlgo):
         value_loss = valid_mean(squared_value_loss(value, return_), valid)
         self.diagnostics.update(value_statistics(agent_info, return_, valid))
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)
+
+    _cutting_loss = loss

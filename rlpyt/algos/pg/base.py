@@ -88,6 +88,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     linear_lr_schedule: bool
     loss: Any
 
+    _cutting_loss: Any = None  # If given, resets are added only for this loss, not for others.
     _linear_decay: Any = None
     _logged_stand_in = False
 
@@ -267,7 +268,8 @@ class PolicyGradientAlgo(RlAlgorithm):
     def to_training_device(self, samples: Nested) -> Nested:
         """Move a batch [T,B] in one copy; its resets stay on the CPU too, to cut sequences."""
         self._log_stand_in(samples.env)
-        samples = self.with_resets(samples)
+        if self._cutting_loss is None or type(self).loss is type(self)._cutting_loss:
+            samples = self.with_resets(samples)
         reset = resets(samples)
         if reset is None:
             return super().to_training_device(samples)

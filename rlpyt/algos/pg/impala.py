@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_positive, keeps_methods
+from rlpyt.algos.checks import check_positive
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import value_statistics
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.replays.async_ import BatchQueue
@@ -118,10 +117,6 @@ class IMPALA(A2C):
             return self._get_empty_optim_info()
         return super().optimize_agent(itr, samples, sampler_itr)
 
-    @property
-    def _keeps_loss(self) -> bool:
-        return keeps_methods(self, IMPALA, ("loss",))
-
     def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Compute the loss of one batch of the sampler.
 
@@ -131,7 +126,7 @@ class IMPALA(A2C):
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
         """
-        samples = PolicyGradientAlgo.with_resets(self, samples)
+        samples = self.with_resets(samples)
         agent_info, action = samples.agent.agent_info, samples.agent.action
         states = agent_info.prev_rnn_state if self.agent.recurrent else None
         agent_inputs = inputs_when_acting(self.agent, samples)
@@ -152,6 +147,8 @@ class IMPALA(A2C):
             clipFraction=valid_mean((ratio > self.rho_bar).to(ratio), valid),
         )
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)
+
+    _cutting_loss = loss
 
     def _estimate(
         self,

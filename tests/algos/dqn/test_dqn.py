@@ -151,7 +151,7 @@ def test_first_steps_may_be_overwritten(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_run_too_short_to_train_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = logged(monkeypatch)
     make_algo(replay_size=1e4, min_steps_learn=1e4)
-    assert any(line.endswith("steps: it trains nothing.") for line in lines)
+    assert any("steps: it trains nothing." in line for line in lines)
 
 
 @pytest.mark.parametrize(("replay_ratio", "warns"), [(0.4, True), (0.6, False)])

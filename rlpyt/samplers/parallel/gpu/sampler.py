@@ -14,7 +14,6 @@ from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.action_server import (
     ActionServer,
     Group,
-    NoOverlapAlternatingActionServer,
     Served,
     connect_workers,
     serve_again,
@@ -141,8 +140,8 @@ class GpuSamplerBase(ParallelSamplerBase):
     # --- Hooks of the start -----------------------------------------------------------------------
 
     def _needs_equal_shares(self, worker_process: Any) -> bool:
-        server = type(self).serve_actions_evaluation
-        return super()._needs_equal_shares(worker_process) or server not in OWN_SERVERS
+        is_ours = type(self).serve_actions_evaluation.__module__ == ActionServer.__module__
+        return super()._needs_equal_shares(worker_process) or not is_ours
 
     def _agent_init(
         self, agent: AgentLike, env: EnvLike, global_B: int = 1, env_ranks: list[int] | None = None
@@ -173,11 +172,6 @@ class GpuSamplerBase(ParallelSamplerBase):
         workers_kwargs = super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
         connect_workers(self, workers_kwargs, worker_specs(n_envs_list, self._n_groups))
         return workers_kwargs
-
-
-OWN_SERVERS = [
-    Server.serve_actions_evaluation for Server in (ActionServer, NoOverlapAlternatingActionServer)
-]
 
 
 class GpuSampler(ActionServer, GpuSamplerBase):
