@@ -183,7 +183,8 @@ def check_same_run(
     """Raise ``ValueError`` unless a directory has the same run, with checkpoints to resume from.
 
     Args:
-        config: configuration to resume with, whose section ``runner`` may differ.
+        config: configuration to resume with, whose sections ``runner`` and ``affinity`` may differ:
+            a run can become longer, or move to other devices.
         params: parameters of the run that the directory has.
         run_dir: directory of the run.
         resume: whether to resume it.
@@ -199,7 +200,8 @@ def check_same_run(
             f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; "
             "a run that is started with --resume saves checkpoints"
         )
-    now = _as_recorded({key: value for key, value in config.items() if key != "runner"})
+    free = ("runner", "affinity")
+    now = _as_recorded({key: value for key, value in config.items() if key not in free})
     if seed is not None:
         now["seed"] = seed
     differing = [key for key in now if now[key] != params.get(key, {})]

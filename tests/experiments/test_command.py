@@ -415,7 +415,10 @@ def test_a_run_is_resumed_with_its_seed(tmp_path):
     words[words.index("--log-dir") + 1] = whole
     invoke(*words, "--steps", 256, "--seed", 7)
     assert [r["lossAverage"] for r in rows(whole)] == [r["lossAverage"] for r in rows(tmp_path)]
-    # Another run does not go on from there.
+    # It may go on with other resources, but not as another run.
+    words[words.index("threads=1")] = "threads=2"
+    invoke(*words, "--steps", 320)
+    assert int(rows(whole)[-1]["Diagnostics/CumSteps"]) == 320
     assert "another run (algo:" in refused(*words, "discount=0.5")
     assert "another run (env:" in refused(*words[:2], "Acrobot-v1", *words[3:])
     assert "another run (seed: 7 now 8)" in refused(*words, "--seed", 8)
