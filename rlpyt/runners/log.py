@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
@@ -151,7 +153,7 @@ class RunLog:
         """Return the state to resume from, with elapsed times in place of clock times."""
         now = time.time()
         return {
-            "opt_infos": self.opt_infos,
+            "opt_infos": {name: _packed(values) for name, values in self.opt_infos.items()},
             "traj_infos": [dict(info) for info in self.traj_infos] if self.has_window else [],
             "cum_time": now - self.start_time,
             "time_since_log": now - self.last_time,
@@ -161,7 +163,10 @@ class RunLog:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from ``state``, after :meth:`start`."""
         now = time.time()
-        self.opt_infos = {name: list(values) for name, values in state["opt_infos"].items()}
+        self.opt_infos = {
+            name: values.tolist() if isinstance(values, np.ndarray) else list(values)
+            for name, values in state["opt_infos"].items()
+        }
         if self.has_window:
             self.traj_infos.extend(AttrDict(info) for info in state["traj_infos"])
         for name in COUNTERS:
@@ -187,3 +192,8 @@ def drop_rows_after(itr: int, cum_steps: int) -> None:
     """Drop the rows after an iteration from the log, since they will be repeated."""
     logger.drop_tabular_after("Diagnostics/CumSteps", cum_steps)
     logger.drop_values_after(itr)
+
+
+def _packed(values: list[Any]) -> Any:
+    """Return ``values``, which may be a million, as an array if all are plain floats."""
+    return np.array(values) if {*map(type, values)} == {float} else values

@@ -1,5 +1,7 @@
 """Checkpoints of runs: when they are saved, what is resumed, how signals and kills end a run."""
 
+import json
+import math
 import os
 import signal
 import time
@@ -15,9 +17,11 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.checkpoints.store import step_of
+from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
+from rlpyt.runners.log import RunLog
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.rate_limiter import LEAD_ITRS
 from rlpyt.runners.sync_rl import SyncRl
@@ -100,6 +104,17 @@ def test_without_arguments_nothing_is_saved(tmp_path):
 
 
 # --- Resuming -------------------------------------------------------------------------------------
+
+
+def test_values_since_the_last_row_are_saved_as_arrays():
+    log, resumed = RunLog(), RunLog()
+    for each in (log, resumed):
+        each.start(["loss", "nothing", "user"])
+    log.add_opt_info(SimpleNamespace(loss=[0.1, math.nan] * 5000, nothing=[], user=[1, None]))
+    tree, arrays = encode(log.state_dict())
+    assert len(json.dumps(tree)) < 1000
+    resumed.load_state_dict(decode(tree, arrays.__getitem__))
+    assert repr(resumed.opt_infos) == repr(log.opt_infos)
 
 
 class FailAfter(Callback):
