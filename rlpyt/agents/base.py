@@ -25,7 +25,7 @@ from rlpyt.core.records import (
 from rlpyt.distributions.base import Distribution
 from rlpyt.models.autocast import model_class
 from rlpyt.models.encoders import EncodedModel, needs_encoder
-from rlpyt.models.utils import fitting_state_dict
+from rlpyt.models.utils import TargetNetwork, fitting_state_dict, set_training
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, existing_device, leaves
 from rlpyt.utils.logging import logger
@@ -98,6 +98,7 @@ class BaseAgent:
         self.distribution: Any = None
         self.device = torch.device("cpu")
         self._mode: str | None = None
+        self._targets: dict[str, TargetNetwork] = {}
         if self.model_kwargs is None:
             self.model_kwargs = {}
         self._rw_lock = ReadWriteLock()
@@ -310,17 +311,17 @@ class BaseAgent:
 
     def train_mode(self, itr: int) -> None:
         """Prepare to train in iteration ``itr``."""
-        self.model.train()
+        set_training(self.model, True)
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
         """Prepare to sample, with exploration, in iteration ``itr``."""
-        self.model.eval()
+        set_training(self.model, False)
         self._mode = "sample"
 
     def eval_mode(self, itr: int) -> None:
         """Prepare to act for evaluation in iteration ``itr``."""
-        self.model.eval()
+        set_training(self.model, False)
         self._mode = "eval"
 
     # --- Parameters and state ----------------------------------------------------------------
@@ -339,6 +340,14 @@ class BaseAgent:
         """Load the parameters and buffers of :meth:`state_dict`."""
         model = without_ddp(self.model)
         model.load_state_dict(fitting_state_dict(model, state_dict))
+
+    def _move_target(self, name: str, tau: float) -> None:
+        """Move the network ``target_<name>`` towards the network ``name``, with weight ``tau``."""
+        target, model = getattr(self, f"target_{name}"), without_ddp(getattr(self, name))
+        known = self._targets.get(name)
+        if known is None or known.target is not target or known.model is not model:
+            known = self._targets[name] = TargetNetwork(target, model)
+        known.move(tau)
 
     def sample_state_dict(self) -> dict[str, Any]:
         """Return the state that is kept between sampled steps; empty if not recurrent."""

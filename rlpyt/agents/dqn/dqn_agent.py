@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
+from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.core.masks import mask_values
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.models.noisy import draw_noise, is_noisy, remove_noise
 from rlpyt.models.space_kinds import check_one_choice
-from rlpyt.models.utils import fitting_state_dict, update_state_dict
+from rlpyt.models.utils import fitting_state_dict
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
 
@@ -184,5 +184,4 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         Args:
             tau: weight of the model, in (0, 1]; 1 copies it.
         """
-        state_dict = without_ddp(self.model).state_dict()
-        update_state_dict(self.target_model, state_dict, tau, strip_ddp=False)
+        self._move_target("model", tau)

@@ -19,7 +19,7 @@ from rlpyt.models.qpg.mlp import (
     QofMuMlpModel,
     VMlpModel,
 )
-from rlpyt.models.utils import TargetNetwork, fitting_state_dict
+from rlpyt.models.utils import fitting_state_dict, set_training
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray
 
@@ -148,7 +148,6 @@ class ActorCriticAgent(BaseAgent):
         self.action_bounds = self._make_action_bounds(env_spaces)
         # In shared memory: the algorithm sets it after the sampler has started its workers.
         self._min_itr_learn = mp.RawValue("l", 0)
-        self._target_networks: dict[str, TargetNetwork] = {}
         super().initialize(
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
@@ -231,7 +230,7 @@ class ActorCriticAgent(BaseAgent):
 
     def _let_critics_train(self, is_training: bool) -> None:
         for name in self.network_names[1:]:
-            getattr(self, name).train(is_training)
+            set_training(getattr(self, name), is_training)
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target copies towards their originals.
@@ -242,15 +241,7 @@ class ActorCriticAgent(BaseAgent):
             tau: weight of the new parameters in (0, 1]; 1 copies.
         """
         for name in self.target_names:
-            self._target_network(name).move(tau)
-
-    def _target_network(self, name: str) -> TargetNetwork:
-        """Return the updater of the target copy of ``name``; new if a network was replaced."""
-        target, model = getattr(self, "target_" + name), self._network(name)
-        known = self._target_networks.get(name)
-        if known is None or known.target is not target or known.model is not model:
-            known = self._target_networks[name] = TargetNetwork(target, model)
-        return known
+            self._move_target(name, tau)
 
     def state_dict(self) -> dict[str, Any]:
         """Return parameters and buffers of every network, by attribute name."""
