@@ -224,12 +224,20 @@ def _move_packed(tensors: list[torch.Tensor], device: Any) -> list[torch.Tensor]
     )
 
     def views(memory: torch.Tensor) -> list[torch.Tensor]:
-        parts = [memory[start : start + size] for start, size in zip(starts, sizes)]
-        return [part.view(x.dtype).view(x.shape) for part, x in zip(parts, tensors)]
+        all_of = {dtype: memory.view(dtype) for dtype in {x.dtype for x in tensors}}
+        return [
+            all_of[x.dtype].as_strided(x.shape, _dense_strides(x), start // x.element_size())
+            for x, start in zip(tensors, starts)
+        ]
 
     for view, x in zip(views(packed), tensors):
         view.copy_(x)
     return views(packed.to(device, non_blocking=is_pinned))
+
+
+def _dense_strides(x: torch.Tensor) -> tuple[int, ...]:
+    """Return the strides of a tensor with the shape of ``x`` that lies in memory row by row."""
+    return x.stride() if x.is_contiguous() else torch.empty(x.shape, device="meta").stride()
 
 
 def existing_device(name: str, device: int | str | torch.device, remedy: str) -> torch.device:

@@ -29,7 +29,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
-from rlpyt.utils.buffer import buffer_method, leaves
+from rlpyt.utils.buffer import buffer_method, buffer_to, leaves
 from tests.accelerator import GPU, ROUNDING, SIMULATED, apart, on_each_device, present
 from tests.determinism import ddpg, dqn, pg, quantile, r2d1, sac
 from tests.determinism.test_runs import use_sampler
@@ -385,6 +385,25 @@ def test_action_servers(name, SamplerCls, device):
 
 
 # --- What must lie on the device, and what may not ------------------------------------------------
+
+
+def crossing(device):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    some = (x, x.mT, x[:, 1], x[0, 0, 1], x[:, :0], x > 3, x.double(), x.to(torch.int16)[..., 1:2])
+    with present(device) as counted:
+        there = buffer_to(some, device)
+        back = buffer_to(there, "cpu")
+        assert counted.counts == {"in": 1, "out": 1}, counted.counts
+        strides = [y.stride() for y in there]
+    for before, after, stride in zip(some, back, strides):
+        assert after.dtype == before.dtype
+        assert torch.equal(after, before)
+        assert stride == before.contiguous().stride()
+
+
+@on_each_device
+def test_tensors_of_all_layouts_cross_in_one_copy(device):
+    apart(crossing, device)
 
 
 def places_of_lasting_tensors(device):
