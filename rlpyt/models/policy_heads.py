@@ -71,7 +71,7 @@ class GaussianHead(torch.nn.Module):
         mean = self.linear(features)
         mean = torch.where(self.bounded, torch.tanh(mean), mean)
         # A copy: a view made without gradients would still count as requiring them.
-        return mean, self.log_std.expand(len(mean), -1).clone()
+        return mean, self.log_std.expand(mean.shape[0], -1).clone()
 
 
 class RecordHead(torch.nn.Module):

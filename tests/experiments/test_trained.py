@@ -88,6 +88,20 @@ def test_random_actions_of_a_value_agent_are_left_out_if_deterministic(tmp_path)
     assert len(set(agent.act(observation)[0])) == 2
 
 
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_a_policy_is_exported_for_any_number_of_observations(env_id, tmp_path):
+    env = gymnasium.make(env_id)
+    saved(GenericFfAgent(), env, tmp_path)
+    agent = rlpyt.load(tmp_path, GenericFfAgent(), env)
+    policy = agent.export(tmp_path / "policy.pt2").program.module()
+    for B in (1, 5):
+        observations = torch.randn(B, *env.observation_space.shape)
+        action = agent.act(observations.numpy(), deterministic=True)[0]
+        with torch.no_grad():
+            exported = policy(observations)[0]
+        np.testing.assert_allclose(exported, action, rtol=1e-5, atol=1e-5)
+
+
 def test_a_network_that_treats_batches_differently_is_exported_for_all(tmp_path):
     env, kwargs = gymnasium.make("CartPole-v1"), {"model_kwargs": {"hidden_sizes": [1024, 1024]}}
     saved(MlpDqnAgent(**kwargs), env, tmp_path)
