@@ -6,6 +6,7 @@ A baseline is any directory of runs, or of csv files ``<task>_seed<n>.csv`` with
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -134,6 +135,11 @@ def compare(
             curve = comparison.curves[task, OTHERS].estimate.value
             unit = float(np.ptp(curve)) or 1.0
             scores[task] = [comparison.scores[task, label] / unit for label in (RUNS, OTHERS)]
+    if missing := [task for task in both if task not in scores]:
+        raise ValueError(
+            f"no run of {', '.join(missing)} has a number in {y} in both runs={str(runs)!r} and "
+            f"baseline={str(baseline)!r}: name another column, or look at why the runs ended"
+        )
     lines = [_line(task, [pair], tolerance, confidence) for task, pair in scores.items()]
     if len(scores) > 1:
         lines.append(_line(ALL_TASKS, list(scores.values()), tolerance, confidence))
@@ -216,7 +222,7 @@ def train(
 
 
 def keep(runs: str | Path, baseline: str | Path = BASELINE, y: str = "ReturnAverage") -> None:
-    """Write the curves of runs as a small baseline: ``<task>_seed<n>.csv`` of two columns.
+    """Write the curves of runs as a small baseline: ``<task>_seed<n>.csv`` of two columns each.
 
     They replace what the baseline has of these tasks.
 
@@ -225,14 +231,14 @@ def keep(runs: str | Path, baseline: str | Path = BASELINE, y: str = "ReturnAver
         baseline: directory of the csv files.
         y: column of the values.
     """
-    Path(baseline).mkdir(parents=True, exist_ok=True)
     for task, csv_files in _tasks(Path(runs)).items():
-        for old in Path(baseline).glob(f"{task.replace('/', '_')}_seed*.csv"):
+        for old in Path(baseline).glob(f"{glob.escape(task)}_seed*.csv"):
             old.unlink()
         for n, csv_file in enumerate(csv_files):
             rows = ([int(x), f"{value:.4g}"] for x, value in read_curve(csv_file, y).T)
-            name = f"{task.replace('/', '_')}_seed{n}.csv"
-            write_rows(Path(baseline, name), (STEPS, y), rows)
+            kept = Path(baseline, f"{task}_seed{n}.csv")
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_rows(kept, (STEPS, y), rows)
 
 
 def _tasks(directory: Path) -> dict[str, list[Path]]:

@@ -100,12 +100,24 @@ def test_short_runs_are_trained_once(tmp_path, monkeypatch):
     assert "run_7" in refused(*words[:2], "--train", "--task", "sac_pendulum", *words[3:])
 
 
-def test_a_renewed_baseline_keeps_nothing_of_the_old_one(tmp_path):
+@pytest.mark.parametrize("task", ["task", "game/sizes_[64,64]"])
+def test_a_renewed_baseline_keeps_nothing_of_the_old_one(task, tmp_path):
     for version, n_runs in (("old", 3), ("new", 2)):
-        write(tmp_path / version, "task", [1] * n_runs)
+        write(tmp_path / version, task, [1] * n_runs)
         gate.keep(tmp_path / version, tmp_path / "baseline")
-    names = sorted(path.name for path in (tmp_path / "baseline").iterdir())
-    assert names == ["task_seed0.csv", "task_seed1.csv"]
+    names = [str(path.relative_to(tmp_path / "baseline")) for path in tmp_path.rglob("*_seed*.csv")]
+    assert sorted(names) == [f"{task}_seed0.csv", f"{task}_seed1.csv"]
+    ((line,), _) = gate.compare(tmp_path / "new", tmp_path / "baseline")
+    assert line.task == task
+
+
+def test_runs_without_a_number_do_not_pass(baseline, tmp_path):
+    """They used to be left out, and the others decided."""
+    write(tmp_path / "new", "up", [99, 100])
+    write(tmp_path / "new", "down", ["nan"] * 2, places=())
+    message = refused("compare", tmp_path / "new", baseline)
+    assert "down" in message
+    assert "up" not in message.replace(str(tmp_path), "")
 
 
 def test_an_unknown_task_is_named_with_the_choices(tmp_path):
