@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -92,12 +93,10 @@ def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
 
 def _read(csv_file: str | Path) -> tuple[list[dict[str, str]], list[str]]:
     """Return rows and column names; without half a row, which a crash may leave at the end."""
-    with open(csv_file, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        rows, columns = list(reader), list(reader.fieldnames or ())
-    if rows and rows[-1][columns[-1]] is None:
-        rows.pop()
-    return rows, columns
+    with open(csv_file, newline="", encoding="utf-8", errors="replace") as file:
+        whole, end, _ = file.read().rpartition("\n")
+    reader = csv.DictReader(io.StringIO(whole + end, newline=""))
+    return list(reader), list(reader.fieldnames or ())
 
 
 def write_rows(

@@ -68,9 +68,11 @@ def test_statistics_of_a_run_with_tensorboard(write):
 def test_half_a_row_at_the_end_is_left_out(write):
     """A crash may leave it, and half a number counted as one."""
     path = write("progress.csv", ["a", "b"], [1, 2])
-    path.write_text(path.read_text() + "3")
-    assert read_columns(path, "a").tolist() == [[1]]
-    assert [row["a"] for row in read_rows(path)] == ["1"]
+    whole = path.read_bytes()
+    for half in (b"3", b"3,4", b"3,\xff", bytes(9)):
+        path.write_bytes(whole + half)
+        assert read_columns(path, "a").tolist() == [[1]]
+        assert [row["a"] for row in read_rows(path)] == ["1"]
 
 
 @pytest.mark.parametrize("rows", [[], [["a", "b"]]], ids=["empty", "header"])
