@@ -107,6 +107,7 @@ class Sweep:
         self.retry_failed, self.time_limit_s = retry_failed, time_limit_s
         self.failed: list[FailedRun] = []
         self._active: dict[int, tuple[Run, Any]] = {}  # By slot: the run and its handle.
+        self._unguarded: dict[int, float] = {}  # By slot: when the run was seen without its guard.
         self._n_launched, self._total = 0, total
         self._display = Display(exp_dir, total)
 
@@ -232,9 +233,13 @@ class Sweep:
             if status.state == run_module.RUNNING and is_alive:
                 if _is_elsewhere(handle, status):
                     continue
-                # After its guard was killed, nothing else ends a run that ignores SIGTERM.
+                # Its guard was killed, so the system sent SIGTERM: the run saves a checkpoint.
+                seen = self._unguarded.setdefault(slot, time.monotonic())
+                if time.monotonic() - seen < END_TIMEOUT_S:
+                    continue
                 assert status.pid is not None
                 run_module.kill_group(status.pid)
+            self._unguarded.pop(slot, None)
             del self._active[slot]
             if status.state == run_module.RUNNING or status.exit_code is None:
                 reason = "its guard died"
@@ -314,8 +319,10 @@ def _wait_for_former_runs(exp_dir: str) -> None:
     for path in Path(exp_dir).rglob("status_*.lock"):
         log_dir, run_ID = str(path.parent), int(path.stem.rpartition("_")[2])
         while run_module.is_alive(log_dir, run_ID):
+            status = read_status(log_dir, run_ID)
+            if status.state == run_module.FINISHED:
+                break  # Only a process that it left behind is there.
             if time.monotonic() > deadline:
-                status = read_status(log_dir, run_ID)
                 raise ValueError(
                     f"run {run_ID} in {log_dir!r} is still at work: process {status.pid} of "
                     f"{status.host}; wait for its end, or end it"

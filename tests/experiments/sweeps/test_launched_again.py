@@ -206,23 +206,27 @@ def test_run_that_finishes_while_its_launcher_looks(script, tmp_path, monkeypatc
     assert not (tmp_path / "s" / "failed.txt").exists()
 
 
-def test_run_that_outlives_its_guard_is_killed(script, tmp_path):
+@pytest.mark.parametrize(("seconds", "survives"), [(1.5, True), (8, False)])
+def test_run_that_outlives_its_guard_may_save_but_is_killed(
+    script, tmp_path, monkeypatch, seconds, survives
+):
     """Nothing else would end it at its time limit."""
+    monkeypatch.setattr(sweep, "END_TIMEOUT_S", 4.0)
     script.write_text(
-        textwrap.dedent("""
+        textwrap.dedent(f"""
         import os, signal, sys, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while not os.path.exists(os.path.join(sys.argv[2], "status_0.json")):
             time.sleep(0.01)
         os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(4)
+        time.sleep({seconds})
         open(os.path.join(sys.argv[2], "survived"), "w")
         """)
     )
     with pytest.raises(SweepError, match="exit code -9"):
         launch(tmp_path / "s", script, ["a"])
     wait_until(lambda: not run.is_alive(str(tmp_path / "s" / "a"), 0))
-    assert not (tmp_path / "s" / "a" / "survived").exists()
+    assert (tmp_path / "s" / "a" / "survived").exists() == survives
 
 
 # --- Refused before anything starts ---------------------------------------------------------------
@@ -259,11 +263,14 @@ def test_second_launcher(script, tmp_path):
 def test_run_that_is_still_at_work(script, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "END_TIMEOUT_S", -4.8)
     launch(tmp_path / "s", script, ["a"])
-    with (
-        run.locked(str(tmp_path / "s" / "a" / "status_0.lock")),
-        pytest.raises(ValueError, match=r"run 0 in '.*a'.* \d+"),
-    ):
-        launch(tmp_path / "s", script, ["a"])
+    directory = tmp_path / "s" / "a"
+    with run.locked(str(directory / "status_0.lock")):
+        launch(
+            tmp_path / "s", script, ["a"]
+        )  # It is finished: a process that it left has the lock.
+        run.write_status(str(directory), 0, run.RunStatus(run.RUNNING, attempt=1, pid=3))
+        with pytest.raises(ValueError, match=r"run 0 in '.*a'.* \d+"):
+            launch(tmp_path / "s", script, ["a"])
 
 
 @pytest.mark.parametrize(
