@@ -367,7 +367,12 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
         _check_packages_of(name)
         return "gym", {"id": name}
     if "." in name and "/" not in name and find_spec(name.partition(".")[0]) is not None:
-        load(name)
+        cls = load(name)
+        if isinstance(cls, type) and issubclass(cls, import_module("gymnasium").Env):
+            raise ValueError(
+                f"{name} is a class of gymnasium: register it there, and name its id after its "
+                "module, as in my_package.my_module:MyEnv-v0"
+            )
         return name, {}
     if find_spec("ale_py") is None and re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(

@@ -25,6 +25,7 @@ from rlpyt.experiments.results.statistics import STATISTICS
 from rlpyt.experiments.sweeps import command as sweeps, pools, slots
 from rlpyt.experiments.sweeps.launch import SweepError
 from rlpyt.experiments.train import (
+    alone_in,
     check_same_run,
     configuration,
     log_call,
@@ -41,6 +42,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 COUNT, STEPS = click.IntRange(min=1), click.FloatRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
+GIVEN = click.core.ParameterSource.COMMANDLINE
 
 
 # Errors of wrong input, shown without a traceback.
@@ -184,7 +186,7 @@ def train(
         run_dir = Path(log_dir, f"run_{run_id}")
         is_new = not run_dir.exists()
     try:
-        with log.make():
+        with alone_in(run_dir), log.make():
             runner.train(**saving)
     except Exception as error:
         if start.is_over:
@@ -252,7 +254,9 @@ def sweep(
     rlpyt sweep sac Pendulum-v1 model.hidden_sizes=[64,64],[256,256] --slots 2
     rlpyt sweep ppo CartPole-v1 learning_rate=1e-5:1e-2:log epochs=1:10 --search optuna
     """
+    context = click.get_current_context()
     with explained():
+        sweeps.check_search(search, lambda x: context.get_parameter_source(x) == GIVEN)
         parts = sweeps.parts_of(what, arguments, steps)
         if search == "optuna":
             variants = sweeps.examples(parts)

@@ -132,10 +132,12 @@ def parse_value(text: str) -> Any:
     """Return the value of a text: a literal of Python or JSON, or else the text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+    for parse in (ast.literal_eval, json.loads):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text
 
 
 def fit(value: Any, hint: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from rlpyt.experiments.catalog import (
     unknown,
 )
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
+from rlpyt.experiments.results.runs import read_rows
 from rlpyt.experiments.settings import checked, overridden, read_params, with_environment
 from rlpyt.experiments.sweeps.affinity import affinity_from_code
+from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merged
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.buffer import build_samples_buffer
@@ -101,6 +103,8 @@ def configuration(
     if steps is not None:
         config = with_steps(config, steps)
     config = overridden(config, settings)
+    if steps is not None and config["runner"]["n_steps"] != steps:
+        raise ValueError(f"--steps={steps:g} and n_steps={config['runner']['n_steps']:g}: give one")
     config = merged(config, variant or {})
     if not config["env"] and config["roles"].get("env", "gym") == "gym":
         name = name.removeprefix("generic/")
@@ -195,7 +199,7 @@ def check_same_run(
             f"{run_dir} has the log of another run: choose another --log-dir or --run-id, or "
             "continue it with --resume"
         )
-    if not (run_dir / "checkpoints").exists():
+    if not (run_dir / "checkpoints").exists() and read_rows(run_dir / "progress.csv"):
         raise ValueError(
             f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; "
             "a run that is started with --resume saves checkpoints"
@@ -210,6 +214,20 @@ def check_same_run(
         raise ValueError(
             f"{run_dir} has the log of another run ({changes}): choose another --log-dir"
         )
+
+
+@contextmanager
+def alone_in(run_dir: Path) -> Iterator[None]:
+    """Hold the lock of a run's directory, which is made if necessary.
+
+    Raises:
+        ValueError: if another process holds it.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with locked(str(run_dir)) as lock:
+        if lock is None:
+            raise ValueError(f"{run_dir} has a run that is at work: wait for its end, or end it")
+        yield
 
 
 def try_runs(calls: Iterable[Call]) -> None:

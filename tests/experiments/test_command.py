@@ -20,6 +20,8 @@ import rlpyt
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
 from rlpyt.experiments.program import make_affinity
+from rlpyt.experiments.settings import parse_value
+from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.train import configuration
 from rlpyt.processes.machine import look_at_machine
 from rlpyt.utils.logging import context
@@ -312,6 +314,8 @@ DQN = ["dqn", "CartPole-v1"]
         ([*CARTPOLE, "epochs=1", "algo.epochs=2"], "algo.epochs twice"),
         ([*CARTPOLE, "sampler=cpu", "sampler=gpu"], "sampler twice"),
         ([*DQN, "replay_size=10"], "replay_size"),
+        ([*CARTPOLE, "--steps", 64, "n_steps=32"], "--steps=64 n_steps=32"),
+        (["ppo", f"{MODULE}.Everything"], "gymnasium id"),
         ([*DQN, "runner=async", "discount=2"], "discount"),
         ([*CARTPOLE, "agent=generic_lstm", "minibatches=9"], "minibatches"),
         ([*DQN, "OptimCls=5"], "algo.OptimCls=5"),
@@ -424,6 +428,40 @@ def test_a_run_is_resumed_with_its_seed(tmp_path):
     assert "another run (seed: 7 now 8)" in refused(*words, "--seed", 8)
     (whole / "run_0" / "params.json").write_text("{}")  # As that of a program.
     assert "another run (roles:" in refused(*words)
+
+
+def test_a_run_that_was_killed_at_its_start_begins_anew(tmp_path):
+    words = ["train", "ppo", "CartPole-v1", *QUICK, "--log-dir", tmp_path, "--resume"]
+    invoke(*words, "--steps", 64, "--seed", 7)
+    shutil.rmtree(tmp_path / "run_0" / "checkpoints")
+    (tmp_path / "run_0" / "progress.csv").write_text("")
+    invoke(*words, "--steps", 64)
+    assert len(rows(tmp_path)) == 1
+
+
+def test_a_run_has_its_directory_to_itself(tmp_path):
+    """A second process used to take over the log, in which rows of the first were missing."""
+    words = ["train", "ppo", "CartPole-v1", *QUICK, "--log-dir", tmp_path, "--resume"]
+    invoke(*words, "--steps", 64)
+    before = (tmp_path / "run_0" / "progress.csv").read_bytes()
+    with locked(str(tmp_path / "run_0")):
+        assert "at work" in refused(*words, "--steps", 128)
+    assert (tmp_path / "run_0" / "progress.csv").read_bytes() == before
+    invoke(*words, "--steps", 128)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[true,null]", [True, None]),
+        ('{"wind": false, "x": [1, 2.5]}', {"wind": False, "x": [1, 2.5]}),
+        ("{'wind': False}", {"wind": False}),
+        ("1e-3", 1e-3),
+        ("[true", "[true"),
+    ],
+)
+def test_values_are_literals_of_python_or_json(text, value):
+    assert parse_value(text) == value
 
 
 def test_a_run_without_checkpoints_is_not_resumed(run):

@@ -6,7 +6,7 @@ an algorithm on an environment share, and a variant with the settings that diffe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from itertools import product
 from os import path
@@ -48,6 +48,8 @@ from rlpyt.experiments.train import (
 from rlpyt.utils.names import first_duplicate
 
 SEARCHES = ("grid", "random", "optuna")
+# Searches that use an option.
+OPTIONS = {"seed": ("random",), "trials": ("random", "optuna"), "metric": ("optuna",)}
 
 
 class Part(NamedTuple):
@@ -85,6 +87,16 @@ def split_list(text: str) -> list[str]:
         else:
             depth += (letter in "([{") - (letter in ")]}")
     return parts
+
+
+def check_search(search: str, is_given: Callable[[str], bool]) -> None:
+    """Raise ``ValueError`` if an option is given that belongs to another ``search``."""
+    for option, searches in OPTIONS.items():
+        if search not in searches and is_given(option):
+            raise ValueError(
+                f"--{option} is for --search {' or '.join(searches)}: leave it out; a grid runs "
+                "all combinations, with the seeds 0 to --seeds minus 1"
+            )
 
 
 def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) -> list[Part]:

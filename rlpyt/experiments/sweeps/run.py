@@ -128,8 +128,12 @@ def is_alive(log_dir: str, run_ID: int) -> bool:
 
 @contextmanager
 def locked(path: str) -> Iterator[int | None]:
-    """Hold a lock while the body runs; yields its file descriptor, or None if another holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    """Hold the lock of a file or directory; yields its descriptor, or None if another holds it.
+
+    A file is made if there is none.
+    """
+    flags = os.O_RDONLY if osp.isdir(path) else os.O_RDWR | os.O_CREAT
+    descriptor = os.open(path, flags, 0o644)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -267,6 +267,8 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         ([*CARTPOLE, "epochs=1.5:3", "--search", "random"], "epochs whole"),
         ([*CARTPOLE, "epochs=3:1", "--search", "random"], "low=3 high=1"),
         ([*CARTPOLE, "--search", "random"], "--search"),
+        ([*CARTPOLE, "--seed", 5], "--seed --seeds random"),
+        ([*CARTPOLE, "--metric", "x"], "--metric optuna"),
         (["dqn", "CartPole-v1", "runner=minibatch,async"], "minibatch async slots"),
         (["dqn", "CartPole-v1", "runner=sync", "--gpus", 0], "runner=sync --gpus-per-run"),
         (["dqn", "CartPole-v1", "replay_size=1e4,10"], "replay_size"),
