@@ -223,11 +223,18 @@ def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str], are_named: b
         return ["/".join(parts) for parts in paths]
     kept = []
     for i, parts in enumerate(zip(*paths)):
-        pairs = len(set(zip(parts, tasks)))
-        is_the_task = pairs == len(set(parts)) == len(set(tasks)) and not (are_named and i == 0)
-        if len(set(parts)) > 1 and not is_the_task:
+        pairs = set(zip(parts, tasks))
+        is_the_task = len(pairs) == len(set(parts)) == len(set(tasks)) and all(
+            _letters(part) in _letters(task) for part, task in pairs
+        )
+        if len(set(parts)) > 1 and (not is_the_task or (are_named and i == 0)):
             kept.append(parts)
     return ["/".join(parts) for parts in zip(*kept)] if kept else [""] * len(paths)
+
+
+def _letters(name: str) -> str:
+    """Return the letters and digits of a name, such as "minatarpongv0" for "MinAtar/Pong-v0"."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _own_name(directory: Path) -> str:

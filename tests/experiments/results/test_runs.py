@@ -154,6 +154,15 @@ def test_two_sweeps(make_run, tmp_path):
     assert named(mine) == [("my runs", "car"), ("my runs", "pole"), ("b", "car"), ("b", "pole")]
 
 
+def test_an_algorithm_is_a_label_though_each_has_its_own_task(make_run, tmp_path):
+    """The runs of both used to count as one setting."""
+    for algo, env in (("ppo", "CartPole-v1"), ("a2c", "MinAtar/Breakout-v1")):
+        make_run(f"apart/{algo}/{env.split('/')[-1].lower()}/run_0", env_id=env)
+        make_run(f"together/{algo}_{env[:4]}/run_0", env_id=env)
+    assert [run.label for run in find_runs([tmp_path / "apart"])] == ["a2c", "ppo"]
+    assert [run.label for run in find_runs([tmp_path / "together"])] == ["a2c_MinA", "ppo_Cart"]
+
+
 def test_given_names_stay_though_each_has_its_own_task(make_run, tmp_path):
     for env in ("pong", "breakout"):
         make_run(f"{env}/run_0", env_id=env)
