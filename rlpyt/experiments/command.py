@@ -170,12 +170,8 @@ def train(
         if checkpoint_steps is not None:
             saving["checkpoint_interval_steps"] = checkpoint_steps
         if prints:
-            words = [
-                what,
-                *arguments,
-                *([f"--steps={steps:.15g}"] if steps else []),
-                f"--seed={seed}",
-            ]
+            given_steps = [f"--steps={steps:.15g}"] if steps else []
+            words = [what, *arguments, *given_steps, f"--seed={seed}"]
             log = log_call(config, seed, log_dir, run_id, resume)
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return

@@ -132,7 +132,10 @@ def parse_value(text: str) -> Any:
     """Return the value of a text: a literal of Python or JSON, or else the text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    for parse in (ast.literal_eval, json.loads):
+    parsers: list[Callable[[str], Any]] = [ast.literal_eval]
+    if text.startswith(("[", "{")):
+        parsers.append(json.loads)
+    for parse in parsers:
         try:
             return parse(text)
         except (ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""What models share: sizes of convolutions, modes, gradients, softmax, target networks."""
+"""Functions that models share: convolution sizes, modes, gradients, softmax, target networks."""
 
 from __future__ import annotations
 

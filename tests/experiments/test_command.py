@@ -458,6 +458,7 @@ def test_a_run_has_its_directory_to_itself(tmp_path):
         ("{'wind': False}", {"wind": False}),
         ("1e-3", 1e-3),
         ("[true", "[true"),
+        ("NaN", "NaN"),
     ],
 )
 def test_values_are_literals_of_python_or_json(text, value):
