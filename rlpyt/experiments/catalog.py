@@ -368,7 +368,8 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
         return "gym", {"id": name}
     if "." in name and "/" not in name and find_spec(name.partition(".")[0]) is not None:
         cls = load(name)
-        if isinstance(cls, type) and issubclass(cls, import_module("gymnasium").Env):
+        is_of_gymnasium = isinstance(cls, type) and issubclass(cls, import_module("gymnasium").Env)
+        if is_of_gymnasium and not hasattr(cls, "spaces"):  # Which environments of rlpyt have.
             raise ValueError(
                 f"{name} is a class of gymnasium: register it there, and name its id after its "
                 "module, as in my_package.my_module:MyEnv-v0"

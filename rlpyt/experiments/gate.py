@@ -106,7 +106,7 @@ def compare(
         are left out or short.
 
     Raises:
-        ValueError: if the directories have no task in common.
+        ValueError: if the directories have no task in common, or one side of a task no number.
     """
     found, known = _tasks(Path(runs)), _tasks(Path(baseline))
     if len(found) == len(known) == 1:  # The name of the directory does not matter.

@@ -265,9 +265,7 @@ def test_run_that_is_still_at_work(script, tmp_path, monkeypatch):
     launch(tmp_path / "s", script, ["a"])
     directory = tmp_path / "s" / "a"
     with run.locked(str(directory / "status_0.lock")):
-        launch(
-            tmp_path / "s", script, ["a"]
-        )  # It is finished: a process that it left has the lock.
+        launch(tmp_path / "s", script, ["a"])  # Finished: a process that it left has the lock.
         run.write_status(str(directory), 0, run.RunStatus(run.RUNNING, attempt=1, pid=3))
         with pytest.raises(ValueError, match=r"run 0 in '.*a'.* \d+"):
             launch(tmp_path / "s", script, ["a"])
