@@ -44,7 +44,6 @@ COUNT, STEPS = click.IntRange(min=1), click.FloatRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
 GIVEN = click.core.ParameterSource.COMMANDLINE
 
-
 # Errors of wrong input, shown without a traceback.
 WRONG = (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error, SweepError)
 
@@ -64,7 +63,9 @@ def explained() -> Iterator[None]:
     try:
         yield
     except WRONG as error:
-        raise click.ClickException(str(error)) from error
+        wrong = click.ClickException(str(error))
+        wrong.exit_code = 2  # 1 is the verdict of `compare`.
+        raise wrong from error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -184,14 +185,13 @@ def train(
     try:
         with alone_in(run_dir), log.make():
             runner.train(**saving)
-    except Exception as error:
+    except Exception:
         if start.is_over:
             raise
         if is_new:
             shutil.rmtree(run_dir, ignore_errors=True)  # It contains only the error.
-        if not isinstance(error, WRONG):
+        with explained():
             raise
-        raise click.ClickException(str(error)) from error
     click.echo(f"\nRun: {run_dir}")
 
 
@@ -458,7 +458,7 @@ def compare(
     tasks: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Find out whether RUNS learn worse than BASELINE; exit code 1 if they do.
+    """Find out whether RUNS learn worse than BASELINE; if they do, the exit code is 1.
 
     \b
     rlpyt compare runs/new runs/old          # the same settings, before and after a change

@@ -127,7 +127,7 @@ def invoke(*words):
 
 
 def refused(*words):
-    """Run ``rlpyt`` with wrong words, and return its message."""
+    """Run ``rlpyt`` with wrong words, and return its message; exit code 1 is a verdict."""
     result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code != 0, result.output
+    assert result.exit_code == 2, result.output
     return " ".join(result.output.split())
