@@ -50,8 +50,8 @@ def export(trained: TrainedAgent, file: str | Path) -> Graph:
         file: file to write, with the ending ".onnx", or ".pt2" for ``torch.export.load``.
 
     Raises:
-        ValueError: if the file has another ending, or the agent draws random numbers even to act
-            deterministically.
+        ValueError: if the file has another ending, the agent draws random numbers even to act
+            deterministically, or torch cannot trace its network.
         ImportError: if the packages that write ONNX are not installed.
     """
     suffix = Path(file).suffix
@@ -146,7 +146,14 @@ class _Step:
             self._agent.acting_model,
             lambda *inputs: tuple(self.run(dict(zip(self.names, inputs))).values()),
         )
-        program = torch.export.export(module, tensors, dynamic_shapes=(sizes,), strict=False)
+        try:
+            program = torch.export.export(module, tensors, dynamic_shapes=(sizes,), strict=False)
+        except Exception as error:  # torch has many kinds, and no common class for them.
+            agent, reason = type(self._agent).__name__, str(error).partition("\n")[0]
+            raise ValueError(
+                f"{agent} cannot be exported: {reason}: use operations of torch alone in its "
+                "network, such as torch.where for a branch on values"
+            ) from error
         # Without side effects, and without nodes that only these need.
         functional: torch.export.ExportedProgram = program.run_decompositions({})
         return functional

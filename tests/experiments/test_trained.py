@@ -13,6 +13,7 @@ from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericFfAgent, GenericLstmAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.experiments.evaluation import load_snapshot
+from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from tests.accelerator import GPU, ROUNDING, SIMULATED, apart, on_each_device, present
@@ -112,6 +113,22 @@ def test_a_network_that_treats_batches_differently_is_exported_for_all(tmp_path)
         _, q = policy(observations)
         expected = agent.agent.step(observations, torch.zeros(B, dtype=torch.long), torch.zeros(B))
         torch.testing.assert_close(q, expected.agent_info.q, rtol=1e-3, atol=1e-3)
+
+
+class Branching(MlpDqnModel):
+    """Network whose result depends on a branch on values."""
+
+    def forward(self, observation, prev_action, prev_reward):
+        q = super().forward(observation, prev_action, prev_reward)
+        return q if observation.sum() > 0 else -q
+
+
+def test_a_network_that_is_no_graph_is_refused(tmp_path):
+    env = gymnasium.make("CartPole-v1")
+    saved(MlpDqnAgent(ModelCls=Branching), env, tmp_path)
+    agent = rlpyt.load(tmp_path, MlpDqnAgent(ModelCls=Branching), env)
+    with pytest.raises(ValueError, match="^MlpDqnAgent cannot be exported: .*torch.where"):
+        agent.export(tmp_path / "policy.pt2")
 
 
 def actions_on(device, path):
