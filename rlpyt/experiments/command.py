@@ -57,15 +57,19 @@ class Start(Callback):
         self.is_over = True
 
 
+class WrongInput(click.ClickException):
+    """Message that ends the command."""
+
+    exit_code = 2  # 1 is the verdict of `compare`.
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """End the command on wrong input, with a message and without a traceback."""
     try:
         yield
     except WRONG as error:
-        wrong = click.ClickException(str(error))
-        wrong.exit_code = 2  # 1 is the verdict of `compare`.
-        raise wrong from error
+        raise WrongInput(str(error)) from error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -465,10 +469,9 @@ def compare(
     rlpyt compare runs/gate --train          # the library's tasks and its own baseline
 
     Runs are compared on each task, which is the path below the directory, and on all tasks. They
-    are worse if both hold: the interval of P(improvement), the probability that a run scores more
-    than one of the baseline, lies below 0.5; and the effect, the difference between the
-    interquartile means, divided by the range of the baseline's curve, is below -TOLERANCE. Small
-    samples reveal only large losses; use at least a few seeds of each.
+    are worse if the interval of P(improvement), the probability that a run scores more than one of
+    the baseline, lies below 0.5, and the effect (the difference of interquartile means, in units of
+    the range of the baseline's curve) is below -TOLERANCE. Few seeds reveal only large losses.
     """
     from rlpyt.experiments import gate
 
@@ -489,9 +492,7 @@ def _score_range(word: str) -> tuple[str, tuple[float, float]]:
     try:
         return task, (float(low), float(high))
     except ValueError as error:
-        raise ValueError(f"--range {word}: write it as TASK=LOW:HIGH, as in pong=-20.7:14.6") from (
-            error
-        )
+        raise ValueError(f"--range {word}: give TASK=LOW:HIGH, as in pong=-20.7:14.6") from error
 
 
 def _table(infos: Sequence[Any]) -> str:
