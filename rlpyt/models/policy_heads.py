@@ -14,7 +14,7 @@ import torch
 
 from rlpyt.models.space_kinds import Box, Choices, Fields, Kind, action_kind
 from rlpyt.utils.buffer import map_buffer
-from rlpyt.utils.tensor import LeadingDims
+from rlpyt.utils.tensor import LeadingDims, as_float
 from rlpyt.utils.types import NDArray, Nested
 
 
@@ -136,5 +136,5 @@ def restore_all(outputs: Nested, lead: LeadingDims) -> Nested:
 def join_encoded_action(action: Nested, lead: LeadingDims) -> torch.Tensor:
     """Join the parts of an encoded action, [...,*] each, into vectors [T*B,encoding_size]."""
     parts: list[torch.Tensor] = []
-    map_buffer(lambda part: parts.append(part.reshape(lead.T * lead.B, -1)), action)
+    map_buffer(lambda part: parts.append(as_float(part).reshape(lead.T * lead.B, -1)), action)
     return torch.cat(parts, dim=-1)

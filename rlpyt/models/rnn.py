@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.collections import record
-from rlpyt.utils.tensor import LeadingDims
+from rlpyt.utils.tensor import LeadingDims, as_float
 from rlpyt.utils.types import Nested
 
 
@@ -143,7 +143,7 @@ def run_lstm(
 
     Source: prev_action and prev_reward as inputs: Wang et al. 2016, arXiv:1611.05763.
     """
-    inputs = (features, prev_action, prev_reward)
+    inputs = (features, as_float(prev_action), as_float(prev_reward))
     lstm_input = torch.cat([x.reshape(lead.T, lead.B, -1) for x in inputs], dim=2)
     if reset is not None:
         output, (h, c) = run_lstm_with_resets(lstm, lstm_input, init_rnn_state, reset)

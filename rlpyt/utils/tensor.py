@@ -184,4 +184,14 @@ def fold_vectors(observation: torch.Tensor, dim: int) -> tuple[torch.Tensor, Lea
     """
     folded, lead = fold_leading_dims(observation, dim)
     flat = folded if dim == 1 else folded.reshape(lead.T * lead.B, -1)
-    return flat if flat.is_floating_point() else flat.float(), lead
+    return as_float(flat), lead
+
+
+def as_float(x: torch.Tensor) -> torch.Tensor:
+    """Return ``x`` in a type that networks take.
+
+    Numpy's arrays are float64, which would not fit the weights: they and integers get torch's
+    default type. Other floating types, such as those of autocast, stay.
+    """
+    is_kept = x.is_floating_point() and x.dtype is not torch.float64
+    return x if is_kept else x.to(torch.get_default_dtype())

@@ -119,6 +119,14 @@ class TestAnyModel:
         for out, expected in zip(call(model, strided), call(model, batch)):
             torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
 
+    def test_inputs_of_float64(self, model, shape, out_shapes, rnn) -> None:
+        """They raised an error of torch, and numpy makes nothing else."""
+        batch = inputs((4, 3), shape)
+        doubles = [x.double() if x.is_floating_point() else x for x in batch]
+        for out, expected in zip(call(model, doubles), call(model, batch)):
+            assert out.dtype is torch.float32
+            torch.testing.assert_close(out, expected)
+
     def test_inputs_are_not_changed(self, model, shape, out_shapes, rnn) -> None:
         """Float images were multiplied by 1/255 in the caller's memory."""
         batch = [x.float() for x in inputs((3,), shape)]

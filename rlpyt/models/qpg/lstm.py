@@ -9,7 +9,7 @@ import torch
 from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
 from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.rnn import RnnState, lstm_input_size, run_lstm
-from rlpyt.utils.tensor import LeadingDims, fold_vectors
+from rlpyt.utils.tensor import LeadingDims, as_float, fold_vectors
 from rlpyt.utils.types import Nested
 
 
@@ -148,5 +148,5 @@ class QofMuLstmModel(_LstmModel):
         """
         inputs = (observation, prev_action, prev_reward, init_rnn_state, reset)
         lstm_out, rnn_state, lead = self._remember(*inputs)
-        q = self.head(torch.cat([lstm_out, action.reshape(lead.T * lead.B, -1)], dim=1))
+        q = self.head(torch.cat([lstm_out, as_float(action).reshape(lead.T * lead.B, -1)], dim=1))
         return lead.restore(q.squeeze(-1)), rnn_state

@@ -11,7 +11,7 @@ import torch
 
 from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.utils import precise_softmax
-from rlpyt.utils.tensor import LeadingDims, fold_vectors
+from rlpyt.utils.tensor import LeadingDims, as_float, fold_vectors
 from rlpyt.utils.types import NDArray, Nested
 
 
@@ -130,7 +130,7 @@ class _CriticMlp(_ObservationMlp):
         self, observation: torch.Tensor, action: torch.Tensor
     ) -> tuple[torch.Tensor, LeadingDims]:
         flat, lead = fold_vectors(observation, self._obs_ndim)
-        q_input = torch.cat([flat, action.reshape(lead.T * lead.B, -1)], dim=1)
+        q_input = torch.cat([flat, as_float(action).reshape(lead.T * lead.B, -1)], dim=1)
         return self.mlp(q_input), lead
 
 
