@@ -15,7 +15,6 @@ from rlpyt.agents.recurrent import (
     AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
     RecurrentAgentMixin as RecurrentAgentMixin,
 )
-from rlpyt.core.masks import ACTION_MASK
 from rlpyt.core.records import (
     AgentInputs as AgentInputs,
     AgentInputsRnn as AgentInputsRnn,
@@ -62,8 +61,9 @@ class BaseAgent:
         cpu_outputs: whether training batches stay on the CPU and outputs for losses are moved
             there, as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
-        mask_field: observation field with a mask of the allowed actions. It is removed
-            before the network runs; None passes a field of this name on to the network.
+        mask_field: observation field with a mask of the allowed actions, which is removed before
+            the network runs; None for "action_mask" with networks of this library, and for no mask
+            with others, which see all fields.
     """
 
     __signature__ = ConstructorSignature()
@@ -74,7 +74,7 @@ class BaseAgent:
     recurrent = False
     alternating = False
     q_kind: str | None = None
-    mask_field: str | None = ACTION_MASK
+    mask_field: str | None = None
     _mask: MaskField | None = None
     # Models that take one vector; an encoder turns other observations into one.
     vector_models: tuple[type[torch.nn.Module], ...] = ()
@@ -146,8 +146,8 @@ class BaseAgent:
             mask: mask [...,A] of the allowed actions, on the same device.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} takes no action masks: define mask_outputs(), or set "
-            f"{type(self).__name__}.mask_field = None to let its network see the mask"
+            f"{type(self).__name__} takes no action masks: define mask_outputs(), or rename the "
+            "field of the mask"
         )
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
@@ -174,12 +174,9 @@ class BaseAgent:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice, or observations
                 have an action mask that does not fit.
         """
-        self._mask, env_spaces = find_mask(type(self).__name__, self.mask_field, env_spaces)
+        self._mask, env_spaces = find_mask(self, env_spaces)
         self.env_spaces = env_spaces
         self.share_memory = share_memory
-        self._mode = None
-        for name in ("_sample_rnn_state", "_sample_rnn_state_pair"):
-            vars(self).pop(name, None)  # Of an earlier run.
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
         self._build_models()
         if self.initial_model_state_dict is not None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from rlpyt.core.masks import ACTION_MASK
 from rlpyt.core.records import EnvSpaces
+from rlpyt.models.autocast import model_class
 from rlpyt.models.space_kinds import Choices, action_kind, record_parts
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
+
+if TYPE_CHECKING:
+    from rlpyt.agents.base import BaseAgent
 
 
 class MaskField(NamedTuple):
@@ -28,36 +34,39 @@ class MaskField(NamedTuple):
         return rest, getattr(observation, self.name)
 
 
-def find_mask(
-    agent_name: str, name: str | None, spaces: EnvSpaces
-) -> tuple[MaskField | None, EnvSpaces]:
+def find_mask(agent: BaseAgent, spaces: EnvSpaces) -> tuple[MaskField | None, EnvSpaces]:
     """Find the mask in the observations of an environment.
 
     Args:
-        agent_name: class of the agent, for error messages.
-        name: name of the mask's field; None for no mask.
+        agent: agent, with ``ModelCls`` and ``mask_field``.
         spaces: spaces of the environment.
 
     Returns:
-        The field, or None if observations have no mask, and the spaces without it.
+        The field, or None if there is no mask for the agent, and the spaces without it.
 
     Raises:
         ValueError: if an action is not one discrete choice, or the mask has another length.
     """
-    parts = record_parts(spaces.observation)
-    if name is None or name not in parts:
+    agent_name = type(agent).__name__
+    parts, name = record_parts(spaces.observation), agent.mask_field or ACTION_MASK
+    if name not in parts:
+        return None, spaces
+    if agent.mask_field is None and not _is_of_library(agent.ModelCls):
+        logger.log(
+            f"Observations have an {name}, which is left to the network: with {agent_name}."
+            f"mask_field = {name!r}, the agent would respect it, and the network not see it."
+        )
         return None, spaces
     kind, shape = action_kind(spaces.action), parts[name].shape
-    remedy = f"rename the field, or set {agent_name}.mask_field = None to let networks see it"
     if not (isinstance(kind, Choices) and kind.nvec.ndim == 0):
         raise ValueError(
             f"observations have an {name}, which {agent_name} takes for one discrete action, but "
-            f"the action space is {spaces.action}: {remedy}"
+            f"the action space is {spaces.action}: rename the field"
         )
     if tuple(shape) != (int(kind.nvec),):
         raise ValueError(
             f"{name} has shape {tuple(shape)}, but there are {int(kind.nvec)} actions: give one "
-            f"entry for each; or {remedy}"
+            "entry for each, or rename the field"
         )
     # Without other fields the network gets the mask.
     rest = {key: part for key, part in parts.items() if key != name} or parts
@@ -66,3 +75,9 @@ def find_mask(
         record_space = getattr(spaces.observation, "space", spaces.observation)
         space = type(record_space)(list(rest.values()), record_class("obs", tuple(rest)))
     return MaskField(name, tuple(rest)), spaces._replace(observation=space)
+
+
+def _is_of_library(ModelCls: Any) -> bool:
+    """Return whether networks of ``ModelCls`` have a forward pass of this library."""
+    forward = getattr(model_class(ModelCls), "forward", None)
+    return getattr(forward, "__module__", "").startswith("rlpyt.models.")
