@@ -43,9 +43,9 @@ class DistributedRunner(MinibatchRlBase):
     def startup(self) -> int:
         """Start as in one process, and begin together with the others."""
         n_itr = super().startup()
-        if self.group is not None:
+        if self._group is not None:
             start = time.time()
-            self.group.broadcast()
+            self._group.broadcast()
             waited = time.time() - start
             self._start_time += waited
             self._last_time += waited
@@ -53,52 +53,52 @@ class DistributedRunner(MinibatchRlBase):
 
     def _make_data_parallel(self) -> None:
         # Last, so that processes forked by the sampler hold no connections of this process.
-        assert self.group is not None
+        assert self._group is not None
         if self.par.barrier is not None:
             with heartbeat_paused():
                 self.par.barrier.wait()
-        self.group.join()
-        if self.group.backend == "nccl":
+        self._group.join()
+        if self._group.backend == "nccl":
             torch.cuda.set_device(self.affinity["cuda_idx"])
         super()._make_data_parallel()
-        self.group.share_state(self.agent)
+        self._group.share_state(self.agent)
 
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
         """Keep the opt info of one iteration; rank 0 gets the trajectories of all processes."""
-        if self.group is not None:
+        if self._group is not None:
             received = self._signals.received
             requests = [
                 self._stop_requested,
                 self._is_checkpoint_due(itr),
                 *(received == number for number in STOP_SIGNALS),
             ]
-            traj_infos, requests = self.group.end_iteration(traj_infos, requests)
+            traj_infos, requests = self._group.end_iteration(traj_infos, requests)
             is_last, self._saves_now, *signals = requests
             self._stopping = self._stopping or is_last
             self._agreed_signal = next(itertools.compress(STOP_SIGNALS, signals), None)
         super().store_diagnostics(itr, traj_infos, opt_info)
 
     def _measure_and_log(self, itr: int) -> None:
-        self._others_wait = self.group is not None
+        self._others_wait = self._group is not None
         super()._measure_and_log(itr)
         self._others_wait = False
-        if self.group is None:
+        if self._group is None:
             return
-        command = self.group.broadcast(STOP if self._stop_requested else CONTINUE)
+        command = self._group.broadcast(STOP if self._stop_requested else CONTINUE)
         while self.rank > 0 and command == SEND_STATE:
-            self.group.gather(super().state_dict())
-            command = self.group.broadcast()
+            self._group.gather(super().state_dict())
+            command = self._group.broadcast()
         self._stopping = self._stopping or command == STOP
 
     def shutdown(self) -> None:
         """Shut down as in one process, and leave the process group."""
         try:
             super().shutdown()
-            if self.group is not None and not self._failed:
-                self.group.broadcast()
+            if self._group is not None and not self._failed:
+                self._group.broadcast()
         finally:
-            if self.group is not None:
-                self.group.leave()
+            if self._group is not None:
+                self._group.leave()
 
 
 class SyncWorkerMixin(DistributedRunner):
@@ -163,9 +163,9 @@ class SyncWorkerMixin(DistributedRunner):
 
     def startup(self) -> int:
         """Connect to rank 0, unless a launcher has done so, and start in the same way."""
-        if self.group is None:
+        if self._group is None:
             store = connect_store(self.port or 0, self.world_size)
-            self.group = ProcessGroup(
+            self._group = ProcessGroup(
                 self.rank, self.world_size, self.backend, store, self.rank_timeout_s
             )
         return super().startup()

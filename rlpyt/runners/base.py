@@ -75,7 +75,7 @@ class BaseRunner:
     callbacks: Sequence[Callback] = ()
     pbar: ProgBarCounter | None = None
     checkpoints: RunCheckpoints | None = None
-    group: ProcessGroup | None = None
+    _group: ProcessGroup | None = None
     supervisor: Supervisor | None = None
 
     log_interval_itrs: int
@@ -123,7 +123,7 @@ class BaseRunner:
         row.
         """
         self._stop_requested = True
-        self._stopping = self._stopping or self.group is None
+        self._stopping = self._stopping or self._group is None
 
     @property
     def can_go_back(self) -> bool:
@@ -326,7 +326,7 @@ class BaseRunner:
     @property
     def _signal(self) -> int | None:
         """The signal that ends the run after the current iteration; None if there was none."""
-        return self._signals.received if self.group is None else self._agreed_signal
+        return self._signals.received if self._group is None else self._agreed_signal
 
     @property
     def _cum_steps(self) -> int:
@@ -352,7 +352,7 @@ class BaseRunner:
         """Save a checkpoint, unless the last one has the same step and update counts."""
         if self.checkpoints is not None:
             counts = self._cum_steps, self.algo.update_counter
-            self.checkpoints.save(self.state_dict, *counts, self.group)
+            self.checkpoints.save(self.state_dict, *counts, self._group)
 
     def _notify(self, event: str, *args: Any) -> None:
         # SaveState saves what the others do at this event.

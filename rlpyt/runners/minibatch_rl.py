@@ -150,7 +150,7 @@ class MinibatchRlBase(BaseRunner):
         self.store_diagnostics(itr, traj_infos, opt_info)
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
             self._measure_and_log(itr)
-        if self._is_checkpoint_due(itr) if self.group is None else self._saves_now:
+        if self._is_checkpoint_due(itr) if self._group is None else self._saves_now:
             self._save_checkpoint()
 
     @property

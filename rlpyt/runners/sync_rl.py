@@ -97,7 +97,7 @@ class SyncRlMixin(DistributedRunner):
 
     def startup(self) -> int:
         """Start the other processes, then this one, and wait until all are ready."""
-        self.group = self.supervisor = None
+        self._group = self.supervisor = None
         self.launch_workers()
         return super().startup()
 
@@ -116,10 +116,10 @@ class SyncRlMixin(DistributedRunner):
             return
         backend = backend_for(self.affinity)
         store = host_store(self.world_size) if place is None else launcher_store()
-        self.group = ProcessGroup(0, self.world_size, backend, store, self.rank_timeout_s)
+        self._group = ProcessGroup(0, self.world_size, backend, store, self.rank_timeout_s)
         if place is not None:
-            self.group.agree_on("seed", self.seed)
-            self.group.agree_on("checkpoints", plan)
+            self._group.agree_on("seed", self.seed)
+            self._group.agree_on("checkpoints", plan)
             return
         self.supervisor = Supervisor(self.start_method, self.rank_timeout_s, "rank_timeout_s")
         if backend == "nccl":
@@ -167,7 +167,7 @@ class SyncRlMixin(DistributedRunner):
         )
         self.seed = group.agree_on("seed", None)
         worker = self.WorkerCls(**self._worker_kwargs(place.rank, affinity, None))
-        worker.group = group
+        worker._group = group
         worker._resume_state = None if self._saved_ranks is None else self._saved_ranks[place.rank]
         worker.use_checkpoints(group.agree_on("checkpoints", None))
         worker.train()
@@ -207,20 +207,20 @@ class SyncRlMixin(DistributedRunner):
                 send their states only while they wait for the log row.
         """
         state = super().state_dict()
-        if self.group is None:
+        if self._group is None:
             return state
         if not self._others_wait:
             raise RuntimeError(
                 "the state of a run with several processes exists only while a row is logged: "
                 "save it in on_log of a callback, as SaveState does"
             )
-        self.group.broadcast(SEND_STATE)
-        return {"ranks": self.group.gather(state)}
+        self._group.broadcast(SEND_STATE)
+        return {"ranks": self._group.gather(state)}
 
     def _save_checkpoint(self) -> None:
         if self.checkpoints is not None:
             counts = self._cum_steps, self.algo.update_counter
-            self.checkpoints.save(super().state_dict, *counts, self.group)
+            self.checkpoints.save(super().state_dict, *counts, self._group)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the ``state`` that :meth:`train` resumes from, for as many processes."""

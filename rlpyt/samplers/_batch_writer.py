@@ -144,7 +144,7 @@ class BatchRows(NoBatch):
 
     def add_step(self, t: int, b: Any, env_info: Nested, observation: Nested) -> None:
         if self._env_info is not None:
-            self._env_info[t, b] = 0 if env_info is None else env_info
+            self._env_info[t, b] = env_info or 0
         if self._next_observation is not None:
             self._next_observation[t, b] = observation
 

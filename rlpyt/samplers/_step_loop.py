@@ -67,7 +67,7 @@ class StepLoop:
         self._active: list[int] = []
         self._waiting: list[int] = []
         self._has_completed = False  # Whether the last step ended a trajectory.
-        # TrajInfo.step ignores agent_info, so it is converted only for subclasses.
+        # TrajInfo.step ignores agent_info, so it is divided only for subclasses.
         self._reads_info = type(traj_infos[0]).step is not TrajInfo.step
 
     def run(
@@ -114,7 +114,7 @@ class StepLoop:
         """Step all environments but those that wait; return these and those that ended."""
         heartbeat, waiting, self._has_completed = self._heartbeat, self._waiting, False
         reward, done = self._reward, self.actions.done
-        info = numpify_buffer(agent_info) if self._reads_info and agent_info else None
+        info = agent_info if self._reads_info and agent_info else None
         over = waiting.copy()
         for b in self._active:
             heartbeat[Heartbeat.PLACE] = self._env_ranks[b]

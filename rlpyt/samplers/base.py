@@ -153,7 +153,8 @@ class BaseSampler:
         for name, fitting in zip(("CollectorCls", "eval_CollectorCls"), self._fitting_collectors):
             given = getattr(self, name)
             kind, needed = kind_of(given), fitting.kind
-            if kind is not None and kind != needed:
+            is_used = name == "CollectorCls" or self.eval_n_envs > 0
+            if is_used and kind is not None and kind != needed:
                 raise ValueError(
                     f"{name} is {given.__name__}, which {_DESCRIPTIONS.get(kind, kind)}, but "
                     f"{type(self).__name__} needs one that {_DESCRIPTIONS[needed]}, such as "

@@ -170,7 +170,7 @@ def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -
 def step_loop(workload: Workload, rounds: int, n_steps: int = 500) -> dict[str, Any]:
     """CPU time of a step with one environment, of the loop and of its floor."""
     sampler = start(workload._replace(batch_T=n_steps, batch_B=1), SerialSampler, 0)
-    env, agent = sampler.envs[0], sampler.agent
+    env, agent = sampler.collector.envs[0], sampler.agent
     inputs = tuple(torch.as_tensor(x) for x in sampler.agent_inputs)
 
     def floor() -> None:

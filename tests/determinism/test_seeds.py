@@ -37,7 +37,7 @@ def begins(seed):
         seed=seed,
     )
     runner.startup()
-    envs = [*runner.sampler.envs, *runner.sampler.eval_envs]
+    envs = [*runner.sampler.collector.envs, *runner.sampler.eval_collector.envs]
     runner.shutdown()
     actions = [np.ravel([env.action_space.sample() for _ in range(N_NUMBERS // 2)]) for env in envs]
     return [env.noise for env in envs], actions

@@ -187,7 +187,7 @@ def test_failure_leaves_log_and_snapshot_and_shuts_down(RunnerCls, tmp_path):
     runner = make_runner(RunnerCls, algo=CountingAlgo(fail_at=3), callbacks=[diary])
     envs = []
     original = runner.sampler.shutdown
-    runner.sampler.shutdown = lambda: (envs.extend(runner.sampler.envs), original())
+    runner.sampler.shutdown = lambda: (envs.extend(runner.sampler.collector.envs), original())
     with pytest.raises(ZeroDivisionError, match="a bug of the user"):
         train(runner, tmp_path)
     assert values(read_rows(tmp_path), "Diagnostics/CumSteps")[-1] == 40

@@ -66,7 +66,9 @@ def test_waiting_environments_start_the_next_batch_from_their_reset():
     assert column(samples.env.observation) == [0, 1, 2, 3, 0, 0]
     assert [info.Return for info in infos] == [10]
     assert column(samples.agent.prev_action)[0] == 1, "the null action"
-    assert sampler.envs[0].n_resets == 1 + 1 + 2, "example, start, and once after each batch"
+    assert sampler.collector.envs[0].n_resets == 1 + 1 + 2, (
+        "example, start, and once after each batch"
+    )
 
 
 def test_waiting_environments_go_on_after_a_lost_life():
@@ -139,14 +141,14 @@ def test_next_observation_is_recorded_even_at_the_end_of_an_episode():
 def test_decorrelation_does_not_depend_on_how_environments_are_grouped():
     long = {"env_kwargs": {"episode_steps": 1000}, "max_decorrelation_steps": 50}
     together, _ = start(batch_B=4, **long)
-    counts = [env.count for env in together.envs]
+    counts = [env.count for env in together.collector.envs]
     assert len(set(counts)) > 1
     assert all(1 <= count <= 50 for count in counts)
     assert together.agent_inputs.observation[:, 0].tolist() == counts
     assert [info.Length for info in together.traj_infos] == counts
     second_pair = SerialSampler(CountEnv, long["env_kwargs"], 6, 2, max_decorrelation_steps=50)
     second_pair.initialize(agent=EchoAgent(), seed=3, rank=1, world_size=2)
-    assert [env.count for env in second_pair.envs] == counts[2:]
+    assert [env.count for env in second_pair.collector.envs] == counts[2:]
 
 
 def evaluation(**kwargs):
@@ -164,7 +166,7 @@ def test_evaluation_until_its_step_limit():
 def test_evaluation_stops_after_the_step_that_completes_enough():
     sampler, _ = evaluation(eval_max_trajectories=3)
     assert len(sampler.evaluate_agent(0)) == 4, "both of the second round complete together"
-    assert sum(len(env.actions) for env in sampler.eval_envs) == 16
+    assert sum(len(env.actions) for env in sampler.eval_collector.envs) == 16
 
 
 def test_evaluation_leaves_training_environments_alone():
@@ -181,7 +183,7 @@ def test_evaluation_environments_have_seeds_of_their_own():
             self.my_seed = seed
 
     sampler, _ = evaluation(EnvCls=SeededEnv, batch_B=3, seed=7)
-    seeds = {env.my_seed for env in (*sampler.envs, *sampler.eval_envs)}
+    seeds = {env.my_seed for env in (*sampler.collector.envs, *sampler.eval_collector.envs)}
     assert len(seeds) == 5
 
 
@@ -226,12 +228,12 @@ def test_shutdown_closes_every_environment():
     sampler, _ = evaluation()
     sampler.shutdown()
     sampler.shutdown()
-    assert all(env.closed for env in [*sampler.envs, *sampler.eval_envs])
+    assert all(env.closed for env in [*sampler.collector.envs, *sampler.eval_collector.envs])
     SerialSampler(CountEnv, {}, batch_T=1, batch_B=1).shutdown()
 
 
 def test_shutdown_goes_on_after_an_environment_that_cannot_close():
     sampler, _ = evaluation()
-    sampler.envs[0].close = None
+    sampler.collector.envs[0].close = None
     sampler.shutdown()
-    assert all(env.closed for env in [*sampler.envs[1:], *sampler.eval_envs])
+    assert all(env.closed for env in [*sampler.collector.envs[1:], *sampler.eval_collector.envs])

@@ -61,7 +61,7 @@ class OwnCollection(CpuResetCollector):
 @pytest.mark.parametrize("SamplerCls", BATCH_COLLECTORS)
 def test_collectors_of_other_samplers_are_refused(SamplerCls):
     def given(**kwargs):
-        return SamplerCls(CountEnv, {}, 2, 2, **kwargs)
+        return SamplerCls(CountEnv, {}, 2, 2, **{"eval_n_envs": 2, "eval_max_steps": 20, **kwargs})
 
     assert given(eval_CollectorCls=None).eval_CollectorCls is EVAL_COLLECTORS[SamplerCls]
     # The agent has to be where a collector acts, whatever else that does.
@@ -77,6 +77,8 @@ def test_collectors_of_other_samplers_are_refused(SamplerCls):
                 continue
             with pytest.raises(ValueError, match=f"^{name} is {CollectorCls.__name__}"):
                 given(**{name: CollectorCls})
+    for CollectorCls in EVAL_COLLECTORS.values():  # As programs leave it where nothing evaluates.
+        given(eval_CollectorCls=CollectorCls, eval_n_envs=0)
 
 
 @pytest.mark.parametrize("SamplerCls", ALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -53,14 +54,13 @@ class SerialSampler(BaseSampler):
         self._check_settings()
 
     @property
-    def envs(self) -> list[Any]:
-        """The training environments."""
-        return [] if self.collector is None else list(self.collector.envs)
-
-    @property
-    def eval_envs(self) -> list[Any]:
-        """The evaluation environments."""
-        return [] if self.eval_collector is None else list(self.eval_collector.envs)
+    def _all_envs(self) -> tuple[list[Any], list[Any]]:
+        """The training and the evaluation environments."""
+        training, evaluation = (
+            [] if collector is None else list(collector.envs)
+            for collector in (self.collector, self.eval_collector)
+        )
+        return training, evaluation
 
     def initialize(
         self,
@@ -185,7 +185,7 @@ class SerialSampler(BaseSampler):
 
     def shutdown(self) -> None:
         """Close all environments."""
-        for env in (*self.envs, *self.eval_envs):
+        for env in itertools.chain(*self._all_envs):
             with suppress(Exception):  # As in workers; some have no such method.
                 env.close()
 
@@ -199,7 +199,7 @@ class SerialSampler(BaseSampler):
         Raises:
             ValueError: if ``state`` has another number of environments.
         """
-        for name, envs in (("envs", self.envs), ("eval_envs", self.eval_envs)):
+        for name, envs in zip(("envs", "eval_envs"), self._all_envs):
             if len(state[name]) != len(envs):
                 raise ValueError(
                     f"the saved sampler had {len(state[name])} {name}, this one has {len(envs)}: "
@@ -208,9 +208,8 @@ class SerialSampler(BaseSampler):
         self._parts_with_state().load_state_dict(state)
 
     def _parts_with_state(self) -> SamplingParts:
-        envs = self.envs, self.eval_envs
         inputs, agent = self.agent_inputs, self.agent
-        return SamplingParts(*envs, inputs, self.traj_infos, self.collector, agent)
+        return SamplingParts(*self._all_envs, inputs, self.traj_infos, self.collector, agent)
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         return envs_without_state(state["envs"])

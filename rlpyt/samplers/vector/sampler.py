@@ -64,12 +64,9 @@ class VectorSampler(SerialSampler):
                 )
 
     @property
-    def envs(self) -> list[Any]:
-        return [] if self.env is None else [self.env]
-
-    @property
-    def eval_envs(self) -> list[Any]:
-        return [] if self.eval_env is None else [self.eval_env]
+    def _all_envs(self) -> tuple[list[Any], list[Any]]:
+        training, evaluation = ([] if env is None else [env] for env in (self.env, self.eval_env))
+        return training, evaluation
 
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
         """Make the vector environment; it is seeded after its example step."""
