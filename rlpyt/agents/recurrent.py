@@ -27,6 +27,10 @@ class RecurrentAgentMixin(BaseAgent):
     _prev_rnn_state: Nested = None
     _sample_rnn_state: Nested = None
 
+    def _build_models(self) -> None:
+        super()._build_models()
+        self._prev_rnn_state = self._sample_rnn_state = None  # Those of earlier networks.
+
     @property
     def prev_rnn_state(self) -> Nested:
         """The state [N,B,H] before the next step, or None."""
@@ -84,6 +88,11 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
     _alt = 0
     _prev_rnn_state_pair: tuple[Nested, Nested] = (None, None)
     _sample_rnn_state_pair: tuple[Nested, Nested] = (None, None)
+
+    def _build_models(self) -> None:
+        super()._build_models()
+        # Those of earlier networks.
+        self._prev_rnn_state_pair = self._sample_rnn_state_pair = (None, None)
 
     @property
     def prev_rnn_state(self) -> Nested:

@@ -120,6 +120,13 @@ class RlAlgorithm:
     def _compiler(self) -> UpdateCompiler:
         return UpdateCompiler()
 
+    def _begin_run(self, agent: AgentLike) -> None:
+        """Keep the agent, and forget an earlier run; what a program has set before it stays."""
+        if "agent" in vars(self):
+            self.update_counter = 0
+            vars(self).pop("_compiler", None)
+        self.agent = agent
+
     def initialize(
         self,
         agent: AgentLike,

@@ -60,6 +60,12 @@ def check_positive(algo: RlAlgorithm, name: str, remedy: str = "make it positive
         raise ValueError(f"{name} is {value}: {remedy}")
 
 
+def check_clip_grad_norm(algo: RlAlgorithm) -> None:
+    """Raise ``ValueError`` unless ``clip_grad_norm`` of a library's update is positive or None."""
+    if type(algo).optimize_agent.__module__.startswith("rlpyt.algos."):
+        check_positive(algo, "clip_grad_norm", "make it positive, or None")
+
+
 def check_fraction(algo: RlAlgorithm, *names: str) -> None:
     """Raise ``ValueError`` if one of these settings of ``algo`` is outside [0, 1]."""
     for name in names:

@@ -10,6 +10,7 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
+    check_clip_grad_norm,
     check_fraction,
     check_masks,
     check_positive,
@@ -176,9 +177,8 @@ class ReplayAlgorithm(RlAlgorithm):
         return self.replay_buffer
 
     def _set_up(self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
-        for name in ("_compiler", "update_counter", "n_masked_updates"):
-            vars(self).pop(name, None)  # Of an earlier run.
-        self.agent = agent
+        self._begin_run(agent)
+        self.n_masked_updates = 0
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
         self.sampler_bs = batch_spec.size
@@ -201,7 +201,7 @@ class ReplayAlgorithm(RlAlgorithm):
         """Raise ``ValueError`` for settings that would fail later or never start training."""
         make_whole(self, "batch_size", "n_step_return", "target_update_interval")
         check_positive(self, "replay_ratio", "make it positive, since 0 allows no updates")
-        check_positive(self, "clip_grad_norm", "make it positive, or None")
+        check_clip_grad_norm(self)
         check_fraction(self, "discount", "target_update_tau")
         check_replay_size(self, self._n_samplers)
 

@@ -9,20 +9,31 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
+from rlpyt.agents.pg.categorical import RecurrentCategoricalPgAgentBase
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.qpg.sac import SAC
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.collections import AttrDict, namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
+from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 from tests.compat.corridor import Corridor, CorridorAgent, make_runner
 
 # --- Samplers and trajectories ------------------------------------------------------------------
@@ -73,6 +84,46 @@ def test_trajectory_infos_of_the_users_own() -> None:
     runner.train()
     assert runner._cum_completed_trajs > 0
     assert all(info.Length >= 4 for info in runner._traj_infos)
+
+
+def test_trajectory_infos_are_given_what_the_agent_returned() -> None:
+    seen: list[Any] = []
+
+    class Confidence(TrajInfo):
+        def step(self, *args: Any) -> None:
+            *_, agent_info, _ = args
+            seen.append(agent_info.q.detach().max())
+            super().step(*args)
+
+    runner = make_runner()
+    runner.sampler.TrajInfoCls = Confidence
+    runner.train()
+    assert len(seen) == 200
+
+
+def test_steps_may_have_nothing_to_tell() -> None:
+    class Silent(Corridor):
+        def step(self, action: Any) -> Any:
+            step = super().step(action)
+            return step._replace(env_info=()) if self.cell == 2 else step
+
+    runner = make_runner()
+    runner.sampler.EnvCls = Silent
+    runner.train()
+    assert 2 not in runner.sampler.samples_np.env.env_info.position
+
+
+def test_a_sampler_keeps_environments_under_its_own_names() -> None:
+    class Sampler(SerialSampler):
+        def initialize(self, *args: Any, **kwargs: Any) -> Any:
+            self.envs = self.eval_envs = [Corridor()]
+            return super().initialize(*args, **kwargs)
+
+    sampler = Sampler(Corridor, {}, 2, 1)
+    sampler.initialize(CorridorAgent(), seed=0)
+    sampler.state_dict()
+    sampler.shutdown()
+    assert sampler.envs is sampler.eval_envs
 
 
 def test_startup_written_by_hand() -> None:
@@ -163,7 +214,158 @@ def test_a_snapshot_with_code_in_it_is_refused_by_default(tmp_path: Path) -> Non
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("name", ["group", "tags"])
+def test_a_runner_keeps_the_arguments_of_a_program(name: str) -> None:
+    class Runner(MinibatchRl):
+        def __init__(self, group: Any = None, tags: Any = None, **kwargs: Any) -> None:
+            save__init__args(locals())
+            super().__init__(**kwargs)
+
+    runner = make_runner(Runner, **{name: "ablation"})
+    runner.train()
+    assert getattr(runner, name) == "ablation"
+
+
 # --- Algorithm and agent ------------------------------------------------------------------------
+
+
+def test_an_algorithm_keeps_what_a_program_sets_before_it_starts() -> None:
+    class Algo(PPO):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self._rng = np.random.RandomState(1)
+
+        def optimize_agent(self, itr: int, samples: Any) -> Any:
+            assert self._rng.randint(5) < 5
+            return super().optimize_agent(itr, samples)
+
+    runner = make_runner()
+    runner.algo = Algo(minibatches=2, epochs=1)
+    runner.agent = GenericFfAgent()
+    runner.algo.update_counter = 1000  # As in a run that continues from a snapshot.
+    runner.train()
+    assert runner.algo.update_counter == 1000 + 50 * 2
+
+
+def test_an_algorithm_has_its_own_number_of_critics() -> None:
+    class Ensemble(SAC):
+        def __init__(self, n_critics: int = 5, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            save__init__args(locals())
+
+    algo = Ensemble()
+    algo.agent = SacAgent()
+    assert algo.n_critics == 5
+
+
+class OwnUpdate(DQN):
+    """No clipping unless the norm is positive, and a loss that knows which steps count."""
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+        assert self.clip_grad_norm <= 0
+        return ()
+
+
+def test_settings_are_left_to_an_update_of_a_program() -> None:
+    algo, sampler, agent = OwnUpdate(clip_grad_norm=-1), make_runner().sampler, CorridorAgent()
+    examples = sampler.initialize(agent, seed=0)
+    algo.initialize(agent, 10**6, sampler.batch_spec, False, examples)
+    assert algo.optimize_agent(0) == ()
+    with pytest.raises(ValueError, match="clip_grad_norm"):
+        DQN(clip_grad_norm=-1).initialize(agent, 10**6, sampler.batch_spec, True, examples)
+    with pytest.raises(ValueError, match="mid_batch_reset"):
+        DQN().initialize(agent, 10**6, sampler.batch_spec, False, examples)
+
+
+def test_the_first_iteration_that_trains_may_be_a_float() -> None:
+    agent = SacAgent()
+    agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), FloatBox(-1, 1, (2,))))
+    agent.give_min_itr_learn(1e2 // 1)
+    assert agent.min_itr_learn == 100
+
+
+class OwnMode(CorridorAgent):
+    """Steps in known modes only; its first one is set by the constructor."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._mode = "train"
+
+    def step(self, *inputs: Any) -> AgentStep:
+        assert self._mode in ("train", "sample", "eval")
+        return super().step(*inputs)
+
+
+def test_an_agent_begins_in_a_mode_of_its_own() -> None:
+    runner = make_runner()
+    runner.agent = OwnMode()
+    runner.train()
+
+
+class OldMixin:
+    """The recurrent state as the original kept it, copied into a program to change it."""
+
+    _prev_rnn_state = None
+    recurrent = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._sample_rnn_state = None
+
+    def reset(self) -> None:
+        self._prev_rnn_state = None
+
+    def reset_one(self, idx: int) -> None:
+        self._prev_rnn_state[:, idx] = 0
+
+    def advance_rnn_state(self, new_rnn_state: Any) -> None:
+        self._prev_rnn_state = new_rnn_state
+
+    @property
+    def prev_rnn_state(self) -> Any:
+        return self._prev_rnn_state
+
+    def train_mode(self, itr: int) -> None:
+        if self._mode == "sample":
+            self._sample_rnn_state = self._prev_rnn_state
+        self._prev_rnn_state = None
+        super().train_mode(itr)
+
+    def sample_mode(self, itr: int) -> None:
+        if self._mode != "sample":
+            self._prev_rnn_state = self._sample_rnn_state
+        super().sample_mode(itr)
+
+
+class RecurrentModel(torch.nn.Module):
+    """Folds its inputs by ``view``, as most models of programs do."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gru = torch.nn.GRU(size, 4)
+        self.head = torch.nn.Linear(4, 3)
+
+    def forward(self, observation: Any, action: Any, reward: Any, rnn_state: Any) -> Any:
+        lead_dim, T, B, _ = infer_leading_dims(observation, 1)
+        folded = observation.view(T * B, -1), reward.view(T * B, -1), action.view(T * B, -1)
+        out, rnn_state = self.gru(folded[0].view(T, B, -1), rnn_state)
+        prob, v = self.head(out.view(T * B, -1)).split([2, 1], dim=-1)
+        v, prob = restore_leading_dims((v[:, 0], prob.softmax(-1)), lead_dim, T, B)
+        return prob, v, rnn_state
+
+
+@pytest.mark.parametrize("bases", [(RecurrentAgentMixin,), (OldMixin,)])
+def test_recurrent_agents_and_models_of_programs_train(bases: Any) -> None:
+    class Agent(*bases, RecurrentCategoricalPgAgentBase):
+        def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+            return {"size": env_spaces.observation.shape[0]}
+
+    runner = make_runner()
+    runner.algo = PPO(minibatches=2, epochs=2)
+    runner.agent = Agent(ModelCls=RecurrentModel)
+    runner.sampler.batch_spec = BatchSpec(2, 4)
+    runner.train()
+    assert runner.algo.update_counter == runner.n_itr * 4 > 0
 
 
 def test_algorithm_attributes_that_overriding_code_reads() -> None:

@@ -274,7 +274,7 @@ def some_batches(runner, whole):
     runner.agent.sample_mode(0)
     samples, _ = runner.sampler.obtain_samples(0)
     batches = [*runner.algo.iterate_minibatches(runner.algo.to_training_device(samples))]
-    runner.algo.diagnostics.clear()
+    runner.algo.next_diagnostics.clear()
     return batches
 
 

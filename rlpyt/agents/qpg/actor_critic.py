@@ -212,7 +212,7 @@ class ActorCriticAgent(BaseAgent):
 
     @min_itr_learn.setter
     def min_itr_learn(self, min_itr_learn: int) -> None:
-        self._min_itr_learn.value = min_itr_learn
+        self._min_itr_learn.value = int(min_itr_learn)
 
     # --- Modes, parameters and state ---------------------------------------------------------
 

@@ -16,6 +16,7 @@ from rlpyt.algos.checks import (
     check_munchausen,
     check_positive,
     check_resets_at_once,
+    keeps_methods,
 )
 from rlpyt.algos.losses import (
     huber_td_loss,
@@ -188,7 +189,7 @@ class DQN(ReplayAlgorithm):
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
         if self.munchausen_alpha:
             check_munchausen(self)
-        if not self.agent.recurrent:
+        if not self.agent.recurrent and keeps_methods(self, DQN, ("loss", "optimize_agent")):
             check_resets_at_once(self)
 
     def _configure_agent(self) -> None:

@@ -12,9 +12,9 @@ import torch
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
     check_agent,
+    check_clip_grad_norm,
     check_fraction,
     check_minibatches,
-    check_positive,
     check_resets_at_once,
     make_whole,
     warn_without_timeout,
@@ -128,21 +128,19 @@ class PQN(RlAlgorithm):
         Raises:
             ValueError: if a setting cannot work, alone or with this agent and sampler.
         """
-        self.agent = agent
+        self._begin_run(agent)
         self.n_itr = n_itr
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
         self._check_settings(examples)
-        for name in ("_rng", "_compiler", "update_counter"):
-            vars(self).pop(name, None)  # Of an earlier run.
-        self._rng  # noqa: B018  (Seeded now.)
+        self._minibatch_rng = make_generator()
         self._batch_size = batch_spec.size // self.minibatches
         self.agent.set_epsilon_itr_min_max(0, self.eps_steps // (batch_spec.size * world_size))
         self.optim_initialize(rank)
 
     @cached_property
-    def _rng(self) -> np.random.Generator:
+    def _minibatch_rng(self) -> np.random.Generator:
         """Generator that divides samples into minibatches."""
         return make_generator()
 
@@ -155,7 +153,7 @@ class PQN(RlAlgorithm):
             )
         check_fraction(self, "discount", "q_lambda")
         make_whole(self, "minibatches", "epochs")
-        check_positive(self, "clip_grad_norm", "make it positive, or None")
+        check_clip_grad_norm(self)
         check_resets_at_once(self)
         check_minibatches(self)
         if examples:
@@ -186,7 +184,7 @@ class PQN(RlAlgorithm):
         inputs = self.loss_input_from_samples(samples)
         rows, device = np.arange(B if is_recurrent else T * B), self.training_device
         for _ in range(self.epochs):
-            order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
+            order, sizes = shuffled_parts(rows, self.minibatches, self._minibatch_rng)
             if is_recurrent:
                 states = samples.agent.agent_info.prev_rnn_state
                 yield from iterate_sequences(inputs, states, reset, order, sizes, device)
@@ -272,11 +270,11 @@ class PQN(RlAlgorithm):
     # --- State -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "rng": generator_state(self._rng)}
+        return {**super().state_dict(), "rng": generator_state(self._minibatch_rng)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        set_generator_state(self._rng, state["rng"])
+        set_generator_state(self._minibatch_rng, state["rng"])
 
 
 def _masked(minibatch: Nested, mask: torch.Tensor) -> Nested:

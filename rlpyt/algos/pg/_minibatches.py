@@ -71,7 +71,7 @@ def filled_parts(
 def iterate_parts(
     batch: Nested, order: torch.Tensor, sizes: list[int], n_dims: int = 1, dim: int = 0
 ) -> Iterator[Nested]:
-    """Copy ``batch`` once in a new order, and yield views of its parts.
+    """Copy ``batch`` once in a new order, and yield its parts, which are contiguous.
 
     Args:
         batch: record of tensors.
@@ -90,7 +90,9 @@ def iterate_parts(
         if x.device not in orders:
             orders[x.device] = buffer_to(order, x.device)
         flat = x.flatten(0, n_dims - 1)
-        return iter(flat.index_select(dim, orders[x.device]).split(sizes, dim))
+        if dim:
+            return (flat.index_select(dim, part) for part in orders[x.device].split(sizes))
+        return iter(flat.index_select(0, orders[x.device]).split(sizes))
 
     return parts(batch)
 

@@ -111,7 +111,7 @@ class A2C(PolicyGradientAlgo):
         logli = self.agent.distribution.log_likelihood(samples.agent.action, dist_info)
         pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)
         value_loss = valid_mean(squared_value_loss(value, return_), valid)
-        self.diagnostics.update(value_statistics(agent_info, return_, valid))
+        self.next_diagnostics.update(value_statistics(agent_info, return_, valid))
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)
 
     _cutting_loss = loss

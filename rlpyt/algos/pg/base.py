@@ -11,8 +11,8 @@ import torch
 from rlpyt.algos._compiled import lasting
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
+    check_clip_grad_norm,
     check_fraction,
-    check_positive,
     keeps_methods,
     warn_without_timeout,
 )
@@ -71,8 +71,8 @@ class PolicyGradientAlgo(RlAlgorithm):
     training on it, so that acting and training use the same statistics.
 
     Attributes:
-        diagnostics: values of the next update to log, by name. A loss may add its own; they are
-            logged if ``opt_info_fields`` names them.
+        next_diagnostics: values of the next update to log, by name. A loss may add its own; they
+            are logged if ``opt_info_fields`` names them.
     """
 
     bootstrap_value = True
@@ -122,7 +122,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         world_size: int,
     ) -> None:
         """Set up all but the optimizer, which is made in the process that trains."""
-        self.agent = agent
+        self._begin_run(agent)
         self.n_itr = n_itr
         self.batch_spec = batch_spec
         self.mid_batch_reset = mid_batch_reset
@@ -130,8 +130,6 @@ class PolicyGradientAlgo(RlAlgorithm):
         self._check_settings(examples)
         if examples and "env_info" in examples:
             warn_without_timeout(self, examples["env_info"])
-        for name in ("diagnostics", "_rng", "_compiler", "update_counter"):
-            vars(self).pop(name, None)  # Of an earlier run.
         self.lr_scheduler = None
 
     def optim_initialize(self, rank: int = 0) -> None:
@@ -151,14 +149,14 @@ class PolicyGradientAlgo(RlAlgorithm):
         return RunningStd(self.training_device)
 
     @cached_property
-    def diagnostics(self) -> dict[str, Any]:
+    def next_diagnostics(self) -> dict[str, Any]:
         return {}
 
     def _check_settings(self, examples: Nested) -> None:
         """Raise ``ValueError`` for bad settings, or fields that ``agent_info`` lacks."""
         check_fraction(self, "discount")
         check_fraction(self, "gae_lambda")
-        check_positive(self, "clip_grad_norm", "make it positive, or None")
+        check_clip_grad_norm(self)
 
     def _check_agent_info(self, examples: Nested, OwnCls: Any) -> None:
         """Raise ``ValueError`` if methods of ``OwnCls`` read fields that the agent does not record.
@@ -327,7 +325,7 @@ class PolicyGradientAlgo(RlAlgorithm):
             "loss" is minimized.
         """
         loss, entropy, perplexity = self.loss(*inputs, **options)
-        diagnostics, self.diagnostics = self.diagnostics, {}
+        diagnostics, self.next_diagnostics = self.next_diagnostics, {}
         return {**diagnostics, "loss": loss, "entropy": entropy, "perplexity": perplexity}
 
     def combine_losses(
@@ -357,7 +355,7 @@ class PolicyGradientAlgo(RlAlgorithm):
             loss = loss - self.entropy_loss_coeff * entropy
         with torch.no_grad():
             perplexity = distribution.mean_perplexity(dist_info, valid)
-        self.diagnostics.update(piLoss=pi_loss.detach(), valueLoss=value_loss.detach())
+        self.next_diagnostics.update(piLoss=pi_loss.detach(), valueLoss=value_loss.detach())
         return loss, entropy, perplexity
 
     def update_networks(self, *inputs: Nested) -> dict[str, Any]:
@@ -376,7 +374,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         Returns:
             The values of the update, by name.
         """
-        diagnostics, self.diagnostics = self.diagnostics, {}
+        diagnostics, self.next_diagnostics = self.next_diagnostics, {}
         values = {**diagnostics, **self.run_update(self.update_networks, *inputs)}
         self.record_opt_info(opt_info, values)
         self.update_counter += 1

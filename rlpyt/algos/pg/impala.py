@@ -141,7 +141,7 @@ class IMPALA(A2C):
         return_, advantage, valid = self.process_returns(samples)
         pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)
         value_loss = valid_mean(squared_value_loss(value, return_), valid)
-        self.diagnostics.update(
+        self.next_diagnostics.update(
             value_statistics(corrected, return_, valid),
             rhoMean=valid_mean(ratio.clamp(max=self.rho_bar), valid),
             clipFraction=valid_mean((ratio > self.rho_bar).to(ratio), valid),

@@ -182,10 +182,10 @@ class PPO(PolicyGradientAlgo):
             self.ratio_clip = torch.full((), self._ratio_clip, device=self.training_device)
         self._last_ratio_clip = self.ratio_clip
         self._batch_size = self.batch_spec.size // self.minibatches
-        self._rng  # noqa: B018  (Seeded now.)
+        self._minibatch_rng = make_generator()
 
     @cached_property
-    def _rng(self) -> np.random.Generator:
+    def _minibatch_rng(self) -> np.random.Generator:
         """Generator that divides samples into minibatches."""
         return make_generator()
 
@@ -222,7 +222,7 @@ class PPO(PolicyGradientAlgo):
                     raise ValueError(
                         f"target_kl={self.target_kl} and desired_kl={self.desired_kl} need the "
                         f"ratios of new to old likelihoods, which {type(self).__name__}.loss() "
-                        "does not leave: set self.diagnostics['ratio'] there, or both to None"
+                        "does not leave: set self.next_diagnostics['ratio'] there, or both to None"
                     )
                 kl = float(approximate_kl(ratios[-self.minibatches :], self.agent.device).cpu())
                 self._adapt_learning_rate(kl)
@@ -245,7 +245,7 @@ class PPO(PolicyGradientAlgo):
         unit = self._return_std.std if self.recompute_returns else None
         loss_inputs = self.loss_input_from_samples(samples)
         valid = loss_inputs.valid
-        self.diagnostics.update(value_statistics(agent_info, loss_inputs.return_, valid))
+        self.next_diagnostics.update(value_statistics(agent_info, loss_inputs.return_, valid))
         options = {}
         if self.value_clip is not None:
             options["old_value"] = agent_info.value
@@ -283,7 +283,7 @@ class PPO(PolicyGradientAlgo):
         for epoch in range(self.epochs):
             if epoch and self.recompute_returns:
                 loss_inputs = self.with_new_returns(loss_inputs, samples, unit)
-            order, sizes = shuffled_parts(rows, self.minibatches, self._rng)
+            order, sizes = shuffled_parts(rows, self.minibatches, self._minibatch_rng)
             if is_filled:
                 order, sizes, masks = filled_parts(order, sizes, size, self.training_device)
             if epoch == 0 and hasattr(self.agent.acting_model, "autocast_dtype"):
@@ -424,7 +424,7 @@ class PPO(PolicyGradientAlgo):
             value_errors = squared_value_loss(value, return_)
         else:
             value_errors = clipped_value_loss(value, return_, old_value, self.value_clip)
-        self.diagnostics["ratio"] = ratio.detach()
+        self.next_diagnostics["ratio"] = ratio.detach()
         return self.combine_losses(pi_loss, valid_mean(value_errors, valid), dist_info, valid)
 
     # --- Schedule and state ------------------------------------------------------------------
@@ -465,8 +465,8 @@ class PPO(PolicyGradientAlgo):
             self._set_ratio_clip(state_dict.get("schedule_itr", self._schedule_itr))
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "rng": generator_state(self._rng)}
+        return {**super().state_dict(), "rng": generator_state(self._minibatch_rng)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        set_generator_state(self._rng, state["rng"])
+        set_generator_state(self._minibatch_rng, state["rng"])

@@ -98,6 +98,12 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         self._bonus_sum = torch.zeros(batch_spec.B, device=device)
         self._bonus_std = RunningStd(device)
 
+    def async_initialize(self, *args: Any, **kwargs: Any) -> Any:
+        raise ValueError(
+            f"{type(self).__name__} has a bonus, whose networks train in the process that samples: "
+            "use a synchronous runner, with A2C or PPO"
+        )
+
     def to_training_device(self, samples: Nested) -> Nested:
         """Move a batch [T,B], train the predicting network on it, and add ``env.bonus`` [T,B]."""
         samples = super().to_training_device(samples)
@@ -110,7 +116,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         x = ((x - self._seen.mean) / (self._seen.var.sqrt() + 1e-8)).clamp(-5, 5)
         with torch.no_grad():
             bonus = self._errors(x)
-        self.diagnostics.update(
+        self.next_diagnostics.update(
             bonus=valid_mean(bonus, valid), bonusLoss=self._train_bonus(x, valid)
         )
         scaled = self.bonus_coeff * self._scaled(bonus, valid)

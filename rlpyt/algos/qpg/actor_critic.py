@@ -112,7 +112,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
         """Make one attribute for each optimizer, by :meth:`make_optimizer`."""
         raise NotImplementedError(f"{type(self).__name__} does not define make_optimizers()")
 
-    def optimizers(self) -> dict[str, Any]:
+    def named_optimizers(self) -> dict[str, Any]:
         """Return a dictionary of the optimizers, with the keys of :meth:`optim_state_dict`."""
         raise NotImplementedError(f"{type(self).__name__} does not define optimizers()")
 
@@ -138,7 +138,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     # --- State -------------------------------------------------------------------------------
 
     def optim_state_dict(self) -> dict[str, Any]:
-        return {name: optimizer.state_dict() for name, optimizer in self.optimizers().items()}
+        return {name: optimizer.state_dict() for name, optimizer in self.named_optimizers().items()}
 
     def load_optim_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load a state from :meth:`optim_state_dict`, on whichever device it was made.
@@ -153,7 +153,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
                 f"{missing}, it has {sorted(state_dict)}: pass what optim_state_dict() of such an "
                 "algorithm returned"
             )
-        for name, optimizer in self.optimizers().items():
+        for name, optimizer in self.named_optimizers().items():
             load_optimizer_state(optimizer, state_dict[name])
 
 
@@ -188,11 +188,11 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         self.q2_optimizer = self.make_optimizer(self.agent.q2_parameters())
 
     @property
-    def q_optimizers(self) -> list[Any]:
+    def _q_optimizers(self) -> list[Any]:
         """The optimizers of all critics, in order."""
         return [self.q1_optimizer, self.q2_optimizer, *self._further_q_optimizers]
 
-    def optimizers(self) -> dict[str, Any]:
+    def named_optimizers(self) -> dict[str, Any]:
         return {
             "pi_optimizer": self.pi_optimizer,
             "q1_optimizer": self.q1_optimizer,
@@ -254,7 +254,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             inputs: model inputs [B,...] of the agent.
             action: actions [B,A] from the policy, with gradient.
         """
-        parameters = [p for o in self.q_optimizers for p in self.parameters_of(o)]
+        parameters = [p for o in self._q_optimizers for p in self.parameters_of(o)]
         # An agent with another base class may not name its critics.
         critics = [getattr(self.agent, name) for name in getattr(self.agent, "critic_names", ())]
         trained = self.parameters_of(self.pi_optimizer)

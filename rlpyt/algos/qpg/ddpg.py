@@ -114,7 +114,7 @@ class DDPG(ActorCriticAlgorithm):
         self.mu_optimizer = self.make_optimizer(self.agent.mu_parameters(), self.learning_rate)
         self.q_optimizer = self.make_optimizer(self.agent.q_parameters(), self.q_learning_rate)
 
-    def optimizers(self) -> dict[str, Any]:
+    def named_optimizers(self) -> dict[str, Any]:
         return {"q": self.q_optimizer, "mu": self.mu_optimizer}
 
     # --- Losses ------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from rlpyt.algos.qpg.actor_critic import (
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils.buffer import leaves, map_buffer
 from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.tensor import as_float
 from rlpyt.utils.types import Nested
 
 OptInfo = namedtuple(
@@ -190,9 +191,9 @@ class SAC(SoftActorCriticAlgorithm):
             )
         check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
         make_whole(self, "policy_update_interval")
-        if self.target_subset is not None and not 1 <= self.target_subset <= self.n_critics:
+        if self.target_subset is not None and not 1 <= self.target_subset <= self._n_critics:
             raise ValueError(
-                f"target_subset is {self.target_subset}, but the agent has {self.n_critics} "
+                f"target_subset is {self.target_subset}, but the agent has {self._n_critics} "
                 "critics: choose at most as many, or None for all"
             )
         dropped, n = self.dropped_quantiles, getattr(self.agent, "n_quantiles", None)
@@ -204,19 +205,19 @@ class SAC(SoftActorCriticAlgorithm):
             )
 
     @property
-    def n_critics(self) -> int:
+    def _n_critics(self) -> int:
         """Number of critics of the agent; agents other than ``SacAgent`` have two."""
         return len(getattr(self.agent, "critic_names", ("q1_model", "q2_model")))
 
-    def optimizers(self) -> dict[str, Any]:
+    def named_optimizers(self) -> dict[str, Any]:
         further = {f"q{k}_optimizer": o for k, o in enumerate(self._further_q_optimizers, 3)}
-        return {**super().optimizers(), **further}
+        return {**super().named_optimizers(), **further}
 
     def make_optimizers(self) -> None:
         super().make_optimizers()
         self._further_q_optimizers = [
             self.make_optimizer(self.agent.q_parameters(self.agent.critic_names[i]))
-            for i in range(2, self.n_critics)
+            for i in range(2, self._n_critics)
         ]
         # A number that "auto" stood for in an earlier run may not fit this one's actions.
         if self.target_entropy == "auto" or self.target_entropy is self._auto_target_entropy:
@@ -230,7 +231,7 @@ class SAC(SoftActorCriticAlgorithm):
     @property
     def _alpha(self) -> torch.Tensor:
         """The temperature [1], without gradient."""
-        return self._log_alpha.detach().exp()
+        return as_float(self._log_alpha.detach().exp())  # A program may have made it by numpy.
 
     @_alpha.setter
     def _alpha(self, alpha: torch.Tensor) -> None:  # As updates written for rlpyt 0.1.2 do.
@@ -312,7 +313,7 @@ class SAC(SoftActorCriticAlgorithm):
         qs, next_qs = zip(*(q.chunk(2) for q in both))
         next_qs = tuple(q.detach() for q in next_qs)
         if self.target_subset is not None:
-            next_qs = some_of(next_qs, torch.randperm(self.n_critics)[: self.target_subset])
+            next_qs = some_of(next_qs, torch.randperm(self._n_critics)[: self.target_subset])
         return qs, self.q_target_of(samples, self.soft_value(next_qs, log_pi))
 
     @torch.no_grad()
@@ -346,7 +347,7 @@ class SAC(SoftActorCriticAlgorithm):
         if self.target_subset is None:
             all_qs: Sequence[torch.Tensor] = self.agent.target_q(*inputs, action)
             return all_qs
-        subset = torch.randperm(self.n_critics)[: self.target_subset]
+        subset = torch.randperm(self._n_critics)[: self.target_subset]
         if torch.compiler.is_compiling():  # A graph cannot choose its networks.
             return some_of(self.agent.target_q(*inputs, action), subset)
         some_qs: Sequence[torch.Tensor] = self.agent.target_q(
@@ -439,7 +440,7 @@ class SAC(SoftActorCriticAlgorithm):
         }
 
     def _step_critics(self, q_losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [self.minimize(loss, o)[1] for loss, o in zip(q_losses, self.q_optimizers)]
+        return [self.minimize(loss, o)[1] for loss, o in zip(q_losses, self._q_optimizers)]
 
     def _step_alpha(self, alpha_loss: torch.Tensor) -> None:
         (gradient,) = torch.autograd.grad(alpha_loss, self._log_alpha)

@@ -139,8 +139,8 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         super().make_optimizers()
         self.v_optimizer = self.make_optimizer(self.agent.v_parameters())
 
-    def optimizers(self) -> dict[str, Any]:
-        return {**super().optimizers(), "v_optimizer": self.v_optimizer}
+    def named_optimizers(self) -> dict[str, Any]:
+        return {**super().named_optimizers(), "v_optimizer": self.v_optimizer}
 
     # --- Losses ------------------------------------------------------------------------------
 

@@ -583,7 +583,7 @@ def test_divergence_needs_the_ratios_of_the_loss(name: str) -> None:
     class OwnLoss(PPO):
         def loss(self, *args: Any, **kwargs: Any) -> Any:
             found = super().loss(*args, **kwargs)
-            self.diagnostics.clear()
+            self.next_diagnostics.clear()
             return found
 
     setup = Setup(OwnLoss(linear_lr_schedule=False, **{name: 0.01}))

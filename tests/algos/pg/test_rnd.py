@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from rlpyt.agents.pg.generic import GenericFfAgent
-from rlpyt.algos.pg.rnd import RndPPO
+from rlpyt.algos.pg.impala import IMPALA
+from rlpyt.algos.pg.rnd import RandomNetworkDistillation, RndPPO
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
@@ -148,6 +149,12 @@ def test_what_was_seen_often_has_a_small_bonus():
     assert first_and_last[-1].bonusLoss[0] < 0.3 * first_and_last[0].bonusLoss[0]
 
 
+class RndImpala(RandomNetworkDistillation, IMPALA):
+    pass
+
+
 def test_several_processes_are_refused():
     with pytest.raises(ValueError, match="world_size"):
         RndPPO().initialize(None, 1, None, world_size=2)
+    with pytest.raises(ValueError, match="RndImpala has a bonus.*synchronous"):
+        RndImpala().async_initialize(None, 1, None, True, None)

@@ -243,7 +243,7 @@ class TestState:
         state = copy.deepcopy(algo.optim_state_dict())
         assert set(state) == {"q", "mu"}
         again = make_algo(AlgoCls, initial_optim_state_dict=state)
-        for name, optimizer in again.optimizers().items():
+        for name, optimizer in again.named_optimizers().items():
             torch.testing.assert_close(optimizer.state_dict()["state"], state[name]["state"])
         with pytest.raises(ValueError, match=r"lacks the entries \['mu'\]"):
             again.load_optim_state_dict({"q": state["q"]})
