@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.algos.base import RlAlgorithm
@@ -23,6 +24,7 @@ from rlpyt.core.protocols import AgentLike, Stateful
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.replays.priorities import PrioritizedReplay
+from rlpyt.utils.buffer import leaves
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import whole_number
@@ -264,6 +266,10 @@ class ReplayAlgorithm(RlAlgorithm):
                 f"({error}): pass a class that takes them, for prioritized_replay=True one such "
                 "as PrioritizedReplayBuffer (device is from replay_device)"
             ) from error
+        if hasattr(self.agent, "env_spaces"):
+            null_action = self.agent.env_spaces.action.null_value()
+            if any(np.any(part) for part in leaves(null_action)):
+                self.replay_buffer.null_action = null_action
         # A user's ReplayBufferCls may lack it.
         if async_ and not getattr(self.replay_buffer, "async_", True):
             raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos.checks import check_agent_info, check_first_sequences, keeps_methods
+from rlpyt.algos.pg._episode_ends import replaced
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
 from rlpyt.core.records import BatchSpec, extended
 from rlpyt.models.rnn import masked_rows, move_with_resets
@@ -20,9 +21,9 @@ class SequenceReplay(ReplayAlgorithm):
     """Mixin of algorithms that train recurrent agents on replayed sequences; list it first.
 
     A sequence has ``warmup_T`` steps of burn-in, the ``batch_T`` steps of the loss, and n more
-    observations. It may span several episodes: at the start of an episode the recurrent state, the
-    previous action and the previous reward are zero, as when acting. While an environment waits for
-    the end of a sampler batch (``mid_batch_reset`` False), its steps do not count.
+    observations. It may span several episodes: at the start of an episode the recurrent state and
+    the previous reward are zero and the previous action null, as when acting. While an environment
+    waits for the end of a sampler batch (``mid_batch_reset`` False), its steps do not count.
 
     A subclass lists in ``_runs`` the steps in which its networks run.
     """
@@ -118,7 +119,7 @@ class SequenceReplay(ReplayAlgorithm):
         return [reset if reset is None else reset[steps] for steps in self._runs]
 
     def sequence_inputs(self, samples: Nested) -> tuple[tuple[Nested, ...], Nested, Sequence[Any]]:
-        """Return the inputs of the networks, with zeros at the start of every episode.
+        """Return the inputs of the networks, as when acting at the start of every episode.
 
         Returns:
             Observation, previous action and previous reward [T,B,...] with
@@ -130,7 +131,8 @@ class SequenceReplay(ReplayAlgorithm):
         prev_action, prev_reward = samples.all_action, samples.all_reward
         if resets[0] is not None:
             starts = self.episode_starts(samples)
-            prev_action = masked_rows(prev_action, starts)
+            null_action = getattr(self.replay_buffer, "null_action", None)
+            prev_action = replaced(prev_action, starts, 0 if null_action is None else null_action)
             prev_reward = masked_rows(prev_reward, starts)
         # All passes share one copy on the device of the model.
         inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)

@@ -6,6 +6,7 @@ Storage is made of numpy arrays in host memory, or of tensors on the device of a
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import mmap
 import weakref
@@ -91,13 +92,19 @@ def as_mask(flags: Any) -> Any:
     return flags.bool() if is_tensor else flags.astype(bool, copy=False)
 
 
-def clear(buffer: Nested, mask: Any) -> None:
-    """Set the entries of ``buffer`` [m,...] to zero where ``mask`` [m] is True."""
+def fill(buffer: Nested, mask: Any, entry: Nested = None) -> None:
+    """Set ``buffer`` [m,...] to ``entry`` [...], by default to zero, where ``mask`` [m] is True."""
     if isinstance(mask, np.ndarray):
-        buffer[mask] = 0
+        buffer[mask] = 0 if entry is None else entry
         return
-    for tensor in leaves(buffer):  # An index by a mask would wait for the number of its entries.
-        tensor.masked_fill_(mask.reshape(-1, *[1] * (tensor.dim() - 1)), 0)
+    parts = itertools.repeat(None) if entry is None else leaves(entry)
+    for tensor, part in zip(leaves(buffer), parts):
+        # An index by the mask would wait for the number of its entries.
+        rows = mask.reshape(-1, *[1] * (tensor.dim() - 1))
+        if part is None:
+            tensor.masked_fill_(rows, 0)
+        else:
+            tensor.copy_(torch.where(rows, torch.as_tensor(part).to(tensor), tensor))
 
 
 def concatenate(arrays: tuple[Any, ...]) -> Any:

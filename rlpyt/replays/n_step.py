@@ -52,6 +52,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
         samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
         timeouts: arrays [T,B] by name that ``extract_batch`` returns if batches have time limits.
+        null_action: previous action of the first step of an episode; None for zeros.
         user_fields: stored fields by name that a user added, for :meth:`read_batch`.
         truncated: rows that :meth:`truncate` keeps from being drawn.
 
@@ -60,6 +61,7 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     batch_record: Any
     stored_elsewhere: tuple[str, ...] = ("last_observation",)
+    null_action: Nested = None
 
     def __init__(
         self,

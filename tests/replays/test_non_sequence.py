@@ -61,6 +61,24 @@ def test_transition_by_hand():
     assert batch.done_n.dtype == torch.bool
 
 
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_an_episode_begins_with_the_null_action(device):
+    Action = namedarraytuple("Action", ["turn", "gas"])
+    names = {"action": Action(np.int64(0), np.zeros(2, np.float32))}
+    example = scalar_example()._replace(**names)
+    buffer = UniformReplayBuffer(example=example, size=10, B=1, device=device)
+    buffer.null_action = Action(np.int64(7), np.array([0.5, -0.5], np.float32))
+    samples = scalar_samples(5, done=2)
+    gas = samples.observation[..., :2]
+    buffer.append_samples(samples._replace(action=Action(samples.action, gas)))
+    batch = buffer.extract_batch(np.array([2, 3]), np.zeros(2, int))
+    assert batch.agent_inputs.prev_action.turn.tolist() == [1, 7]
+    assert batch.agent_inputs.prev_action.gas.tolist() == [[1, 1], [0.5, -0.5]]
+    assert batch.agent_inputs.prev_reward.tolist() == [1, 0]
+    assert batch.action.turn.tolist() == [2, 3]
+    assert buffer.samples.action.turn[2] == 2, "the storage is not changed"
+
+
 def test_append_returns_what_it_wrote():
     buffer = uniform()
     assert buffer.append_samples(scalar_samples(6)) == (6, slice(0, 6))

@@ -58,7 +58,7 @@ def as_when_acting(agent: AgentLike, samples: Nested) -> Nested:
         return samples
     starts = episode_starts(samples)
     null_action = agent.env_spaces.action.null_value()
-    prev_action = _replaced(samples.agent.prev_action, starts, null_action)
+    prev_action = replaced(samples.agent.prev_action, starts, null_action)
     prev_reward = samples.env.prev_reward.masked_fill(starts, 0)
     return samples._replace(
         agent=samples.agent._replace(prev_action=prev_action),
@@ -66,7 +66,7 @@ def as_when_acting(agent: AgentLike, samples: Nested) -> Nested:
     )
 
 
-def _replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
+def replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
     """Return ``batch`` [T,B,...] with ``entry`` [...] where ``mask`` [T,B] is true."""
     if isinstance(batch, torch.Tensor):
         mask = mask.reshape(mask.shape + (1,) * (batch.dim() - mask.dim()))
@@ -74,7 +74,7 @@ def _replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
         if (entry == entry.flat[0]).all():  # As usual: nothing to copy to the device.
             return batch.masked_fill(mask, entry.flat[0].item())
         return torch.where(mask, torch.from_numpy(entry).to(batch), batch)
-    return batch._make(_replaced(part, mask, value) for part, value in zip(batch, entry))
+    return batch._make(replaced(part, mask, value) for part, value in zip(batch, entry))
 
 
 def with_resets(agent: AgentLike, samples: Nested) -> Nested:

@@ -14,7 +14,7 @@ from rlpyt.core.records import (
     SamplesToBuffer,
     extended,
 )
-from rlpyt.replays._memory import as_mask, clear, concatenate, gather, numpy_dtype
+from rlpyt.replays._memory import as_mask, concatenate, fill, gather, numpy_dtype
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import (
     as_numpy,
@@ -51,16 +51,16 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
         """Return the transitions that begin at rows ``T_idxs`` [m] of environments ``B_idxs`` [m].
 
         Returns:
-            ``SamplesFromReplay`` of tensors [m,...]: agent inputs at t, with previous action and
-            reward zero at the start of an episode, and target inputs at t + n.
+            ``SamplesFromReplay`` of tensors [m,...]: agent inputs at t, with previous action
+            null and reward zero at the start of an episode, and target inputs at t + n.
         """
         T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
         m, samples = len(T_idxs), self.samples
         flat = self.flat_idxs(T_idxs + self._offsets[:3], B_idxs)
         actions, rewards, dones = gather((samples.action, samples.reward, samples.done), flat)
         prev_action, prev_reward, is_first = actions[0], rewards[0], as_mask(dones[0])
-        clear(prev_action, is_first)
-        clear(prev_reward, is_first)
+        fill(prev_action, is_first, self.null_action)
+        fill(prev_reward, is_first)
         # Agent and target observations overlap in memory, so they are read in one go.
         rows = (T_idxs + self._offsets[1::2]) % self.T
         observations = self.extract_observation(rows.reshape(-1), concatenate((B_idxs, B_idxs)))
@@ -159,7 +159,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
             for target, other in zip(leaves(batch.target_inputs), leaves(last), strict=True):
                 mask = is_hit.reshape(-1, *[1] * (target.dim() - 1))
                 target.copy_(torch.where(mask, other, target))
-            clear((batch.done_n, batch.timeout_n), is_hit)
+            fill((batch.done_n, batch.timeout_n), is_hit)
             steps = torch.where(is_hit, ends + 1, n)
         if n == 1:
             return batch

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
-from rlpyt.replays._memory import BatchMemory, as_mask, clear, gather
+from rlpyt.replays._memory import BatchMemory, as_mask, fill, gather
 from rlpyt.replays._window import write_rows
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import named_leaves, torchify_buffer
@@ -234,8 +234,8 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         flat = self.flat_idxs(T_idxs + self.arange(-1, T + n - 1)[:, None], B_idxs)
         actions, rewards, dones = gather((samples.action, samples.reward, samples.done), flat)
         is_first = as_mask(dones[0])
-        clear(actions[0], is_first)
-        clear(rewards[0], is_first)
+        fill(actions[0], is_first, self.null_action)
+        fill(rewards[0], is_first)
         return_, done_n, *timeouts = gather(
             (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[1 : T + 1]
         )

@@ -39,13 +39,14 @@ class Run:
         mid_batch_reset: bool = True,
         agent: Any = None,
         spec: BatchSpec = SPEC,
+        EnvCls: Any = TMaze,
         **settings: Any,
     ) -> None:
         self.algo = AlgoCls(**{**SETTINGS, **settings})
         kwargs = {"hidden_sizes": [8, 8], "lstm_size": 6}
         self.agent = MlpR2d1Agent(model_kwargs=kwargs) if agent is None else agent
         self.sampler = SerialSampler(
-            EnvCls=TMaze,
+            EnvCls=EnvCls,
             env_kwargs={"length": 1},
             batch_T=spec.T,
             batch_B=spec.B,

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from rlpyt.core.records import BatchSpec
+from rlpyt.envs.toy import TMaze
+from rlpyt.spaces.int_box import IntBox
 from tests.algos.dqn.r2d1_parts import Run
 from tests.reference.recurrent_q_learning import input_priority, rows_of, sequence_loss
 
@@ -102,9 +104,23 @@ def test_the_data_of_these_tests_have_all_kinds_of_boundaries() -> None:
 @pytest.mark.parametrize("mid_batch_reset", [True, False])
 @pytest.mark.parametrize("interval", [1, 4])
 @pytest.mark.parametrize("warmup_T", [0, 3])
-def test_values_are_those_of_acting(mid_batch_reset: bool, interval: int, warmup_T: int) -> None:
+@pytest.mark.parametrize("null_action", [0, 2])
+def test_values_are_those_of_acting(
+    mid_batch_reset: bool, interval: int, warmup_T: int, null_action: int
+) -> None:
     """With unchanged networks, training sees what the agent saw when it acted."""
-    run = Run(mid_batch_reset=mid_batch_reset, store_rnn_state_interval=interval, warmup_T=warmup_T)
+
+    class Maze(TMaze):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self._action_space = IntBox(0, 3, null_value=null_action)
+
+    run = Run(
+        mid_batch_reset=mid_batch_reset,
+        store_rnn_state_interval=interval,
+        warmup_T=warmup_T,
+        EnvCls=Maze,
+    )
     run.store(9)
     starts = all_starts(run)
     samples = extract(run, starts)
