@@ -131,8 +131,8 @@ class SequenceReplay(ReplayAlgorithm):
         prev_action, prev_reward = samples.all_action, samples.all_reward
         if resets[0] is not None:
             starts = self.episode_starts(samples)
-            null_action = getattr(self.replay_buffer, "null_action", None)
-            prev_action = replaced(prev_action, starts, 0 if null_action is None else null_action)
+            null_action = self.agent.env_spaces.action.null_value()
+            prev_action = replaced(prev_action, starts, null_action)
             prev_reward = masked_rows(prev_reward, starts)
         # All passes share one copy on the device of the model.
         inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)
