@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo
+from rlpyt.core.records import AgentInputs, NotFiniteError
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
 from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
@@ -67,8 +67,9 @@ class StepLoop:
         self._active: list[int] = []
         self._waiting: list[int] = []
         self._has_completed = False  # Whether the last step ended a trajectory.
-        # TrajInfo.step ignores agent_info, so it is divided only for subclasses.
-        self._reads_info = type(traj_infos[0]).step is not TrajInfo.step
+        # The library's classes ignore agent_info, so it is divided only for others.
+        counts = type(traj_infos[0]).step
+        self._reads_info = not counts.__module__.startswith(("rlpyt.core.", "rlpyt.envs.atari."))
 
     def run(
         self,

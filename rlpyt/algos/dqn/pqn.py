@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -138,11 +137,6 @@ class PQN(RlAlgorithm):
         self._batch_size = batch_spec.size // self.minibatches
         self.agent.set_epsilon_itr_min_max(0, self.eps_steps // (batch_spec.size * world_size))
         self.optim_initialize(rank)
-
-    @cached_property
-    def _minibatch_rng(self) -> np.random.Generator:
-        """Generator that divides samples into minibatches."""
-        return make_generator()
 
     def _check_settings(self, examples: Nested) -> None:
         check_agent(self, PQN, recurrent=None)
