@@ -114,7 +114,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
 
     def named_optimizers(self) -> dict[str, Any]:
         """Return a dictionary of the optimizers, with the keys of :meth:`optim_state_dict`."""
-        raise NotImplementedError(f"{type(self).__name__} does not define optimizers()")
+        raise NotImplementedError(f"{type(self).__name__} does not define named_optimizers()")
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         return replay_buffer_class(
