@@ -256,11 +256,8 @@ class SacAgent(SoftActorCriticAgent):
             self.target_names = self.critic_names
         if not target_networks:
             self.target_names = ()
-
-    @property
-    def n_quantiles(self) -> int | None:
-        """Number of quantiles that each critic returns; None if critics return values."""
-        return self.q_model_kwargs.get("n_quantiles")
+        if "n_quantiles" in self.q_model_kwargs:  # Else critics return values.
+            self.n_quantiles = self.q_model_kwargs["n_quantiles"]
 
     @torch.no_grad()
     def target_q(
