@@ -266,8 +266,9 @@ class ReplayAlgorithm(RlAlgorithm):
                 f"({error}): pass a class that takes them, for prioritized_replay=True one such "
                 "as PrioritizedReplayBuffer (device is from replay_device)"
             ) from error
-        if hasattr(self.agent, "env_spaces"):
-            null_action = self.agent.env_spaces.action.null_value()
+        spaces = getattr(getattr(self, "agent", None), "env_spaces", None)
+        if spaces is not None:
+            null_action = spaces.action.null_value()
             if any(np.any(part) for part in leaves(null_action)):
                 self.replay_buffer.null_action = null_action
         # A user's ReplayBufferCls may lack it.

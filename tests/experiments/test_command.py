@@ -482,7 +482,7 @@ def test_plot(run, tmp_path):
     assert "median" in output
     assert "50% interval" in output
     wrong = ["plot", run.parent, "--output", tmp_path / "wrong"]
-    assert "write it as TASK=LOW:HIGH" in refused(*wrong, "--range", "CartPole-v1=0")
+    assert "give TASK=LOW:HIGH" in refused(*wrong, "--range", "CartPole-v1=0")
     assert "give two numbers, the lower" in refused(*wrong, "--range", "CartPole-v1=500:500")
     assert "lacks the task 'CartPole-v1'" in refused(*wrong, "--range", "CartPole=0:1")
     assert "did you mean 'ReturnAverage'" in refused(*wrong, "--column", "RetrunAverage")
