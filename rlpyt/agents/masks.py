@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -79,5 +80,6 @@ def find_mask(agent: BaseAgent, spaces: EnvSpaces) -> tuple[MaskField | None, En
 
 def _is_of_library(ModelCls: Any) -> bool:
     """Return whether networks of ``ModelCls`` have a forward pass of this library."""
-    forward = getattr(model_class(ModelCls), "forward", None)
+    cls = model_class(ModelCls)
+    forward = getattr(cls.func if isinstance(cls, partial) else cls, "forward", None)
     return getattr(forward, "__module__", "").startswith("rlpyt.models.")

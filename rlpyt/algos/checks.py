@@ -62,7 +62,7 @@ def check_positive(algo: RlAlgorithm, name: str, remedy: str = "make it positive
 
 def check_clip_grad_norm(algo: RlAlgorithm) -> None:
     """Raise ``ValueError`` unless ``clip_grad_norm`` of a library's update is positive or None."""
-    if type(algo).optimize_agent.__module__.startswith("rlpyt.algos."):
+    if are_of_library(algo, "optimize_agent"):
         check_positive(algo, "clip_grad_norm", "make it positive, or None")
 
 
@@ -112,6 +112,12 @@ def keeps_methods(algo: RlAlgorithm, AlgoCls: Any, methods: Sequence[str]) -> bo
     """Return whether ``algo`` has these methods from ``AlgoCls``, or neither has them."""
     cls = type(algo)
     return all(getattr(cls, name, None) is getattr(AlgoCls, name, None) for name in methods)
+
+
+def are_of_library(algo: RlAlgorithm, *methods: str) -> bool:
+    """Return whether these methods of ``algo`` are this library's, none of them a program's."""
+    modules = [getattr(type(algo), name).__module__ for name in methods]
+    return all(module.startswith("rlpyt.algos.") for module in modules)
 
 
 def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -> None:

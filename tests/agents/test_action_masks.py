@@ -1,5 +1,6 @@
 """Agents never take a forbidden action, and their outputs for losses leave it out."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -206,10 +207,12 @@ def test_networks_of_programs_see_the_mask() -> None:
     assert (agent(observation, *inputs(B)[1:])[0].prob > 0).all()
 
 
-def test_a_network_that_inherits_its_forward_pass_does_not_see_the_mask() -> None:
-    class Wider(MlpDqnModel):
-        pass
+class Wider(MlpDqnModel):
+    """A network of a program, with the forward pass of the library."""
 
-    agent = mlp_agent.MlpDqnAgent(ModelCls=Autocast(Wider), model_kwargs=SMALL)
+
+@pytest.mark.parametrize("ModelCls", [Wider, Autocast(Wider), partial(MlpDqnModel, dueling=True)])
+def test_a_forward_pass_of_the_library_does_not_see_the_mask(ModelCls: Any) -> None:
+    agent = mlp_agent.MlpDqnAgent(ModelCls=ModelCls, model_kwargs=SMALL)
     agent.initialize(spaces())
     assert agent.env_spaces.observation.shape == (3,)

@@ -185,7 +185,7 @@ def test_agents_of_other_algorithms(AlgoCls: Any, AgentCls: Any, remedy: str) ->
         set_up(AlgoCls, AgentCls)
 
 
-@pytest.mark.parametrize("AlgoCls", [DQN, PQN, DDPG, SAC, SAC_V])
+@pytest.mark.parametrize("AlgoCls", [DQN, CategoricalDQN, QRDQN, IQN, PQN, DDPG, SAC, SAC_V])
 def test_collectors_that_wait(AlgoCls: Any) -> None:
     # This was an error of the first update, after min_steps_learn steps.
     with pytest.raises(ValueError, match=f"mid_batch_reset is False.*{AlgoCls.__name__}"):

@@ -11,12 +11,12 @@ import torch
 
 from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
+    are_of_library,
     check_agent,
     check_fraction,
     check_munchausen,
     check_positive,
     check_resets_at_once,
-    keeps_methods,
 )
 from rlpyt.algos.losses import (
     huber_td_loss,
@@ -189,7 +189,7 @@ class DQN(ReplayAlgorithm):
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
         if self.munchausen_alpha:
             check_munchausen(self)
-        if not self.agent.recurrent and keeps_methods(self, DQN, ("loss", "optimize_agent")):
+        if not self.agent.recurrent and are_of_library(self, "loss", "optimize_agent"):
             check_resets_at_once(self)
 
     def _configure_agent(self) -> None:
