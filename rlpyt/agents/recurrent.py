@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import fields_of, record_class
 from rlpyt.utils.types import Nested
 
@@ -24,12 +25,13 @@ class RecurrentAgentMixin(BaseAgent):
     """
 
     recurrent = True
-    _prev_rnn_state: Nested = None
-    _sample_rnn_state: Nested = None
+    _no_rnn_state: Any = None
+    _prev_rnn_state: Any = None
+    _sample_rnn_state: Any = None
 
     def _build_models(self) -> None:
         super()._build_models()
-        self._prev_rnn_state = self._sample_rnn_state = None  # Those of earlier networks.
+        self._prev_rnn_state = self._sample_rnn_state = self._no_rnn_state  # New networks.
 
     @property
     def prev_rnn_state(self) -> Nested:
@@ -40,16 +42,19 @@ class RecurrentAgentMixin(BaseAgent):
         """Keep the state [N,B,H] after a step."""
         self._prev_rnn_state = new_rnn_state
 
+    def _set_rnn_state(self, state: Nested) -> None:
+        self._prev_rnn_state = state
+
     def reset(self) -> None:
-        self._prev_rnn_state = None
+        self._set_rnn_state(self._no_rnn_state)
 
     def reset_one(self, idx: int) -> None:
-        _set_zero(self._prev_rnn_state, idx)
+        _set_zero(self.prev_rnn_state, idx)
 
     def _leave_sampling(self) -> None:
         if self._mode == "sample":
             self._sample_rnn_state = self._prev_rnn_state
-        self._prev_rnn_state = None
+        self._set_rnn_state(self._no_rnn_state)
 
     def train_mode(self, itr: int) -> None:
         self._leave_sampling()
@@ -57,7 +62,7 @@ class RecurrentAgentMixin(BaseAgent):
 
     def sample_mode(self, itr: int) -> None:
         if self._mode != "sample":
-            self._prev_rnn_state = self._sample_rnn_state
+            self._set_rnn_state(self._sample_rnn_state)
         super().sample_mode(itr)
 
     def eval_mode(self, itr: int) -> None:
@@ -70,40 +75,32 @@ class RecurrentAgentMixin(BaseAgent):
 
     def load_sample_state_dict(self, state: dict[str, Any]) -> None:
         super().load_sample_state_dict(state)
-        self._sample_rnn_state = _from_plain(state["rnn_states"])
+        states = _from_plain(state["rnn_states"])
+        self._sample_rnn_state = self._no_rnn_state if states is None else states
         if self._mode == "sample":
-            self._prev_rnn_state = self._sample_rnn_state
+            self._set_rnn_state(self._sample_rnn_state)
 
 
-class AlternatingRecurrentAgentMixin(BaseAgent):
+class AlternatingRecurrentAgentMixin(RecurrentAgentMixin):
     """Mixin that keeps one recurrent state for each half of the environments, which take turns.
 
     ``prev_rnn_state`` and :meth:`reset_one` refer to the active half, which acts next;
-    :meth:`advance_rnn_state` stores its new state and switches to the other half. Otherwise this
-    mixin works like :class:`RecurrentAgentMixin`.
+    :meth:`advance_rnn_state` stores its new state and switches to the other half.
     """
 
-    recurrent = True
     alternating = True
     _alt = 0
-    _prev_rnn_state_pair: tuple[Nested, Nested] = (None, None)
-    _sample_rnn_state_pair: tuple[Nested, Nested] = (None, None)
-
-    def _build_models(self) -> None:
-        super()._build_models()
-        # Those of earlier networks.
-        self._prev_rnn_state_pair = self._sample_rnn_state_pair = (None, None)
+    _no_rnn_state = _prev_rnn_state = _sample_rnn_state = (None, None)
 
     @property
     def prev_rnn_state(self) -> Nested:
         """The state [N,B/2,H] of the active half before its next step, or None."""
-        return self._prev_rnn_state_pair[self._alt]
+        return self._prev_rnn_state[self._alt]
 
     def advance_rnn_state(self, new_rnn_state: Nested) -> None:
         """Keep the state [N,B/2,H] of the active half after a step; switch to the other half."""
-        first, second = self._prev_rnn_state_pair
-        pair = (first, new_rnn_state) if self._alt else (new_rnn_state, second)
-        self._prev_rnn_state_pair = pair
+        first, second = self._prev_rnn_state
+        self._prev_rnn_state = (first, new_rnn_state) if self._alt else (new_rnn_state, second)
         self.toggle_alt()
 
     def get_alt(self) -> int:
@@ -113,44 +110,29 @@ class AlternatingRecurrentAgentMixin(BaseAgent):
     def toggle_alt(self) -> None:
         self._alt ^= 1
 
-    def reset(self) -> None:
-        self._prev_rnn_state_pair = (None, None)
+    def _set_rnn_state(self, state: Nested) -> None:
+        super()._set_rnn_state(state)
         self._alt = 0
 
-    def reset_one(self, idx: int) -> None:
-        _set_zero(self.prev_rnn_state, idx)
 
-    def _leave_sampling(self) -> None:
-        if self._mode == "sample":
-            self._sample_rnn_state_pair = self._prev_rnn_state_pair
-        self._prev_rnn_state_pair = (None, None)
-        self._alt = 0
+def finish_step(agent: Any, outputs: Nested, rnn_state: Nested) -> tuple[Any, Nested]:
+    """Advance the recurrent state of ``agent``.
 
-    def train_mode(self, itr: int) -> None:
-        self._leave_sampling()
-        super().train_mode(itr)
+    Args:
+        agent: agent with a mixin of this module, whose network has computed a step.
+        outputs: outputs [B,...] of the network.
+        rnn_state: state [N,B,H] after the step.
 
-    def sample_mode(self, itr: int) -> None:
-        if self._mode != "sample":
-            self._prev_rnn_state_pair = self._sample_rnn_state_pair
-            self._alt = 0
-        super().sample_mode(itr)
-
-    def eval_mode(self, itr: int) -> None:
-        self._leave_sampling()
-        super().eval_mode(itr)
-
-    def sample_state_dict(self) -> dict[str, Any]:
-        pair = self._prev_rnn_state_pair if self._mode == "sample" else self._sample_rnn_state_pair
-        return {**super().sample_state_dict(), "rnn_states": _to_plain(pair)}
-
-    def load_sample_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_sample_state_dict(state)
-        pair = _from_plain(state["rnn_states"])
-        self._sample_rnn_state_pair = (None, None) if pair is None else pair
-        if self._mode == "sample":
-            self._prev_rnn_state_pair = self._sample_rnn_state_pair
-            self._alt = 0
+    Returns:
+        ``outputs`` and the state before the step, as the sampler stores it: the layer dimension N
+        goes second, so that the batch comes first as in all samples, [B,N,H].
+    """
+    before = agent.prev_rnn_state
+    if before is None:
+        before = buffer_func(rnn_state, torch.zeros_like)
+    outputs, before = agent.for_sampler((outputs, buffer_func(before, torch.transpose, 0, 1)))
+    agent.advance_rnn_state(rnn_state)
+    return outputs, before
 
 
 def _set_zero(rnn_state: Nested, idx: int) -> None:

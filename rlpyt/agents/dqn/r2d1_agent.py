@@ -14,8 +14,8 @@ from rlpyt.agents.base import (
     without_ddp,
 )
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
+from rlpyt.agents.recurrent import finish_step
 from rlpyt.models.rnn import unroll
-from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import Nested
 
@@ -112,13 +112,7 @@ class R2d1AgentBase(DqnAgent):
         Args:
             output: values q [B,A] and the state [N,B,H] after the step, on the model's device.
         """
-        q, rnn_state = output
-        before = self.prev_rnn_state
-        if before is None:
-            before = buffer_func(rnn_state, torch.zeros_like)
-        # The layer dimension N goes second, so that the batch comes first as in all samples.
-        q, before = self.for_sampler((q, buffer_func(before, torch.transpose, 0, 1)))
-        self.advance_rnn_state(rnn_state)
+        q, before = finish_step(self, *output)
         return AgentStep(
             action=self.distribution.sample(q), agent_info=AgentInfo(q=q, prev_rnn_state=before)
         )

@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
+from rlpyt.agents.recurrent import finish_step
 from rlpyt.core.masks import mask_probabilities
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.base import Distribution
@@ -17,7 +18,6 @@ from rlpyt.distributions.composite import CompositeDistribution
 from rlpyt.distributions.gaussian import DistInfoStd
 from rlpyt.distributions.multi_categorical import MultiCategorical
 from rlpyt.models.space_kinds import Box, Fields, Kind, action_kind
-from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.collections import namedarraytuple, record_class
 from rlpyt.utils.types import Nested
 
@@ -337,14 +337,8 @@ class RecurrentPgAgent(PolicyAgent):
 
         ``agent_info.prev_rnn_state`` [B,N,H] is the state before the step.
         """
-        before = self.prev_rnn_state
-        *outputs, rnn_state = self._run(observation, prev_action, prev_reward, before)
-        if before is None:
-            before = buffer_func(rnn_state, torch.zeros_like)
-        # The layer dimension N goes second, so that the batch comes first as in all samples.
-        before = buffer_method(before, "transpose", 0, 1)
-        found, before = self.for_sampler((tuple(outputs), before))
-        self.advance_rnn_state(rnn_state)
+        *outputs, rnn_state = self._run(observation, prev_action, prev_reward, self.prev_rnn_state)
+        found, before = finish_step(self, tuple(outputs), rnn_state)
         dist_info, value = self._policy_and_value(found)
         action = self.choose_action(dist_info)
         info = AgentInfoRnn(dist_info=dist_info, value=value, prev_rnn_state=before)

@@ -9,6 +9,7 @@ import torch
 
 from rlpyt.agents.base import AgentStep, AlternatingRecurrentAgentMixin, RecurrentAgentMixin
 from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.recurrent import finish_step
 from rlpyt.distributions.gaussian import DistInfoStd
 from rlpyt.models.qpg.lstm import PiLstmModel, QofMuLstmModel
 from rlpyt.models.rnn import Memory
@@ -84,14 +85,8 @@ class RecurrentSacAgent(SacAgent):
 
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
-        before = self.prev_rnn_state
-        dist_info, rnn_state = self(observation, prev_action, prev_reward, before)
-        if before is None:
-            before = buffer_func(rnn_state, torch.zeros_like)
-        # The layer dimension N goes second, so that the batch comes first as in all samples.
-        before = buffer_func(before, torch.transpose, 0, 1)
-        dist_info, before = self.for_sampler((dist_info, before))
-        self.advance_rnn_state(rnn_state)
+        inputs = (observation, prev_action, prev_reward, self.prev_rnn_state)
+        dist_info, before = finish_step(self, *self(*inputs))
         info = AgentInfoRnn(dist_info=dist_info, prev_rnn_state=before)
         return AgentStep(action=self.distribution.sample(dist_info), agent_info=info)
 
