@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from rlpyt.replays._window import runs
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.jit import jit
 from rlpyt.utils.logging import logger
-from rlpyt.utils.types import IntArray, NDArray, Nested
+from rlpyt.utils.types import BoolArray, IntArray, NDArray, Nested
 
 # What is left of the usual record without its observation.
 BufferSamples = record_class("BufferSamples", SamplesToBuffer._fields[1:])
@@ -23,6 +25,38 @@ _REMEDY = (
     "use ReplayBufferCls=UniformReplayBuffer (or PrioritizedReplayBuffer), which store any "
     "observation whole"
 )
+
+
+@jit
+def _fill_stacks(
+    frames: NDArray, done: BoolArray, T_idxs: IntArray, B_idxs: IntArray, stacks: NDArray
+) -> bool:
+    """Fill ``stacks`` [L,m,C,P] from ``frames`` [T+C-1,B,P]; before a reset they are zero.
+
+    Every frame is copied to all the stacks it is in while it is in the cache. Returns False at the
+    first index out of range: compiled code would read any memory.
+    """
+    T, B = done.shape
+    n_rows, _, n_frames, size = stacks.shape
+    for i in range(len(T_idxs)):
+        b = B_idxs[i]
+        if T_idxs[i] < 0 or T_idxs[i] >= T or b < 0 or b >= B:
+            return False
+        n_old = 0  # Frames of this episode before row t, as far as stacks reach.
+        while n_old < n_frames - 1 and not done[T_idxs[i] - n_old - 1, b]:
+            n_old += 1
+        for k in range(n_rows):
+            t = (T_idxs[i] + k) % T
+            if k > 0:
+                n_old = 0 if done[t - 1, b] else min(n_old + 1, n_frames - 1)
+            first = n_frames - 1 - n_old
+            stacks[k, i, :first] = 0
+            for c in range(first, n_frames):
+                frame = frames[t + c, b]
+                stack = stacks[k, i, c]
+                for p in range(size):
+                    stack[p] = frame[p]
+    return True
 
 
 class FrameBufferMixin(BaseNStepReturnBuffer):
@@ -129,6 +163,32 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         self._resets |= bool(observation[1:, :, -1][is_new].any())
         self.overlap_is_known = self._varies and self._resets
 
+    def stacks(
+        self, T_idxs: IntArray, B_idxs: IntArray, n_steps: int, empty: Callable[..., NDArray]
+    ) -> NDArray:
+        """Return stacks [n_steps,m,C,...] of a buffer on the CPU, with zeros before a reset.
+
+        Args:
+            T_idxs: rows [m] of the first steps, 0 <= t < T.
+            B_idxs: environments [m].
+            n_steps: number of successive rows.
+            empty: function that allocates the result, given shape and dtype.
+
+        Raises:
+            IndexError: if an index is out of range.
+        """
+        frames = self.samples_frames
+        stacks = empty((n_steps, len(T_idxs), self.n_frames, *frames.shape[2:]), frames.dtype)
+        # Plain arrays for compiled code, which those in shared memory need not be.
+        flat = np.asarray(frames).reshape(*frames.shape[:2], -1)
+        flat_stacks = stacks.reshape(*stacks.shape[:3], -1)
+        if not _fill_stacks(flat, np.asarray(self.samples.done), T_idxs, B_idxs, flat_stacks):
+            raise IndexError(
+                f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
+                f"{B_idxs.max()} are not all within [T,B] = {(self.T, self.B)}"
+            )
+        return stacks
+
     def stack_on_device(self, T_idxs: torch.Tensor, B_idxs: torch.Tensor) -> Any:
         """Return stacks [...,m,C,...] of a buffer on a device, with zeros before a reset.
 
@@ -152,13 +212,6 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         super().load_state_dict(state)
         # These images passed already, and new environments do not continue them.
         self.overlap_is_known |= self.window.n_filled > 0
-
-    def out_of_range(self, T_idxs: IntArray, B_idxs: IntArray) -> IndexError:
-        """Return the error for indexes that are out of range."""
-        return IndexError(
-            f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
-            f"{B_idxs.max()} are not all within [T,B] = {(self.T, self.B)}"
-        )
 
 
 def _as_stack(observation: Any) -> NDArray:
