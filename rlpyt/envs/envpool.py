@@ -59,7 +59,7 @@ class ReseededPool(gym.vector.VectorEnv[Any, Any, Any]):
         self.single_action_space = self._pool.single_action_space
 
     def _made(self, seed: int) -> Any:
-        envpool = import_extra("envpool", "EnvpoolVectorEnv", "envpool")
+        envpool = import_extra("envpool", "rlpyt.envs.envpool", "envpool")
         with warnings.catch_warnings():
             # The bounds of EnvPool's spaces are float64, and cannot be changed.
             warnings.filterwarnings("ignore", ".*precision lowered")

@@ -243,8 +243,8 @@ class CountedQueue(_Shared):
         """Take the next item; without ``timeout``, wait as long as no process fails.
 
         Raises:
-            queue.Empty: if all items have been taken, unless ``block``. WorkerError: if a process
-            failed meanwhile.
+            queue.Empty: if all items have been taken, unless ``block``.
+            WorkerError: if a process failed meanwhile.
         """
         if timeout is not None:
             self._has_item(block, timeout)

@@ -52,8 +52,8 @@ def frozen(
 class ActorCriticAlgorithm(ReplayAlgorithm):
     """Base class of algorithms that train a policy and critics on transitions from replay.
 
-    A subclass makes its optimizers (:meth:`make_optimizers`), names them (:meth:`optimizers`), and
-    defines one update (:meth:`_apply_optimization`).
+    A subclass makes its optimizers (:meth:`make_optimizers`), names them
+    (:meth:`named_optimizers`), and defines one update (:meth:`_apply_optimization`).
 
     Attributes:
         q_kind: kind of critics that the loss takes; must match ``q_kind`` of the agent.

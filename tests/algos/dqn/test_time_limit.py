@@ -61,9 +61,6 @@ def run(algo: Any, n_itr: int, timeout: bool | None = None) -> list[Any]:
     return [algo.optimize_agent(itr, timed_batch(itr, timeout)) for itr in range(n_itr)]
 
 
-# --- Parts ----------------------------------------------------------------------------------------
-
-
 # --- Set-up ---------------------------------------------------------------------------------------
 
 
