@@ -6,7 +6,6 @@ Every test states one habit of programs written against rlpyt 0.1.2.
 from __future__ import annotations
 
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.collections import AttrDict, namedarraytuple
-from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
@@ -194,24 +192,6 @@ def test_snapshots_load_with_weights_only(tmp_path: Path) -> None:
     assert keys <= snapshot.keys()
     assert (snapshot["itr"], snapshot["cum_steps"]) == (49, 200)
     assert snapshot["agent_state_dict"].keys() == {"model", "target"}
-
-
-class Malice:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return (open, (str(self.path), "w"))
-
-
-def test_a_snapshot_with_code_in_it_is_refused_by_default(tmp_path: Path) -> None:
-    with logger_context(str(tmp_path), 0, "corridor", snapshot_mode="last", override_prefix=True):
-        logger.save_itr_params(3, {"agent_state_dict": Malice(tmp_path / "ran")})
-    with pytest.raises(UnpicklingError):
-        torch.load(tmp_path / "run_0" / "params.pkl")
-    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("name", ["group", "tags"])
@@ -406,14 +386,6 @@ def test_agent_modes_and_helpers() -> None:
     agent.distribution.set_epsilon(0.25)
     assert agent.distribution.epsilon == agent.distribution._epsilon == 0.25
     assert agent.distribution.to_onehot(torch.tensor([1])).tolist() == [[0, 1]]
-
-
-def test_agent_steps_without_a_batch_dimension() -> None:
-    agent, env = CorridorAgent(), Corridor()
-    agent.initialize(env.spaces)
-    step = agent.step(torch.as_tensor(env.reset()), torch.tensor(0), torch.tensor(0.0))
-    assert step.action.shape == ()
-    assert step.agent_info.q.shape == (2,)
 
 
 def test_agent_with_records_of_the_users_own() -> None:

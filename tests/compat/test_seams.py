@@ -89,15 +89,6 @@ def test_before_super_keeps_the_rest_of_the_parents_arguments() -> None:
     assert (algo.discount, algo.learning_rate, algo.delta_clip) == (0.5, 0.125, 1.0)
 
 
-def test_underscored_arguments() -> None:
-    class Thing:
-        def __init__(self, size: int, name: str = "x") -> None:
-            save__init__args(locals(), underscore=True)
-
-    thing = Thing(3)
-    assert (thing._size, thing._name) == (3, "x")
-
-
 # --- Replay -------------------------------------------------------------------------------------
 
 

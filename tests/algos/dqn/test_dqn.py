@@ -8,12 +8,9 @@ import pytest
 import torch
 
 from rlpyt.algos.dqn.dqn import DQN, OptInfo, SamplesToBuffer
-from rlpyt.replays.non_sequence.frame import (
-    PrioritizedReplayFrameBuffer,
-    UniformReplayFrameBuffer,
-)
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
 from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, SPEC, batch, examples, initialized, make_algo, run
@@ -75,23 +72,21 @@ def test_optimizer_settings_of_the_user() -> None:
     assert not algo.optimizer.defaults.get("fused")
 
 
-@pytest.mark.parametrize(
-    ("prioritized", "image", "ReplayCls"),
-    [
-        (False, False, UniformReplayBuffer),
-        (True, False, PrioritizedReplayBuffer),
-        (False, True, UniformReplayFrameBuffer),
-        (True, True, PrioritizedReplayFrameBuffer),
-    ],
-)
-def test_replay_fits_the_observation(prioritized: bool, image: bool, ReplayCls: Any) -> None:
+@pytest.mark.parametrize("prioritized", [True, False])
+@pytest.mark.parametrize("image", [True, False])
+@pytest.mark.parametrize("time_limit", [True, False])
+def test_replay_fits_the_observation(prioritized: bool, image: bool, time_limit: bool) -> None:
     # Frame buffers were taken for every observation, and failed on vectors.
+    settings = {"prioritized_replay": prioritized, "bootstrap_timelimit": time_limit}
+    env_info = record_class("EnvInfo", ("timeout",))(False)
     algo = initialized(
-        DQN(**SETTINGS, prioritized_replay=prioritized, n_step_return=2), examples=examples(image)
+        DQN(**SETTINGS, **settings, n_step_return=2),
+        examples={**examples(image), "env_info": env_info},
     )
-    assert type(algo.replay_buffer) is ReplayCls
-    assert (algo.replay_buffer.size, algo.replay_buffer.B) == (128, 2)
-    assert (algo.replay_buffer.discount, algo.replay_buffer.n_step_return) == (0.99, 2)
+    buffer = algo.replay_buffer
+    kind = "Prioritized" if prioritized else "Uniform"
+    assert type(buffer).__name__ == f"{'Tl' * time_limit}{kind}Replay{'Frame' * image}Buffer"
+    assert (buffer.size, buffer.B, buffer.discount, buffer.n_step_return) == (128, 2, 0.99, 2)
 
 
 def test_replay_class_of_the_user_gets_the_same_keywords() -> None:

@@ -15,16 +15,7 @@ from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.replay import not_timed_out
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.envs import gym
-from rlpyt.replays.non_sequence.time_limit import (
-    TlPrioritizedReplayBuffer,
-    TlPrioritizedReplayFrameBuffer,
-    TlUniformReplayBuffer,
-    TlUniformReplayFrameBuffer,
-)
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from rlpyt.runners.minibatch_rl import MinibatchRl
-from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import namedarraytuple
 from tests.agents.parts import made
 from tests.algos.parts import SETTINGS, batch, examples, initialized
@@ -96,23 +87,6 @@ def test_subclass_without_it(AlgoCls: Any) -> None:
     algo = initialized(AlgoCls(), examples=examples_with_timeout())
     assert type(algo.replay_buffer) is UniformReplayBuffer
     assert len(run(algo, 3)[-1].loss) == 4
-
-
-@pytest.mark.parametrize(
-    ("prioritized", "image", "ReplayCls"),
-    [
-        (False, False, TlUniformReplayBuffer),
-        (True, False, TlPrioritizedReplayBuffer),
-        (False, True, TlUniformReplayFrameBuffer),
-        (True, True, TlPrioritizedReplayFrameBuffer),
-    ],
-)
-def test_replay_buffer(prioritized: bool, image: bool, ReplayCls: Any) -> None:
-    algo = DQN(
-        **SETTINGS, prioritized_replay=prioritized, n_step_return=2, bootstrap_timelimit=True
-    )
-    initialized(algo, examples=examples_with_timeout(image))
-    assert type(algo.replay_buffer) is ReplayCls
 
 
 def test_own_replay_buffer_must_have_it() -> None:
@@ -193,32 +167,3 @@ def test_they_are_hardly_drawn_again() -> None:
         algo.update_priorities(algo._get_loss_values(samples))
     assert algo.replay_buffer.samples_timeout_n.mean() > 0.1
     assert algo.replay_buffer.sample_batch(500).timeout_n.float().mean() < 0.02
-
-
-# --- All together ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bootstrap_timelimit", [False, True])
-def test_run_with_a_time_limit(bootstrap_timelimit: bool) -> None:
-    """CartPole of five steps: every episode of the store ends by its time limit."""
-    algo = DQN(**{**SETTINGS, "bootstrap_timelimit": bootstrap_timelimit, "n_step_return": 2})
-    MinibatchRl(
-        algo=algo,
-        agent=MlpDqnAgent(),
-        sampler=SerialSampler(
-            EnvCls=gym.make,
-            env_kwargs={"id": "CartPole-v1", "max_episode_steps": 5},
-            batch_T=8,
-            batch_B=2,
-            max_decorrelation_steps=0,
-        ),
-        n_steps=160,
-        log_interval_steps=160,
-        seed=0,
-        affinity={"master_torch_threads": 1},
-    ).train()
-    stored = algo.replay_buffer.samples
-    assert stored.done.any()
-    assert ("timeout" in stored._fields) is bootstrap_timelimit
-    if bootstrap_timelimit:
-        assert np.array_equal(stored.timeout, stored.done)
