@@ -46,6 +46,8 @@ class DistributedRunner(MinibatchRlBase):
         if self._group is not None:
             start = time.time()
             self._group.broadcast()
+            _, (is_out_of_step,) = self._group.end_iteration((), [not self._is_in_step])
+            self._is_in_step = not is_out_of_step
             waited = time.time() - start
             self._start_time += waited
             self._last_time += waited
@@ -63,27 +65,30 @@ class DistributedRunner(MinibatchRlBase):
         super()._make_data_parallel()
         self._group.share_state(self.agent)
 
-    def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
-        """Keep the opt info of one iteration; rank 0 gets the trajectories of all processes."""
-        if self._group is not None:
-            received = self._signals.received
-            requests = [
-                self._stop_requested,
-                self._is_checkpoint_due(itr),
-                *(received == number for number in STOP_SIGNALS),
-            ]
-            traj_infos, requests = self._group.end_iteration(traj_infos, requests)
-            is_last, self._saves_now, *signals = requests
-            self._stopping = self._stopping or is_last
-            self._agreed_signal = next(itertools.compress(STOP_SIGNALS, signals), None)
-        super().store_diagnostics(itr, traj_infos, opt_info)
+    def _end_iteration(self, itr: int, traj_infos: Sequence[Any]) -> Sequence[Any]:
+        # Not in a hook: a program that replaces it in one rank would keep the others waiting.
+        if self._group is None or not self._is_in_step:
+            return traj_infos
+        received = self._signals.received
+        requests = [
+            self._stop_requested,
+            self._is_checkpoint_due(itr),
+            *(received == number for number in STOP_SIGNALS),
+        ]
+        traj_infos, requests = self._group.end_iteration(traj_infos, requests)
+        is_last, self._saves_now, *signals = requests
+        self._stopping = self._stopping or is_last
+        self._agreed_signal = next(itertools.compress(STOP_SIGNALS, signals), None)
+        return traj_infos if self.rank == 0 else ()
 
     def _measure_and_log(self, itr: int) -> None:
-        self._others_wait = self._group is not None
+        is_in_step = self._group is not None and self._is_in_step
+        self._others_wait = is_in_step
         super()._measure_and_log(itr)
         self._others_wait = False
-        if self._group is None:
+        if not is_in_step:
             return
+        assert self._group is not None
         command = self._group.broadcast(STOP if self._stop_requested else CONTINUE)
         while self.rank > 0 and command == SEND_STATE:
             self._group.gather(super().state_dict())
@@ -174,6 +179,13 @@ class SyncWorkerMixin(DistributedRunner):
         """Reset all counters; there is no progress bar."""
         super().initialize_logging()
         self.pbar = None
+
+    def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
+        """Keep the opt info; send trajectories to a rank 0 that runs a loop of its own."""
+        if not self._is_in_step and "traj_infos_queue" in self.par:
+            for traj_info in traj_infos:
+                self.par.traj_infos_queue.put(traj_info)
+        super().store_diagnostics(itr, traj_infos, opt_info)
 
     def log_diagnostics(self, *args: Any, **kwargs: Any) -> None:
         """Log nothing: rank 0 does."""

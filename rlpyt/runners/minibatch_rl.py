@@ -70,6 +70,8 @@ class MinibatchRlBase(BaseRunner):
     _columns: tuple[str, ...] = ()
     _itr = -1  # The last stored iteration.
     _saves_now = False  # Whether the processes that train together have agreed to save.
+    # Whether all of them run the loop below; one with a loop of its own exchanges only gradients.
+    _is_in_step = False
 
     def __init__(
         self,
@@ -120,6 +122,7 @@ class MinibatchRlBase(BaseRunner):
                 configuration.
             SystemExit: with code 128 + signal, if a signal ended the run.
         """
+        self._is_in_step = True
         with self._saving(checkpoint_interval_steps, checkpoint_interval_minutes, resume):
             n_itr = self.startup()
             self._begin_checkpoints()
@@ -142,16 +145,20 @@ class MinibatchRlBase(BaseRunner):
         """Sample a batch, learn from it, and log and save if due."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
-        restarted = self.sampler.take_restarted()
+        restarted: Any = getattr(self.sampler, "take_restarted", list)()
         if restarted:
             self.algo.truncate_trajectories(restarted)
         self.agent.train_mode(itr)
         opt_info = self.algo.optimize_agent(itr, samples)
-        self.store_diagnostics(itr, traj_infos, opt_info)
+        self.store_diagnostics(itr, self._end_iteration(itr, traj_infos), opt_info)
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
             self._measure_and_log(itr)
         if self._is_checkpoint_due(itr) if self._group is None else self._saves_now:
             self._save_checkpoint()
+
+    def _end_iteration(self, itr: int, traj_infos: Sequence[Any]) -> Sequence[Any]:
+        """Exchange trajectories and requests with other processes; return those to store here."""
+        return traj_infos
 
     @property
     def can_go_back(self) -> bool:

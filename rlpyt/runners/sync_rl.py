@@ -10,6 +10,7 @@ several machines, start the script on each with ``torchrun``, which gives every 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.processes.launch import check_cuda_after_fork
@@ -38,6 +39,7 @@ from rlpyt.runners._sync_worker import (
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed
+from rlpyt.utils.synchronize import drain_queue
 from rlpyt.utils.torchrun import TorchrunRanks, torchrun_ranks
 
 
@@ -137,9 +139,19 @@ class SyncRlMixin(DistributedRunner):
             self.supervisor.start(run_worker, kwargs, f"rank {rank}")
 
     def build_par_objs(self, world_size: int) -> AttrDict:
-        """Make the objects that the processes of one machine share: a ``barrier`` for the start."""
+        """Make the objects that the processes of one machine share.
+
+        ``barrier`` is for the start, ``traj_infos_queue`` for a rank with a loop of its own.
+        """
         assert self.supervisor is not None
-        return AttrDict(barrier=Barrier(self.supervisor, world_size))
+        queue = self.supervisor.context.Queue()
+        return AttrDict(barrier=Barrier(self.supervisor, world_size), traj_infos_queue=queue)
+
+    def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
+        """Keep the opt info of one iteration, and the trajectories of all processes."""
+        if not self._is_in_step and "traj_infos_queue" in self.par:
+            traj_infos = [*traj_infos, *drain_queue(self.par.traj_infos_queue)]
+        super().store_diagnostics(itr, traj_infos, opt_info)
 
     def _worker_kwargs(self, rank: int, affinity: Any, port: int | None) -> dict[str, Any]:
         assert self.seed is not None

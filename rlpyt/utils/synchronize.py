@@ -1,4 +1,4 @@
-"""Kept for programs of rlpyt 0.1.2; nothing here uses it."""
+"""Names of rlpyt 0.1.2 for processes that share data."""
 
 from __future__ import annotations
 

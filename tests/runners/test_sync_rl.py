@@ -23,12 +23,13 @@ from rlpyt.envs.toy import TMaze
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
-from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.runners.sync_rl import SyncRl, SyncRlEval, SyncWorkerMixin
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging.context import REPRODUCED_BUNDLE
 from rlpyt.utils.seed import Purpose, derived_seed
+from rlpyt.utils.synchronize import drain_queue
 from tests.determinism import dqn, pg, sac
 from tests.determinism.test_runs import (
     assert_equal_snapshots,
@@ -275,6 +276,53 @@ def test_families_train(name, tmp_path):
 class OwnSharedObjects(SyncRl):
     def build_par_objs(self, world_size):
         return AttrDict(barrier=mp.get_context("fork").Barrier(world_size), own=mp.Value("d", 1))
+
+
+class OwnLoop(SyncRl):
+    """A loop as in rlpyt 0.1.2, which knows of no exchange but that of gradients."""
+
+    def train(self):
+        n_itr = self.startup()
+        for itr in range(n_itr):
+            self.agent.sample_mode(itr)
+            samples, traj_infos = self.sampler.obtain_samples(itr)
+            self.agent.train_mode(itr)
+            opt_info = self.algo.optimize_agent(itr, samples)
+            self.store_diagnostics(itr, traj_infos, opt_info)
+            if (itr + 1) % self.log_interval_itrs == 0:
+                self.log_diagnostics(itr)
+        self.shutdown()
+
+
+class OwnQueueWorker(SyncWorkerMixin, MinibatchRl):
+    def store_diagnostics(self, itr, traj_infos, opt_info):
+        for traj_info in traj_infos:
+            self.par.traj_infos_queue.put(traj_info)
+
+
+class OwnQueue(SyncRl):
+    """Sends trajectories as rlpyt 0.1.2 did."""
+
+    @property
+    def WorkerCls(self):
+        return OwnQueueWorker
+
+    def store_diagnostics(self, itr, traj_infos, opt_info):
+        traj_infos = [*traj_infos, *drain_queue(self.par.traj_infos_queue)]
+        super().store_diagnostics(itr, traj_infos, opt_info)
+
+
+@pytest.mark.parametrize("RunnerCls", [OwnLoop, OwnQueue])
+def test_loops_and_hooks_of_research_code(RunnerCls, tmp_path):
+    # The others waited without end for an exchange within the hook that was replaced.
+    rows = train(quiet(RunnerCls=RunnerCls, n_steps=240, log_interval_steps=80), tmp_path / "own")
+    ours = train(quiet(n_steps=240, log_interval_steps=80), tmp_path / "ours")
+    assert values(rows, "Diagnostics/CumSteps") == [80, 160, 240]
+    key = "Diagnostics/CumCompletedTrajs"
+    if RunnerCls is OwnQueue:
+        assert values(rows, key) == values(ours, key)
+    else:  # Trajectories may still be on their way.
+        assert values(ours, key)[-1] / 2 <= values(rows, key)[-1] <= values(ours, key)[-1]
 
 
 def test_spawned_ranks_and_shared_objects_of_research_code(tmp_path):
