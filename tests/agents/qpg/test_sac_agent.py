@@ -170,13 +170,22 @@ def test_action_squash_replaces_the_bounds() -> None:
     [
         IntBox(0, 4),
         FloatBox(-1, 1, (2, 2)),
-        FloatBox(-np.inf, np.inf, (2,)),
+        FloatBox(0, np.inf, (2,)),
         FloatBox(np.array([0.0, 0.0]), np.array([1.0, 0.0])),
     ],
 )
 def test_spaces_that_are_refused(AgentCls: Any, space: Any) -> None:
     with pytest.raises(ValueError, match=f"{AgentCls.__name__}.*wrapper"):
         make_agent(AgentCls, EnvSpaces(observation=OBSERVATION, action=space))
+
+
+@every_agent
+def test_unbounded_space(AgentCls: Any, capsys: Any) -> None:
+    # It was refused, although 0.1.2 acted in [-1, 1] whatever the bounds.
+    space = FloatBox(-np.inf, np.inf, (3,))
+    agent = make_agent(AgentCls, EnvSpaces(observation=OBSERVATION, action=space))
+    assert "within [-1, 1] where the action space has no bounds" in capsys.readouterr().out
+    assert agent.action_bounds.is_unit
 
 
 def test_unbounded_space_with_a_squash_of_its_own() -> None:
