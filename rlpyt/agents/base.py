@@ -75,7 +75,7 @@ class BaseAgent:
     alternating = False
     q_kind: str | None = None
     mask_field: str | None = None
-    _mask: MaskField | None = None
+    _mask_reader: MaskField | None = None
     # Models that take one vector; an encoder turns other observations into one.
     vector_models: tuple[type[torch.nn.Module], ...] = ()
 
@@ -174,7 +174,7 @@ class BaseAgent:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice, or observations
                 have an action mask that does not fit.
         """
-        self._mask, env_spaces = find_mask(self, env_spaces)
+        self._mask_reader, env_spaces = find_mask(self, env_spaces)
         self.env_spaces = env_spaces
         self.share_memory = share_memory
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
@@ -184,7 +184,7 @@ class BaseAgent:
 
     def _build_models(self) -> None:
         """Build every model; extended by agents with more than one."""
-        self.model = self.build_model(self.ModelCls, self.model_kwargs)
+        self.model = self._new_model(self.ModelCls, self.model_kwargs)
         if self.share_memory:
             self.model.share_memory()
             self.shared_model = self.model
@@ -192,7 +192,7 @@ class BaseAgent:
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.model.load_state_dict(fitting_state_dict(self.model, state_dict))
 
-    def build_model(
+    def _new_model(
         self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
     ) -> Any:
         """Build a model for this environment.
@@ -242,7 +242,7 @@ class BaseAgent:
         if device.type == "cpu":
             return
         if self.shared_model is not None:
-            self.model = self.build_model(self.ModelCls, self.model_kwargs)
+            self.model = self._new_model(self.ModelCls, self.model_kwargs)
             self.model.load_state_dict(self.shared_model.state_dict())
         self.device = device
         self.model.to(self.device)
@@ -281,7 +281,7 @@ class BaseAgent:
             return
         if self.shared_model is None:
             raise ValueError("async_cpu() needs an agent initialized with share_memory=True")
-        self.model = self.build_model(self.ModelCls, self.model_kwargs)
+        self.model = self._new_model(self.ModelCls, self.model_kwargs)
         self.model.load_state_dict(self.shared_model.state_dict())
         if share_memory:
             self.model.share_memory()
@@ -389,9 +389,9 @@ class BaseAgent:
         """
         if isinstance(model, DistributedDataParallel) and not _will_be_trained(model):
             model = model.module
-        if self._mask is not None:
+        if self._mask_reader is not None:
             observation, *others = self.to_model_device(*inputs)
-            observation, mask = self._mask.split(observation)
+            observation, mask = self._mask_reader.split(observation)
             outputs = self._forward(model, observation, *others, **kwargs)
             return self.mask_outputs(outputs, mask)
         return self._forward(model, *inputs, **kwargs)

@@ -37,6 +37,9 @@ OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "normalize_return": False,
     "ReplayBufferCls": None,
     "replay_device": None,
+    "min_itr_learn": 0,
+    "world_size": 1,
+    "rank": 0,
 }
 
 
@@ -84,10 +87,10 @@ class RlAlgorithm:
     compile: Any = False
     only_async = False
     update_counter = 0
-    min_itr_learn = 0
-    world_size = 1
-    rank = 0
 
+    min_itr_learn: int
+    world_size: int
+    rank: int
     agent: Any
     n_itr: int
     batch_spec: BatchSpec

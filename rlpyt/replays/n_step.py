@@ -110,14 +110,19 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         Args:
             example: one step of the stored record.
         """
-        stored = tuple(name for name in example._fields if name not in self.stored_elsewhere)
-        if stored != example._fields:
+        fields = example._fields
+        stored = tuple(name for name in fields if self._stores(name, getattr(example, name)))
+        if stored != fields:
             rows = record_class("BufferSamples", stored)
             example = rows(*(getattr(example, name) for name in stored))
         self.samples = self.allocate(example, (self.T, self.B))
         self._arrays: dict[str, Any] = dict(named_leaves(self.samples))
         self.stored_rows.update(self._arrays)
         self._allocate_returns("timeout_n" in self.batch_record._fields)
+
+    def _stores(self, name: str, part: Nested) -> bool:
+        """Return whether the field ``name`` has an array of rows; one that is None has none."""
+        return part is not None and name not in self.stored_elsewhere
 
     def _allocate_returns(self, has_time_limits: bool) -> None:
         samples = self.samples
@@ -294,10 +299,9 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     def _check(self, samples: Any) -> tuple[int, list[Any]]:
         """Return T' and the arrays [T',B,...] of ``samples``, one for each stored array."""
-        fields = samples._fields
-        parts = [part for name, part in zip(fields, samples) if name not in self.stored_elsewhere]
-        names = tuple(name for name in fields if name not in self.stored_elsewhere)
-        sources = self.sources(tuple(parts))
+        pairs = [pair for pair in zip(samples._fields, samples) if self._stores(*pair)]
+        names, parts = zip(*pairs)
+        sources = self.sources(parts)
         given = [leaf for name, part in zip(names, parts) for leaf, _ in named_leaves(part, name)]
         if names != self.samples._fields or given != list(self._arrays):
             raise self._other_fields(samples)

@@ -320,6 +320,7 @@ class AsyncRun(BaseRunner):
         super().initialize_logging()
         self._throttle_time = 0.0
         self._n_logs = 0
+        self._last_itr = self._last_sampler_itr = 0
 
     def store_diagnostics(
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
@@ -355,6 +356,7 @@ class AsyncRun(BaseRunner):
         values["Iteration"], values["SamplerIteration"] = itr, sampler_itr
         of_training = COLUMNS if self._eval else [name for name in COLUMNS if "Eval" not in name]
         self._write_row(itr, (*self._columns, *of_training), values, prefix)
+        self._last_itr, self._last_sampler_itr = itr, sampler_itr
         self._throttle_time = 0.0
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int | None = None) -> dict[str, Any]:

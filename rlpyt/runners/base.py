@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -69,8 +69,8 @@ class BaseRunner:
     n_steps: int
     seed: int | None
     log_interval_steps: int
-    world_size = 1
-    rank = 0
+    world_size: int
+    rank: int
     itr_batch_size: int
     callbacks: Sequence[Callback] = ()
     pbar: ProgBarCounter | None = None
@@ -99,6 +99,17 @@ class BaseRunner:
     _agreed_signal: int | None = None
     _signals = StopSignals(())
     _resume_state: dict[str, Any] | None = None
+
+    if not TYPE_CHECKING:  # So that mypy finds misspelt names.
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the rank and number of a process that trains alone.
+
+            As class attributes they would keep ``save__init__args`` from storing arguments.
+            """
+            if name not in ("rank", "world_size"):
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            return int(name == "world_size")
 
     def train(self) -> None:
         """Run from start to end."""

@@ -15,13 +15,18 @@ import torch
 from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
 from rlpyt.agents.pg.categorical import RecurrentCategoricalPgAgentBase
 from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.core.records import SamplesToBuffer
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
@@ -227,6 +232,69 @@ def test_an_algorithm_keeps_what_a_program_sets_before_it_starts() -> None:
     assert runner.algo.update_counter == 1000 + 50 * 2
 
 
+def test_processes_keep_the_rank_that_their_constructor_takes() -> None:
+    # The library's defaults, as attributes of the classes, kept these from being stored.
+    class Worker(MinibatchRl):
+        def __init__(self, rank: int, world_size: int) -> None:
+            save__init__args(locals())
+
+    class Algo(RlAlgorithm):
+        def __init__(self, rank: int, world_size: int, min_itr_learn: int) -> None:
+            save__init__args(locals())
+
+    worker, algo = Worker(1, 2), Algo(1, 2, min_itr_learn=7)
+    assert (worker.rank, worker.world_size) == (algo.rank, algo.world_size) == (1, 2)
+    assert algo.min_itr_learn == 7
+    alone = make_runner()
+    assert (alone.rank, alone.world_size) == (alone.algo.rank, alone.algo.world_size) == (0, 1)
+
+
+class OfflineSampler:
+    """Samples nothing, and has only the methods of rlpyt 0.1.2."""
+
+    def __init__(self) -> None:
+        self.batch_spec, self.mid_batch_reset = BatchSpec(2, 2), True
+
+    def initialize(self, agent: Any, seed: int, **kwargs: Any) -> Any:
+        env = Corridor()
+        agent.initialize(env.spaces)
+        _, _, examples = build_samples_buffer(
+            agent, env, self.batch_spec, agent_shared=False, env_shared=False, subprocess=False
+        )
+        return examples
+
+    def obtain_samples(self, itr: int) -> Any:
+        return None, []
+
+    def shutdown(self) -> None:
+        pass
+
+
+class OfflineDqn(DQN):
+    """Learns from data that it has from the start."""
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        super().initialize(*args, **kwargs)
+        rng = np.random.default_rng(0)
+        data = SamplesToBuffer(
+            observation=rng.random((25, 2, 5), dtype=np.float32),
+            action=rng.integers(2, size=(25, 2)),
+            reward=rng.random((25, 2), dtype=np.float32),
+            done=np.zeros((25, 2), bool),
+        )
+        self.replay_buffer.append_samples(data)
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+        return super().optimize_agent(itr, samples=None)
+
+
+def test_a_sampler_has_only_the_methods_of_its_time() -> None:
+    runner = make_runner(AlgoCls=OfflineDqn)
+    runner.sampler = OfflineSampler()
+    runner.train()
+    assert runner.algo.update_counter > 0
+
+
 def test_an_algorithm_has_its_own_number_of_critics() -> None:
     class Ensemble(SAC):
         def __init__(self, n_critics: int = 5, **kwargs: Any) -> None:
@@ -371,6 +439,34 @@ def test_algorithm_attributes_that_overriding_code_reads() -> None:
     for name in ("pri_alpha", "pri_beta_init", "pri_beta_final", "initial_optim_state_dict"):
         assert hasattr(algo, name)
     assert algo.replay_buffer.samples.observation.shape == (50, 2, 5)
+
+
+@pytest.mark.parametrize("AgentCls", [SacAgent, DdpgAgent, Td3Agent])
+def test_agents_set_their_first_iteration_that_trains(AgentCls: Any) -> None:
+    class Agent(AgentCls):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.min_itr_learn = 0
+
+    agent = Agent()
+    agent.initialize(EnvSpaces(FloatBox(-1, 1, (2,)), FloatBox(-1, 1, (1,))))
+    agent.give_min_itr_learn(3)
+    assert agent.min_itr_learn == 3
+
+
+def test_policies_with_a_forward_of_their_own() -> None:
+    class Pi(PiMlpModel):
+        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+            output = self.mlp(observation)
+            return output[:, : self._action_size], output[:, self._action_size :]
+
+    class Mu(MuMlpModel):
+        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+            return self._output_max * torch.tanh(self.mlp(observation))
+
+    observation = torch.zeros(4, 3)
+    assert [x.shape for x in Pi((3,), [8], 2)(observation, None, None)] == [(4, 2)] * 2
+    assert Mu((3,), [8], 2, output_max=2)(observation, None, None).shape == (4, 2)
 
 
 def test_agent_modes_and_helpers() -> None:

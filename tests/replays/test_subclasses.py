@@ -124,6 +124,20 @@ def test_parts_in_another_order_are_refused():
         buffer.append_samples(samples(observation=Other(*parts)))
 
 
+@pytest.mark.parametrize("in_example", [True, False])
+def test_fields_that_are_none_are_not_stored(in_example):
+    # DDPG's record of rlpyt 0.1.2 has the field timeout, which is None without time limits.
+    plain = samples()
+    Record = namedarraytuple("Record", (*plain._fields, "timeout"))
+    example, batch = plain[0, 0], Record(*plain, timeout=None)
+    if in_example:
+        example, batch = Record(*example, timeout=None), plain
+    buffer = UniformReplayBuffer(example=example, size=20, B=1)
+    buffer.append_samples(batch)
+    assert buffer.samples._fields == plain._fields
+    assert "timeout" not in buffer.extract_batch([2], [0])._fields
+
+
 def test_overridden_compute_returns_sees_the_rows_just_written():
     class Sums(UniformReplayBuffer):
         def __init__(self, **kwargs):

@@ -115,8 +115,11 @@ class OwnLog(AsyncRl):
 
     def log_diagnostics(self, itr, sampler_itr, throttle_time, prefix="Diagnostics/"):
         self._n_rows += 1
+        assert (itr, sampler_itr) >= (self._last_itr, self._last_sampler_itr)
         with logger.tabular_prefix(prefix):
             logger.record_tabular("MyRows", self._n_rows)
+            new_steps = (sampler_itr - self._last_sampler_itr) * self.sampler_batch_size
+            logger.record_tabular("MySteps", new_steps)
         super().log_diagnostics(itr, sampler_itr, throttle_time, prefix)
 
     def get_itr_snapshot(self, itr, sampler_itr):
@@ -126,6 +129,7 @@ class OwnLog(AsyncRl):
 def test_overriding_diagnostics_as_research_code_does(tmp_path):
     rows = train(make_runner(RunnerCls=OwnLog), tmp_path)
     assert values(rows, "MyRows") == list(range(1, len(rows) + 1))
+    assert sum(values(rows, "MySteps")) == values(rows, "CumSteps")[-1]
     assert torch.load(tmp_path / "run_0" / "params.pkl")["mine"] == len(rows)
     assert TrajInfo._mine == 4
     del TrajInfo._mine

@@ -89,7 +89,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
         self.distribution = self._make_distribution(env_spaces)
-        if self._mask is not None:
+        if self._mask_reader is not None:
             self.distribution.masked = True
         self._is_noisy = is_noisy(self.model)
         if self._is_noisy:
@@ -101,7 +101,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     def _build_models(self) -> None:
         super()._build_models()
         if self.has_target:
-            self.target_model = self.build_model(self.ModelCls, self.model_kwargs)
+            self.target_model = self._new_model(self.ModelCls, self.model_kwargs)
             self.target_model.load_state_dict(self.model.state_dict())
 
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:

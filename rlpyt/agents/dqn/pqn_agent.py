@@ -47,10 +47,10 @@ class PqnAgent(DqnAgent):
         value = q.max(dim=-1).values
         return AgentStep(action=self.distribution.sample(q), agent_info=AgentInfo(value=value))
 
-    def build_model(
+    def _new_model(
         self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
     ) -> Any:
-        return super().build_model(ModelCls, with_layer_norm(ModelCls, model_kwargs))
+        return super()._new_model(ModelCls, with_layer_norm(ModelCls, model_kwargs))
 
 
 class RecurrentPqnAgentBase(R2d1AgentBase):
@@ -76,10 +76,10 @@ class RecurrentPqnAgentBase(R2d1AgentBase):
         q, prev_rnn_state = step.agent_info
         return step._replace(agent_info=AgentInfoRnn(q.max(dim=-1).values, prev_rnn_state))
 
-    def build_model(
+    def _new_model(
         self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
     ) -> Any:
-        return super().build_model(ModelCls, with_layer_norm(ModelCls, model_kwargs))
+        return super()._new_model(ModelCls, with_layer_norm(ModelCls, model_kwargs))
 
 
 class RecurrentPqnAgent(RecurrentAgentMixin, RecurrentPqnAgentBase):

@@ -223,8 +223,8 @@ class PolicyAgent(BaseAgent):
         """
         model = without_ddp(self.model)
         if hasattr(model, "update_obs_rms"):
-            if self._mask is not None:
-                observation, _ = self._mask.split(observation)
+            if self._mask_reader is not None:
+                observation, _ = self._mask_reader.split(observation)
             model.update_obs_rms(*self.to_model_device(observation))
 
     def mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:

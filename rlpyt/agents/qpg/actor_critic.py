@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,13 +96,20 @@ def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
         space: action space, with ``shape``, ``low`` and ``high``.
 
     Raises:
-        ValueError: if the space is of any other kind, or a range is infinite or empty.
+        ValueError: if the space is of any other kind, or a range is half infinite or empty.
     """
     check_vector_action(agent_name, space)
     low, high = (
         np.array(np.broadcast_to(bound, space.shape), np.float32)
         for bound in (space.low, space.high)
     )
+    is_free = np.isinf(low) & np.isinf(high)
+    if is_free.any():
+        logger.log(
+            f"WARNING: {agent_name} acts within [-1, 1] where the action space has no bounds: if "
+            "actions have another range, give it in a wrapper"
+        )
+        low, high = np.where(is_free, -1, low), np.where(is_free, 1, high)
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise ValueError(
             f"{agent_name} scales its actions to the bounds of the action space, but these are "
@@ -146,8 +154,7 @@ class ActorCriticAgent(BaseAgent):
             ValueError: if actions are not vectors of real numbers within finite bounds.
         """
         self.action_bounds = self._make_action_bounds(env_spaces)
-        # In shared memory: the algorithm sets it after the sampler has started its workers.
-        self._min_itr_learn = mp.RawValue("l", 0)
+        self.min_itr_learn = 0  # Shared with the workers, which the sampler starts later.
         super().initialize(
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
@@ -165,7 +172,7 @@ class ActorCriticAgent(BaseAgent):
     def build_network(self, name: str) -> Any:
         """Build the network ``name``, one of ``network_names``, or its target copy."""
         if name == "model":
-            return self.build_model(self.ModelCls, self.model_kwargs)
+            return self._new_model(self.ModelCls, self.model_kwargs)
         raise NotImplementedError(f"build_network() of {type(self).__name__} builds no {name}")
 
     def _make_distributions(self) -> None:
@@ -204,6 +211,11 @@ class ActorCriticAgent(BaseAgent):
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
         """Set the first iteration that trains; called by the algorithm."""
         self.min_itr_learn = min_itr_learn
+
+    @cached_property
+    def _min_itr_learn(self) -> Any:
+        # In shared memory: the algorithm sets it after the workers have started.
+        return mp.RawValue("l", 0)
 
     @property
     def min_itr_learn(self) -> int:

@@ -86,8 +86,8 @@ class DdpgAgent(ActorCriticAgent):
 
     # --- Set-up ------------------------------------------------------------------------------
 
-    def build_model(self, ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Any:
-        model = super().build_model(ModelCls, model_kwargs)
+    def _new_model(self, ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Any:
+        model = super()._new_model(ModelCls, model_kwargs)
         policy = model.model if isinstance(model, EncodedModel) else model
         takes_bounds = isinstance(policy, MuMlpModel) and "output_max" not in model_kwargs
         if takes_bounds and not self.action_bounds.is_unit:
@@ -96,7 +96,7 @@ class DdpgAgent(ActorCriticAgent):
 
     def build_network(self, name: str) -> Any:
         if name == "q_model":
-            return self.build_model(self.QModelCls, self.q_model_kwargs)
+            return self._new_model(self.QModelCls, self.q_model_kwargs)
         return super().build_network(name)
 
     def _build_models(self) -> None:

@@ -78,7 +78,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
 
     def build_network(self, name: str) -> Any:
         if name in self.critic_names:
-            return self.build_model(self.QModelCls, self.q_model_kwargs)
+            return self._new_model(self.QModelCls, self.q_model_kwargs)
         return super().build_network(name)
 
     def _make_action_bounds(self, env_spaces: EnvSpaces) -> ActionBounds:

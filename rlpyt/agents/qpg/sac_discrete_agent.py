@@ -73,7 +73,7 @@ class DiscreteSacAgent(ActorCriticAgent):
 
     def build_network(self, name: str) -> Any:
         if name in ("q1_model", "q2_model"):
-            return self.build_model(self.QModelCls, self.q_model_kwargs)
+            return self._new_model(self.QModelCls, self.q_model_kwargs)
         return super().build_network(name)
 
     def _make_action_bounds(self, env_spaces: EnvSpaces) -> Any:

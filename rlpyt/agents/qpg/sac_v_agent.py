@@ -81,7 +81,7 @@ class SacAgent(SoftActorCriticAgent):
 
     def build_network(self, name: str) -> Any:
         if name == "v_model":
-            return self.build_model(self.VModelCls, self.v_model_kwargs)
+            return self._new_model(self.VModelCls, self.v_model_kwargs)
         return super().build_network(name)
 
     def v(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> torch.Tensor:

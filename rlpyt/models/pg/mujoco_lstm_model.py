@@ -39,6 +39,7 @@ class MujocoLstmModel(NormalizedObservationModel):
     ) -> None:
         super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
         self._action_size = action_size
+        self._obs_n_dim = self._obs_ndim  # For subclasses with their own forward().
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
         self.mlp = MlpModel(self._obs_size, hidden_sizes, nonlinearity=nonlinearity)
         self.lstm = torch.nn.LSTM(lstm_input_size(self.mlp.output_size, action_size), lstm_size)

@@ -55,6 +55,7 @@ class MuMlpModel(_ObservationMlp):
         output_max: Any = 1,
     ) -> None:
         super().__init__(observation_shape, hidden_sizes, action_size)
+        self._output_max = output_max  # For subclasses with their own forward().
         # Not persistent: the bounds follow from the environment.
         self.register_buffer("_output_mid", None, persistent=False)
         self.register_buffer("_output_half_range", None, persistent=False)
@@ -101,6 +102,7 @@ class PiMlpModel(_ObservationMlp):
         super().__init__(
             observation_shape, hidden_sizes, 2 * action_size, batch_renorm=batch_renorm
         )
+        self._action_size = action_size  # For subclasses with their own forward().
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
