@@ -39,7 +39,6 @@ from rlpyt.runners._sync_worker import (
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed
-from rlpyt.utils.synchronize import drain_queue
 from rlpyt.utils.torchrun import TorchrunRanks, torchrun_ranks
 
 
@@ -150,7 +149,9 @@ class SyncRlMixin(DistributedRunner):
     def store_diagnostics(self, itr: int, traj_infos: Sequence[Any], opt_info: Any) -> None:
         """Keep the opt info of one iteration, and the trajectories of all processes."""
         if not self._is_in_step and "traj_infos_queue" in self.par:
-            traj_infos = [*traj_infos, *drain_queue(self.par.traj_infos_queue)]
+            traj_infos = list(traj_infos)
+            while not self.par.traj_infos_queue.empty():
+                traj_infos.append(self.par.traj_infos_queue.get())
         super().store_diagnostics(itr, traj_infos, opt_info)
 
     def _worker_kwargs(self, rank: int, affinity: Any, port: int | None) -> dict[str, Any]:

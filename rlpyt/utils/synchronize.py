@@ -1,4 +1,4 @@
-"""Names of rlpyt 0.1.2 for processes that share data."""
+"""Kept for programs of rlpyt 0.1.2; nothing here uses it."""
 
 from __future__ import annotations
 
