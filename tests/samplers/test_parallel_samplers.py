@@ -20,6 +20,7 @@ from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartColle
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
+from rlpyt.samplers.parallel.gpu.action_server import AlternatingActionServer
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
 )
@@ -893,6 +894,22 @@ class HookedSampler(GpuSampler):
     def _assemble_workers_kwargs(self, affinity, seed, n_envs_list):
         self.called.append("workers")
         return super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
+
+
+class OwnAlternatingBase(GpuSamplerBase):
+    """A base class as in rlpyt 0.1.2, which says that it alternates in one word."""
+
+    alternating = True
+
+
+class OwnAlternatingSampler(AlternatingActionServer, OwnAlternatingBase):
+    pass
+
+
+def test_two_groups_of_an_alternating_sampler_of_ones_own():
+    # One group was served, while the agent turned from one half to the other at every step.
+    sampler, _ = start(OwnAlternatingSampler)
+    assert len(sampler.groups) == 2
 
 
 def test_every_hook_is_used_in_order():

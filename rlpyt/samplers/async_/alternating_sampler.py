@@ -25,8 +25,6 @@ class AsyncAlternatingSamplerBase(AsyncGpuSamplerBase):
     alternating = True
     SamplerCls = AlternatingSamplerBase
 
-    _n_groups = 2
-
     def _check_settings(self) -> None:
         super()._check_settings()
         require_even(self)

@@ -92,8 +92,6 @@ class ParallelSamplerBase(BaseSampler):
     eval_n_envs_per: int
     eval_max_T: int | None
 
-    # Number of groups of workers that are stepped in turn.
-    _n_groups = 1
     # Each action server of an asynchronous sampler begins at another one.
     _first = Offset()
     _traj_info_kwargs: dict[str, Any] = {}
@@ -219,6 +217,11 @@ class ParallelSamplerBase(BaseSampler):
         So it was in rlpyt 0.1.2, and code that replaces ours may count on it.
         """
         return worker_process is not None
+
+    @property
+    def _n_groups(self) -> int:
+        """Number of groups of workers that are stepped in turn."""
+        return 2 if self.alternating else 1
 
     # --- Hooks of the start, in the order of their calls ------------------------------------------
 

@@ -26,8 +26,6 @@ class AlternatingSamplerBase(GpuSamplerBase):
 
     alternating = True
 
-    _n_groups = 2
-
     def _check_settings(self) -> None:
         super()._check_settings()
         require_even(self)
