@@ -20,13 +20,15 @@ class DoubleBufferCollectorMixin:
     """
 
     samples_np: Any
+    sync: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.double_buffer = self.samples_np
 
     def collect_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """Fill the free batch ``samples_np``."""
+        """Fill the free batch, whose index is ``sync.db_idx``."""
+        self.samples_np = self.double_buffer[self.sync.db_idx.value]
         return super().collect_batch(*args, **kwargs)  # type: ignore[misc]
 
 
