@@ -108,7 +108,7 @@ def is_namedtuple_class(obj: Any) -> bool:
 def is_namedarraytuple_class(obj: Any) -> bool:
     """Return whether ``obj`` is a class made by ``namedarraytuple``, and not a subclass of one."""
     return (
-        type(obj) is _RecordType
+        type(obj) in (type, _RecordType)
         and len(obj.__mro__) == 4
         and is_namedtuple_class(obj.__mro__[1])
         and all(hasattr(obj, name) for name in RESERVED_NAMES)

@@ -239,11 +239,20 @@ def test_factory_refuses_field_names(name: str) -> None:
         namedarraytuple("A", ["ok", name])
 
 
+# As the function that a program has copied from rlpyt 0.1.2 makes it, without our metaclass.
+CopyOfStep: Any = type(
+    "CopyOfStep",
+    (namedtuple("Fields", ["observation", "reward"]),),
+    {"get": lambda self, i: self[i], "items": lambda self: zip(self._fields, self)},
+)
+
+
 def test_type_tests_are_mutually_exclusive() -> None:
     forms = {
         "nt": (Plain, Plain(1, 2, 3)),
         "nat": (Outer, make(Outer)),
         "record": (Step, Step(1, 2)),
+        "copy": (CopyOfStep, CopyOfStep(1, 2)),
         "subclass": (PythonSubclass, PythonSubclass(1, 2)),
         "tuple": (tuple, (1, 2)),
         "schema": (OuterSchema, make(OuterSchema)),
@@ -253,9 +262,8 @@ def test_type_tests_are_mutually_exclusive() -> None:
     is_nt = {k for k, (cls, x) in forms.items() if is_namedtuple_class(cls)}
     is_nat = {k for k, (cls, x) in forms.items() if is_namedarraytuple_class(cls)}
     assert is_nt == {k for k, (cls, x) in forms.items() if is_namedtuple(x)} == {"nt"}
-    assert (
-        is_nat == {k for k, (_, x) in forms.items() if is_namedarraytuple(x)} == {"nat", "record"}
-    )
+    of_instances = {k for k, (_, x) in forms.items() if is_namedarraytuple(x)}
+    assert is_nat == of_instances == {"nat", "record", "copy"}
 
 
 def test_record_keeps_what_was_declared() -> None:
