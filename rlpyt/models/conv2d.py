@@ -194,13 +194,21 @@ class Conv2dHeadModel(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map images [B,C,H,W] to features [B,output_size]."""
-        output: torch.Tensor = self.head(self.conv(input).reshape(input.shape[0], -1))
+        output: torch.Tensor = self.head(convolve(self.conv, input).reshape(input.shape[0], -1))
         return output
 
     @property
     def output_size(self) -> int:
         """Number of output features."""
         return self.head.output_size
+
+
+def convolve(conv: Any, images: torch.Tensor) -> Any:
+    """Apply a model's convolutions to images [B,C,H,W]; those of a program get uint8 scaled."""
+    is_ours = type(conv).forward in (Conv2dModel.forward, Conv2dHeadModel.forward)
+    if not is_ours and images.dtype == torch.uint8:
+        images = images.float().mul_(1 / 255)
+    return conv(images)
 
 
 def read_image_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel
+from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel, convolve
 from rlpyt.models.dqn.heads import q_head
 from rlpyt.models.mlp import Sizes
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
@@ -88,6 +88,12 @@ class AtariR2d1Model(torch.nn.Module):
         """
         images, lead = fold_leading_dims(observation, 3)
         lstm_out, rnn_state = run_lstm(
-            self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead, reset
+            self.lstm,
+            convolve(self.conv, images),
+            prev_action,
+            prev_reward,
+            init_rnn_state,
+            lead,
+            reset,
         )
         return lead.restore(self.head(lstm_out)), rnn_state

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, convolve
 from rlpyt.models.mlp import Sizes
 from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
@@ -66,7 +66,7 @@ class AtariFfModel(torch.nn.Module):
             Probabilities of the actions [...,A] and values of the states [...].
         """
         images, lead = fold_leading_dims(image, 3)
-        features = self.conv(images)
+        features = convolve(self.conv, images)
         pi = torch.softmax(self.pi(features), dim=-1)
         v = self.value(features).squeeze(-1)
         pi, v = lead.restore_each(pi, v)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, convolve
 from rlpyt.models.mlp import Sizes
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.utils.tensor import fold_leading_dims
@@ -80,7 +80,13 @@ class AtariLstmModel(torch.nn.Module):
         """
         images, lead = fold_leading_dims(image, 3)
         lstm_out, rnn_state = run_lstm(
-            self.lstm, self.conv(images), prev_action, prev_reward, init_rnn_state, lead, reset
+            self.lstm,
+            convolve(self.conv, images),
+            prev_action,
+            prev_reward,
+            init_rnn_state,
+            lead,
+            reset,
         )
         pi = torch.softmax(self.pi(lstm_out), dim=-1)
         v = self.value(lstm_out).squeeze(-1)
