@@ -141,8 +141,10 @@ def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -
             f"the agent {agent} is recurrent, but {name} trains on single steps: use R2D1, or an "
             "agent such as DqnAgent"
         )
-    # Agents that do not derive from BaseAgent may lack it.
-    kind = getattr(algo.agent, "q_kind", None) or algo.q_kind
+    # Of the class that acts: the step of a program may take any outputs.
+    classes = type(algo.agent).__mro__
+    acting = next((cls for cls in classes if vars(cls).keys() & {"step", "q_kind"}), object)
+    kind = vars(acting).get("q_kind") or algo.q_kind
     if kind != algo.q_kind and kind in Q_KINDS:
         (given, AlgoOfKind, _), (expected, _, AgentOfKind) = Q_KINDS[kind], Q_KINDS[algo.q_kind]
         raise ValueError(

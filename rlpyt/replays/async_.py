@@ -14,7 +14,6 @@ from rlpyt.checkpoints.arrays import Rows
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.replays._window import SharedCursor
 from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import (
     buffer_from_example,
     map_buffer,
@@ -46,7 +45,6 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
     """
 
     async_ = True
-    tree_class: type[SumTree] = AsyncSumTree
     _is_frozen = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.core.records import extended
 from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.replays.sum_tree import SumTree
+from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
@@ -61,7 +61,6 @@ class PrioritizedReplay(BaseReplayBuffer):
     Source: Schaul et al. 2016, arXiv:1511.05952, eq. 1 and sections 3.3 and 3.4.
     """
 
-    tree_class: type[SumTree] = SumTree
     priority_tree: SumTree
 
     def __init__(
@@ -91,7 +90,8 @@ class PrioritizedReplay(BaseReplayBuffer):
             raise ValueError(f"alpha is {alpha}: choose from 0 (uniform draws) to 1")
         if priority is None or not 0 < priority < np.inf:
             raise ValueError(f"default_priority is {priority}: give a positive number")
-        self.priority_tree = self.tree_class(
+        TreeCls = AsyncSumTree if self.async_ else SumTree
+        self.priority_tree = TreeCls(
             T=self.T // self.stride,
             B=self.B,
             off_backward=off_backward,

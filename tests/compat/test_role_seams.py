@@ -15,17 +15,25 @@ import torch
 from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
 from rlpyt.agents.pg.categorical import RecurrentCategoricalPgAgentBase
 from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.agents.qpg import sac_v_agent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.base import RlAlgorithm
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.envs.gym import make as gym_make
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
+from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.base import BaseSampler
@@ -295,6 +303,100 @@ def test_a_sampler_has_only_the_methods_of_its_time() -> None:
     assert runner.algo.update_counter > 0
 
 
+def test_a_loss_put_into_the_class(monkeypatch: Any) -> None:
+    def loss(
+        self: Any, agent_inputs: Any, action: Any, return_: Any, advantage: Any, *others: Any
+    ) -> Any:
+        dist_info, value = self.agent(*agent_inputs)
+        seen.append(action)
+        zero = torch.zeros(())
+        return 0.5 * (value - return_).pow(2).mean() + 0 * dist_info.prob.sum(), zero, zero
+
+    seen: list[Any] = []
+    monkeypatch.setattr(PPO, "loss", loss)
+    runner = make_runner()
+    runner.algo, runner.agent = PPO(minibatches=1, epochs=1), GenericFfAgent()
+    runner.train()
+    assert len(seen) == 50
+
+
+class OwnCategoricalAgent(CorridorAgent):
+    """Acts by distributions, although its base class acts by values."""
+
+    def step(self, *inputs: Any) -> Any:
+        raise AssertionError("it does not act here")
+
+    def give_V_min_max(self, *bounds: Any) -> None:
+        self.bounds = bounds
+
+
+def test_an_agent_that_acts_by_other_outputs_than_its_base_class() -> None:
+    algo, sampler, agent = CategoricalDQN(), make_runner().sampler, OwnCategoricalAgent()
+    examples = sampler.initialize(CorridorAgent(), seed=0)
+    agent.initialize(Corridor().spaces)
+    algo.initialize(agent, 100, sampler.batch_spec, True, examples)
+    assert agent.bounds == (-10, 10)
+
+
+class OwnDdpgAgent(BaseAgent):
+    """Has the methods that DDPG of rlpyt 0.1.2 called, and no others."""
+
+    def initialize(self, env_spaces: Any, *args: Any, **kwargs: Any) -> None:
+        super().initialize(env_spaces, *args, **kwargs)
+        self.q_model = torch.nn.Linear(3, 1)
+
+    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+        return {}
+
+    def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
+        return self.q_model(torch.cat([observation, action], -1)).squeeze(-1)
+
+    def q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        return self.q(observation, None, None, self.model(observation))
+
+    target_q_at_mu = q_at_mu
+
+    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> AgentStep:
+        return AgentStep(self.model(observation).detach(), ())
+
+    def mu_parameters(self) -> Any:
+        return self.model.parameters()
+
+    def q_parameters(self) -> Any:
+        return self.q_model.parameters()
+
+    def update_target(self, tau: float = 1) -> None:
+        pass
+
+
+class OwnSacVAgent(sac_v_agent.SacAgent):
+    """Leaves it to the algorithm to compute targets without gradients."""
+
+    def target_v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        return self.target_v_model(observation, prev_action, prev_reward)
+
+
+OWN_AGENTS = {
+    "ddpg": (
+        DDPG,
+        lambda: OwnDdpgAgent(torch.nn.Linear, {"in_features": 2, "out_features": 1}),
+    ),
+    "sac_v": (SAC_V, OwnSacVAgent),
+}
+
+
+@pytest.mark.parametrize("name", OWN_AGENTS)
+def test_actors_and_critics_of_ones_own(name: str) -> None:
+    AlgoCls, make_agent = OWN_AGENTS[name]
+    runner = make_runner()
+    runner.algo = AlgoCls(batch_size=8, min_steps_learn=20, replay_size=100, replay_ratio=4)
+    runner.agent = make_agent()
+    env = {"EnvCls": gym_make, "env_kwargs": {"id": "MountainCarContinuous-v0"}}
+    runner.sampler = SerialSampler(batch_T=2, batch_B=2, max_decorrelation_steps=0, **env)
+    runner.train()
+    assert runner.algo.update_counter > 0
+
+
 def test_an_algorithm_has_its_own_number_of_critics() -> None:
     class Ensemble(SAC):
         def __init__(self, n_critics: int = 5, **kwargs: Any) -> None:
@@ -467,6 +569,25 @@ def test_policies_with_a_forward_of_their_own() -> None:
     observation = torch.zeros(4, 3)
     assert [x.shape for x in Pi((3,), [8], 2)(observation, None, None)] == [(4, 2)] * 2
     assert Mu((3,), [8], 2, output_max=2)(observation, None, None).shape == (4, 2)
+
+
+@pytest.mark.parametrize("ModelCls", [AtariDqnModel, AtariR2d1Model, AtariFfModel])
+def test_convolutions_put_into_a_model_get_scaled_images(ModelCls: Any) -> None:
+    # They got bytes, from 0 to 255.
+    model = ModelCls((4, 36, 36), 3)
+    width = model.conv(torch.zeros(1, 4, 36, 36)).flatten(1).shape[1]
+    seen = []
+
+    class Conv(torch.nn.Module):
+        def forward(self, images: Any) -> Any:
+            seen.append(images)
+            return torch.zeros(len(images), width)
+
+    model.conv = Conv()
+    images = torch.full((2, 1, 4, 36, 36), 255, dtype=torch.uint8)
+    extra = (None,) if ModelCls is AtariR2d1Model else ()
+    model(images, torch.zeros(2, 1, 3), torch.zeros(2, 1), *extra)
+    assert torch.allclose(seen[0], torch.ones(2, 4, 36, 36))
 
 
 def test_agent_modes_and_helpers() -> None:

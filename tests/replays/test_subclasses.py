@@ -19,6 +19,7 @@ from rlpyt.replays.non_sequence.prioritized import (
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
+from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
@@ -136,6 +137,14 @@ def test_fields_that_are_none_are_not_stored(in_example):
     buffer.append_samples(batch)
     assert buffer.samples._fields == plain._fields
     assert "timeout" not in buffer.extract_batch([2], [0])._fields
+
+
+def test_a_buffer_that_a_program_shares_has_a_shared_tree():
+    class Shared(PrioritizedReplayBuffer):
+        async_ = True
+
+    assert type(make(Shared).priority_tree) is AsyncSumTree
+    assert type(make(PrioritizedReplayBuffer).priority_tree) is SumTree
 
 
 def test_overridden_compute_returns_sees_the_rows_just_written():

@@ -372,7 +372,7 @@ class PPO(PolicyGradientAlgo):
     # --- One update --------------------------------------------------------------------------
 
     def _get_loss_values(self, *inputs: Nested, **options: Nested) -> dict[str, Any]:
-        if type(self).loss is not PPO.loss and not takes(self, "loss", "loss_inputs"):
+        if type(self).loss is not PPO._own_loss and not takes(self, "loss", "loss_inputs"):
             inputs, options = as_arguments(*inputs)  # type: ignore[assignment]
         return super()._get_loss_values(*inputs, **options)
 
@@ -426,6 +426,8 @@ class PPO(PolicyGradientAlgo):
             value_errors = clipped_value_loss(value, return_, old_value, self.value_clip)
         self.next_diagnostics["ratio"] = ratio.detach()
         return self.combine_losses(pi_loss, valid_mean(value_errors, valid), dist_info, valid)
+
+    _own_loss = loss  # A program may replace ``PPO.loss``.
 
     # --- Schedule and state ------------------------------------------------------------------
 

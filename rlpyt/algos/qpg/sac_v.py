@@ -159,7 +159,8 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         inputs = self.agent.to_model_device(*samples.agent_inputs)
         q1, q2 = self.agent.q(*inputs, samples.action)
         v = self.agent.v(*inputs)
-        y = self.q_target_of(samples, self.agent.target_v(*samples.target_inputs))
+        with torch.no_grad():  # Agents of programs leave that to the algorithm.
+            y = self.q_target_of(samples, self.agent.target_v(*samples.target_inputs))
         # The keyword is passed only if needed, since agents may lack it.
         draw = {} if self.reparameterize else {"reparameterize": False}
         action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs, **draw)
