@@ -205,7 +205,10 @@ class Conv2dHeadModel(torch.nn.Module):
 
 def convolve(conv: Any, images: torch.Tensor) -> Any:
     """Apply a model's convolutions to images [B,C,H,W]; those of a program get uint8 scaled."""
-    is_ours = type(conv).forward in (Conv2dModel.forward, Conv2dHeadModel.forward)
+    is_ours = isinstance(conv, (Conv2dModel, Conv2dHeadModel)) and type(conv).forward in (
+        Conv2dModel.forward,
+        Conv2dHeadModel.forward,
+    )
     if not is_ours and images.dtype == torch.uint8:
         images = images.float().mul_(1 / 255)
     return conv(images)
