@@ -39,11 +39,13 @@ def takes(instance: Any, method: str, name: str) -> bool:
 
     A method with ``**kwargs`` is assumed to pass them on to the next base class.
     """
-    return _class_takes(instance.__class__, method, name)
+    cls: Any = instance.__class__
+    return _class_takes(cls, getattr(cls, method, None), method, name)
 
 
 @cache
-def _class_takes(cls: Any, method: str, name: str) -> bool:
+def _class_takes(cls: Any, current: Any, method: str, name: str) -> bool:
+    # ``current`` is the method itself: a program may replace it.
     for base in cls.__mro__:
         if method not in vars(base):
             continue
