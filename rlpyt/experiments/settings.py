@@ -372,7 +372,7 @@ def path_of(config: Config, name: str) -> tuple[str, str]:
     if having:
         choices = " or ".join(f"{section}.{name}" for section in having)
         raise ValueError(f"{name!r} is ambiguous: write {choices}")
-    known = [name for part in sections for name in section_parameters(config, part)[0]]
+    known = [setting for part in sections for setting in section_parameters(config, part)[0]]
     raise unknown("setting", name, [*known, *ROLES])
 
 

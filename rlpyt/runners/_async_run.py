@@ -273,6 +273,7 @@ class AsyncRun(BaseRunner):
         self.agent.send_shared_memory()
         self.algo.truncate_trajectories(range(self.sampler.batch_spec.B))
         self._itr, self._n_logs = state["itr"], state["n_logs"]
+        self._last_sampler_itr = self.run_log.last_steps // self.sampler_batch_size
         self._n_sampled_before = state["n_sampled"]
         self.ctrl.sampler_itr.value = self._n_sampled_before - 1
         self.ctrl.eval_time.value = state["eval_time"]
@@ -320,7 +321,7 @@ class AsyncRun(BaseRunner):
         super().initialize_logging()
         self._throttle_time = 0.0
         self._n_logs = 0
-        self._last_itr = self._last_sampler_itr = 0
+        self._last_sampler_itr = 0  # At the last row.
 
     def store_diagnostics(
         self, itr: int, sampler_itr: int, traj_infos: Sequence[Any], opt_info: Any
@@ -356,7 +357,7 @@ class AsyncRun(BaseRunner):
         values["Iteration"], values["SamplerIteration"] = itr, sampler_itr
         of_training = COLUMNS if self._eval else [name for name in COLUMNS if "Eval" not in name]
         self._write_row(itr, (*self._columns, *of_training), values, prefix)
-        self._last_itr, self._last_sampler_itr = itr, sampler_itr
+        self._last_sampler_itr = sampler_itr
         self._throttle_time = 0.0
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int | None = None) -> dict[str, Any]:

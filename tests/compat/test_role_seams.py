@@ -317,7 +317,7 @@ def test_a_loss_put_into_the_class(monkeypatch: Any) -> None:
         runner.algo, runner.agent = PPO(minibatches=1, epochs=1), GenericFfAgent()
         runner.train()
 
-    train()  # Remembers nothing of the library's loss.
+    train()  # What was found out about the library's loss must not be kept.
     seen: list[Any] = []
     monkeypatch.setattr(PPO, "loss", loss)
     train()

@@ -115,7 +115,6 @@ class OwnLog(AsyncRl):
 
     def log_diagnostics(self, itr, sampler_itr, throttle_time, prefix="Diagnostics/"):
         self._n_rows += 1
-        assert (itr, sampler_itr) >= (self._last_itr, self._last_sampler_itr)
         with logger.tabular_prefix(prefix):
             logger.record_tabular("MyRows", self._n_rows)
             new_steps = (sampler_itr - self._last_sampler_itr) * self.sampler_batch_size

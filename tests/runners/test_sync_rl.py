@@ -42,7 +42,7 @@ from tests.runners import sync_script
 from tests.runners.async_parts import descendants, no_process_is_left, shared_memory_of
 from tests.runners.parts import CountingAlgo, make_runner, train
 from tests.runners.sync_parts import ColumnsSampler, FailingAlgo, ParallelQuietAgent, Telling
-from tests.runners.test_minibatch_rl import values
+from tests.runners.test_minibatch_rl import OwnEvalLoop, values
 from tests.samplers.parts import CountEnv
 from tests.selection import FULL
 from tests.waiting import wait_until
@@ -278,20 +278,15 @@ class OwnSharedObjects(SyncRl):
         return AttrDict(barrier=mp.get_context("fork").Barrier(world_size), own=mp.Value("d", 1))
 
 
-class OwnLoop(SyncRl):
+class OwnLoop(SyncRlEval):
     """A loop as in rlpyt 0.1.2, which knows of no exchange but that of gradients."""
 
-    def train(self):
-        n_itr = self.startup()
-        for itr in range(n_itr):
-            self.agent.sample_mode(itr)
-            samples, traj_infos = self.sampler.obtain_samples(itr)
-            self.agent.train_mode(itr)
-            opt_info = self.algo.optimize_agent(itr, samples)
-            self.store_diagnostics(itr, traj_infos, opt_info)
-            if (itr + 1) % self.log_interval_itrs == 0:
-                self.log_diagnostics(itr)
-        self.shutdown()
+    train = OwnEvalLoop.train
+
+    def store_diagnostics(self, itr, traj_infos, opt_info):
+        if itr == 0:  # The other process is not waited for otherwise.
+            wait_until(lambda: not self.par.traj_infos_queue.empty())
+        super().store_diagnostics(itr, traj_infos, opt_info)
 
 
 class OwnQueueWorker(SyncWorkerMixin, MinibatchRl):
@@ -312,17 +307,18 @@ class OwnQueue(SyncRl):
         super().store_diagnostics(itr, traj_infos, opt_info)
 
 
-@pytest.mark.parametrize("RunnerCls", [OwnLoop, OwnQueue])
-def test_loops_and_hooks_of_research_code(RunnerCls, tmp_path):
+@pytest.mark.parametrize(("RunnerCls", "OursCls"), [(OwnLoop, SyncRlEval), (OwnQueue, SyncRl)])
+def test_loops_and_hooks_of_research_code(RunnerCls, OursCls, tmp_path):
     # The others waited without end for an exchange within the hook that was replaced.
-    rows = train(quiet(RunnerCls=RunnerCls, n_steps=240, log_interval_steps=80), tmp_path / "own")
-    ours = train(quiet(n_steps=240, log_interval_steps=80), tmp_path / "ours")
-    assert values(rows, "Diagnostics/CumSteps") == [80, 160, 240]
-    key = "Diagnostics/CumCompletedTrajs"
+    settings = {"n_steps": 240, "log_interval_steps": 80}
+    rows = train(quiet(RunnerCls=RunnerCls, **settings), tmp_path / "own")
+    ours = train(quiet(RunnerCls=OursCls, **settings), tmp_path / "ours")
+    assert values(rows, "Diagnostics/CumSteps") == values(ours, "Diagnostics/CumSteps")
+    found, expected = (values(r, "Diagnostics/CumCompletedTrajs") for r in (rows, ours))
     if RunnerCls is OwnQueue:
-        assert values(rows, key) == values(ours, key)
-    else:  # Trajectories may still be on their way.
-        assert values(ours, key)[-1] / 2 <= values(rows, key)[-1] <= values(ours, key)[-1]
+        assert found == expected
+    else:  # Some may still be on their way, but not all those of the other process.
+        assert expected[-1] / 2 < found[-1] <= expected[-1]
 
 
 def test_spawned_ranks_and_shared_objects_of_research_code(tmp_path):

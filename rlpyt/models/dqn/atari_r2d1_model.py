@@ -87,13 +87,8 @@ class AtariR2d1Model(torch.nn.Module):
             Action values [A], [B,A] or [T,B,A], and the state [1,B,H] after the last step.
         """
         images, lead = fold_leading_dims(observation, 3)
+        features = convolve(self.conv, images)
         lstm_out, rnn_state = run_lstm(
-            self.lstm,
-            convolve(self.conv, images),
-            prev_action,
-            prev_reward,
-            init_rnn_state,
-            lead,
-            reset,
+            self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
         )
         return lead.restore(self.head(lstm_out)), rnn_state

@@ -79,14 +79,9 @@ class AtariLstmModel(torch.nn.Module):
             state [1,B,H] after the last step.
         """
         images, lead = fold_leading_dims(image, 3)
+        features = convolve(self.conv, images)
         lstm_out, rnn_state = run_lstm(
-            self.lstm,
-            convolve(self.conv, images),
-            prev_action,
-            prev_reward,
-            init_rnn_state,
-            lead,
-            reset,
+            self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
         )
         pi = torch.softmax(self.pi(lstm_out), dim=-1)
         v = self.value(lstm_out).squeeze(-1)
