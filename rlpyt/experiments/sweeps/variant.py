@@ -83,7 +83,7 @@ def _set(config: Config, path: tuple[str, ...], value: Any) -> None:
     *parents, last = path
     for key in parents:
         config = config.setdefault(key, {})
-    config[last] = value
+    config[last] = deepcopy(value)
 
 
 def load_variant(log_dir: str | os.PathLike[str]) -> Config:

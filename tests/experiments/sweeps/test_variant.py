@@ -34,6 +34,21 @@ def test_variants_do_not_share_dicts():
     assert [variant["algo"]["lr"] for variant in variants] == [-1, 0.2, 0.1, 0.2]
 
 
+def test_a_level_may_set_a_key_of_a_dict_from_another():
+    settings = VariantLevel([("algo",)], [({"lr": 0.1, "size": 0},), ({"lr": 0.2},)], ["a", "b"])
+    variants, _ = make_variants(
+        settings, VariantLevel([("algo", "size")], [(32,), (64,)], ["c", "d"])
+    )
+    algos = [variant["algo"] for variant in variants]
+    assert [(algo["lr"], algo["size"]) for algo in algos] == [
+        (0.1, 32),
+        (0.1, 64),
+        (0.2, 32),
+        (0.2, 64),
+    ]
+    assert settings.values[0] == ({"lr": 0.1, "size": 0},)
+
+
 @pytest.mark.parametrize(
     ("level", "message"),
     [
