@@ -18,6 +18,7 @@ The first hyperthread of core ``c`` is CPU ``c``, its second is CPU ``c + hto``.
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -89,12 +90,15 @@ def quick_affinity_code(
     if n_gpu:
         n_runs = n_gpu * contexts_per_gpu
         n_core = max(n_core // n_runs, 1) * n_runs
-        return encode_affinity(n_core, n_gpu, contexts_per_gpu)
+        n_socket = math.gcd(get_n_socket(), n_runs)  # Sockets share the runs evenly.
+        return encode_affinity(n_core, n_gpu, contexts_per_gpu, n_socket=n_socket)
     if n_parallel is None:
         raise ValueError("n_parallel=None without GPUs: give the number of simultaneous runs")
     n_parallel = min(n_parallel, n_core)
     cpu_per_run = n_core // n_parallel
-    return encode_affinity(cpu_per_run * n_parallel, cpu_per_run=cpu_per_run)
+    n_socket = math.gcd(get_n_socket(), n_parallel)
+    n_core = cpu_per_run * n_parallel
+    return encode_affinity(n_core, cpu_per_run=cpu_per_run, n_socket=n_socket)
 
 
 def encode_affinity(

@@ -126,6 +126,20 @@ def test_quick_code_uses_this_machine():
         quick_affinity_code(use_gpu=False)
 
 
+@pytest.mark.parametrize("n_gpu", [0, 3, 4])
+@pytest.mark.parametrize("n_parallel", [1, 2, 3, 6])
+def test_every_slot_of_a_quick_code_works_on_two_sockets(monkeypatch, n_gpu, n_parallel):
+    """Runs that do not divide among the sockets are placed as on one."""
+    monkeypatch.setattr(affinity, "get_n_socket", lambda: 2)
+    monkeypatch.setattr(affinity.psutil, "cpu_count", lambda logical=True: 12)
+    monkeypatch.setattr(affinity.torch.cuda, "device_count", lambda: n_gpu)
+    code = quick_affinity_code(n_parallel, use_gpu=n_gpu > 0)
+    slots = range(get_n_run_slots(code))
+    cpus = [affinity_from_code(prepend_run_slot(slot, code))["all_cpus"] for slot in slots]
+    assert len(cpus) == min(n_parallel, n_gpu or n_parallel)
+    assert len({cpu for own in cpus for cpu in own}) == sum(map(len, cpus))
+
+
 # --- Without GPU -----------------------------------------------------------------------------
 
 
