@@ -282,6 +282,27 @@ class RlAlgorithm:
         Returns:
             The loss and the norm of the gradients before clipping, both without gradient.
         """
+        self._set_gradients(loss, optimizer)
+        return self._step_down(loss, optimizer, parameters)
+
+    def minimize_all(
+        self, losses: Iterable[torch.Tensor], optimizers: Iterable[Any]
+    ) -> list[torch.Tensor]:
+        """Call :meth:`minimize` for each loss and optimizer, but take all gradients first.
+
+        Networks may then share layers, which every step changes. Returns the norms.
+        """
+        pairs, gradients, norms = list(zip(losses, optimizers)), [], []
+        for loss, optimizer in pairs:
+            self._set_gradients(loss, optimizer)
+            gradients.append([p.grad for p in self.parameters_of(optimizer)])
+        for (loss, optimizer), own in zip(pairs, gradients):
+            for parameter, gradient in zip(self.parameters_of(optimizer), own):
+                parameter.grad = gradient
+            norms.append(self._step_down(loss, optimizer)[1])
+        return norms
+
+    def _set_gradients(self, loss: torch.Tensor, optimizer: Any) -> None:
         optimized = self.parameters_of(optimizer)
         if torch.compiler.is_compiling():
             gradients = torch.autograd.grad(loss, optimized, allow_unused=True)
@@ -291,8 +312,16 @@ class RlAlgorithm:
             for parameter in optimized:
                 parameter.grad = None
             loss.backward()
-        norm = self.clip_gradients(optimized if parameters is None else list(parameters))
-        loss, norm = loss.detach(), torch.as_tensor(norm)
+
+    def _step_down(
+        self,
+        loss: torch.Tensor,
+        optimizer: Any,
+        parameters: Iterable[torch.nn.Parameter] | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        clipped = self.parameters_of(optimizer) if parameters is None else list(parameters)
+        norm = torch.as_tensor(self.clip_gradients(clipped))
+        loss = loss.detach()
         self.step_if_finite(optimizer, loss + norm.to(loss.device))
         return loss, norm
 

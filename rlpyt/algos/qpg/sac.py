@@ -425,8 +425,9 @@ class SAC(SoftActorCriticAlgorithm):
         *q_losses, pi_loss, alpha_loss = values["losses"]
         if alpha_loss is not None:
             self._step_alpha(alpha_loss)
-        _, pi_norm = self.minimize(pi_loss, self.pi_optimizer)
-        return {**values, "grad_norms": (*self._step_critics(q_losses), pi_norm)}
+        optimizers = [self.pi_optimizer, *self._q_optimizers]
+        pi_norm, *q_norms = self.minimize_all([pi_loss, *q_losses], optimizers)
+        return {**values, "grad_norms": (*q_norms, pi_norm)}
 
     def update_critics(self, samples: Nested) -> dict[str, Any]:
         """Take one step of the critics alone; return values to log, without the policy's."""
@@ -436,11 +437,8 @@ class SAC(SoftActorCriticAlgorithm):
         return {
             "losses": (*q_losses, None, None),
             "values": (*(q.detach() for q in self._values(qs)), None, None),
-            "grad_norms": (*self._step_critics(q_losses), None),
+            "grad_norms": (*self.minimize_all(q_losses, self._q_optimizers), None),
         }
-
-    def _step_critics(self, q_losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [self.minimize(loss, o)[1] for loss, o in zip(q_losses, self._q_optimizers)]
 
     def _step_alpha(self, alpha_loss: torch.Tensor) -> None:
         (gradient,) = torch.autograd.grad(alpha_loss, self._log_alpha)

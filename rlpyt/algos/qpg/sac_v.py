@@ -185,10 +185,10 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     def update_networks(self, samples: Nested) -> dict[str, Any]:
         values = self._get_loss_values(samples)
         q1_loss, q2_loss, v_loss, pi_loss = values["losses"]
-        _, v_norm = self.minimize(v_loss, self.v_optimizer)
-        _, pi_norm = self.minimize(pi_loss, self.pi_optimizer)
-        _, q1_norm = self.minimize(q1_loss, self.q1_optimizer)
-        _, q2_norm = self.minimize(q2_loss, self.q2_optimizer)
+        v_norm, pi_norm, q1_norm, q2_norm = self.minimize_all(
+            [v_loss, pi_loss, q1_loss, q2_loss],
+            [self.v_optimizer, self.pi_optimizer, self.q1_optimizer, self.q2_optimizer],
+        )
         return {**values, "grad_norms": (q1_norm, q2_norm, v_norm, pi_norm)}
 
     def append_opt_info_(

@@ -274,6 +274,24 @@ def test_a_network_of_policy_and_critic_learns_of_both_ways_to_it(is_shared: boo
 
 
 @both
+def test_losses_of_networks_that_share_layers_use_them_before_any_step(
+    AlgoCls: Any, AgentCls: Any
+) -> None:
+    """The first step used to change what the loss of the second critic went back through."""
+    algo = make_algo(AlgoCls, AgentCls, learning_rate=0.1)
+    agent = algo.agent
+    agent.q2_model.mlp = agent.q1_model.mlp
+    algo.make_optimizers()
+    run(algo, 0, 3)
+    samples = algo.sample_from_replay()
+    state, shared = torch.get_rng_state(), list(agent.q1_model.mlp.parameters())
+    expected = torch.autograd.grad(algo.loss(samples)[0].q2, shared)
+    torch.set_rng_state(state)
+    algo.update_networks(samples)  # The last step is that of the second critic.
+    torch.testing.assert_close([p.grad for p in shared], list(expected), rtol=0, atol=0)
+
+
+@both
 def test_each_loss_has_gradients_of_its_network_only(AlgoCls: Any, AgentCls: Any) -> None:
     # That of the policy left gradients in the critics.
     algo = make_algo(AlgoCls, AgentCls)
