@@ -99,6 +99,7 @@ class AsyncReplayBufferMixin(BaseReplayBuffer):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         with self.rw_lock.write_lock:
+            self._async_pull()
             super().load_state_dict(state)
             self._async_push()
 

@@ -4,6 +4,7 @@ import copy
 import itertools
 import multiprocessing as mp
 import pickle
+import queue
 
 import numpy as np
 import pytest
@@ -55,6 +56,24 @@ def test_goes_on_from_the_state_of_its_counterpart(cell, to_shared):
     other.load_state_dict(pickle.loads(pickle.dumps(one.state_dict())))
     for n_rows in (4, 9):
         assert_same(*go_on(cell, (one, other), stream, n_rows))
+
+
+def test_a_fork_draws_as_after_the_state_it_loads():
+    """Elsewhere a fork begins a stream of random numbers of its own."""
+    shared, _, stream = pair(cell := cells(is_shared=True, is_prioritized=True)[0])
+    go_on(cell, [shared], stream, 18)
+    state = shared.state_dict()
+
+    def draw(draws):
+        shared.load_state_dict(state)
+        draws.put(shared.sample_batch(8).action.numpy())
+
+    here, there = queue.SimpleQueue(), mp.get_context("fork").SimpleQueue()
+    process = mp.get_context("fork").Process(target=draw, args=(there,))
+    process.start()
+    draw(here)
+    np.testing.assert_array_equal(there.get(), here.get())
+    process.join()
 
 
 def test_state_is_a_copy():
