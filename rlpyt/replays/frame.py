@@ -10,7 +10,7 @@ import torch
 
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.replays._memory import gather
-from rlpyt.replays._window import runs
+from rlpyt.replays._window import write_rows
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.collections import record_class
@@ -109,13 +109,9 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         if is_first:
             (self.samples_frames[:n_old],) = self.move(observation[0, :, :-1].swapaxes(0, 1))
         (frames,) = self.move(observation[:, :, -1])
-        done = 0
-        for start, stop in runs(t, n_rows, self.T):
-            self.samples_new_frames[start:stop] = frames[done : done + stop - start]
-            done += stop - start
-            if stop == self.T:
-                # The newest rows are also what precedes row 0.
-                self.samples_frames[:n_old] = self.samples_frames[self.T :]
+        write_rows(self.samples_new_frames, t, frames, self.T)
+        if t + n_rows >= self.T:  # The newest rows are also what precedes row 0.
+            self.samples_frames[:n_old] = self.samples_frames[self.T :]
         return n_rows, rows
 
     def _check_overlap(self, observation: NDArray, done: NDArray) -> None:

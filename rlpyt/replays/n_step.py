@@ -267,14 +267,10 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         n_rows, given = self._check(samples)
         sources = self.move(*given)
         t = self.window.t
-        if t + n_rows <= self.T:
-            rows: Written = slice(t, t + n_rows)
-            for array, source in zip(self._arrays.values(), sources):
-                array[rows] = source
-        else:
-            rows = np.arange(t, t + n_rows) % self.T
-            for array, source in zip(self._arrays.values(), sources):
-                write_rows(array, t, source, self.T)
+        for array, source in zip(self._arrays.values(), sources):
+            write_rows(array, t, source, self.T)
+        wraps = t + n_rows > self.T
+        rows: Written = np.arange(t, t + n_rows) % self.T if wraps else slice(t, t + n_rows)
         self.compute_returns(n_rows)
         self.window.advance(n_rows)
         self.truncated.overwrite(rows)

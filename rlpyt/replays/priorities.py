@@ -96,7 +96,7 @@ class PrioritizedReplay(BaseReplayBuffer):
             B=self.B,
             off_backward=off_backward,
             off_forward=off_forward,
-            default_value=float(priority**alpha),
+            default_value=float(leaf_values(priority, alpha)),
             enable_input_priorities=self.input_priorities,
             input_priority_shift=self.input_priority_shift,
         )

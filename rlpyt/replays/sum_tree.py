@@ -188,11 +188,9 @@ class SumTree:
             values[:n_on] = self.default_value
         else:
             values[:n_on] = self._inputs[np.arange(low_on_t, high_on_t) % self.T]
-        done = 0
+        write_rows(self.priorities, low_on_t, values, self.T)
         for start, stop in runs(low_on_t, len(values), self.T):
-            self.priorities[start:stop] = values[done : done + stop - start]
             self._leaf_tree.repair(start * self.B, stop * self.B)
-            done += stop - start
 
     def sample(self, n: int, unique: bool = False) -> tuple[tuple[IntArray, IntArray], NDArray]:
         """Draw rows and environments with probability in proportion to their priority.
