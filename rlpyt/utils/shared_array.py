@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import mmap
 import multiprocessing as mp
 import os
@@ -99,8 +98,7 @@ def np_mp_array(shape: int | Sequence[int], dtype: Any) -> NDArray:
 
 def _n_bytes(shape: int | Sequence[int], dtype: Any) -> int:
     """Return the size in memory, at least one byte: shared memory cannot be empty."""
-    n_elements = shape if isinstance(shape, int) else math.prod(shape)
-    return max(1, n_elements * int(np.dtype(dtype).itemsize))
+    return max(1, int(np.prod(shape)) * int(np.dtype(dtype).itemsize))
 
 
 class np_mp_array_spawn(np.ndarray):

@@ -218,7 +218,7 @@ def test_get_leading_dims() -> None:
 
 
 def test_shared_arrays_are_separate_and_zero() -> None:
-    x, y = np_mp_array((3, 4), np.float32), np_mp_array(5, bool)
+    x, y = np_mp_array((3, 4), np.float32), np_mp_array(np.int64(5), bool)
     x[:] = 1
     assert not y.any()
     assert y.shape == (5,)

@@ -85,7 +85,7 @@ class Logger:
 
     Attributes:
         sinks: receivers, in the order of registration.
-        held: open csv files that receive no rows at present.
+        held_csv_files: open csv files that receive no rows at present, by path.
         prefixes: beginnings of every line of text.
         tabular_prefixes: beginnings of every recorded key.
         rows: pairs (key, value) recorded since the last row was written.
@@ -100,7 +100,7 @@ class Logger:
     """
 
     sinks: list[Sink] = field(default_factory=lambda: [ConsoleSink()])
-    held: list[CsvSink] = field(default_factory=list)
+    held_csv_files: dict[str, CsvSink] = field(default_factory=dict)
     prefixes: list[str] = field(default_factory=list)
     tabular_prefixes: list[str] = field(default_factory=list)
     rows: list[tuple[str, Any]] = field(default_factory=list)
@@ -133,11 +133,6 @@ class Logger:
     def csv_files(self) -> dict[str, CsvSink]:
         """Csv files by path, without held ones."""
         return {sink.path: sink for sink in self.sinks if isinstance(sink, CsvSink)}
-
-    @property
-    def held_csv_files(self) -> dict[str, CsvSink]:
-        """Held csv files by path."""
-        return {sink.path: sink for sink in self.held}
 
     @property
     def _run_sinks(self) -> list[RunSink]:
@@ -198,9 +193,7 @@ class Logger:
         """Write all later rows to ``path``, also if the file was on hold."""
         path = os.fspath(path)
         if path in self.held_csv_files:
-            sink = self.held_csv_files[path]
-            self.held.remove(sink)
-            self.sinks.append(sink)
+            self.sinks.append(self.held_csv_files.pop(path))
         elif path not in self.csv_files:
             self.sinks.append(CsvSink(path, append=append))
 
@@ -209,16 +202,14 @@ class Logger:
         sink = self.csv_files.get(os.fspath(path))
         if sink is not None:
             self.sinks.remove(sink)
-            self.held.append(sink)
+            self.held_csv_files[sink.path] = sink
 
     def remove_csv_file(self, path: str | os.PathLike[str]) -> None:
         """Stop writing rows to ``path`` and close it, held or not."""
         path = os.fspath(path)
         self.remove(self.csv_files.get(path))
-        sink = self.held_csv_files.get(path)
-        if sink is not None:
-            self.held.remove(sink)
-            self._close(sink)
+        if path in self.held_csv_files:
+            self._close(self.held_csv_files.pop(path))
 
     def add(self, sink: Sink) -> None:
         """Register ``sink``."""
@@ -263,7 +254,7 @@ class Logger:
         return replace(
             self,
             sinks=sinks,
-            held=[],
+            held_csv_files={},
             prefixes=list(self.prefixes),
             tabular_prefixes=list(self.tabular_prefixes),
             rows=[],
@@ -274,10 +265,10 @@ class Logger:
 
     def close(self) -> None:
         """Remove every sink, and close the sinks that this logger opened."""
-        for sink in self.sinks + self.held:
+        for sink in [*self.sinks, *self.held_csv_files.values()]:
             self._close(sink)
         self.sinks = []
-        self.held = []
+        self.held_csv_files = {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the iteration; files are continued by ``add_tabular_output(..., append=True)``."""
