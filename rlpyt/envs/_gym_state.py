@@ -31,6 +31,7 @@ _SETTINGS += (
     "_ezpickle_kwargs",
     "_action_space",
     "_observation_space",
+    "_autoreset_mode",
 )
 _CACHES = ("_cached_spec", "_previous_data")
 _WINDOWS = ("screen", "surf", "clock", "font", "window", "window_surface", "viewer", "renderer")

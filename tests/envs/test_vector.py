@@ -35,6 +35,26 @@ def test_a_step_has_the_end_and_the_next_start(mode):
     assert step.next_inputs.kind.tolist() == [2, 0]
 
 
+def wrapped(seeds):
+    wrappers = gym.wrappers.vector
+    envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    env = VectorEnvWrapper(wrappers.NormalizeReward(wrappers.RecordEpisodeStatistics(envs)))
+    env.seed(seeds)
+    env.reset()
+    return env
+
+
+def test_wrappers_of_gymnasium_go_on_from_their_state():
+    one, other = wrapped([1, 2]), wrapped([5, 6])
+    for _ in range(7):
+        one.step(np.array([0, 1]))
+    other.load_state_dict(one.state_dict())
+    for _ in range(20):  # Past the ends of episodes.
+        step, again = (env.step(np.array([1, 1])) for env in (one, other))
+        np.testing.assert_array_equal(step.observation, again.observation)
+        np.testing.assert_array_equal(step.reward, again.reward)
+
+
 gym.register(
     "Reusing-v0",
     entry_point="tests.envs.vector_parts:Steps",
