@@ -278,8 +278,8 @@ class CountedQueue(_Shared):
     def _receive(self, block: bool, timeout: float | None, is_enough: Callable[[], bool]) -> bool:
         """Read the available data; if it is incomplete, wait for more and read that."""
         self._read()
-        if block and not is_enough():
-            connection.wait([reader for reader, _ in self._members.values()], timeout)
+        readers = [reader for reader, _ in self._members.values()]
+        while block and not is_enough() and connection.wait(readers, timeout):
             self._read()
         return is_enough()
 

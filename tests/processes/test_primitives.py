@@ -3,6 +3,7 @@
 import os
 import queue
 import signal
+import time
 
 import pytest
 
@@ -146,6 +147,33 @@ def test_a_process_that_died_leaves_nothing_behind(supervisor, where):
     assert names.count((0, 1)) == names.count((1, 2)) == 2
     assert where == "barrier" or (1, 1) not in names, "its items are dropped"
     supervisor.join()
+
+
+def put_and_die(items, item, dies):
+    items.put(item)
+    time.sleep(0.3)  # Until it is sent.
+    die_at("sent", "sent" if dies else None)
+
+
+def test_what_a_process_sent_before_it_died_is_taken(supervisor):
+    """The queue used to look for failures, and to drop it, while another item was on its way."""
+    items, started = CountedQueue(supervisor, 2), []
+
+    def start(index):
+        kwargs = dict(item=bytes(30_000_000 if index == 0 else 1), dies=index not in started)
+        started.append(index)
+        kwargs["dies"] &= index == 1
+        supervisor.start(put_and_die, dict(items=items.at(index), **kwargs), "", index=index)
+
+    start(0)
+    start(1)
+    supervisor.allow_restarts(start, 3)
+    died = supervisor.children[1].process
+    with supervisor.task():
+        died.join()
+        assert [len(item) for item in items.get_all()] == [1, 30_000_000]
+        supervisor.absent = set()
+    supervisor.terminate()
 
 
 def test_a_process_that_fails_outside_of_a_task_is_not_started_again(supervisor):
