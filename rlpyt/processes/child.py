@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import connection, parent_process
 from typing import Any
 
@@ -265,13 +266,16 @@ def run_child(
 def _prepare_signals(report: Any) -> None:
     """Leave Ctrl-C and SIGTERM to the parent, and send tracebacks of crashes and stalls to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    signal.signal(signal.SIGTERM, partial(_exit_on_signal, os.getpid()))
     faulthandler.disable()  # Other libraries may have replaced the handlers of the parent.
     faulthandler.enable(file=report.fileno())
     faulthandler.register(signal.SIGUSR1, file=report.fileno())
 
 
-def _exit_on_signal(number: int, frame: Any) -> None:
+def _exit_on_signal(pid: int, number: int, frame: Any) -> None:
+    if os.getpid() != pid:  # A fork, such as an environment starts.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
     if _own_heartbeat is not None and not _own_heartbeat.values[Heartbeat.ENDING]:
         return  # All processes of a job receive it, and the parent ends the run in time.
     signal.signal(number, signal.SIG_IGN)  # A second one must not interrupt the cleaning up.

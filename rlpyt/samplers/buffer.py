@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 
 from rlpyt.core.masks import random_action
@@ -19,7 +21,7 @@ from rlpyt.core.records import (
     EnvSamples,
     Samples,
 )
-from rlpyt.processes.child import Heartbeat
+from rlpyt.processes.child import Heartbeat, at_exit
 from rlpyt.processes.primitives import Semaphore
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.utils.buffer import (
@@ -275,8 +277,16 @@ def _in_child(agent: AgentLike, env: EnvLike) -> dict[str, Any]:
     return examples
 
 
+def _end_children() -> None:
+    """End what the example step has started; the environment is the parent's to close."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+
+
 def _send_examples(sender: Any, agent: AgentLike, env: EnvLike, end: Semaphore) -> None:
     torch.set_num_threads(1)
+    at_exit(_end_children)
     examples: dict[str, Any] = {}
     get_example_outputs(agent, env, examples)
     for name in ("action", "agent_info"):

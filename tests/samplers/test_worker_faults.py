@@ -1,6 +1,7 @@
 """Whatever happens to a worker, the run ends soon, gives the reason, and leaves nothing behind."""
 
 import faulthandler
+import multiprocessing
 import os
 import re
 import signal
@@ -247,6 +248,43 @@ def test_an_environment_that_hangs_when_it_is_closed(monkeypatch):
     begin = time.monotonic()
     sampler.shutdown()
     assert time.monotonic() - begin < AT_ONCE
+
+
+class HelpedEnv(DiceEnv):
+    """Starts a process in every reset, and ends that of the last episode."""
+
+    helper = None
+
+    def __init__(self, pids):
+        super().__init__()
+        self.pids = pids
+
+    def reset(self):
+        self.close()
+        self.helper = multiprocessing.get_context("fork").Process(target=hang_here)
+        self.helper.start()
+        with open(self.pids, "a") as file:
+            file.write(f"{self.helper.pid}\n")
+        return super().reset()
+
+    def close(self):
+        if self.helper is not None:
+            self.helper.terminate()
+            self.helper.join()
+            self.helper = None
+
+
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_environments_may_start_processes(SamplerCls, tmp_path):
+    """They could not be terminated, and that of the example step was left behind."""
+    pids = tmp_path / "pids"
+    kwargs = {"EnvCls": HelpedEnv, "env_kwargs": {"pids": pids}, "worker_timeout_s": 20.0}
+    sampler, _ = start(SamplerCls, **kwargs)
+    sampler.obtain_samples(0)
+    sampler.shutdown()
+    helpers = [int(pid) for pid in pids.read_text().split()]
+    assert len(helpers) > 5
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in helpers))
 
 
 @pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
