@@ -1,5 +1,6 @@
 """Workers that fail are restarted: the run goes on with whole batches, and nothing is left."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -26,6 +27,7 @@ from rlpyt.utils.buffer import torchify_buffer
 from tests.samplers.parallel_parts import (
     PARALLEL,
     AlternatingRule,
+    DiceEnv,
     FaultyEnv,
     RecurrentRule,
     RuleAgent,
@@ -328,6 +330,17 @@ def test_fault_while_states_are_exchanged(SamplerCls, where, tmp_path):
     age = 0 if where == "state" else 1  # A new worker gave its state, or took that of the old one.
     assert_equal(columns(fields, LOST), columns(expected[age], LOST))
     assert sampler.take_restarted() == [2, 3]
+    sampler.shutdown()
+
+
+def test_states_are_exchanged_without_files(tmp_path, monkeypatch):
+    """Tensors in pipes need a server in each process, whose socket a killed worker leaves."""
+    config = multiprocessing.current_process()._config
+    monkeypatch.setitem(config, "tempdir", str(tmp_path))
+    sampler, _ = start(CpuSampler, 2, agent_for(CpuSampler), EnvCls=DiceEnv)
+    sampler.obtain_samples(0)
+    sampler.load_state_dict(sampler.state_dict())
+    assert not list(tmp_path.iterdir())
     sampler.shutdown()
 
 

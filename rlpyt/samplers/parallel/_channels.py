@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -113,6 +114,16 @@ def _is_trajectory(place: Place, item: Any) -> bool:
     return item is not None or place != _UNKNOWN
 
 
+def give_state(end: Any, state: Any) -> None:
+    """Send ``state``, as bytes: a pipe would pass tensors as files, through a server's socket."""
+    end.send_bytes(pickle.dumps(state))
+
+
+def take_state(end: Any) -> Any:
+    """Receive what :func:`give_state` sent."""
+    return pickle.loads(end.recv_bytes())
+
+
 class StateExchange:
     """Pipes between the sampler and each of its workers, through which states are exchanged.
 
@@ -133,13 +144,13 @@ class StateExchange:
         """Return the states of the workers that are not absent, by their indices."""
         absent, call = self._supervisor.absent, self._supervisor.call
         ends = enumerate(self._ends)
-        return {index: call(end.recv, index) for index, end in ends if index not in absent}
+        return {i: call(partial(take_state, end), i) for i, end in ends if i not in absent}
 
     def send(self, states: Sequence[Any]) -> None:
         """Send the workers that are not absent their states."""
         for index, state in enumerate(states):
             if index not in self._supervisor.absent:
-                self._supervisor.call(partial(self._ends[index].send, state), index)
+                self._supervisor.call(partial(give_state, self._ends[index], state), index)
 
     def check_sizes(self, states: Sequence[Any]) -> None:
         """Raise ``ValueError`` if ``states`` belong to other numbers of workers or environments."""

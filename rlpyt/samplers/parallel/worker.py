@@ -18,7 +18,13 @@ from rlpyt.samplers._env_states import SamplingParts
 from rlpyt.samplers.base import configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
-from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING, TrajInfoQueue
+from rlpyt.samplers.parallel._channels import (
+    GIVE_STATE,
+    NOTHING,
+    TrajInfoQueue,
+    give_state,
+    take_state,
+)
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import (
@@ -255,9 +261,9 @@ class SamplingWorker:
 
     def _exchange_state(self, task: int) -> None:
         if task == GIVE_STATE:
-            self.own.state_pipe.send(self.state_dict())
+            give_state(self.own.state_pipe, self.state_dict())
         else:
-            self.load_state_dict(self.own.state_pipe.recv())
+            self.load_state_dict(take_state(self.own.state_pipe))
 
     def _parts_with_state(self) -> SamplingParts:
         inputs = self.own.get("step_buffer_np")  # Of the next action, if that is served.
