@@ -58,6 +58,28 @@ def test_wait_reset_collector_table_by_hand():
     assert [info.Length for info in infos] == [4]
 
 
+class Third(CountEnv):
+    """Fails where it is the third."""
+
+    made = []
+
+    def __init__(self):
+        super().__init__()
+        if len(self.made) == 2:
+            raise OSError("no licence is left")
+        self.made.append(self)
+
+
+@pytest.mark.parametrize("kwargs", [{"batch_B": 3}, {"batch_B": 2, "eval_n_envs": 1}])
+def test_a_start_that_fails_closes_the_environments_made_so_far(kwargs, monkeypatch):
+    monkeypatch.setattr(Third, "made", [])
+    sampler = SerialSampler(Third, {}, batch_T=1, eval_max_steps=9, **kwargs)
+    with pytest.raises(OSError, match="no licence"):
+        sampler.initialize(agent=EchoAgent(), seed=3)
+    sampler.shutdown()
+    assert [env.closed for env in Third.made] == [True, True]
+
+
 def test_waiting_environments_start_the_next_batch_from_their_reset():
     # The terminal observation used to be put in place of the one of the reset.
     sampler, _ = start(CollectorCls=CpuWaitResetCollector)

@@ -38,6 +38,7 @@ class SerialSampler(BaseSampler):
     traj_infos: list[Any]
     collector: Any = None
     eval_collector: Any = None
+    _made: Sequence[Any] = ()  # Those of a start that failed have no collector.
     device: torch.device | None = None  # Device of the batch; None for the CPU, with numpy arrays.
 
     _fitting_collectors: tuple[Any, Any] = (CpuResetCollector, SerialEvalCollector)
@@ -115,9 +116,16 @@ class SerialSampler(BaseSampler):
 
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
         """Make the training environments, and seed them."""
-        envs = [make_env(self.EnvCls, self.env_kwargs, *pair) for pair in enumerate(env_ranks)]
+        self._made = []
+        envs = self._make_one_by_one(self.env_kwargs, env_ranks)
         self._seed_envs(envs, env_seeds(seed, env_ranks))
         return envs
+
+    def _make_one_by_one(self, env_kwargs: Any, env_ranks: Sequence[int]) -> list[Any]:
+        """Make environments, so that :meth:`shutdown` finds those before one that fails."""
+        for pair in enumerate(env_ranks):
+            self._made = [*self._made, make_env(self.EnvCls, env_kwargs, *pair)]
+        return list(self._made[-len(env_ranks) :])
 
     def _seed_envs(self, envs: Sequence[Any], seeds: list[int] | None) -> None:
         set_envs_seeds(envs, seeds)
@@ -185,7 +193,8 @@ class SerialSampler(BaseSampler):
 
     def shutdown(self) -> None:
         """Close all environments."""
-        for env in itertools.chain(*self._all_envs):
+        envs = {id(env): env for env in (*self._made, *itertools.chain(*self._all_envs))}
+        for env in envs.values():
             with suppress(Exception):  # As in workers; some have no such method.
                 env.close()
 
@@ -217,7 +226,7 @@ class SerialSampler(BaseSampler):
     def _make_eval_envs(self, env_ranks: Sequence[int]) -> list[Any]:
         """Make the evaluation environments."""
         env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
-        return [make_env(self.EnvCls, env_kwargs, *pair) for pair in enumerate(env_ranks)]
+        return self._make_one_by_one(env_kwargs, env_ranks)
 
     def _make_evaluation(self, seed: int | None, rank: int) -> None:
         n = self.eval_n_envs
