@@ -5,6 +5,7 @@ import os
 import signal
 from functools import cache
 
+import numpy as np
 import psutil
 import pytest
 
@@ -22,6 +23,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import torchify_buffer
 from tests.samplers.parallel_parts import (
     ChanceAgent,
+    CoinAgent,
     DiceEnv,
     RuleAgent,
     as_dict,
@@ -157,6 +159,36 @@ def test_batches_and_evaluations_are_those_of_the_serial_sampler(name, limit):
     for (fields, infos), expected in zip(run(sampler, obtain), expected_run(limit), strict=True):
         assert_equal(fields, expected[0])
         assert infos == expected[1]
+
+
+class Wheel(DiceEnv):
+    """Draws rewards from the generator of the process."""
+
+    def _reward(self, action, draw):
+        return float(np.random.random())
+
+
+class SharedCoin(SharedMixin, CoinAgent):
+    pass
+
+
+@pytest.mark.parametrize("name", ["serial", "workers", "one server"])
+def test_an_evaluation_leaves_the_generators_of_training(name):
+    """As in ``MinibatchRlEval``; two batches, with an evaluation between them or not."""
+
+    def second_batch(evaluates):
+        SamplerCls, affinity = SAMPLERS[name]
+        agent = SharedCoin()
+        sampler = start_async(SamplerCls, affinity, agent, EnvCls=Wheel, **EVALUATION)
+        sampler.obtain_samples(0, 0)
+        if evaluates:
+            sampler.evaluate_agent(0)
+        sampler.obtain_samples(1, 1)
+        fields = as_dict(torchify_buffer(sampler.double_buffer[1]))
+        sampler.shutdown()
+        return fields
+
+    assert_equal(second_batch(True), second_batch(False))
 
 
 class OutOfStep(DbGpuResetCollector):

@@ -27,7 +27,7 @@ from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSamplerBase, add_step_buffers
 from rlpyt.utils.logging import logger
-from rlpyt.utils.seed import Purpose, derived_seed
+from rlpyt.utils.seed import Purpose, derived_seed, evaluation_streams
 from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
 
@@ -274,8 +274,9 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
 
     def _evaluate_part(self, itr: int) -> None:
         if self.sampler.eval_n_envs > 0:
-            self.sampler._prepare_agent(itr, to_evaluate=True)
-            self.sampler._evaluate_once(itr)
+            with evaluation_streams(itr):
+                self.sampler._prepare_agent(itr, to_evaluate=True)
+                self.sampler._evaluate_once(itr)
 
     def shutdown_workers(self) -> None:
         """End the workers of this server, by force unless all processes were asked to end."""

@@ -12,6 +12,7 @@ from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import evaluation_streams
 
 
 class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
@@ -79,4 +80,5 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run one evaluation with the latest published parameters."""
         self.agent.recv_shared_memory()
-        return super().evaluate_agent(itr)
+        with evaluation_streams(itr):  # Evaluation must not change training.
+            return super().evaluate_agent(itr)
