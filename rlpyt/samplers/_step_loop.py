@@ -19,7 +19,7 @@ from rlpyt.core.records import AgentInputs, NotFiniteError
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
 from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
-from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import buffer_from_example, map_buffer, numpify_buffer, torchify_buffer
 from rlpyt.utils.types import BoolArray, Nested
 
 
@@ -267,10 +267,12 @@ class LocalActions(Actions):
         with self._noise:
             action, agent_info = self.agent.step(*self._inputs_pyt)
         is_tensor = type(action) is torch.Tensor
-        return action.numpy() if is_tensor else numpify_buffer(action), agent_info
+        self._chosen = action.numpy() if is_tensor else numpify_buffer(action)
+        # A copy, which environments may change or keep.
+        return map_buffer(np.copy, self._chosen), agent_info
 
     def advance(self, action: Nested, over: Sequence[int]) -> None:
-        self._prev_action[:] = action
+        self._prev_action[:] = self._chosen
         for b in over:
             self.inputs.prev_action[b] = self._null_action
             self.inputs.prev_reward[b] = 0

@@ -193,6 +193,7 @@ class DecorrelatingStartCollector(BaseCollector):
         for t in range(n_steps):
             heartbeat[Heartbeat.STEPS] = t
             action = random_action(env.action_space, inputs.observation[b])
+            inputs.prev_action[b] = action  # Before environments may write into it.
             observation, reward, done, env_info = env.step(action)
             traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
             if trajectory_end(env_info, done):
@@ -200,7 +201,8 @@ class DecorrelatingStartCollector(BaseCollector):
                 observation = env.reset()
                 traj_info = self.TrajInfoCls()
             inputs.observation[b] = observation
-            inputs.prev_action[b] = null_action if done else action
+            if done:
+                inputs.prev_action[b] = null_action
             inputs.prev_reward[b] = 0 if done else reward
         return traj_info
 

@@ -329,7 +329,7 @@ def aspects_of_walk(cell):
     return {name, (SamplerCls is CpuSampler, in_halves, kind), (SamplerCls, n_workers)}
 
 
-def walk(SamplerCls, n_workers, name, seed=3):
+def walk(SamplerCls, n_workers, name, seed=3, EnvCls=WalkEnv):
     """Three batches of 40 steps with an untrained network, and an evaluation."""
     AgentCls, AlternatingCls, is_continuous, settings = AGENTS[name]
     torch.manual_seed(0)
@@ -338,7 +338,7 @@ def walk(SamplerCls, n_workers, name, seed=3):
         n_workers,
         (AlternatingCls if SamplerCls.alternating else AgentCls)(**settings),
         seed,
-        EnvCls=WalkEnv,
+        EnvCls=EnvCls,
         env_kwargs={"is_continuous": is_continuous},
         batch_T=40,
         bootstrap_value=False,
@@ -377,6 +377,26 @@ def test_exploration_is_that_of_the_serial_sampler(SamplerCls, n_workers, name):
                 array, expected_fields[field], rtol=0, atol=tolerance, err_msg=field
             )
         assert infos == [pytest.approx(info, rel=0, abs=1e-3) for info in expected_infos]
+
+
+class ScribblingEnv(WalkEnv):
+    """Writes into the action that it is given, as one that changes units in place."""
+
+    def step(self, action):
+        step = super().step(action)
+        action[:] = MAGIC
+        return step
+
+
+@pytest.mark.parametrize(
+    ("SamplerCls", "n_workers"),
+    [pytest.param(SerialSampler, 0, id="SerialSampler"), *ONE_OF_EACH],
+)
+def test_environments_may_write_into_their_actions(SamplerCls, n_workers):
+    """Agents used to be given what they had written, or batches recorded it."""
+    actual = walk(SamplerCls, n_workers, "Gaussian", EnvCls=ScribblingEnv)
+    for one, other in zip(actual, walk(SamplerCls, n_workers, "Gaussian"), strict=True):
+        assert_same_batch(one, other)
 
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name != "noisy network"])

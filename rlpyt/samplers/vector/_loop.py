@@ -73,8 +73,8 @@ class VectorLoop:
             for rows, present in observations:
                 rows[t] = present
             action, agent_info = actions.choose()
-            step = self._step(action, agent_info)
             batch.add_action(t, action, agent_info)
+            step = self._step(action, agent_info)
             batch.add_step(t, ..., step.env_info, step.observation)
             batch.add_outcome(t, step.reward, step.done)
             self._observation[:] = step.next_inputs

@@ -65,11 +65,11 @@ class VectorResetCollector(DecorrelatingStartCollector):
         null_action = env.action_space.null_value()
         action = env.sample_actions(runs)
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
+        inputs.prev_action[:] = action
         step = env.step(action)
         trajectories.step(inputs.observation, action, step.reward, step.done, None, step.env_info)
         trajectories.restart(trajectory_end(step.env_info, step.done))
         inputs.observation[:] = step.next_inputs
-        inputs.prev_action[:] = action
         inputs.prev_action[step.done | ~runs] = null_action
         inputs.prev_reward[:] = step.reward
         inputs.prev_reward[step.done | ~runs] = 0

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._batch_writer import plain
 from rlpyt.samplers._step_loop import Actions, HoldUntilBatchEnd, ResetNow, StepLoop
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
+from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.types import Nested
 
 
@@ -41,16 +44,10 @@ class ServedActions(Actions):
         if self._may_stop and self._sync.stop_eval.value:
             return None
         # A copy, since environments may keep what they were given.
-        return _copy(self.inputs.prev_action), self._agent_info
+        return map_buffer(np.copy, self.inputs.prev_action), self._agent_info
 
     def finish(self, bootstrap_value: Nested = None) -> None:
         self._sync.obs_ready.release()
-
-
-def _copy(buffer: Nested) -> Nested:
-    if isinstance(buffer, tuple):
-        return buffer._make([_copy(part) for part in buffer])  # type: ignore[attr-defined]
-    return None if buffer is None else buffer.copy()
 
 
 class GpuResetCollector(LoopCollector):
