@@ -246,6 +246,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"{path} was not written by this library: the format in its {MANIFEST} is not "
             f"{FORMAT!r}. Give a directory that Checkpoints wrote"
         )
+    if not isinstance(manifest.get("serial"), int):
+        raise damaged(path, f"its {MANIFEST} has no serial number")
     return manifest
 
 

@@ -15,6 +15,7 @@ import rlpyt
 from rlpyt.checkpoints.arrays import divided, read_array
 from rlpyt.checkpoints.files import (
     FORMAT,
+    MANIFEST,
     SCHEMA,
     CheckpointError,
     Writing,
@@ -170,14 +171,21 @@ class Checkpoints:
         remove(path)
 
     def complete(self) -> list[Path]:
-        """Return the complete checkpoints, newest last."""
+        """Return the complete checkpoints, newest last.
+
+        Raises:
+            CheckpointError: if a manifest is damaged; a run that took another checkpoint would
+                overwrite the later part of its log.
+        """
         found = []
         for path in self.directory.glob("checkpoint_*"):
             if _NAME.fullmatch(path.name):
                 try:
-                    found.append((int(read_manifest(path)["serial"]), path))
-                except (LookupError, TypeError, ValueError):
-                    continue  # Incomplete or foreign.
+                    found.append((read_manifest(path)["serial"], path))
+                except CheckpointError:
+                    if (path / MANIFEST).exists():
+                        raise
+                    continue  # Incomplete.
         return [path for _, path in sorted(found)]
 
     def _check_configuration(self, path: Path, saved: Any) -> None:

@@ -225,9 +225,17 @@ def test_only_complete_checkpoints_count(tmp_path):
     checkpoints = saved(tmp_path, {"x": 1})
     (tmp_path / "checkpoint_000000009").mkdir()
     (tmp_path / "checkpoint_best").mkdir()
-    (tmp_path / "checkpoint_000000008").mkdir()
-    (tmp_path / "checkpoint_000000008" / "manifest.json").write_text("{")
     assert checkpoints.load() == {"x": 1}
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", '{"format": "rlpyt checkpoint"}'])
+def test_a_damaged_manifest_is_not_passed_over(tmp_path, text):
+    """A run would begin anew, or from an older checkpoint, and overwrite the rest of its log."""
+    checkpoints = saved(tmp_path, {"x": 1})
+    (tmp_path / "checkpoint_000000009").mkdir()
+    (tmp_path / "checkpoint_000000009" / "manifest.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"checkpoint_000000009 (is damaged|was not written)"):
+        checkpoints.load()
 
 
 def test_the_copy_is_of_the_moment(tmp_path):
