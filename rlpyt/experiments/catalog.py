@@ -293,9 +293,19 @@ def _pick(choice: Any, second: bool) -> str:
     return name
 
 
+def _agents_of(algorithm: Any) -> dict[str, str]:
+    """Return the agents of an algorithm; a user's class has those of the class it derives from."""
+    if isinstance(algorithm, Algorithm):
+        return algorithm.agents
+    known = {each.name: each.agents for each in ALGORITHMS.values()}
+    bases = [
+        f"{base.__module__}.{base.__name__}" for base in getattr(load(algorithm), "__mro__", ())
+    ]
+    return next((known[name] for name in bases if name in known), {})
+
+
 def _agent(algorithm: Any, roles: dict[str, Any]) -> str:
-    agents = algorithm.agents if isinstance(algorithm, Algorithm) else {}
-    name = roles.get("agent")
+    agents, name = _agents_of(algorithm), roles.get("agent")
     if name is None and not agents:
         raise ValueError(f"algo={roles['algo']} needs agent=NAME, the full name of its agent")
     if name is None:

@@ -10,6 +10,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import Counter
 from rlpyt.experiments.command import main
 
@@ -92,6 +93,10 @@ class Rewarding(Counter):
     def step(self, action):
         step = super().step(action)
         return step._replace(reward=self.RewardCls(step.reward))
+
+
+class OwnPpo(PPO):
+    """An algorithm without agents of its own."""
 
 
 class OwnDQN(DQN):
