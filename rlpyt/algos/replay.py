@@ -258,6 +258,11 @@ class ReplayAlgorithm(RlAlgorithm):
         kwargs = self._replay_kwargs(example, batch_spec)
         try:
             self.replay_buffer = ReplayCls(**kwargs)
+        except MemoryError as error:
+            raise ValueError(
+                f"replay_size is {self.replay_size}, which does not fit in memory: make it smaller "
+                f"({error})"
+            ) from error
         except TypeError as error:
             if self.ReplayBufferCls is None:
                 raise

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from rlpyt.experiments.trained import TrainedAgent, greedy, step_from
 from rlpyt.utils.buffer import buffer_from_example, map_buffer, named_leaves
+from rlpyt.utils.files import make_parent
 from rlpyt.utils.types import Nested
 
 FORMATS = (".onnx", ".pt2")
@@ -60,6 +61,7 @@ def export(trained: TrainedAgent, file: str | Path) -> Graph:
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if suffix == ".onnx" and missing:
         raise ImportError(f"ONNX needs {missing[0]}: pip install 'rlpyt[export]', or write .pt2")
+    make_parent(file)
     graph = make_graph(trained)
     if suffix == ".pt2":
         torch.export.save(graph.program, file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -96,8 +97,8 @@ def configuration(
     environments = [word.removeprefix("env=") for word in words if word not in settings]
     if len(environments) > 1:
         raise ValueError(
-            f"there are two environments, {' and '.join(environments)}: give one; settings have "
-            "the form name=value"
+            f"there are several environments, {' and '.join(environments)}: give one; settings "
+            "have the form name=value, without spaces"
         )
     config = starting_point(name, *environments)
     if steps is not None:
@@ -114,6 +115,8 @@ def configuration(
 
 def with_steps(config: Config, n_steps: float) -> Config:
     """Return the configuration for a run of different length, with at least ten log rows."""
+    if not math.isfinite(n_steps):
+        raise ValueError(f"--steps={n_steps:g}: give a finite number")
     interval = min(config["runner"]["log_interval_steps"], max(1, n_steps // 10))
     return changed(config, runner={"n_steps": n_steps, "log_interval_steps": interval})
 
@@ -172,7 +175,16 @@ def _as_recorded(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
-    """Return the parameters of the run in a directory; None if there is none."""
+    """Return the parameters of the run in a directory; None if there is none.
+
+    Raises:
+        ValueError: if a name is empty, or that of the run has a slash.
+    """
+    if log_dir == "" or not str(run_ID) or "/" in str(run_ID):
+        raise ValueError(
+            f"--log-dir={log_dir!r} --run-id={run_ID!r}: give names that are not empty; a run-id "
+            "has no slash"
+        )
     file = Path(log_dir or "") / f"run_{run_ID}" / "params.json"
     return read_params(file) if log_dir is not None and file.exists() else None
 
@@ -208,12 +220,21 @@ def check_same_run(
     now = _as_recorded({key: value for key, value in config.items() if key not in free})
     if seed is not None:
         now["seed"] = seed
-    differing = [key for key in now if now[key] != params.get(key, {})]
-    if differing:
-        changes = ", ".join(f"{key}: {params.get(key)} now {now[key]}" for key in differing)
+    changes = ", ".join(_changes({key: params.get(key, {}) for key in now}, now))
+    if changes:
         raise ValueError(
             f"{run_dir} has the log of another run ({changes}): choose another --log-dir"
         )
+
+
+def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
+    """Yield a text for every setting that differs."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in {**before, **now}:
+            inner = f"{name}.{key}" if name else key
+            yield from _changes(before.get(key), now.get(key), inner)
+    elif before != now:
+        yield f"{name}={before} now {now}"
 
 
 @contextmanager

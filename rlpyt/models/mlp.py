@@ -117,8 +117,10 @@ class MlpModel(torch.nn.Module):
     ) -> None:
         super().__init__()
         layers: list[torch.nn.Module] = []
-        size = input_size
-        for hidden_size in as_list(hidden_sizes):
+        size, widths = input_size, as_list(hidden_sizes)
+        if min(widths, default=1) < 1:
+            raise ValueError(f"hidden_sizes is {hidden_sizes}: make each at least 1")
+        for hidden_size in widths:
             drops = [torch.nn.Dropout(dropout)] if dropout else []
             norms = [torch.nn.LayerNorm(hidden_size)] if layer_norm else []
             layers += [BatchRenorm(size)] if batch_renorm else []

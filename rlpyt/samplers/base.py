@@ -103,8 +103,8 @@ class BaseSampler:
         record_next_observation: bool = False,
         eval_n_episodes: float | None = None,
     ) -> None:
-        batch_T = whole_number("batch_T", batch_T, at_least=0, rounds_down=False)
-        batch_B = whole_number("batch_B", batch_B, at_least=0, rounds_down=False)
+        batch_T = whole_number("batch_T", batch_T, rounds_down=False)
+        batch_B = whole_number("batch_B", batch_B, rounds_down=False)
         eval_n_envs = whole_number("eval_n_envs", eval_n_envs, at_least=0, rounds_down=False)
         eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
         eval_max_trajectories = (
@@ -120,9 +120,6 @@ class BaseSampler:
                 "mid_batch_reset True if finished environments are reset within a batch"
             )
         self.mid_batch_reset: bool = CollectorCls.mid_batch_reset
-        for name, size in (("batch_T", batch_T), ("batch_B", batch_B)):
-            if size < 1:
-                raise ValueError(f"{name} is {size}: a sampler batch needs at least 1")
         if isinstance(env_kwargs, (list, tuple)) and len(env_kwargs) != batch_B:
             raise ValueError(
                 f"env_kwargs is a list of {len(env_kwargs)} with batch_B {batch_B}: give one for "

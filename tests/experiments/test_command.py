@@ -274,6 +274,9 @@ CARTPOLE = ["ppo", "CartPole-v1"]
 DQN = ["dqn", "CartPole-v1"]
 
 
+PHRASES = ("did_you_mean", "at_least_1", "without_spaces")
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -310,6 +313,14 @@ DQN = ["dqn", "CartPole-v1"]
         ([*CARTPOLE, "gpus=99"], "affinity.gpus=[99]"),
         ([*CARTPOLE, "processes=2"], "runner=sync"),
         ([*CARTPOLE, "batch_T=0"], "batch_T"),
+        ([*CARTPOLE, "batch_B=-4"], "batch_B -4 at_least_1"),
+        ([*CARTPOLE, "model.hidden_sizes=[-4]"], "hidden_sizes [-4] at_least_1"),
+        ([*DQN, "replay_size=1e15"], "replay_size memory"),
+        ([*CARTPOLE, "--steps", "nan"], "--steps=nan"),
+        ([*CARTPOLE, "--steps", "inf"], "--steps=inf"),
+        ([*CARTPOLE, "--run-id", "../x"], "'../x' slash"),
+        ([*CARTPOLE, "--log-dir", ""], "--log-dir='' empty"),
+        ([*CARTPOLE, "discount", "=", "0.5"], "discount without_spaces"),
         ([*CARTPOLE, "threads=0"], "affinity.threads=0"),
         ([*CARTPOLE, "epochs=1", "algo.epochs=2"], "algo.epochs twice"),
         ([*CARTPOLE, "sampler=cpu", "sampler=gpu"], "sampler twice"),
@@ -324,9 +335,9 @@ DQN = ["dqn", "CartPole-v1"]
     ],
 )
 def test_wrong_input_is_refused_with_its_name(words, named, tmp_path):
-    message = refused("train", *words, "--log-dir", tmp_path / "log")
-    assert ("did_you_mean" in named) <= ("did you mean" in message)
-    assert all(name in message for name in named.replace("did_you_mean", "").split())
+    message = refused("train", "--log-dir", tmp_path / "log", *words)
+    assert all(name.replace("_", " ") in message for name in named.split() if name in PHRASES)
+    assert all(name in message for name in named.split() if name not in PHRASES)
     assert not (tmp_path / "log" / "run_0").exists()
 
 
@@ -386,7 +397,7 @@ def test_a_run_that_cannot_start_leaves_what_was_there(tmp_path):
     assert (tmp_path / "run_0" / "checkpoints").exists()
     (tmp_path / "file").touch()
     assert "file" in refused(*words, tmp_path / "file")
-    new = ("ppo", "CartPole-v1", "hidden_sizes=[-1]", "--log-dir", tmp_path / "new")
+    new = ("ppo", "CartPole-v1", "hidden_sizes=[1000000000000000]", "--log-dir", tmp_path / "new")
     with pytest.raises(RuntimeError):  # Of torch, which does not name the setting.
         invoke("train", *new)
     assert not (tmp_path / "new" / "run_0").exists()
@@ -423,11 +434,24 @@ def test_a_run_is_resumed_with_its_seed(tmp_path):
     words[words.index("threads=1")] = "threads=2"
     invoke(*words, "--steps", 320)
     assert int(rows(whole)[-1]["Diagnostics/CumSteps"]) == 320
-    assert "another run (algo:" in refused(*words, "discount=0.5")
-    assert "another run (env:" in refused(*words[:2], "Acrobot-v1", *words[3:])
-    assert "another run (seed: 7 now 8)" in refused(*words, "--seed", 8)
+    assert "another run (algo.discount=None now 0.5)" in refused(*words, "discount=0.5")
+    assert "another run (env.id=CartPole-v1 now Acrobot-v1)" in refused(
+        *words[:2], "Acrobot-v1", *words[3:]
+    )
+    assert "another run (seed=7 now 8)" in refused(*words, "--seed", 8)
     (whole / "run_0" / "params.json").write_text("{}")  # As that of a program.
-    assert "another run (roles:" in refused(*words)
+    assert "another run (roles." in refused(*words)
+
+
+def test_a_run_with_a_damaged_manifest_is_not_begun_anew(tmp_path):
+    """It was, over the log of the run; with an older checkpoint, from that one."""
+    words = ["train", "ppo", "CartPole-v1", *QUICK, "--log-dir", tmp_path, "--resume"]
+    invoke(*words, "--steps", 64, "--seed", 7)
+    before = rows(tmp_path)
+    *_, manifest = sorted((tmp_path / "run_0" / "checkpoints").glob("*/manifest.json"))
+    manifest.write_bytes(manifest.read_bytes()[:300])
+    assert "is damaged: manifest.json" in refused(*words, "--steps", 128)
+    assert rows(tmp_path) == before
 
 
 def test_a_run_that_was_killed_at_its_start_begins_anew(tmp_path):
@@ -515,6 +539,12 @@ def test_a_snapshot_of_a_gpu_is_loaded_without_one(run, tmp_path, monkeypatch):
     invoke("evaluate", run, *words, "--csv", tmp_path / "cpu.csv")
     invoke("evaluate", tmp_path / "run", *words, "--csv", tmp_path / "gpu.csv")
     assert rows(tmp_path, "cpu.csv") == rows(tmp_path, "gpu.csv")
+
+
+def test_a_class_of_ones_own_has_the_agents_of_its_base(tmp_path):
+    words = [*QUICK, f"algo={MODULE}.OwnPpo", "agent=generic_lstm", "--steps", 64]
+    invoke("train", "ppo", "CartPole-v1", *words, "--log-dir", tmp_path / "missing" / "log")
+    assert rows(tmp_path / "missing" / "log")
 
 
 def test_statistics_are_printed_even_if_their_table_cannot_be_written(run, tmp_path):

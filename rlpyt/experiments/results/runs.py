@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlpyt.utils.files import make_parent
 from rlpyt.utils.names import did_you_mean, flat
 from rlpyt.utils.types import NDArray
 
@@ -103,7 +104,7 @@ def write_rows(
     csv_file: str | os.PathLike[str], names: Iterable[str], rows: Iterable[Iterable[Any]]
 ) -> None:
     """Write a csv file with these column names and rows."""
-    with open(csv_file, "w", newline="", encoding="utf-8") as file:
+    with open(make_parent(csv_file), "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
         writer.writerows(rows)

@@ -282,6 +282,7 @@ class Logger:
         return self.inherited is None or not _among(sink, self.inherited)
 
     def _close(self, sink: Sink) -> None:
+        self._reported.discard(id(sink))  # What is lost in the end is reported again.
         if self._owns(sink):
             self._guarded(sink, lambda sink: sink.close())
         self._reported.discard(id(sink))
@@ -300,7 +301,8 @@ class Logger:
                 self._report(sink, traceback.format_exc())
 
     def _report(self, sink: Sink, trace: str) -> None:
-        line = f"{timestamp()} | {sink!r} failed; it is tried again with every write.\n{trace}"
+        again = "it tries again with every write, and at its end"
+        line = f"{timestamp()} | {sink!r} failed; {again}.\n{trace}"
         others = [other for other in self.sinks if other is not sink]
         for other in others:
             self._guarded(other, lambda other: other.write_text(line))

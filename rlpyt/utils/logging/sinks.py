@@ -188,6 +188,9 @@ class CsvSink(PendingSink):
             open(self._absolute_path, "wb").close()
         self.file = self._open()
 
+    def __repr__(self) -> str:
+        return f"CsvSink({self.path!r})"
+
     def write_row(self, row: dict[str, Any], step: int) -> None:
         self.append(row)
 
