@@ -251,7 +251,8 @@ class Comparison:
         if lacks is not None and not has_column:
             raise lacks
         if not curves:
-            raise ValueError("\n".join([f"No run has values of y={self.y!r}", *self.notes]))
+            least = f" and {min_steps:,.0f} steps" if min_steps else ""
+            raise ValueError("\n".join([f"No run has values of y={self.y!r}{least}", *self.notes]))
         for task in sorted({run.task for run in curves}):
             ends = {run: curve[0, -1] for run, curve in curves.items() if run.task == task}
             shortest = min(ends, key=lambda run: ends[run])
