@@ -18,7 +18,14 @@ from tabulate import tabulate
 from rlpyt.experiments.catalog import unknown
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
-from rlpyt.experiments.results.runs import STEPS, LoggedRun, is_repetition, read_curve, write_rows
+from rlpyt.experiments.results.runs import (
+    STEPS,
+    LoggedRun,
+    is_repetition,
+    read_columns,
+    read_curve,
+    write_rows,
+)
 from rlpyt.experiments.results.statistics import (
     Estimate,
     estimate,
@@ -67,6 +74,7 @@ class Line(NamedTuple):
         improvement: probability that a run outscores a baseline run.
         effect: difference of the interquartile means, in units of the baseline's range.
         is_worse: whether the runs learn worse.
+        is_open: whether there are too few runs for a verdict.
     """
 
     task: str
@@ -74,6 +82,7 @@ class Line(NamedTuple):
     improvement: Estimate
     effect: Estimate
     is_worse: bool
+    is_open: bool
 
 
 def compare(
@@ -90,7 +99,7 @@ def compare(
     and their interquartile mean falls short by more than ``tolerance`` times the baseline's range
     (from the lowest to the highest interquartile mean on its curve). The first condition alone
     would report differences that do not matter, the second alone would report bad luck. All tasks
-    have equal weight.
+    have equal weight. With fewer than three runs on a side there is no verdict.
 
     Args:
         runs: directory of runs.
@@ -106,7 +115,8 @@ def compare(
         are left out or short.
 
     Raises:
-        ValueError: if the directories have no task in common, or one side of a task no number.
+        ValueError: if the directories have no task in common, one side of a task has no number,
+            or one of the runs breaks off.
     """
     found, known = _tasks(Path(runs)), _tasks(Path(baseline))
     if len(found) == len(known) == 1:  # The name of the directory does not matter.
@@ -140,12 +150,26 @@ def compare(
             f"no run of {', '.join(missing)} has a number in {y} in both runs={str(runs)!r} and "
             f"baseline={str(baseline)!r}: name another column, or look at why the runs ended"
         )
+    for task in both:
+        _check_ends(task, found[task], y)
     lines = [_line(task, [pair], tolerance, confidence) for task, pair in scores.items()]
     if len(scores) > 1:
         lines.append(_line(ALL_TASKS, list(scores.values()), tolerance, confidence))
     one_sided = sorted(found.keys() ^ known.keys())
     notes = [f"Not compared, in one directory only: {', '.join(one_sided)}"] if one_sided else []
     return lines, [*comparison.notes, *notes]
+
+
+def _check_ends(task: str, files: Sequence[Path], y: str) -> None:
+    """Raise ``ValueError`` if a run breaks off: only those that do not would be compared."""
+    all_places = [read_columns(file, STEPS, y) for file in files]
+    ends = [places[0, np.isfinite(places).all(axis=0)].max(initial=0) for places in all_places]
+    longest = max(places[0].max(initial=0) for places in all_places)
+    if min(ends) < 0.9 * longest:
+        raise ValueError(
+            f"{files[int(np.argmin(ends))]} of {task} has no number in {y} after {min(ends):,.0f} "
+            f"of {longest:,.0f} steps: look at why the run broke off"
+        )
 
 
 def _line(
@@ -165,8 +189,11 @@ def _line(
         confidence,
     )
     effect = estimate(difference, [*ours, *theirs], confidence)
-    is_worse = bool(improvement.high < 0.5 and effect.value < -tolerance)
-    return Line(task, (sum(map(len, ours)), sum(map(len, theirs))), improvement, effect, is_worse)
+    # All of two runs lose to all of two others in one of six cases, by luck.
+    is_open = min(map(len, [*ours, *theirs])) < 3
+    is_worse = bool(not is_open and improvement.high < 0.5 and effect.value < -tolerance)
+    n_runs = sum(map(len, ours)), sum(map(len, theirs))
+    return Line(task, n_runs, improvement, effect, is_worse, is_open)
 
 
 def table(lines: Sequence[Line]) -> str:
@@ -179,7 +206,7 @@ def table(lines: Sequence[Line]) -> str:
             _interval(line.improvement),
             f"{line.effect.value:+.2f}",
             _interval(line.effect),
-            "worse" if line.is_worse else "one run only" if np.isnan(line.effect.low) else "fine",
+            "worse" if line.is_worse else "too few runs" if line.is_open else "fine",
         )
         for line in lines
     ]

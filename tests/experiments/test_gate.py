@@ -72,12 +72,29 @@ def test_the_name_of_a_single_task_does_not_matter(tmp_path):
     assert line.improvement.value == 0.5
 
 
-def test_a_single_run_gives_no_verdict(tmp_path):
-    write(tmp_path / "new", "task", [1])
-    write(tmp_path / "old", "task", [9, 9])
+@pytest.mark.parametrize("text", ["", "nan"])
+def test_runs_that_break_off_do_not_pass(text, baseline, tmp_path):
+    """They were left out, or all scores were taken where the first one ended."""
+    write(tmp_path / "new", "up", [100, 100, 100])
+    file = tmp_path / "new" / "up" / "run_1" / "progress.csv"
+    head, *rows = file.read_text().split()
+    broken = [
+        row.replace(",", f",{text} ", 1).split()[0] if row[0] in "23" else row for row in rows
+    ]
+    file.write_text("\n".join([head, *broken]) + "\n")
+    message = refused("compare", tmp_path / "new", baseline)
+    assert str(file) in message
+    assert "after 10 of 30 steps" in message
+
+
+@pytest.mark.parametrize("n_runs", [1, 2])
+def test_too_few_runs_give_no_verdict(n_runs, tmp_path):
+    """All of two equal runs lose to all of two others in one of six cases."""
+    write(tmp_path / "new", "task", [1] * n_runs)
+    write(tmp_path / "old", "task", [9, 9, 9])
     (line,) = gate.compare(tmp_path / "new", tmp_path / "old")[0]
     assert not line.is_worse
-    assert "one run only" in gate.table([line])
+    assert "too few runs" in gate.table([line])
 
 
 def test_directories_without_runs_or_a_common_task_are_refused(baseline, tmp_path):
