@@ -238,8 +238,8 @@ class _Search:
         self.report_ended()
         rejected = []
         for n, trial in list(self.open.items()):
-            for value in self._means(trial.runs)[trial.n_reported :]:
-                trial.optuna_trial.report(value, trial.n_reported)
+            for row, value in self._means(trial.runs)[trial.n_reported :]:
+                trial.optuna_trial.report(value, row)
                 trial.n_reported += 1
             runs = [run for run in active if run in trial.runs]
             if runs and trial.optuna_trial.should_prune():
@@ -258,10 +258,10 @@ class _Search:
         trial = self.open.pop(n)
         self.closed[n] = trial.runs
         values = self._means(trial.runs)
-        for value in values[trial.n_reported :]:
-            trial.optuna_trial.report(value, trial.n_reported)
+        for row, value in values[trial.n_reported :]:
+            trial.optuna_trial.report(value, row)
             trial.n_reported += 1
-        last = values[-1] if state.name == "COMPLETE" else None
+        last = values[-1][1] if state.name == "COMPLETE" else None
         self.study.tell(trial.optuna_trial, last, state=state)
 
     def _state(self, runs: Sequence[Run]) -> Any:
@@ -285,11 +285,11 @@ class _Search:
     def _rows(self, run: Run) -> list[dict[str, str]]:
         return read_rows(osp.join(run.log_dir, f"run_{run.run_ID}", "progress.csv"))
 
-    def _means(self, runs: Sequence[Run]) -> list[float]:
-        """Return means over the runs, for the rows in which all runs have a value."""
+    def _means(self, runs: Sequence[Run]) -> list[tuple[int, float]]:
+        """Return rows and means over the runs, for the rows in which all runs have a value."""
         columns = [[number(row.get(self.metric)) for row in self._rows(run)] for run in runs]
         means = (float(np.mean(of_row)) for of_row in zip(*columns))
-        return [mean for mean in means if math.isfinite(mean)]
+        return [(row, mean) for row, mean in enumerate(means) if math.isfinite(mean)]
 
     def _runs(self, n: int, params: Mapping[str, Any]) -> list[Run]:
         """Return the runs of the trial in directory ``n``."""

@@ -124,7 +124,7 @@ def test_trials(script, tmp_path, optuna):
         value = 100 - trial.params["algo.x"] ** 2 + 0.5  # Mean of the two runs.
         assert trial.state.name == "COMPLETE"
         assert trial.value == pytest.approx(value)
-        assert trial.intermediate_values == pytest.approx({0: value - 2, 1: value - 1, 2: value})
+        assert trial.intermediate_values == pytest.approx({1: value - 2, 2: value - 1, 3: value})
     assert len(list((tmp_path / "s").glob("trial_*/run_*/progress.csv"))) == 6
 
 
