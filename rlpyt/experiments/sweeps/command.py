@@ -132,7 +132,10 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
         words = [] if environment is None else [environment]
         if steps is not None:
             changed = with_steps(config, steps)["runner"]
-            given = {word.partition("=")[0].removeprefix("runner.") for word in fixed}
+            names = [word.partition("=")[0] for word in fixed] + [name for name, _ in varying]
+            given = {name.removeprefix("runner.") for name in names}
+            if "n_steps" in given:
+                raise ValueError(f"there are both --steps={steps:g} and n_steps: give one")
             keys = [key for key in ("n_steps", "log_interval_steps") if key not in given]
             words += [f"runner.{key}={changed[key]}" for key in keys]
         first = [f"{name}={split_list(text)[0]}" for name, text in varying]

@@ -52,8 +52,12 @@ def test_every_list_is_a_level_of_the_grid():
     (one,) = parts_of("ppo", ["CartPole-v1", *words[1:]], steps=100)
     fixed = ("runner.n_steps=100", "runner.log_interval_steps=10", "epochs=2")
     assert one.words == ("CartPole-v1", *fixed)
-    (one,) = parts_of("ppo", ["CartPole-v1", "n_steps=50"], steps=100)
-    assert one.words == ("CartPole-v1", "runner.log_interval_steps=10", "n_steps=50")
+
+
+@pytest.mark.parametrize("word", ["n_steps=50", "runner.n_steps=50,60"])
+def test_the_number_of_steps_is_given_once(word):
+    with pytest.raises(ValueError, match="--steps=100 and n_steps"):
+        parts_of("ppo", ["CartPole-v1", word], steps=100)
 
 
 def test_each_environment_has_its_own_entry():
