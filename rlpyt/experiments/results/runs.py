@@ -84,12 +84,22 @@ def is_repetition(part: str) -> bool:
 
 
 def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
-    """Return the rows of a ``progress.csv``, with keys without prefixes; empty before the first."""
+    """Return the rows of a ``progress.csv``, with keys without prefix or slash.
+
+    There are none before the first.
+    """
     try:
         rows, _ = _read(csv_file)
     except (FileNotFoundError, csv.Error):
         return []
-    return [{key.rpartition("/")[2]: value for key, value in row.items() if key} for row in rows]
+    return [
+        {
+            key.removeprefix("Diagnostics/").replace("/", ""): value
+            for key, value in row.items()
+            if key
+        }
+        for row in rows
+    ]
 
 
 def _read(csv_file: str | Path) -> tuple[list[dict[str, str]], list[str]]:

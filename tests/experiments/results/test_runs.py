@@ -63,6 +63,7 @@ def test_statistics_of_a_run_with_tensorboard(write):
         [2.5],
         [10],
     ]
+    assert read_rows(path) == [{"CumSteps": "10", "ReturnAverage": "2.5"}]
 
 
 def test_half_a_row_at_the_end_is_left_out(write):
