@@ -19,7 +19,7 @@ from click.shell_completion import ShellComplete
 import rlpyt
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
-from rlpyt.experiments.program import make_affinity
+from rlpyt.experiments.program import make_affinity, runner_call
 from rlpyt.experiments.settings import parse_value
 from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.train import configuration
@@ -600,6 +600,15 @@ def test_a_dictionary_changes_the_entries_that_it_names():
     variant = {"model": {"image_kwargs": {"channels": [32]}}}  # As a sweep has it.
     in_sweep = configuration("dqn", ["MinAtar/Breakout-v1"], variant=variant)
     assert in_sweep["model"]["image_kwargs"] == given
+
+
+def test_keywords_of_model_and_optimizer_precede_those_of_an_entry():
+    """They are in two sections, of which the entry's used to win."""
+    words = ["CartPole-v1", "agent.model_kwargs={'hidden_sizes': [8]}", "optim_kwargs={'eps': 1}"]
+    config = configuration("pqn", words)
+    roles = runner_call(config, 0).kwargs
+    assert roles["agent"].kwargs["model_kwargs"]["hidden_sizes"] == [8]
+    assert roles["algo"].kwargs["optim_kwargs"]["eps"] == 1
 
 
 @pytest.mark.parametrize(
