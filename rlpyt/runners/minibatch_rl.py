@@ -90,8 +90,9 @@ class MinibatchRlBase(BaseRunner):
         affinity = {} if affinity is None else affinity
         save__init__args(locals())
         # The library's algorithms have 0 before ``algo.initialize``, so that every run is evaluated
-        # and logged from its start; other algorithms may set it earlier.
-        self.min_itr_learn = algo.min_itr_learn
+        # and logged from its start; other algorithms may set it earlier. One that has an agent has
+        # been in a run, whose number it is.
+        self.min_itr_learn = 0 if hasattr(algo, "agent") else algo.min_itr_learn
         if compile:
             algo.compile = check_compile(compile)
         self.callbacks = checked_callbacks(callbacks)

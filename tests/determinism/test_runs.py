@@ -308,6 +308,18 @@ def test_objects_of_a_run_serve_an_equal_one(name, tmp_path):
     assert rows_without_times(tmp_path, 0) == rows_without_times(tmp_path, 1)
 
 
+def test_a_runner_made_after_a_run_evaluates_from_its_start(tmp_path):
+    """It used to wait for the first update, of which the algorithm kept the number."""
+    settings = {"seed": 5, "n_steps": 160, "log_interval_steps": 40}
+    runner = CASES["dqn"](MinibatchRlEval, **settings)
+    parts = {"algo": runner.algo, "agent": runner.agent, "sampler": runner.sampler}
+    for k in range(2):
+        with logger_context(tmp_path, k, "test", override_prefix=True):
+            runner.train()
+        runner = MinibatchRlEval(**parts, **settings)
+    assert rows_without_times(tmp_path, 0) == rows_without_times(tmp_path, 1)
+
+
 def test_objects_serve_with_another_collector():
     first = CASES["r2d1 waiting"](MinibatchRl, seed=5, n_steps=80, log_interval_steps=40)
     first.train()
