@@ -103,8 +103,9 @@ class SaveBest(Callback):
         mean = mean_return(traj_infos, self.field)
         directory = logger.get_snapshot_dir()
         if directory is not None and mean > self.best:
-            self.best = mean
-            _save_whole(runner.get_itr_snapshot(itr), Path(directory) / self.file_name)
+            file = Path(directory) / self.file_name
+            if _save_whole(runner.get_itr_snapshot(itr), file):
+                self.best = mean
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best mean so far."""
@@ -168,7 +169,15 @@ def load_run_state(file: str | Path) -> dict[str, Any]:
     return state
 
 
-def _save_whole(obj: Any, file: Path, pickle_protocol: int = 2) -> None:
-    """Save ``obj``; after a failure, an earlier file is unchanged."""
-    with replacing(file, "wb") as opened:
-        torch.save(obj, opened, pickle_protocol=pickle_protocol)
+def _save_whole(obj: Any, file: Path, pickle_protocol: int = 2) -> bool:
+    """Save ``obj``, and return whether it is saved; after a failure, an earlier file is unchanged.
+
+    A full disk does not end the run.
+    """
+    try:
+        with replacing(file, "wb") as opened:
+            torch.save(obj, opened, pickle_protocol=pickle_protocol)
+    except (OSError, RuntimeError) as error:  # Torch raises the second.
+        logger.log(f"WARNING: {file} could not be saved: {error!r}. The run continues.")
+        return False
+    return True

@@ -144,8 +144,11 @@ class DivergenceGuard(Callback):
         if directory is None:
             logger.log("WARNING: the log has no directory, so no bundle is written.")
         else:
-            bundle = write_bundle(Path(directory), runner, itr, error, checkpoint)
-            logger.log(f"ERROR: {error}\nTo reproduce it: python -m rlpyt.reproduce {bundle}")
+            try:
+                bundle = write_bundle(Path(directory), runner, itr, error, checkpoint)
+                logger.log(f"ERROR: {error}\nTo reproduce it: python -m rlpyt.reproduce {bundle}")
+            except OSError as failure:  # As on a full disk.
+                logger.log(f"WARNING: the bundle could not be written: {failure!r}.")
         if not self.goes_back or checkpoint is None or self._n_times >= self.max_times:
             return False
         n_times, best = self._n_times + 1, (self._first, self._best, self._good_steps)

@@ -1,6 +1,7 @@
 """DivergenceGuard, its bundles, and ``python -m rlpyt.reproduce``."""
 
 import csv
+import errno
 import json
 import os
 import runpy
@@ -87,6 +88,16 @@ def test_the_bundle_holds_the_batch(tmp_path):
     assert batch["env.observation"].shape == (5, 2, 4)
     assert not np.isfinite(batch["env.observation"]).all()
     assert np.isfinite(batch["env.reward"]).all()
+
+
+def test_the_error_is_shown_if_the_bundle_cannot_be_written(tmp_path, monkeypatch):
+    def savez(file, **arrays):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(np, "savez", savez)
+    with pytest.raises(ValueError, match="not finite"):
+        divergence_script.main(tmp_path, "observation", {})
+    assert "WARNING: the bundle could not" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
 def test_a_batch_of_tensors(tmp_path):

@@ -206,6 +206,26 @@ def test_a_snapshot_that_cannot_be_saved_does_not_end_the_run(tmp_path):
     assert "WARNING: the snapshot could not" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
+@pytest.mark.parametrize("callback", [SaveState(), SaveBest()])
+def test_a_callback_that_cannot_save_does_not_end_the_run(callback, tmp_path):
+    """But saves later what it could not: the place is free again after the second row."""
+    file = tmp_path / "run_0" / callback.file_name
+    file.mkdir(parents=True)
+
+    class Freeing(Callback):
+        n_logs = 0
+
+        def on_log(self, runner, itr, traj_infos):
+            self.n_logs += 1
+            if self.n_logs == 2:
+                file.rmdir()
+
+    rows = train(make_runner(callbacks=[callback, Freeing()]), tmp_path)
+    assert values(rows, "Diagnostics/CumSteps")[-1] == 120
+    assert f"WARNING: {file} could not" in (tmp_path / "run_0" / "debug.log").read_text()
+    assert file.is_file()
+
+
 def test_failure_in_startup_is_the_error_that_is_shown(tmp_path):
     runner = make_runner(sampler_kwargs={"TrajInfoCls": None})
     with pytest.raises((TypeError, AttributeError)) as error:
