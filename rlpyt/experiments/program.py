@@ -55,7 +55,7 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
         roles, batch_B = config["roles"], int(config["sampler"]["batch_B"])
         names = roles.get("runner", "minibatch"), roles.get("sampler", "serial")
         affinity = make_affinity(*names, batch_B, **config["affinity"])
-    optim = {**(config["algo"].get("optim_kwargs") or {}), **config["optim"]}
+    optim = {**config["optim"], **(config["algo"].get("optim_kwargs") or {})}
     parts = {
         "algo": Call(
             targets(config)["algo"],
@@ -72,7 +72,7 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
 
 def agent_call(config: Config) -> Call:
     """Return the call that makes the agent."""
-    model = {**(config["agent"].get("model_kwargs") or {}), **config["model"]}
+    model = {**config["model"], **(config["agent"].get("model_kwargs") or {})}
     return Call(
         targets(config)["agent"],
         {**config["agent"], **({"model_kwargs": model} if model else {})},

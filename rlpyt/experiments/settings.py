@@ -346,10 +346,7 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
     # Roles come first, since the available settings depend on them.
     for name, value in sorted(pairs, key=lambda pair: not pair[0].endswith("Cls")):
         section, setting = path_of(config, name)
-        given_as = {section: {setting: value}}
-        if setting in ("model_kwargs", "optim_kwargs") and isinstance(value, dict):
-            given_as = {setting.removesuffix("_kwargs"): value}  # This section wins.
-        config = merged(config, given_as)
+        config = merged(config, {section: {setting: value}})
         given.append(f"{section}.{setting}")
     twice = first_duplicate(given)
     if twice is not None:

@@ -184,10 +184,10 @@ TQC: Config = dict(
 CROSSQ: Config = dict(
     agent=dict(
         target_networks=False,
-        model_kwargs=dict(hidden_sizes=[256, 256], batch_renorm=True),
         q_model_kwargs=dict(hidden_sizes=[256, 256], batch_renorm=True),
     ),
     algo=dict(learning_rate=1e-3, policy_update_interval=3),
+    model=dict(hidden_sizes=[256, 256], batch_renorm=True),
     optim=dict(betas=[0.5, 0.999]),
 )
 configs["redq"] = changed(configs["sac"], **REDQ)

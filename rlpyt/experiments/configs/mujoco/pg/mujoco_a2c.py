@@ -49,10 +49,10 @@ configs["a2c_1M_rmsprop"] = changed(
         "learning_rate": 7e-4,
         "entropy_loss_coeff": 0.01,
         "OptimCls": torch.optim.RMSprop,
-        "optim_kwargs": {"alpha": 0.99, "eps": 1e-5},
         "gae_lambda": 0.95,
         "linear_lr_schedule": True,
     },
     model={"init_log_std": -0.5},
+    optim={"alpha": 0.99, "eps": 1e-5},
     sampler={"batch_T": 5, "batch_B": 16},
 )
