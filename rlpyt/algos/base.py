@@ -288,9 +288,16 @@ class RlAlgorithm:
     def minimize_all(
         self, losses: Iterable[torch.Tensor], optimizers: Iterable[Any]
     ) -> list[torch.Tensor]:
-        """Call :meth:`minimize` for each loss and optimizer, but take all gradients first.
+        """Minimize several losses, with all gradients before the first step.
 
-        Networks may then share layers, which every step changes. Returns the norms.
+        Networks may then share layers, which every step changes.
+
+        Args:
+            losses: scalars to minimize.
+            optimizers: optimizer of each.
+
+        Returns:
+            The norms of the gradients before clipping, one for each loss.
         """
         pairs, gradients, norms = list(zip(losses, optimizers)), [], []
         for loss, optimizer in pairs:
