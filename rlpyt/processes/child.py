@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import connection, parent_process
-from typing import Any
+from typing import Any, TypeVar
 
 # Seconds for a process to clean up before it is killed.
 TERMINATE_S = 2.0
@@ -28,6 +28,8 @@ _CONNECTION_ERROR = re.compile(
     r"gloo|nccl|connection (closed|reset|refused)|socket|TCPStore|timed out|broken pipe",
     re.IGNORECASE,
 )
+
+_Handler = TypeVar("_Handler", bound=Callable[..., None])
 
 
 class Heartbeat:
@@ -184,6 +186,41 @@ class StallDetector:
         return child if now - since > self._limit_s else None
 
 
+# --- Signals in forks -----------------------------------------------------------------------------
+
+
+def not_in_forks(handler: _Handler) -> _Handler:
+    """Mark a handler of SIGTERM as one for its own process: forks end at once, as by default.
+
+    Environments start and end such forks.
+    """
+    handler.not_in_forks = True  # type: ignore[attr-defined]
+    return handler
+
+
+def _has_marked_handler() -> bool:
+    return getattr(signal.getsignal(signal.SIGTERM), "not_in_forks", False)
+
+
+def _mask_sigterm(how: int) -> None:
+    if _has_marked_handler():
+        signal.pthread_sigmask(how, [signal.SIGTERM])
+
+
+def _restore_default() -> None:
+    if _has_marked_handler():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+
+# Python forgets a signal that a fork receives before it runs Python. A blocked one waits.
+os.register_at_fork(
+    before=partial(_mask_sigterm, signal.SIG_BLOCK),
+    after_in_parent=partial(_mask_sigterm, signal.SIG_UNBLOCK),
+    after_in_child=_restore_default,
+)
+
+
 # --- Inside the child -----------------------------------------------------------------------------
 
 _own_heartbeat: Heartbeat | None = None
@@ -266,16 +303,14 @@ def run_child(
 def _prepare_signals(report: Any) -> None:
     """Leave Ctrl-C and SIGTERM to the parent, and send tracebacks of crashes and stalls to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, partial(_exit_on_signal, os.getpid()))
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     faulthandler.disable()  # Other libraries may have replaced the handlers of the parent.
     faulthandler.enable(file=report.fileno())
     faulthandler.register(signal.SIGUSR1, file=report.fileno())
 
 
-def _exit_on_signal(pid: int, number: int, frame: Any) -> None:
-    if os.getpid() != pid:  # A fork, such as an environment starts.
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+@not_in_forks
+def _exit_on_signal(number: int, frame: Any) -> None:
     if _own_heartbeat is not None and not _own_heartbeat.values[Heartbeat.ENDING]:
         return  # All processes of a job receive it, and the parent ends the run in time.
     signal.signal(number, signal.SIG_IGN)  # A second one must not interrupt the cleaning up.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlpyt.checkpoints.store import Checkpoints, step_of
+from rlpyt.processes.child import not_in_forks
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import whole_number
 
@@ -268,12 +269,10 @@ class StopSignals:
         while self._before:
             signal.signal(*self._before.popitem())
 
+    @not_in_forks
     def _receive(self, number: int, frame: Any) -> None:
-        if os.getpid() != self._pid:  # A fork of this process.
-            if number == signal.SIGTERM:
-                signal.signal(number, signal.SIG_DFL)
-                os.kill(os.getpid(), number)
-            return  # A Ctrl-C in the terminal is for the parent.
+        if os.getpid() != self._pid:
+            return  # A fork: a Ctrl-C in the terminal is for the parent.
         if self._is_failure():
             raise KeyboardInterrupt
         self.received = number

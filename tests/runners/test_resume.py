@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import os
 import signal
 import time
@@ -455,6 +456,22 @@ def test_without_checkpoints_sigint_interrupts_and_sigterm_ends_the_iteration(tm
     assert "KeyboardInterrupt" in output_of(tmp_path / "int").read_text()
     assert end(start_run(tmp_path / "term"), signal.SIGTERM) == (128 + signal.SIGTERM, [])
     assert not (tmp_path / "term" / "run_0" / "checkpoints").exists()
+
+
+class EndFork(Callback):
+    """Ends a fork before it runs, as environments may end what they start."""
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        fork = multiprocessing.get_context("fork").Process(target=time.sleep, args=(100,))
+        fork.start()
+        fork.terminate()
+        fork.join(20)
+        assert fork.exitcode == -signal.SIGTERM
+
+
+def test_forks_of_a_run_end_at_once(tmp_path):
+    # They used to have the handler of the run, and forgot a signal that came too early.
+    train(make_runner(n_steps=60, callbacks=[EndFork()]), tmp_path)
 
 
 class PressTwice(Callback):
