@@ -57,6 +57,11 @@ def is_plain_stack(module: torch.nn.Module) -> bool:
     return type(module) is torch.nn.Sequential and not has_hooks(module)
 
 
+def run_stack(module: Any, x: torch.Tensor) -> torch.Tensor:
+    """Return ``module(x)``, by :func:`run_layers` unless a program has replaced or hooked it."""
+    return run_layers(module if is_plain_stack(module) else [module], x)
+
+
 def run_layers(layers: Iterable[Any], x: torch.Tensor, is_own: bool = False) -> torch.Tensor:
     """Return the output of ``torch.nn.Sequential(*layers)`` for ``x``, at less cost.
 
@@ -135,10 +140,7 @@ class MlpModel(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map features [B,input_size] to [B,output_size]; any leading dimensions are kept."""
-        if is_plain_stack(self.model):
-            return run_layers(self.model, input)
-        output: torch.Tensor = self.model(input)  # A program has replaced it, or hooked into it.
-        return output
+        return run_stack(self.model, input)
 
     @property
     def output_size(self) -> int:

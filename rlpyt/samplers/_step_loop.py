@@ -266,9 +266,11 @@ class LocalActions(Actions):
     def choose(self) -> tuple[Nested, Nested]:
         with self._noise:
             action, agent_info = self.agent.step(*self._inputs_pyt)
-        is_tensor = type(action) is torch.Tensor
-        self._chosen = action.numpy() if is_tensor else numpify_buffer(action)
-        # A copy, which environments may change or keep.
+        # Environments get copies, which they may change or keep.
+        if type(action) is torch.Tensor:
+            self._chosen = action.numpy()
+            return self._chosen.copy(), agent_info
+        self._chosen = numpify_buffer(action)
         return map_buffer(np.copy, self._chosen), agent_info
 
     def advance(self, action: Nested, over: Sequence[int]) -> None:

@@ -151,7 +151,7 @@ class LeadingDims(NamedTuple):
 
     def restore_each(self, *outputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Restore the leading dimensions of the input in several outputs [T*B,...]."""
-        return tuple(map(self.restore, outputs))
+        return outputs if self.n == 1 else tuple(map(self.restore, outputs))
 
 
 def fold_leading_dims(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, LeadingDims]:
