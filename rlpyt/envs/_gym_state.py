@@ -23,19 +23,22 @@ import numpy as np
 from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.utils.seed import generator_state, set_generator_state
 
-# Settings, caches and windows, which are not part of an episode.
-_SETTINGS: tuple[str, ...] = ("env", "spec", "metadata", "_metadata", "model", "info_example")
-_SETTINGS += (
+# Settings and caches, which are not part of an episode.
+_NOT_STATE = {
+    "env",
+    "info_example",
+    "_metadata",
     "_saved_kwargs",
     "_ezpickle_args",
     "_ezpickle_kwargs",
     "_action_space",
     "_observation_space",
     "_autoreset_mode",
-)
-_CACHES = ("_cached_spec", "_previous_data")
-_WINDOWS = ("screen", "surf", "clock", "font", "window", "window_surface", "viewer", "renderer")
-_NOT_STATE = frozenset(_SETTINGS + _CACHES + _WINDOWS)
+    "_cached_spec",
+}
+# Windows and objects that describe an environment. Other environments have values of these names.
+_OBJECTS = {"spec", "metadata", "model", "screen", "surf", "clock", "font", "window"}
+_OBJECTS |= {"window_surface", "viewer", "renderer"}
 # Arrays of MuJoCo that every step recomputes, with a size that depends on the contacts.
 _TEMPORARY = ("_", "efc_", "iefc_", "efm_", "island_", "map_")
 
@@ -76,12 +79,14 @@ def layer_state(layer: Any) -> dict[str, Any]:
     Raises:
         NotImplementedError: if an attribute cannot be saved; the message names it.
     """
+    if type(layer).__name__ == "PassiveEnvChecker":
+        return {}  # It compares an episode's first steps, and keeps the last in a cache.
     if hasattr(type(layer), "state_dict"):
         return {"state_dict": layer.state_dict()}
     return {
         name: _part_state(layer, value, f"{type(layer).__name__}.{name}")
         for name, value in attributes(layer).items()
-        if name not in _NOT_STATE and not _is_fixed(value)
+        if name not in _NOT_STATE and not _is_fixed(value) and not _is_object(name, value)
     }
 
 
@@ -137,6 +142,17 @@ def _set_attributes(owner: Any, state: Mapping[str, Any], is_second_pass: bool) 
                 setattr(owner, name, _written(value, new))
             elif not _is_equal(encode(value), (part["tree"], part["arrays"])):
                 setattr(owner, name, new)
+
+
+def _is_object(name: str, value: Any) -> bool:
+    """Return whether ``value`` is a window or setting of this name, open or not, and no value."""
+    if name not in _OBJECTS:
+        return False
+    try:
+        encode(value)
+    except TypeError:
+        return True
+    return value is None
 
 
 def _is_fixed(value: Any) -> bool:

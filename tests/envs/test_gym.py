@@ -582,6 +582,41 @@ class Linked(Scripted):
         return self.position.copy(), 0.0, False, False, info
 
 
+class NamedLikeWindows(Scripted):
+    """Has values under names that rendering environments have for windows and settings."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock, self.window, self.screen = 0, [1], np.zeros(2)
+        self.model, self.viewer = {"friction": 0.5}, object()
+
+
+def test_values_under_the_names_of_windows_come_back():
+    # They used to be left out without a word.
+    first, second = (gym.GymEnvWrapper(NamedLikeWindows()) for _ in range(2))
+    layer = first.unwrapped
+    layer.clock, layer.window, layer.screen, layer.model = 3, [1, 2], np.ones(2), {"friction": 2.0}
+    second.load_state_dict(first.state_dict())
+    loaded = second.unwrapped
+    assert (loaded.clock, loaded.window, loaded.model) == (3, [1, 2], {"friction": 2.0})
+    assert loaded.screen.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_the_first_steps_continue_in_an_environment_that_has_taken_more(n_before):
+    # The wrapper that compares the first steps used to lack the data of the step before.
+    first, second = (gym.make(id="CartPole-v1") for _ in range(2))
+    for env, n in ((first, n_before), (second, 3)):
+        env.reset()
+        for _ in range(n):
+            env.step(env.action_space.sample())
+    second.load_state_dict(first.state_dict())
+    for _ in range(3):
+        action = first.action_space.sample()
+        steps = [env.step(action).observation.tolist() for env in (first, second)]
+        assert steps[0] == steps[1]
+
+
 def test_attributes_that_share_memory_still_do():
     # Construction, and loading a state, separated a view from its array for ever.
     env, other = gym.GymEnvWrapper(Linked()), gym.GymEnvWrapper(Linked())
