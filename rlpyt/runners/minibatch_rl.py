@@ -408,6 +408,7 @@ class MinibatchRlEval(MinibatchRlBase):
 
     def _evaluate_before_training(self) -> None:
         if self.start_itr == 0:
+            logger.set_iteration(0)  # The run may have gone back here from a later one.
             with logger.prefix("itr #0 "):
                 self._measure_and_log(0)
 

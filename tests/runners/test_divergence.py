@@ -169,9 +169,12 @@ def test_going_back_restores_the_window_of_trajectories(tmp_path):
 
 def test_going_back_to_the_start_keeps_the_row_of_the_untrained_agent(tmp_path):
     runner = make_runner(MinibatchRlEval, n_steps=80, callbacks=[FailsOnce(itr=1)])
-    with logger_context(tmp_path, 0, "x", override_prefix=True):
+    with logger_context(tmp_path, 0, "x", override_prefix=True, sinks=["jsonl"]):
         runner.train(checkpoint_interval_steps=80)
     assert steps_logged(tmp_path) == [0, 40, 80]
+    _, *lines = (tmp_path / "run_0" / "progress.jsonl").read_text().splitlines()
+    # The first used to have the iteration that had failed.
+    assert [json.loads(line)["step"] for line in lines] == [0, 1, 3]
 
 
 class FallingReturn(DivergenceGuard):
