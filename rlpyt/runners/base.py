@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -241,6 +242,7 @@ class BaseRunner:
             "agent": self.agent.state_dict(),
             "algo": self.algo.state_dict(),
             "callbacks": [callback.state_dict() for callback in self.callbacks],
+            "callback_classes": _class_names(self.callbacks),
             **self.run_log.state_dict(),
         }
 
@@ -266,8 +268,14 @@ class BaseRunner:
         self.agent.load_state_dict(state["agent"])
         self.algo.load_state_dict(state["algo"])
         self.run_log.load_state_dict(state)
-        for callback, callback_state in zip(self.callbacks, state["callbacks"]):
-            callback.load_state_dict(callback_state)
+        # By class, since the resumed run may have further callbacks, or fewer.
+        names = _class_names(self.callbacks)
+        states = defaultdict(list)
+        for name, saved in zip(state.get("callback_classes", names), state["callbacks"]):
+            states[name].append(saved)
+        for name, callback in zip(names, self.callbacks):
+            if states[name]:
+                callback.load_state_dict(states[name].pop(0))
 
     # --- Checkpoints and signals -----------------------------------------------------------------
 
@@ -393,6 +401,10 @@ class BaseRunner:
             self.shutdown()
         except Exception:
             logger.log(f"WARNING: shutdown failed as well:\n{traceback.format_exc()}")
+
+
+def _class_names(callbacks: Sequence[Callback]) -> list[str]:
+    return [type(callback).__qualname__ for callback in callbacks]
 
 
 def prepare_process(affinity: Mapping[str, Any]) -> None:

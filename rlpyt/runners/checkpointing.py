@@ -71,6 +71,7 @@ def open_checkpoints(
     if not saves and resume is None:
         return None
     directory, resume_from = None, None
+    configuration = _configuration(runner, world_size)
     if saves:
         log_dir = logger.get_snapshot_dir()
         if log_dir is None:
@@ -82,9 +83,11 @@ def open_checkpoints(
     if resume == AUTO:
         assert directory is not None
         resume_from = _latest_of_all(directory, world_size)
+        if resume_from is None:
+            _remove_incomplete(directory, configuration)
     elif resume is not None:
         resume_from = Path(resume).absolute()
-    plan = CheckpointPlan(directory, resume_from, _configuration(runner, world_size), world_size)
+    plan = CheckpointPlan(directory, resume_from, configuration, world_size)
     return RunCheckpoints(plan, 0, interval_steps, interval_minutes)
 
 
@@ -113,6 +116,21 @@ def _latest_of_all(directory: Path, world_size: int) -> Path | None:
     ]
     names = set.intersection(*({path.name for path in paths} for paths in complete))
     return next((path for path in reversed(complete[0]) if path.name in names), None)
+
+
+def _remove_incomplete(directory: Path, configuration: dict[str, Any]) -> None:
+    """Remove the checkpoints that only some processes have, of a run that was killed at its start.
+
+    Otherwise those of the new run, which have the same names, could be mixed with them.
+
+    Raises:
+        CheckpointError: if they are from a run with another number of processes.
+    """
+    for place in (directory, *directory.glob("rank_*")):
+        store = Checkpoints(place, configuration=configuration)
+        for path in store.complete():
+            store.load(path)  # Refuses another configuration.
+            store.remove(path)
 
 
 class RunCheckpoints:

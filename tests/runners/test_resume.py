@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from types import SimpleNamespace
@@ -170,6 +171,62 @@ def test_another_configuration_is_refused_before_anything_starts(tmp_path):
     other.sampler.initialize = None
     with pytest.raises(CheckpointError, match="(?s)runner.*MinibatchRl.*MinibatchRlEval"):
         train(other, tmp_path, resume="auto")
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
+def test_another_number_of_processes_is_refused(before, after, tmp_path):
+    # It used to begin a new run, and to drop the log.
+    def make(n):
+        runner = make_runner(SyncRl, affinity=[{}] * n)
+        runner.agent = ParallelQuietAgent()
+        return runner
+
+    rows = train(make(before), tmp_path, checkpoint_interval_steps=100)
+    with pytest.raises(CheckpointError, match=f"world_size is {before} in .* and {after} here"):
+        train(make(after), tmp_path, resume="auto")
+    assert values(read_rows(tmp_path), "Diagnostics/CumSteps") == rows
+
+
+def test_checkpoints_that_only_one_rank_has_are_removed(tmp_path):
+    # They used to be mixed with those of the new run, which may have another seed.
+    def make():
+        runner = make_runner(SyncRl, affinity=[{}, {}])
+        runner.agent = ParallelQuietAgent()
+        return runner
+
+    rows = train(make(), tmp_path, checkpoint_interval_steps=1000)
+    directory = tmp_path / "run_0" / "checkpoints"
+    names = sorted(os.listdir(directory / "rank_0"))
+    shutil.rmtree(directory / "rank_1")
+    assert train(make(), tmp_path, resume="auto", checkpoint_interval_steps=1000) == rows
+    for rank in (0, 1):
+        assert sorted(os.listdir(directory / f"rank_{rank}")) == names
+
+
+class Counts(Callback):
+    """Counts iterations, also those before the run was resumed."""
+
+    n_itrs = 0
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        self.n_itrs += 1
+
+    def state_dict(self):
+        return {"n_itrs": self.n_itrs}
+
+    def load_state_dict(self, state):
+        self.n_itrs = state["n_itrs"]
+
+
+def test_callbacks_may_be_added_and_left_out(tmp_path):
+    # Their states used to be loaded in order, into callbacks of other classes.
+    train(make_runner(callbacks=[SaveState(), Counts()]), tmp_path, resume="auto")
+    counts = Counts()
+    train(make_runner(callbacks=[counts], n_steps=160), tmp_path, resume="auto")
+    assert counts.n_itrs == 8
+    added = [SaveState(), Counts(), Counts()]
+    train(make_runner(callbacks=added, n_steps=200), tmp_path, resume="auto")
+    assert [callback.n_itrs for callback in added[1:]] == [10, 2]
 
 
 def test_a_train_method_of_a_subclass_goes_on_working(tmp_path):
