@@ -452,7 +452,7 @@ def plot(
 @click.option("--tolerance", default=0.1, help="Loss that does not matter, as part of the range.")
 @click.option("--column", "y", default="ReturnAverage", help="Column of the log to compare.")
 @click.option("--score-fraction", default=0.5, help="Last part of steps, to average scores over.")
-@click.option("--confidence", default=0.95, help="Probability of the intervals.")
+@click.option("--confidence", default=0.95, help="Probability of all intervals together.")
 def compare(
     runs: str,
     baseline: str | None,

@@ -99,7 +99,8 @@ def compare(
     and their interquartile mean falls short by more than ``tolerance`` times the baseline's range
     (from the lowest to the highest interquartile mean on its curve). The first condition alone
     would report differences that do not matter, the second alone would report bad luck. All tasks
-    have equal weight. With fewer than three runs on a side there is no verdict.
+    have equal weight. With fewer than three runs on a side there is no verdict. Each of n lines has
+    the confidence 1 - (1 - confidence) / n (Bonferroni), since luck may befall any of them.
 
     Args:
         runs: directory of runs.
@@ -108,7 +109,7 @@ def compare(
         y: column to compare; more is better.
         score_fraction: fraction of the steps, at the end of a run, over which its score is
             averaged.
-        confidence: confidence level of the intervals.
+        confidence: confidence level of the intervals of all lines together.
 
     Returns:
         A line for each task, and for all tasks if there are several; and sentences about runs that
@@ -152,9 +153,11 @@ def compare(
         )
     for task in both:
         _check_ends(task, found[task], y)
-    lines = [_line(task, [pair], tolerance, confidence) for task, pair in scores.items()]
+    groups = {task: [pair] for task, pair in scores.items()}
     if len(scores) > 1:
-        lines.append(_line(ALL_TASKS, list(scores.values()), tolerance, confidence))
+        groups[ALL_TASKS] = list(scores.values())
+    confidence = 1 - (1 - confidence) / len(groups)
+    lines = [_line(task, pairs, tolerance, confidence) for task, pairs in groups.items()]
     one_sided = sorted(found.keys() ^ known.keys())
     notes = [f"Not compared, in one directory only: {', '.join(one_sided)}"] if one_sided else []
     return lines, [*comparison.notes, *notes]

@@ -40,7 +40,7 @@ def baseline(tmp_path):
         ([98, 100, 101], [-50, -49, -48], []),
         ([96, 97, 98], [-51, -52, -51], []),  # Lower without doubt, but by little.
         ([10, 110, 100], [-49, -49, -49], []),  # One bad run may be bad luck.
-        ([60, 70, 80], [-50, -49, -48], ["up", ALL_TASKS]),
+        ([60, 70, 80], [-50, -49, -48], ["up"]),
         ([60, 70, 80], [-80, -70, -75], ["up", "down", ALL_TASKS]),
     ],
 )
@@ -63,6 +63,16 @@ def test_numbers_of_a_line(baseline, tmp_path):
     assert line.improvement.value == pytest.approx(0.5 / 6)  # One tie in six pairs.
     assert line.effect.value == pytest.approx(-0.255)  # The baseline rises by 100.
     assert "down" in note
+
+
+def test_the_confidence_is_that_of_all_lines_together(baseline, tmp_path):
+    write(tmp_path / "new", "up", [90, 95, 105])
+    ((alone,), _) = gate.compare(tmp_path / "new", baseline, confidence=0.96)
+    write(tmp_path / "new", "down", [-50, -49, -48])
+    (lines, _) = gate.compare(tmp_path / "new", baseline, confidence=0.88)  # Three lines.
+    assert [line.task for line in lines] == ["down", "up", ALL_TASKS]
+    assert lines[1].improvement == alone.improvement
+    assert lines[1].effect == alone.effect
 
 
 def test_the_name_of_a_single_task_does_not_matter(tmp_path):
