@@ -116,9 +116,11 @@ def compare(
         are left out or short.
 
     Raises:
-        ValueError: if the directories have no task in common, one side of a task has no number,
-            or one of the runs breaks off.
+        ValueError: if ``confidence`` is not between 0 and 1, the directories have no task in
+            common, one side of a task has no number, or one of the runs breaks off.
     """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence} must lie between 0 and 1, such as 0.95")
     found, known = _tasks(Path(runs)), _tasks(Path(baseline))
     if len(found) == len(known) == 1:  # The name of the directory does not matter.
         found = {next(iter(known)): files for files in found.values()}

@@ -73,6 +73,7 @@ def test_the_confidence_is_that_of_all_lines_together(baseline, tmp_path):
     assert [line.task for line in lines] == ["down", "up", ALL_TASKS]
     assert lines[1].improvement == alone.improvement
     assert lines[1].effect == alone.effect
+    assert "confidence=-1.0" in refused("compare", tmp_path / "new", baseline, "--confidence", -1)
 
 
 def test_the_name_of_a_single_task_does_not_matter(tmp_path):
