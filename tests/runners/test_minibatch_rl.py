@@ -199,10 +199,11 @@ def test_failure_leaves_log_and_snapshot_and_shuts_down(RunnerCls, tmp_path):
 
 
 def test_a_snapshot_that_cannot_be_saved_does_not_end_the_run(tmp_path):
-    # As on a full disk. The run ended, and its last row was lost.
+    """As on a full disk. The run ended, and its last row was lost; now only its end says so."""
     (tmp_path / "run_0" / "params.pkl").mkdir(parents=True)
-    rows = train(make_runner(), tmp_path)
-    assert values(rows, "Diagnostics/CumSteps")[-1] == 120
+    with pytest.raises(OSError, match=r"run_0/params\.pkl could not be written: make space"):
+        train(make_runner(), tmp_path)
+    assert values(read_rows(tmp_path), "Diagnostics/CumSteps")[-1] == 120
     assert "WARNING: the snapshot could not" in (tmp_path / "run_0" / "debug.log").read_text()
 
 

@@ -99,6 +99,7 @@ def logger_context(
 
     Raises:
         ImportError: if the package that a sink needs is not installed.
+        OSError: at the end, if rows of progress.csv or the last snapshot could not be written.
         ValueError: if the snapshot mode or a sink is unknown.
     """
     place = torchrun_ranks()
@@ -140,6 +141,7 @@ def logger_context(
                 writer.add_text("params", f"```json\n{text}\n```")
         try:
             yield
+            run.check_written()
         except (Exception, KeyboardInterrupt):
             _keep_traceback(run, osp.join(exp_dir, "debug.log"))
             raise

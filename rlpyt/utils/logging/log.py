@@ -51,11 +51,13 @@ class Snapshots:
             overwritten; ``gap``: ``itr_<itr>.pkl`` at iteration 0 and at the end of every ``gap``
             iterations; ``last+gap``: both; ``none``: nothing.
         gap: number of iterations between files.
+        unsaved: path of the last file, if it could not be written; else None.
     """
 
     directory: str | None = None
     mode: str = "all"
     gap: int = 1
+    unsaved: str | None = None
 
     def file_names(self, itr: int) -> list[str]:
         """Return the names of the files to write at iteration ``itr``."""
@@ -75,8 +77,10 @@ class Snapshots:
         if self.directory is None:
             return
         for name in self.file_names(itr):
-            with replacing(os.path.join(self.directory, name), "wb") as file:
+            self.unsaved = os.path.join(self.directory, name)
+            with replacing(self.unsaved, "wb") as file:
                 torch.save(params, file)
+            self.unsaved = None
 
 
 @dataclass(eq=False)
@@ -258,14 +262,28 @@ class Logger:
             prefixes=list(self.prefixes),
             tabular_prefixes=list(self.tabular_prefixes),
             rows=[],
-            snapshots=replace(self.snapshots),
+            snapshots=replace(self.snapshots, unsaved=None),
             inherited=list(sinks),
             _reported=set(),
         )
 
+    def check_written(self) -> None:
+        """Raise ``OSError`` if the last snapshot or rows of a csv file are not on disk."""
+        missing = [self.snapshots.unsaved] if self.snapshots.unsaved else []
+        for sink in [*filter(self._owns, self.csv_files.values()), *self.held_csv_files.values()]:
+            self._guarded(sink, lambda sink: sink.write_pending())
+            if sink.pending:
+                missing.append(f"{len(sink.pending)} rows of {sink.path}")
+        if missing:
+            raise OSError(
+                f"{' and '.join(missing)} could not be written: make space on the disk, then "
+                "continue the run from its checkpoint, or repeat it"
+            )
+
     def close(self) -> None:
-        """Remove every sink, and close the sinks that this logger opened."""
-        for sink in [*self.sinks, *self.held_csv_files.values()]:
+        """Remove every sink, and close the sinks that this logger opened, the newest first."""
+        # A file that cannot be completed is reported to those that were opened before it.
+        for sink in reversed([*self.sinks, *self.held_csv_files.values()]):
             self._close(sink)
         self.sinks = []
         self.held_csv_files = {}

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime
 
 import pytest
@@ -150,6 +151,40 @@ def test_exception_leaves_its_traceback_and_all_files(log_dir, dump, read_csv, e
     assert text.endswith(f"{error.__name__}: out of luck\n")
     assert read_csv(run_dir + "/progress.csv") == [["a"], ["1"]]
     assert torch.load(run_dir + "/params.pkl") == {"itr": 0}
+
+
+def test_what_is_not_on_disk_at_the_end_is_an_error(log_dir, dump, capsys):
+    """The run used to end as if nothing was wrong, and a sweep then removed its checkpoints."""
+    for name in ("progress.csv.tmp", "params.pkl"):  # As on a full disk: no file can be made here.
+        os.makedirs(f"{log_dir}/run_0/{name}")
+
+    def run(error):
+        with logger_context(log_dir, 0, "a", snapshot_mode="last"):
+            dump(a=1)
+            dump(a=2)
+            with suppress(OSError, RuntimeError):
+                logger.save_itr_params(0, {})
+            if error is not None:
+                raise error
+
+    with pytest.raises(OSError, match=r"params.pkl and 2 rows of .*progress.csv could not be writ"):
+        run(None)
+    with pytest.raises(ZeroDivisionError):
+        run(ZeroDivisionError())
+    assert "closed file" not in capsys.readouterr().out
+
+
+def test_what_is_written_in_the_end_is_no_error(log_dir, dump, read_csv):
+    os.makedirs(f"{log_dir}/run_0/progress.csv.tmp")
+    os.makedirs(f"{log_dir}/run_0/params.pkl")
+    with logger_context(log_dir, 0, "a", snapshot_mode="last"):
+        dump(a=1)
+        with suppress(OSError, RuntimeError):
+            logger.save_itr_params(0, {})
+        os.rmdir(f"{log_dir}/run_0/progress.csv.tmp")
+        os.rmdir(f"{log_dir}/run_0/params.pkl")
+        logger.save_itr_params(1, {})
+    assert read_csv(f"{log_dir}/run_0/progress.csv") == [["a"], ["1"]]
 
 
 def test_nested_contexts(log_dir, dump, read_csv):
