@@ -211,7 +211,7 @@ def check_same_run(
             f"{run_dir} has the log of another run: choose another --log-dir or --run-id, or "
             "continue it with --resume"
         )
-    if not (run_dir / "checkpoints").exists() and read_rows(run_dir / "progress.csv"):
+    if not any((run_dir / "checkpoints").glob("*")) and read_rows(run_dir / "progress.csv"):
         raise ValueError(
             f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; "
             "a run that is started with --resume saves checkpoints"

@@ -492,6 +492,11 @@ def test_values_are_literals_of_python_or_json(text, value):
 def test_a_run_without_checkpoints_is_not_resumed(run):
     words = ["train", "ppo", "CartPole-v1", *QUICK]
     assert "without checkpoints" in refused(*words, "--log-dir", run.parent, "--resume")
+    (run / "checkpoints").mkdir()  # Somebody removed all checkpoints in it.
+    try:
+        assert "without checkpoints" in refused(*words, "--log-dir", run.parent, "--resume")
+    finally:
+        (run / "checkpoints").rmdir()
     assert "need the --log-dir" in refused(*words, "--resume")
 
 
