@@ -216,7 +216,10 @@ class CompiledUpdate:
             before = _n_graphs()
             values = self._graph(*batch)
         except Exception as error:
-            if not is_first and type(error).__name__ != "FailOnRecompileLimitHit":
+            is_of_compiling = type(error).__module__.startswith(
+                ("torch._dynamo", "torch._inductor")
+            )
+            if not is_first and not is_of_compiling:
                 raise
             self.is_given_up = True
             logger.log(f"WARNING: {self.name} is not compiled: {_reason(error)}")

@@ -311,13 +311,14 @@ class RlAlgorithm:
 
     def _set_gradients(self, loss: torch.Tensor, optimizer: Any) -> None:
         optimized = self.parameters_of(optimizer)
+        for parameter in optimized:
+            parameter.grad = None
         if torch.compiler.is_compiling():
-            gradients = torch.autograd.grad(loss, optimized, allow_unused=True)
-            for parameter, gradient in zip(optimized, gradients):
+            trained = [parameter for parameter in optimized if parameter.requires_grad]
+            gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+            for parameter, gradient in zip(trained, gradients):
                 parameter.grad = gradient
         else:
-            for parameter in optimized:
-                parameter.grad = None
             loss.backward()
 
     def _step_down(

@@ -7,6 +7,8 @@ algorithms. One test generates it.
 import math
 import os
 import shutil
+import sys
+from functools import partial
 
 import pytest
 import torch
@@ -63,6 +65,11 @@ class Graphs:
         self.n += 1
         return graph.forward
 
+    @property
+    def settings(self):
+        """Keywords of torch.compile."""
+        return {"backend": self}
+
 
 def begun(make, compile=False, **kwargs):
     """A runner that has started."""
@@ -102,7 +109,7 @@ def test_one_graph_computes_the_same(name):
     """Also, for some, from the state of a run that was compiled, to the last digit."""
     eager, graphs = begun(RUNS[name]), Graphs()
     train(eager, lr_factor=0.98)
-    compiled = begun(RUNS[name], {"backend": graphs})
+    compiled = begun(RUNS[name], graphs.settings)
     infos = train(compiled, lr_factor=0.98)
     # While the learning rate, ratio_clip, epsilon and beta change.
     assert graphs.n == N_GRAPHS.get(name, 1)
@@ -116,7 +123,7 @@ def test_one_graph_computes_the_same(name):
 def test_what_is_not_compiled_runs_as_it_is(name, capfd):
     eager, graphs = begun(RUNS[name]), Graphs()
     train(eager)
-    compiled = begun(RUNS[name], {"backend": graphs})
+    compiled = begun(RUNS[name], graphs.settings)
     train(compiled)
     assert greatest_difference(eager, compiled) == 0
     assert capfd.readouterr().out.count("is not compiled: ") == 1
@@ -126,7 +133,7 @@ def own_dqn(AlgoCls):
     def make(RunnerCls, **kwargs):
         runner = RUNS["DQN"](RunnerCls, **kwargs)
         runner.algo = AlgoCls(**dqn.SETTINGS)
-        runner.algo.compile = {"backend": Graphs()}
+        runner.algo.compile = Graphs().settings
         return runner
 
     return make
@@ -149,7 +156,7 @@ def waiting(RunnerCls, **kwargs):
 def test_minibatches_of_waiting_environments_are_of_one_shape(capfd):
     eager, graphs = begun(waiting), Graphs()
     expected = train(eager, 80)
-    compiled = begun(waiting, {"backend": graphs})
+    compiled = begun(waiting, graphs.settings)
     infos = train(compiled, 80)
     assert graphs.n == 1
     assert greatest_difference(eager, compiled) < 1e-5
@@ -168,7 +175,7 @@ def test_minibatches_of_pqn_are_of_one_shape(recorded):
 
     eager, graphs = begun(uneven), Graphs()
     expected = train(eager)
-    compiled = begun(uneven, {"backend": graphs})
+    compiled = begun(uneven, graphs.settings)
     infos = train(compiled)
     assert graphs.n == 1
     assert greatest_difference(eager, compiled) < 1e-5
@@ -200,6 +207,61 @@ def test_compiling_again_and_giving_up_are_told(capfd):
         "shapes or numbers changed too often: keep batches to one shape, and make a number that "
         "changes a tensor"
     )
+
+
+class Scaled(DQN):
+    """A loss whose factors lie outside the algorithm; half of the way, ``change`` is called."""
+
+    change, scale = None, None
+
+    def optimize_agent(self, *args, **kwargs):
+        if self.update_counter == N_UPDATES // 2:
+            self.change()
+        return super().optimize_agent(*args, **kwargs)
+
+    def loss(self, samples):
+        loss, td_abs_errors = super().loss(samples)
+        return FACTOR * self.scale.factor * loss, td_abs_errors
+
+
+FACTOR = 1.0
+
+
+def freeze_a_layer(algo):
+    next(algo.agent.model.parameters()).requires_grad_(False)
+
+
+def change_a_number_of_a_part(algo):
+    algo.scale.factor = 0.5
+
+
+def change_a_number_of_the_module(algo):
+    global FACTOR
+    FACTOR = 0.5
+
+
+@pytest.mark.parametrize(
+    "change", [freeze_a_layer, change_a_number_of_a_part, change_a_number_of_the_module]
+)
+def test_what_a_program_changes_is_noticed(change, monkeypatch):
+    def changing(RunnerCls, **kwargs):
+        runner = own_dqn(Scaled)(RunnerCls, **kwargs)
+        runner.algo.change, runner.algo.scale = partial(change, runner.algo), Scale()
+        return runner
+
+    class Scale:
+        factor = 1.0
+
+    ends = []
+    graphs = Graphs()
+    for compile in (graphs.settings, False):
+        monkeypatch.setattr(sys.modules[__name__], "FACTOR", 1.0)
+        runner = begun(changing)
+        runner.algo.compile = compile
+        train(runner)
+        ends.append(runner)
+    assert graphs.n == 2
+    assert greatest_difference(*ends) < 1e-5
 
 
 class Branching(DQN):
@@ -235,6 +297,32 @@ def test_reason_names_the_line_and_the_remedy(AlgoCls, reason, line, capfd):
     assert told.endswith("use operations of torch alone there, such as torch.where for a branch")
 
 
+class BranchingLate(DQN):
+    """A loss that the host decides on after some updates."""
+
+    is_late = False
+
+    def loss(self, samples):
+        loss, td_abs_errors = super().loss(samples)
+        return (-loss if self.is_late and loss < 0 else loss), td_abs_errors
+
+    def optimize_agent(self, *args, **kwargs):
+        self.is_late = self.update_counter >= N_UPDATES // 2
+        return super().optimize_agent(*args, **kwargs)
+
+
+def test_update_that_cannot_be_compiled_again_goes_on(capfd):
+    eager = begun(own_dqn(BranchingLate))
+    eager.algo.compile = False
+    compiled = begun(own_dqn(BranchingLate))
+    for runner in (eager, compiled):
+        train(runner)
+    assert greatest_difference(eager, compiled) < 1e-5
+    log = capfd.readouterr().out
+    assert log.count("Compiled ") == 1
+    assert "update_networks of BranchingLate is not compiled: Data-dependent branching" in log
+
+
 def cartpole_with(optimizer):
     def make(RunnerCls, **kwargs):
         runner = RUNS["DQN"](RunnerCls, **kwargs)
@@ -248,16 +336,16 @@ def test_other_optimizers(capfd):
     make = cartpole_with(torch.optim.RMSprop)
     eager, graphs = begun(make), Graphs()
     train(eager)
-    compiled = begun(make, {"backend": graphs})
+    compiled = begun(make, graphs.settings)
     train(compiled)
     assert graphs.n == 1
     assert greatest_difference(eager, compiled) < 1e-5
-    train(begun(cartpole_with(torch.optim.Adagrad), {"backend": graphs}))
+    train(begun(cartpole_with(torch.optim.Adagrad), graphs.settings))
     assert "the optimizer is Adagrad, not Adam, AdamW, RMSprop" in capfd.readouterr().out
 
 
 def test_loss_that_is_not_finite_changes_nothing():
-    runner = begun(RUNS["DQN"], {"backend": Graphs()})
+    runner = begun(RUNS["DQN"], Graphs().settings)
     train(runner)
     before = [x.clone() for x in parameters(runner)]
     runner.algo.replay_buffer.samples.reward[:] = math.nan
@@ -391,7 +479,7 @@ def test_generated_code(capfd):
 
 def test_a_graph_has_several_tensors_of_a_distribution():
     """Converted to another type, as a GPU would need them moved; replaced ones are noticed."""
-    train(begun(RUNS["DQN"], {"backend": Graphs()}), n_updates=1)  # Lets torch trace gradients.
+    train(begun(RUNS["DQN"], Graphs().settings), n_updates=1)  # Lets torch trace gradients.
     distribution = BoxGaussian([-1.0, -2.0], [3.0, 2.0])
     distribution.copy_to(torch.device("cpu"))
 
@@ -413,7 +501,7 @@ def test_a_graph_has_several_tensors_of_a_distribution():
 
 def test_a_second_run_compiles_its_own_update():
     graphs = Graphs()
-    first = begun(RUNS["DQN"], {"backend": graphs})
+    first = begun(RUNS["DQN"], graphs.settings)
     train(first)
 
     def again(RunnerCls, **kwargs):
