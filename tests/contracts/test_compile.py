@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
+from rlpyt.algos._compiled import compile_settings
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.distributions.box_gaussian import BoxGaussian
@@ -67,8 +68,9 @@ class Graphs:
 
     @property
     def settings(self):
-        """Keywords of torch.compile."""
-        return {"backend": self}
+        """Keywords of torch.compile, with the guards of generated code."""
+        options = compile_settings({})["options"]
+        return {"backend": self, "options": {"guard_filter_fn": options["guard_filter_fn"]}}
 
 
 def begun(make, compile=False, **kwargs):
@@ -428,11 +430,14 @@ def test_outputs_of_a_cuda_graph_are_kept(name, monkeypatch):
     infos = train(run)
     assert infos == expected
     assert greatest_difference(eager, run) == 0
-    options = {"triton.cudagraphs": True, "cpp_wrapper": False}
-    assert replayed.settings == {
-        "fullgraph": True,
-        "dynamic": False,
-        "options": {"fallback_random": True, "size_asserts": True, **options},
+    options = replayed.settings["options"]
+    assert options.pop("guard_filter_fn")
+    assert replayed.settings == {"fullgraph": True, "dynamic": False, "options": options}
+    assert options == {
+        "fallback_random": True,
+        "size_asserts": True,
+        "triton.cudagraphs": True,
+        "cpp_wrapper": False,
     }
 
 
