@@ -13,6 +13,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -81,30 +82,34 @@ class GraphStep:
                 name: [lasting(optimizer.state[p][name]) for p in group["params"]]
                 for name in ("step", *moments)
             }
-            options = {name: x for name, x in group.items() if name not in ("params", "lr")}
             lr = torch.full((), float(group["lr"]), device=group["params"][0].device)
-            self._groups.append((options, lr, list(group["params"]), states))
+            self._groups.append((group, lr, group["params"], states))
         self.parameters = [p for *_, parameters, _ in self._groups for p in parameters]
 
     def follow(self) -> bool:
-        """Copy learning rates, which schedules may change; return whether the state is the same."""
-        for group, (_, lr, parameters, states) in zip(self.optimizer.param_groups, self._groups):
-            lr.fill_(group["lr"])
+        """Copy learning rates, which schedules may change; return whether all else is the same."""
+        groups = self.optimizer.param_groups
+        for group, (known, lr, parameters, states) in zip(groups, self._groups):
+            if group is not known or group["params"] is not parameters:
+                return False
             if self.optimizer.state[parameters[0]].get("step") is not states["step"][0]:
                 return False
-        return True
+            lr.fill_(group["lr"])
+        return len(groups) == len(self._groups)
 
     def __call__(self, is_finite: torch.Tensor) -> None:
         """Take a step if ``is_finite`` is true; otherwise leave everything unchanged."""
-        for options, lr, all_parameters, all_states in self._groups:
+        for group, lr, all_parameters, all_states in self._groups:
             trained = [i for i, p in enumerate(all_parameters) if p.grad is not None]
+            if not trained:
+                continue
             parameters = [all_parameters[i] for i in trained]
             states = {name: [xs[i] for i in trained] for name, xs in all_states.items()}
             changed = [*parameters, *(x for xs in states.values() for x in xs)]
             before = [x.clone() for x in changed]
             gradients = [p.grad for p in parameters]
             with torch.no_grad():
-                self._step(options, lr, parameters, gradients, states)
+                self._step(group, lr, parameters, gradients, states)
                 for x, old in zip(changed, before):
                     x.copy_(torch.where(is_finite, x, old))
             for p in parameters:
@@ -260,9 +265,12 @@ def _guards_of_data(guards: Sequence[Any]) -> list[bool]:
     optimizers, which :meth:`GraphStep.follow` checks. They take a sixth of a small update.
     """
     code = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
-    return [
-        not isinstance(guard.value, code) and "._compiler." not in guard.name for guard in guards
-    ]
+
+    def is_kept(guard: Any) -> bool:
+        is_state = isinstance(guard.value, torch.Tensor) and "._compiler." in guard.name
+        return not is_state and not isinstance(guard.value, code)
+
+    return [*map(is_kept, guards)]
 
 
 def compile_settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,35 +297,41 @@ def compile_settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class UpdateCompiler:
-    """The compiled updates of one run of an algorithm, and the optimizers that they step.
-
-    Attributes:
-        optimizers: optimizers of the algorithm.
-    """
+    """The compiled updates of one run of an algorithm, and the steps of its optimizers."""
 
     def __init__(self) -> None:
-        self.optimizers: list[Any] = []
+        self._held: dict[str, Any] = {}  # Attributes of the algorithm that are or hold optimizers.
         self._steps: list[GraphStep] = []
         self._updates: dict[str, CompiledUpdate] = {}
 
     def run(self, update: Any, batch: tuple[Any, ...], settings: Any) -> Any:
         """Return ``update(*batch)``; the first call of each update compiles it."""
-        if not all(step.follow() for step in self._steps):  # Another state was loaded.
-            self._steps, self._updates = [], {}
+        attributes = vars(update.__self__)
+        is_same = all(attributes.get(name) is held for name, held in self._held.items())
+        if not is_same or not all(step.follow() for step in self._steps):
+            self._held, self._steps, self._updates = {}, [], {}  # Other optimizers or states.
         name = update.__name__
         if name not in self._updates:
             title = f"{name} of {type(update.__self__).__name__}"
-            self._updates[name] = CompiledUpdate(title, update, settings, self._make_steps)
+            make_steps = partial(self._make_steps, attributes)
+            self._updates[name] = CompiledUpdate(title, update, settings, make_steps)
         return self._updates[name](*batch)
 
-    def _make_steps(self) -> None:
+    def _make_steps(self, attributes: Mapping[str, Any]) -> None:
         if not self._steps:
-            self._steps = [*map(GraphStep, self.optimizers)]
+            self._held = {name: x for name, x in attributes.items() if optimizers_in(x)}
+            optimizers = [optimizer for x in self._held.values() for optimizer in optimizers_in(x)]
+            self._steps = [*map(GraphStep, optimizers)]
 
     def step_of(self, optimizer: Any) -> GraphStep:
         """Return the step of ``optimizer`` in a graph."""
-        (step,) = (step for step in self._steps if step.optimizer is optimizer)
-        return step
+        return next(step for step in self._steps if step.optimizer is optimizer)
+
+
+def optimizers_in(value: Any) -> list[Any]:
+    """Return ``value`` if it is an optimizer, and the optimizers in it if it is a list."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [x for x in values if hasattr(x, "param_groups")]
 
 
 def _n_graphs() -> int:

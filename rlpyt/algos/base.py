@@ -193,9 +193,7 @@ class RlAlgorithm:
     ) -> Any:
         """Make an optimizer of ``OptimCls``; by default with the algorithm's learning rate."""
         lr = self.learning_rate if learning_rate is None else learning_rate
-        optimizer = make_optimizer(self.OptimCls, parameters, lr, self.optim_kwargs)
-        self._compiler.optimizers.append(optimizer)
-        return optimizer
+        return make_optimizer(self.OptimCls, parameters, lr, self.optim_kwargs)
 
     @property
     def batch_size(self) -> int:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
-from rlpyt.algos._compiled import compile_settings
+from rlpyt.algos._compiled import compile_settings, optimizers_in
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.distributions.box_gaussian import BoxGaussian
@@ -85,7 +85,7 @@ def begun(make, compile=False, **kwargs):
 def train(runner, n_updates=N_UPDATES, itr=0, lr_factor=1):
     algo, agent = runner.algo, runner.agent
     while algo.update_counter < n_updates:
-        for optimizer in algo._compiler.optimizers:
+        for optimizer in (x for value in vars(algo).values() for x in optimizers_in(value)):
             for group in optimizer.param_groups:
                 group["lr"] *= lr_factor
         agent.sample_mode(itr)
@@ -242,8 +242,25 @@ def change_a_number_of_the_module(algo):
     FACTOR = 0.5
 
 
+def change_an_option(algo):
+    algo.optimizer.param_groups[0]["betas"] = 0.5, 0.9
+
+
+def replace_the_optimizer(algo):
+    groups = [{"params": [p], "lr": 1e-3} for p in algo.agent.parameters()]
+    groups[0]["params"][0].requires_grad_(False)
+    algo.optimizer = torch.optim.Adam(groups)
+
+
 @pytest.mark.parametrize(
-    "change", [freeze_a_layer, change_a_number_of_a_part, change_a_number_of_the_module]
+    "change",
+    [
+        freeze_a_layer,
+        change_a_number_of_a_part,
+        change_a_number_of_the_module,
+        change_an_option,
+        replace_the_optimizer,
+    ],
 )
 def test_what_a_program_changes_is_noticed(change, monkeypatch):
     def changing(RunnerCls, **kwargs):
