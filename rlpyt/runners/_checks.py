@@ -41,6 +41,11 @@ def check_compile(compile: Any) -> Any:
     )
 
 
+def is_compile_ignored(algo: Any) -> bool:
+    """Return whether no update of ``algo`` has used its setting ``compile``."""
+    return bool(getattr(algo, "compile", False)) and "_compiler" not in vars(algo)
+
+
 def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, ...]:
     """Return the callbacks, each of which has a method for every event.
 
