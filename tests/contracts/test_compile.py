@@ -214,7 +214,7 @@ def test_compiling_again_and_giving_up_are_told(capfd):
 class Scaled(DQN):
     """A loss whose factors lie outside the algorithm; half of the way, ``change`` is called."""
 
-    change, scale = None, None
+    change, scale, weighed = None, None, staticmethod(torch.clone)
 
     def optimize_agent(self, *args, **kwargs):
         if self.update_counter == N_UPDATES // 2:
@@ -223,7 +223,7 @@ class Scaled(DQN):
 
     def loss(self, samples):
         loss, td_abs_errors = super().loss(samples)
-        return FACTOR * self.scale.factor * loss, td_abs_errors
+        return FACTOR * self.scale.factor * self.weighed(loss), td_abs_errors
 
 
 FACTOR = 1.0
@@ -242,6 +242,10 @@ def change_a_number_of_the_module(algo):
     FACTOR = 0.5
 
 
+def replace_a_function(algo):
+    algo.weighed = lambda loss: 0.5 * loss
+
+
 def change_an_option(algo):
     algo.optimizer.param_groups[0]["betas"] = 0.5, 0.9
 
@@ -258,6 +262,7 @@ def replace_the_optimizer(algo):
         freeze_a_layer,
         change_a_number_of_a_part,
         change_a_number_of_the_module,
+        replace_a_function,
         change_an_option,
         replace_the_optimizer,
     ],
