@@ -333,7 +333,7 @@ class UpdateCompiler:
 def optimizers_in(value: Any) -> list[Any]:
     """Return ``value`` if it is an optimizer, and the optimizers in it if it is a list."""
     values = value if isinstance(value, (list, tuple)) else [value]
-    return [x for x in values if hasattr(x, "param_groups")]
+    return [x for x in values if isinstance(x, torch.optim.Optimizer)]
 
 
 def _n_graphs() -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import torch
 
-from rlpyt.core.protocols import AsyncSamplerLike, RunnerLike, SamplerLike
+from rlpyt.core.protocols import AlgoLike, AsyncSamplerLike, RunnerLike, SamplerLike
 from rlpyt.processes.launch import check_cpus
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.torchrun import TorchrunRanks
@@ -41,9 +41,9 @@ def check_compile(compile: Any) -> Any:
     )
 
 
-def is_compile_ignored(algo: Any) -> bool:
+def is_compile_ignored(algo: AlgoLike) -> bool:
     """Return whether no update of ``algo`` has used its setting ``compile``."""
-    return bool(getattr(algo, "compile", False)) and "_compiler" not in vars(algo)
+    return bool(vars(algo).get("compile")) and "_compiler" not in vars(algo)
 
 
 def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, ...]:
