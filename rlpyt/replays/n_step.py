@@ -48,12 +48,12 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             ``timeout_n`` makes a buffer with time limits.
         stored_elsewhere: fields of the example that a subclass stores in its own way, or not at
             all.
+        samples: stored records [T,B,...]; a program may assign others of the same shapes.
         samples_return_: [T,B]; with n = 1 this is ``samples.reward`` itself.
         samples_done_n: [T,B]; with n = 1 this is ``samples.done`` itself.
         samples_timeout_n: [T,B], if batches have it; with n = 1 this is ``samples.timeout`` itself.
-        timeouts: arrays [T,B] by name that ``extract_batch`` returns if batches have time limits.
         null_action: previous action of the first step of an episode; None for zeros.
-        user_fields: stored fields by name that a user added, for :meth:`read_batch`.
+        user_fields: names of stored fields that a user added, for :meth:`read_batch`.
         truncated: rows that :meth:`truncate` keeps from being drawn.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3, for time limits.
@@ -115,10 +115,31 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         if stored != fields:
             rows = record_class("BufferSamples", stored)
             example = rows(*(getattr(example, name) for name in stored))
+        has_time_limits = "timeout_n" in self.batch_record._fields
+        if has_time_limits and "timeout" not in stored:
+            raise ValueError(
+                f"the example has the fields {stored} but not timeout: add it in the "
+                "algorithm's examples_to_buffer and samples_to_buffer (env_info.timeout, which "
+                "the gymnasium wrapper gives), or use a buffer without time limits"
+            )
+        self.samples_timeout_n: Any = None
         self.samples = self.allocate(example, (self.T, self.B))
-        self._arrays: dict[str, Any] = dict(named_leaves(self.samples))
+        if self.n_step_return > 1:
+            self._allocate_returns(has_time_limits)
+
+    @property
+    def samples(self) -> Any:
+        return self._samples
+
+    @samples.setter
+    def samples(self, samples: Any) -> None:
+        self._samples = samples
+        self._arrays: dict[str, Any] = dict(named_leaves(samples))
         self.stored_rows.update(self._arrays)
-        self._allocate_returns("timeout_n" in self.batch_record._fields)
+        if self.n_step_return == 1:
+            self.samples_return_, self.samples_done_n = samples.reward, samples.done
+            if "timeout_n" in self.batch_record._fields:
+                self.samples_timeout_n = samples.timeout
 
     def _stores(self, name: str, part: Nested) -> bool:
         """Return whether the field ``name`` has an array of rows; one that is None has none."""
@@ -126,27 +147,16 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
 
     def _allocate_returns(self, has_time_limits: bool) -> None:
         samples = self.samples
-        self.samples_return_, self.samples_done_n = samples.reward, samples.done
-        self.samples_timeout_n: Any = None
+        is_float = _memory.numpy_dtype(samples.reward).kind == "f"
+        self.samples_return_ = self.allocate_like(
+            samples.reward, "return_", dtype=None if is_float else np.float32
+        )
+        self.samples_done_n = self.allocate_like(samples.done, "done_n")
         if has_time_limits:
-            if "timeout" not in samples._fields:
-                raise ValueError(
-                    f"the example has the fields {samples._fields} but not timeout: add it in the "
-                    "algorithm's examples_to_buffer and samples_to_buffer (env_info.timeout, which "
-                    "the gymnasium wrapper gives), or use a buffer without time limits"
-                )
-            self.samples_timeout_n = samples.timeout
-        if self.n_step_return > 1:
-            is_float = _memory.numpy_dtype(samples.reward).kind == "f"
-            self.samples_return_ = self.allocate_like(
-                samples.reward, "return_", dtype=None if is_float else np.float32
-            )
-            self.samples_done_n = self.allocate_like(samples.done, "done_n")
-            if has_time_limits:
-                self.samples_timeout_n = self.allocate_like(samples.timeout, "timeout_n")
+            self.samples_timeout_n = self.allocate_like(samples.timeout, "timeout_n")
 
     def init_batch_fields(self, usual: tuple[str, ...]) -> None:
-        """Collect the further fields of row t that batches hold: the user's own, and time limits.
+        """Collect the names of the user's own fields, which batches hold as well.
 
         Args:
             usual: stored fields that are not the user's own.
@@ -154,13 +164,17 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
         Raises:
             ValueError: if a batch has a field of that name already.
         """
-        timeouts = {}
         if self.samples_timeout_n is not None:
-            timeouts = {"timeout": self.samples.timeout, "timeout_n": self.samples_timeout_n}
-        own = {name: rows for name, rows in self.samples.items() if name not in usual}
-        self.timeouts = timeouts
-        self.user_fields = {name: rows for name, rows in own.items() if name not in timeouts}
-        extended(self.batch_record, tuple(self.user_fields))  # Refuses names that are taken.
+            usual += ("timeout", "timeout_n")
+        self.user_fields = tuple(name for name in self.samples._fields if name not in usual)
+        extended(self.batch_record, self.user_fields)  # Refuses names that are taken.
+
+    @property
+    def timeouts(self) -> tuple[Any, ...]:
+        """``timeout`` and ``timeout_n`` [T,B], or nothing if batches have no time limits."""
+        if self.samples_timeout_n is None:
+            return ()
+        return self.samples.timeout, self.samples_timeout_n
 
     def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
         """Return the batch of :meth:`extract_batch`, with the user's own fields at its end."""
@@ -169,8 +183,9 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
             return batch
         T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
         rows = T_idxs + self.arange(*T)[:, None] if T else T_idxs
-        more = gather(self.user_fields.values(), self.flat_idxs(rows, B_idxs))
-        record = extended(type(batch), tuple(self.user_fields))
+        fields = [getattr(self.samples, name) for name in self.user_fields]
+        more = gather(fields, self.flat_idxs(rows, B_idxs))
+        record = extended(type(batch), self.user_fields)
         return record(*batch, *torchify_buffer(tuple(more)))
 
     @property

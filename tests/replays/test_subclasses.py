@@ -1,5 +1,6 @@
 """Classes as research code writes them: own compositions and overridden methods."""
 
+import copy
 from collections import namedtuple
 
 import numpy as np
@@ -16,11 +17,12 @@ from rlpyt.replays.non_sequence.prioritized import (
     PrioritizedReplayBuffer,
     SamplesFromReplayPri,
 )
+from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
-from rlpyt.utils.buffer import buffer_to
+from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 
@@ -145,6 +147,34 @@ def test_a_buffer_that_a_program_shares_has_a_shared_tree():
 
     assert type(make(Shared).priority_tree) is AsyncSumTree
     assert type(make(PrioritizedReplayBuffer).priority_tree) is SumTree
+
+
+@pytest.mark.parametrize("n_step_return", [1, 2])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_replaced_samples_are_written_drawn_and_saved(n_step_return, device):
+    # Batches were appended to the old arrays, and time limits and fields of one's own read there.
+    record = namedarraytuple("Steps", [*SamplesToBuffer._fields, "timeout", "goal"])
+
+    def steps(first):
+        flags = np.zeros((4, 1), bool)
+        number = np.arange(first, first + 4, dtype=np.float32)[:, None]
+        return record(number[..., None], number, number, flags, flags, number)
+
+    kwargs = {"size": 8, "B": 1, "n_step_return": n_step_return, "device": device}
+    buffer, other = (TlUniformReplayBuffer(example=steps(0)[0, 0], **kwargs) for _ in range(2))
+    buffer.append_samples(steps(1))
+    new = buffer_func(buffer.samples, copy.deepcopy)
+    new.goal[:4] = 7
+    new.timeout[:1] = True
+    buffer.samples = new
+    buffer.append_samples(steps(5))
+    batch = buffer.read_batch(np.array([0, 4]), np.zeros(2, int))
+    assert batch.action.tolist() == [1, 5]
+    assert batch.return_.tolist() == ([1, 5] if n_step_return == 1 else [3, 11])
+    assert batch.timeout.tolist() == [True, False]
+    assert batch.goal.tolist() == [7, 5]
+    other.load_state_dict(buffer.state_dict())
+    assert other.samples.action[:, 0].tolist() == list(range(1, 9))
 
 
 def test_overridden_compute_returns_sees_the_rows_just_written():

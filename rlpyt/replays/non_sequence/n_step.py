@@ -65,7 +65,7 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
         rows = (T_idxs + self._offsets[1::2]) % self.T
         observations = self.extract_observation(rows.reshape(-1), concatenate((B_idxs, B_idxs)))
         return_, done_n, *timeouts = gather(
-            (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[1]
+            (self.samples_return_, self.samples_done_n, *self.timeouts), flat[1]
         )
         batch = self.batch_record(
             AgentInputs(buffer_func(observations, getitem, slice(m)), prev_action, prev_reward),
@@ -110,8 +110,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
         if "last_observation" in example._fields:
             last = self.allocate(example.last_observation, (self.T, self.B))
             self.samples_last_observation = last
-            self._last_arrays = dict(named_leaves(last, "last_observation"))
-            self.stored_rows.update(self._last_arrays)
+            self.stored_rows.update(named_leaves(last, "last_observation"))
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         n_rows, rows = super().append_samples(samples)
@@ -127,7 +126,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
         t, b = np.nonzero(timeout)
         if len(t) == 0:
             return
-        arrays = self._last_arrays.values()
+        arrays = leaves(self.samples_last_observation)
         sources = zip(numpy_leaves(last_observation), arrays, strict=True)
         last = [x[t, b].astype(numpy_dtype(array), copy=False) for x, array in sources]
         row, env, *last = self.move(rows[t], b, *last)

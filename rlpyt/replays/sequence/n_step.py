@@ -11,7 +11,7 @@ from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
 from rlpyt.replays._memory import BatchMemory, as_mask, fill, gather
 from rlpyt.replays._window import write_rows
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import named_leaves, torchify_buffer
+from rlpyt.utils.buffer import leaves, named_leaves, torchify_buffer
 from rlpyt.utils.collections import record
 from rlpyt.utils.types import Array, IntArray, Nested
 
@@ -106,7 +106,6 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         if interval != 1:
             self.stored_elsewhere += ("prev_rnn_state",)
         self.samples_prev_rnn_state: Any = None
-        self._states: dict[str, Any] = {}
         super().__init__(
             example=example,
             size=size,
@@ -128,8 +127,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         elif interval > 1:
             lead = (self.T // interval, self.B)
             self.samples_prev_rnn_state = self.allocate(example.prev_rnn_state, lead)
-            self._states.update(named_leaves(self.samples_prev_rnn_state, "prev_rnn_state"))
-            self.stored_rows.update(self._states)
+            self.stored_rows.update(named_leaves(self.samples_prev_rnn_state, "prev_rnn_state"))
 
     def n_steps_of(self, batch_T: int | None) -> int:
         """Return ``batch_T``, or the buffer's own if it is None.
@@ -179,14 +177,14 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         return -(-oldest // self.stride), newest // self.stride + 1
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
-        if not self._states:
+        if self.rnn_state_interval <= 1:
             return super().append_samples(samples)
         states = self._check_states(samples)
         t = self.window.t
         n_rows, rows = super().append_samples(samples)
         first = -t % self.stride
         stored = self.move(*[source[first :: self.stride] for source in states])
-        for array, source in zip(self._states.values(), stored):
+        for array, source in zip(leaves(self.samples_prev_rnn_state), stored):
             write_rows(array, (t + first) // self.stride, source, len(array))
         return n_rows, rows
 
@@ -195,11 +193,12 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         has_states = "prev_rnn_state" in samples._fields
         states = self.sources(samples.prev_rnn_state if has_states else None)
         given = [source.shape for source in states]
-        expected = [(len(samples.reward), *array.shape[1:]) for array in self._states.values()]
+        own = dict(named_leaves(self.samples_prev_rnn_state, "prev_rnn_state"))
+        expected = [(len(samples.reward), *array.shape[1:]) for array in own.values()]
         if given != expected:
             raise ValueError(
                 f"samples have recurrent states of the shapes {given}, this buffer stores "
-                f"{expected} ([T',B,N,H]) in {list(self._states)}: append records with the fields "
+                f"{expected} ([T',B,N,H]) in {list(own)}: append records with the fields "
                 "of the example it was made with"
             )
         return states
@@ -237,7 +236,7 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         fill(actions[0], is_first, self.null_action)
         fill(rewards[0], is_first)
         return_, done_n, *timeouts = gather(
-            (self.samples_return_, self.samples_done_n, *self.timeouts.values()), flat[1 : T + 1]
+            (self.samples_return_, self.samples_done_n, *self.timeouts), flat[1 : T + 1]
         )
         slot_idxs = slots * self.B + B_idxs % self.B
         (rnn_state,) = gather((self.samples_prev_rnn_state,), slot_idxs)
