@@ -106,7 +106,8 @@ def update_state_dict(
             False saves a comparison of the names.
 
     Raises:
-        ValueError: if ``tau`` is out of range or the layouts differ.
+        ValueError: if ``tau`` is out of range, or ``state_dict`` lacks entries of the model; with
+            ``tau`` below 1, further entries are ignored.
 
     Source: Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1.
     """
@@ -126,24 +127,19 @@ def update_state_dict(
 def _entries_to_move(model: torch.nn.Module, new: StateDict) -> StateDict:
     """Return the parameters and buffers of ``model``, each once even if it has several names."""
     own = model.state_dict(keep_vars=True)
-    _require_same_names(own, new)
-    return dict({id(value): (name, value) for name, value in own.items()}.values())
-
-
-def _require_same_names(own: StateDict, new: StateDict) -> None:
-    if own.keys() != new.keys():
+    if not own.keys() <= new.keys():
         raise ValueError(
-            "state_dict has other entries than the model: give one of the same model; "
-            f"{sorted(own.keys() ^ new.keys())} are in only one of them."
+            f"state_dict lacks {sorted(own.keys() - new.keys())} of the model (and has "
+            f"{sorted(new.keys() - own.keys())} beside it): give one of the same model."
         )
+    return dict({id(value): (name, value) for name, value in own.items()}.values())
 
 
 class TargetNetwork:
     """Update of a target network towards its original, for repeated use.
 
-    It computes the same as :func:`update_state_dict`, but looks up the modules only once.
-    Parameters and buffers may be replaced later, as when a network changes its device; modules may
-    not.
+    It computes the same as :func:`update_state_dict`, but looks up parameters and buffers again
+    only after modules of a network were replaced.
 
     Args:
         target: network to change.
@@ -154,8 +150,13 @@ class TargetNetwork:
     """
 
     def __init__(self, target: torch.nn.Module, model: torch.nn.Module) -> None:
-        own = _entries_to_move(target, model.state_dict())
         self.target, self.model = target, model
+        self._find_entries()
+
+    def _find_entries(self) -> None:
+        target, model = self.target, self.model
+        self._modules = [*target.modules(), *model.modules()]
+        own = _entries_to_move(target, model.state_dict())
         floating = [name for name, value in own.items() if value.is_floating_point()]
         others = [name for name in own if name not in floating]
         self._floating = _places(target, floating), _places(model, floating)
@@ -169,11 +170,13 @@ class TargetNetwork:
             tau: weight of the new state in [0, 1]; 1 copies everything, 0 changes nothing.
 
         Raises:
-            ValueError: if ``tau`` is out of range.
+            ValueError: if ``tau`` is out of range, or a replaced module changed the layout.
         """
         if not 0 < tau < 1:
             update_state_dict(self.target, self.model.state_dict(), tau, strip_ddp=False)
             return
+        if [*self.target.modules(), *self.model.modules()] != self._modules:
+            self._find_entries()
         for own, new in zip(*map(_tensors_at, self._floating)):
             own.lerp_(new, tau)
         for own, new in zip(*map(_tensors_at, self._others)):
@@ -195,7 +198,7 @@ def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDi
 
     Names that fit already are kept, since a network may have a part called "module".
     """
-    if state_dict.keys() == model.state_dict().keys():
+    if model.state_dict().keys() <= state_dict.keys():
         return state_dict
     return strip_ddp_state_dict(state_dict)
 

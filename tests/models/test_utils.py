@@ -111,8 +111,16 @@ class TestUpdateStateDict:
 
     def test_other_layout(self) -> None:
         old, _ = models()
-        with pytest.raises(ValueError, match=r"state_dict has other entries.*running_mean"):
+        with pytest.raises(ValueError, match=r"state_dict lacks.*running_mean"):
             update_state_dict(old, torch.nn.Linear(2, 2).state_dict(), 0.5)
+
+    @pytest.mark.parametrize("prefix", ["", "module."])
+    def test_further_entries_are_ignored(self, prefix: str) -> None:
+        """A momentum encoder follows a network with more parts; this raised an error."""
+        old, new = models()
+        state = {**new.state_dict(), "head.weight": torch.ones(1)}
+        update_state_dict(old, {prefix + name: value for name, value in state.items()}, 0.25)
+        assert old.weight.tolist() == [2.0] * 2
 
 
 class TestTargetNetwork:
@@ -140,6 +148,26 @@ class TestTargetNetwork:
         assert old.running_mean.tolist() == [1.0] * 2
         assert old.running_mean.dtype == torch.float64
 
+    def test_follows_replaced_modules(self) -> None:
+        """The old ones were followed."""
+        old, new = (torch.nn.Sequential(torch.nn.Sequential(model)) for model in models())
+        target = TargetNetwork(old, new)
+        for network, value in ((old, 4.0), (new, 8.0)):
+            network[0][0] = torch.nn.Linear(1, 1)
+            torch.nn.init.constant_(network[0][0].weight, value)
+        target.move(0.25)
+        new[0] = torch.nn.Sequential(torch.nn.Linear(1, 1))
+        torch.nn.init.constant_(new[0][0].weight, 9.0)
+        target.move(0.25)
+        assert old[0][0].weight.item() == 0.75 * 5.0 + 0.25 * 9.0
+
+    def test_replaced_module_of_another_layout(self) -> None:
+        old, new = (torch.nn.Sequential(model) for model in models())
+        target = TargetNetwork(old, new)
+        new[0] = torch.nn.Linear(2, 2)
+        with pytest.raises(ValueError, match=r"state_dict lacks.*running_mean"):
+            target.move(0.25)
+
     def test_nested_parts_and_loaded_states(self) -> None:
         old, new = (torch.nn.Sequential(model, torch.nn.Linear(2, 1)) for model in models())
         target = TargetNetwork(old, new)
@@ -166,7 +194,7 @@ class TestTargetNetwork:
         TargetNetwork(torch.nn.ReLU(), torch.nn.ReLU()).move(0.5)
 
     def test_other_layout(self) -> None:
-        with pytest.raises(ValueError, match=r"state_dict has other entries.*running_mean"):
+        with pytest.raises(ValueError, match=r"state_dict lacks.*running_mean"):
             TargetNetwork(models()[0], torch.nn.Linear(2, 2))
 
     @pytest.mark.parametrize("tau", [-0.1, 1.1])
