@@ -229,7 +229,7 @@ class LoopCollector(DecorrelatingStartCollector):
         if self.agent is not None:
             self.agent.sample_mode(itr)
         loop = self._loop
-        now = agent_inputs, traj_infos, self.agent, self.envs
+        now = agent_inputs, traj_infos, self.agent, self.envs, self.TrajInfoCls
         if loop is None or any(map(operator.is_not, now, self._loop_of)):
             loop, self._loop_of = self._make_loop(agent_inputs, traj_infos), now
         completed = loop.run(self.batch_T, self._batch_rows())
