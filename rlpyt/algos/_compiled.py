@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch.optim.adam import adam
+from torch.optim.radam import radam
 from torch.optim.rmsprop import rmsprop
 
 import rlpyt
@@ -138,6 +139,30 @@ def _adam(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) -> 
     )
 
 
+def _radam(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) -> None:
+    beta1, beta2 = group["betas"]
+    # torch computes the rectification, a difference of large numbers, in double precision too.
+    steps = [step.double() for step in states["step"]]
+    radam(
+        parameters,
+        gradients,
+        states["exp_avg"],
+        states["exp_avg_sq"],
+        steps,
+        decoupled_weight_decay=group["decoupled_weight_decay"],
+        foreach=False,
+        capturable=True,  # A branch without the host, on the CPU too.
+        maximize=group["maximize"],
+        beta1=beta1,
+        beta2=beta2,
+        lr=lr,
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+    )
+    for step, new in zip(states["step"], steps):
+        step.copy_(new)
+
+
 def _rmsprop(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) -> None:
     rmsprop(
         parameters,
@@ -176,6 +201,7 @@ def _adam_state(group: Mapping[str, Any]) -> list[str]:
 STEPS: dict[Any, tuple[Callable[..., None], Callable[..., list[str]]]] = {
     torch.optim.Adam: (_adam, _adam_state),
     torch.optim.AdamW: (_adam, _adam_state),
+    torch.optim.RAdam: (_radam, _adam_state),
     torch.optim.RMSprop: (_rmsprop, _rmsprop_state),
 }
 

@@ -379,16 +379,21 @@ def cartpole_with(optimizer):
     return make
 
 
-def test_other_optimizers(capfd):
-    make = cartpole_with(torch.optim.RMSprop)
+@pytest.mark.parametrize("OptimCls", [torch.optim.RAdam, torch.optim.RMSprop])
+def test_other_optimizers(OptimCls):
+    make = cartpole_with(OptimCls)
     eager, graphs = begun(make), Graphs()
     train(eager)
     compiled = begun(make, graphs.settings)
     train(compiled)
     assert graphs.n == 1
     assert greatest_difference(eager, compiled) < 1e-5
-    train(begun(cartpole_with(torch.optim.Adagrad), graphs.settings))
-    assert "the optimizer is Adagrad, not Adam, AdamW, RMSprop" in capfd.readouterr().out
+
+
+def test_optimizer_that_is_not_compiled(capfd):
+    train(begun(cartpole_with(torch.optim.Adagrad), Graphs().settings))
+    known = "Adam, AdamW, RAdam, RMSprop"
+    assert f"the optimizer is Adagrad, not {known}" in capfd.readouterr().out
 
 
 def test_loss_that_is_not_finite_changes_nothing():
