@@ -212,7 +212,9 @@ class BaseAgent:
                 "determines that: leave it out, or override make_env_to_model_kwargs"
             )
         space = self.env_spaces.observation
-        if model_class(ModelCls) in self.vector_models and needs_encoder(space):
+        # An agent with an encoder of its own names the shape of its features instead.
+        is_whole = self.env_model_kwargs.get("observation_shape") == space.shape
+        if is_whole and model_class(ModelCls) in self.vector_models and needs_encoder(space):
             ModelCls = partial(EncodedModel, ModelCls, space)
         return ModelCls(**self.env_model_kwargs, **model_kwargs)
 

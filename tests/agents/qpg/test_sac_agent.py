@@ -88,6 +88,19 @@ def test_state_may_lack_targets_only(AgentCls: Any) -> None:
         agent.load_state_dict(state)
 
 
+def test_networks_behind_an_encoder_of_ones_own() -> None:
+    # The library put its encoder of images in front of the features too.
+    class OfFeatures(sac_agent.SacAgent):
+        def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+            return {"observation_shape": (50,), "action_size": env_spaces.action.shape[0]}
+
+    image = IntBox(0, 256, shape=(3, 84, 84), dtype="uint8")
+    agent = make_agent(OfFeatures, EnvSpaces(observation=image, action=UNIT.action))
+    features, action, reward = torch.zeros(5, 50), torch.zeros(5, 3), torch.zeros(5)
+    assert agent.model(features, action, reward)[0].shape == (5, 3)
+    assert agent.q1_model(features, action, reward, action).shape == (5,)
+
+
 def test_models() -> None:
     # Of the agent without state values this raised an error.
     agent = make_agent()
