@@ -11,6 +11,8 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
+    are_of_library,
+    as_returned,
     check_clip_grad_norm,
     check_fraction,
     check_masks,
@@ -247,7 +249,8 @@ class ReplayAlgorithm(RlAlgorithm):
             )
         example = self.examples_to_buffer(examples)
         warn_without_timeout(self, example)
-        if self.bootstrap_timelimit and "timeout" in fields_of(example):
+        is_masked = self.bootstrap_timelimit and "timeout" in fields_of(example)
+        if is_masked and are_of_library(self, "optimize_agent"):
             fields = (*self.opt_info_fields, "maskedFraction")
             self.opt_info_fields = tuple(dict.fromkeys(fields))  # Once, if set up again.
         ReplayCls = self.ReplayBufferCls
@@ -395,7 +398,7 @@ class ReplayAlgorithm(RlAlgorithm):
             self.add_samples_to_buffer(itr, samples)
         opt_info = self._get_empty_optim_info()
         if itr < self.min_itr_learn:
-            return opt_info
+            return as_returned(self, opt_info)
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
             samples_from_replay = self.to_training_device(self.sample_from_replay())
@@ -407,7 +410,7 @@ class ReplayAlgorithm(RlAlgorithm):
         fractions = opt_info.maskedFraction if "maskedFraction" in opt_info._fields else ()
         if self.n_masked_updates or max(fractions, default=0) > 0.5:
             check_masks(self, fractions)
-        return opt_info
+        return as_returned(self, opt_info)
 
     def _record_mask(self, samples: Nested, opt_info: Any) -> None:
         """Record the fraction of ``samples`` whose return a time limit truncated."""
