@@ -20,14 +20,17 @@ from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos._compiled import compile_settings, optimizers_in
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
+from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.distributions.box_gaussian import BoxGaussian
 from rlpyt.envs import gym
+from rlpyt.models.pg.generic_model import GenericFfModel
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.contracts.test_accelerator import RUNS, relative_difference
-from tests.determinism import dqn
+from tests.determinism import dqn, pg
 from tests.selection import FULL
 
 pytestmark = [
@@ -368,6 +371,48 @@ def test_updates_that_are_never_compiled_are_told(AlgoCls, capfd):
     assert runner.algo.update_counter > 0
     told = "WARNING: compile has no effect: OfItsOwn does not run its updates by self.run_update("
     assert capfd.readouterr().out.count(told) == (AlgoCls is OfItsOwn)
+
+
+class Reading(GenericFfModel):
+    """A network that reads what the environment returned before."""
+
+    def forward(self, observation, prev_action, prev_reward):
+        *policy, value = super().forward(observation, prev_action, prev_reward)
+        return (*policy, value + prev_reward - prev_action[..., 0])
+
+
+class OnTop(A2C):
+    def loss(self, samples):
+        loss, *statistics = super().loss(samples)
+        return 2 * loss, *statistics
+
+
+class AsSampled(A2C):
+    """A loss of the previous actions and rewards as they are in the batch."""
+
+    def loss(self, samples):
+        inputs = samples.env.observation, samples.agent.prev_action, samples.env.prev_reward
+        dist_info, value = self.agent(*inputs)
+        return_, advantage, _ = self.process_returns(samples)
+        logli = self.agent.distribution.log_likelihood(samples.agent.action, dist_info)
+        loss = policy_gradient_loss(logli, advantage) + squared_value_loss(value, return_)
+        return loss.mean(), loss.mean(), loss.mean()
+
+
+@pytest.mark.parametrize("AlgoCls", [A2C, OnTop, AsSampled])
+def test_losses_get_the_same_samples_as_eager_ones(AlgoCls):
+    # A program's own got those whose first actions and rewards of episodes were replaced.
+    def make(RunnerCls, **kwargs):
+        runner = pg.cartpole(RunnerCls, AlgoCls(), **kwargs)
+        runner.agent.ModelCls = Reading
+        return runner
+
+    eager, graphs = begun(make), Graphs()
+    train(eager)
+    compiled = begun(make, graphs.settings)
+    train(compiled)
+    assert graphs.n == 1
+    assert greatest_difference(eager, compiled) < 1e-5
 
 
 def cartpole_with(optimizer):

@@ -39,9 +39,15 @@ def episode_starts(samples: Nested) -> torch.Tensor:
     return starts
 
 
-def inputs_when_acting(agent: AgentLike, samples: Nested) -> Nested:
-    """Return the ``AgentInputs`` [T,B,...] of acting; a compiled graph gets samples with them."""
-    if not torch.compiler.is_compiling():
+def inputs_when_acting(agent: AgentLike, samples: Nested, has_them: bool = False) -> Nested:
+    """Return the ``AgentInputs`` [T,B,...] of acting.
+
+    Args:
+        agent: agent that acted.
+        samples: batch [T,B].
+        has_them: whether a compiled graph gets samples with these inputs already.
+    """
+    if not (has_them and torch.compiler.is_compiling()):
         samples = as_when_acting(agent, samples)
     env = samples.env
     return AgentInputs(env.observation, samples.agent.prev_action, env.prev_reward)
@@ -54,7 +60,8 @@ def as_when_acting(agent: AgentLike, samples: Nested) -> Nested:
     agent received the null action and a reward of 0 instead.
     """
     done = samples.env.done
-    if done.is_cpu and not done[:-1].numpy().any():  # An accelerator is not waited for.
+    # An accelerator is not waited for, and a compiled graph has no branches.
+    if done.is_cpu and not torch.compiler.is_compiling() and not done[:-1].numpy().any():
         return samples
     starts = episode_starts(samples)
     null_action = agent.env_spaces.action.null_value()
@@ -71,8 +78,8 @@ def replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
     if isinstance(batch, torch.Tensor):
         mask = mask.reshape(mask.shape + (1,) * (batch.dim() - mask.dim()))
         entry = np.asarray(entry)
-        if (entry == entry.flat[0]).all():  # As usual: nothing to copy to the device.
-            return batch.masked_fill(mask, entry.flat[0].item())
+        if not torch.compiler.is_compiling() and (entry == entry.flat[0]).all():
+            return batch.masked_fill(mask, entry.flat[0].item())  # Nothing to copy to the device.
         return torch.where(mask, torch.from_numpy(entry).to(batch), batch)
     return batch._make(replaced(part, mask, value) for part, value in zip(batch, entry))
 

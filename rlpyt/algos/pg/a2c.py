@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.algos.checks import are_of_library
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import as_when_acting, inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import value_statistics
@@ -71,6 +72,8 @@ class A2C(PolicyGradientAlgo):
             optim_kwargs = {}
         save__init__args(locals())
 
+    _has_inputs = False  # Whether samples have the inputs of acting.
+
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Set up as :meth:`PolicyGradientAlgo.initialize`, with one update for the whole batch."""
         super().initialize(*args, **kwargs)
@@ -86,7 +89,9 @@ class A2C(PolicyGradientAlgo):
         self._itr = itr
         opt_info = self._get_empty_optim_info()
         samples = self.to_training_device(samples)
-        if self.compile:
+        # Outside the graph, where numpy may be used; a program's own loss gets what was sampled.
+        self._has_inputs = bool(self.compile) and are_of_library(self, "loss")
+        if self._has_inputs:
             samples = as_when_acting(self.agent, samples)
         self._apply_optimization((samples,), opt_info)
         opt_info = self._finish_iteration(itr, samples, opt_info)
@@ -102,12 +107,13 @@ class A2C(PolicyGradientAlgo):
             The scalar loss, the mean entropy and the mean perplexity.
         """
         samples = self.with_resets(samples)
-        return_, advantage, valid = self.process_returns(samples)
         agent_info = samples.agent.agent_info
         init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
-        agent_inputs = inputs_when_acting(self.agent, samples)
+        agent_inputs = inputs_when_acting(self.agent, samples, self._has_inputs)
         reset = resets(samples) if self.agent.recurrent else None
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
+        # After the agent, whose inputs share memory with rewards that a program may change.
+        return_, advantage, valid = self.process_returns(samples)
         logli = self.agent.distribution.log_likelihood(samples.agent.action, dist_info)
         pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)
         value_loss = valid_mean(squared_value_loss(value, return_), valid)

@@ -129,7 +129,7 @@ class IMPALA(A2C):
         samples = self.with_resets(samples)
         agent_info, action = samples.agent.agent_info, samples.agent.action
         states = agent_info.prev_rnn_state if self.agent.recurrent else None
-        agent_inputs = inputs_when_acting(self.agent, samples)
+        agent_inputs = inputs_when_acting(self.agent, samples, self._has_inputs)
         reset = resets(samples) if self.agent.recurrent else None
         init_rnn_state = None if states is None else states[0]
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)

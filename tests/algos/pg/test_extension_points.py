@@ -62,6 +62,27 @@ def test_extra_infos_behind_those_of_the_library(AlgoCls: Any) -> None:
     assert len(np.ravel(info.loss)) == len(np.ravel(plain.loss)) > 0
 
 
+def test_rewards_changed_in_place_are_not_inputs_of_the_agent() -> None:
+    # The agent was trained with previous rewards that it had not received.
+    class InPlace(A2C):
+        def process_returns(self, samples: Any) -> Any:
+            samples.env.reward.add_(0.5)
+            return super().process_returns(samples)
+
+    class Copied(A2C):
+        def process_returns(self, samples: Any) -> Any:
+            env = samples.env._replace(reward=samples.env.reward + 0.5)
+            return super().process_returns(samples._replace(env=env))
+
+    found = []
+    for AlgoCls in (InPlace, Copied):
+        torch.manual_seed(0)
+        setup = Setup(AlgoCls(), agent=lstm_agent(), T=3)
+        setup.train(0, 5)
+        found.append(setup.parameters())
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
 def test_extra_infos(AlgoCls: Any) -> None:
     class Informed(AlgoCls):  # type: ignore[misc, valid-type]
