@@ -52,6 +52,8 @@ class A2C(PolicyGradientAlgo):
         "explainedVariance",
     )
 
+    _has_inputs = False  # Whether a compiled loss gets samples with the inputs of acting.
+
     def __init__(
         self,
         discount: float = 0.99,
@@ -71,8 +73,6 @@ class A2C(PolicyGradientAlgo):
         if optim_kwargs is None:
             optim_kwargs = {}
         save__init__args(locals())
-
-    _has_inputs = False  # Whether samples have the inputs of acting.
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Set up as :meth:`PolicyGradientAlgo.initialize`, with one update for the whole batch."""
