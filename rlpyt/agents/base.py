@@ -212,9 +212,10 @@ class BaseAgent:
                 "determines that: leave it out, or override make_env_to_model_kwargs"
             )
         space = self.env_spaces.observation
-        # An agent with an encoder of its own names the shape of its features instead.
-        is_whole = self.env_model_kwargs.get("observation_shape") == space.shape
-        if is_whole and model_class(ModelCls) in self.vector_models and needs_encoder(space):
+        is_for_vectors = model_class(ModelCls) in self.vector_models
+        # An agent with an encoder of its own gives the shape of its features instead.
+        shape = self.env_model_kwargs.get("observation_shape")
+        if is_for_vectors and needs_encoder(space) and shape == space.shape:
             ModelCls = partial(EncodedModel, ModelCls, space)
         return ModelCls(**self.env_model_kwargs, **model_kwargs)
 
