@@ -402,8 +402,10 @@ class ReplayAlgorithm(RlAlgorithm):
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
             samples_from_replay = self.to_training_device(self.sample_from_replay())
-            if "maskedFraction" in opt_info._fields:
-                self._record_mask(samples_from_replay, opt_info)
+            fields = samples_from_replay._fields
+            if "maskedFraction" in opt_info._fields and "timeout_n" in fields:
+                is_valid = not_timed_out(samples_from_replay).float()
+                opt_info.maskedFraction.append(1 - is_valid.mean())
             self._apply_optimization(samples_from_replay, opt_info)
         self.update_itr_hyperparams(itr)
         opt_info = self.fetch_opt_info(opt_info)
@@ -411,11 +413,6 @@ class ReplayAlgorithm(RlAlgorithm):
         if self.n_masked_updates or max(fractions, default=0) > 0.5:
             check_masks(self, fractions)
         return as_returned(self, opt_info)
-
-    def _record_mask(self, samples: Nested, opt_info: Any) -> None:
-        """Record the fraction of ``samples`` whose return a time limit truncated."""
-        if "timeout_n" in samples._fields:
-            opt_info.maskedFraction.append(1 - not_timed_out(samples).float().mean())
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""
