@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlpyt.algos.base import RlAlgorithm, opt_info_class
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
@@ -14,6 +13,7 @@ from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.types import Nested
 
 if TYPE_CHECKING:
+    from rlpyt.algos.base import RlAlgorithm
     from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
     from rlpyt.algos.dqn.dqn import DQN
     from rlpyt.algos.dqn.pqn import PQN
@@ -118,23 +118,6 @@ def are_of_library(algo: RlAlgorithm, *methods: str) -> bool:
     """Return whether these methods of ``algo`` are this library's, none of them a program's."""
     modules = [getattr(type(algo), name).__module__ for name in methods]
     return all(module.startswith("rlpyt.algos.") for module in modules)
-
-
-def as_returned(algo: RlAlgorithm, opt_info: Any) -> Any:
-    """Return ``opt_info``; to a program's own ``optimize_agent``, without fields it has to fill.
-
-    As in rlpyt 0.1.2, such a method may add its values behind those that ``super()`` returned.
-
-    Args:
-        algo: algorithm.
-        opt_info: record of lists.
-    """
-    if are_of_library(algo, "optimize_agent"):
-        return opt_info
-    classes = (cls for cls in type(algo).__mro__ if cls.__module__.startswith("rlpyt.algos."))
-    ours = next(classes).opt_info_fields  # type: ignore[attr-defined]
-    kept = {name: x for name, x in opt_info._asdict().items() if x or name in ours}
-    return opt_info_class(tuple(kept))(**kept)
 
 
 def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -> None:

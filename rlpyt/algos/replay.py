@@ -11,8 +11,6 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
-    are_of_library,
-    as_returned,
     check_clip_grad_norm,
     check_fraction,
     check_masks,
@@ -249,8 +247,7 @@ class ReplayAlgorithm(RlAlgorithm):
             )
         example = self.examples_to_buffer(examples)
         warn_without_timeout(self, example)
-        is_masked = self.bootstrap_timelimit and "timeout" in fields_of(example)
-        if is_masked and are_of_library(self, "optimize_agent"):
+        if self.bootstrap_timelimit and "timeout" in fields_of(example):
             fields = (*self.opt_info_fields, "maskedFraction")
             self.opt_info_fields = tuple(dict.fromkeys(fields))  # Once, if set up again.
         ReplayCls = self.ReplayBufferCls
@@ -398,21 +395,24 @@ class ReplayAlgorithm(RlAlgorithm):
             self.add_samples_to_buffer(itr, samples)
         opt_info = self._get_empty_optim_info()
         if itr < self.min_itr_learn:
-            return as_returned(self, opt_info)
+            return opt_info
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
             samples_from_replay = self.to_training_device(self.sample_from_replay())
-            fields = samples_from_replay._fields
-            if "maskedFraction" in opt_info._fields and "timeout_n" in fields:
-                is_valid = not_timed_out(samples_from_replay).float()
-                opt_info.maskedFraction.append(1 - is_valid.mean())
+            if "maskedFraction" in opt_info._fields:
+                self._record_mask(samples_from_replay, opt_info)
             self._apply_optimization(samples_from_replay, opt_info)
         self.update_itr_hyperparams(itr)
         opt_info = self.fetch_opt_info(opt_info)
         fractions = opt_info.maskedFraction if "maskedFraction" in opt_info._fields else ()
         if self.n_masked_updates or max(fractions, default=0) > 0.5:
             check_masks(self, fractions)
-        return as_returned(self, opt_info)
+        return opt_info
+
+    def _record_mask(self, samples: Nested, opt_info: Any) -> None:
+        """Record the fraction of ``samples`` whose return a time limit truncated."""
+        if "timeout_n" in samples._fields:
+            opt_info.maskedFraction.append(1 - not_timed_out(samples).float().mean())
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""

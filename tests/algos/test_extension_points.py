@@ -55,28 +55,6 @@ def test_extra_info() -> None:
     assert len(info.loss) == len(info.meanReturn) == len(info.done) == 4
 
 
-def test_extra_info_behind_those_of_the_library() -> None:
-    # It was in the record of super() already, and so was maskedFraction.
-    Infos = namedtuple("Infos", [*OptInfo._fields, "mine"])
-    Limited = namedarraytuple("Limited", [*SamplesToBuffer._fields, "timeout"])
-
-    class Informed(DQN):
-        opt_info_fields = Infos._fields
-
-        def examples_to_buffer(self, examples: Any) -> Any:
-            return Limited(*super().examples_to_buffer(examples), timeout=False)
-
-        def samples_to_buffer(self, samples: Any) -> Any:
-            return Limited(*super().samples_to_buffer(samples), timeout=samples.env.done)
-
-        def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
-            return Infos(*super().optimize_agent(itr, samples, sampler_itr), mine=[7])
-
-    infos = run(make_algo(Informed, bootstrap_timelimit=True), 0, 3)
-    assert [len(info.loss) for info in infos] == [0, 0, 4]
-    assert [info.mine for info in infos] == [[7]] * 3
-
-
 def test_fewer_infos() -> None:
     algo = make_algo()
     algo.opt_info_fields = ("loss",)

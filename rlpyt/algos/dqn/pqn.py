@@ -10,7 +10,6 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
-    as_returned,
     check_agent,
     check_clip_grad_norm,
     check_fraction,
@@ -168,7 +167,7 @@ class PQN(RlAlgorithm):
         for minibatch in self.iterate_minibatches(samples):
             self.record_opt_info(opt_info, self.run_update(self.update_networks, *minibatch))
             self.update_counter += 1
-        return as_returned(self, self.fetch_opt_info(opt_info))
+        return self.fetch_opt_info(opt_info)
 
     def iterate_minibatches(self, samples: Nested) -> Iterator[tuple[Nested, ...]]:
         """Yield the arguments of :meth:`loss` for the minibatches of all epochs."""

@@ -11,7 +11,6 @@ import torch
 from rlpyt.algos._compiled import lasting
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
-    as_returned,
     check_clip_grad_norm,
     check_fraction,
     keeps_methods,
@@ -390,7 +389,7 @@ class PolicyGradientAlgo(RlAlgorithm):
                 observation = observation[indexes_of(valid_from_done(samples.env.done))]
             self.agent.update_obs_rms(observation)
         self.update_itr_hyperparams(itr)
-        return as_returned(self, opt_info)
+        return opt_info
 
     # --- Schedule and state ------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import as_returned, check_positive
+from rlpyt.algos.checks import check_positive
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import value_statistics
@@ -114,7 +114,7 @@ class IMPALA(A2C):
             samples = self.replay_buffer.next_batch()
         if samples is None:  # The sampler went ahead, and has written over it.
             self.update_itr_hyperparams(itr)
-            return as_returned(self, self._get_empty_optim_info())
+            return self._get_empty_optim_info()
         return super().optimize_agent(itr, samples, sampler_itr)
 
     def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -43,23 +42,6 @@ def test_extra_loss_term(AlgoCls: Any) -> None:
         setup.train(0, 5)
         found.append(square_sum(setup))
     assert found[1] < found[0]
-
-
-@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-def test_extra_infos_behind_those_of_the_library(AlgoCls: Any) -> None:
-    # They were in the record of super() already.
-    Infos = namedtuple("Infos", [*OptInfo._fields, "mine"])
-
-    class Informed(AlgoCls):  # type: ignore[misc, valid-type]
-        opt_info_fields = Infos._fields
-
-        def optimize_agent(self, itr: int, samples: Any) -> Any:
-            return Infos(*super().optimize_agent(itr, samples), mine=[7])
-
-    (info,) = Setup(Informed()).train()
-    (plain,) = Setup(AlgoCls()).train()
-    assert info.mine == [7]
-    assert len(np.ravel(info.loss)) == len(np.ravel(plain.loss)) > 0
 
 
 def test_rewards_changed_in_place_are_not_inputs_of_the_agent() -> None:
