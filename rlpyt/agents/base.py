@@ -24,7 +24,7 @@ from rlpyt.core.records import (
 from rlpyt.distributions.base import Distribution
 from rlpyt.models.autocast import model_class
 from rlpyt.models.encoders import EncodedModel, needs_encoder
-from rlpyt.models.utils import TargetNetwork, fitting_state_dict, set_training
+from rlpyt.models.utils import fitting_state_dict, set_training, update_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, existing_device, leaves
 from rlpyt.utils.logging import logger
@@ -98,7 +98,6 @@ class BaseAgent:
         self.distribution: Any = None
         self.device = torch.device("cpu")
         self._mode: str | None = None
-        self._targets: dict[str, TargetNetwork] = {}
         if self.model_kwargs is None:
             self.model_kwargs = {}
         self._rw_lock = ReadWriteLock()
@@ -344,10 +343,7 @@ class BaseAgent:
     def _move_target(self, name: str, tau: float) -> None:
         """Move the network ``target_<name>`` towards the network ``name``, with weight ``tau``."""
         target, model = getattr(self, f"target_{name}"), without_ddp(getattr(self, name))
-        known = self._targets.get(name)
-        if known is None or known.target is not target or known.model is not model:
-            known = self._targets[name] = TargetNetwork(target, model)
-        known.move(tau)
+        update_state_dict(target, model.state_dict(), tau, strip_ddp=False)
 
     def sample_state_dict(self) -> dict[str, Any]:
         """Return the state that is kept between sampled steps; empty if not recurrent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 import torch
@@ -117,80 +117,18 @@ def update_state_dict(
     if tau == 1:
         model.load_state_dict(new)
     elif tau > 0:
-        for name, value in _entries_to_move(model, new).items():
+        own = model.state_dict(keep_vars=True)
+        if not own.keys() <= new.keys():
+            raise ValueError(
+                f"state_dict lacks {sorted(own.keys() - new.keys())} of the model (and has "
+                f"{sorted(new.keys() - own.keys())} beside it): give one of the same model."
+            )
+        # Each once, even if it has several names.
+        for name, value in {id(value): (name, value) for name, value in own.items()}.values():
             if value.is_floating_point():
                 value.lerp_(new[name].to(value), tau)
             else:
                 value.copy_(new[name])
-
-
-def _entries_to_move(model: torch.nn.Module, new: StateDict) -> StateDict:
-    """Return the parameters and buffers of ``model``, each once even if it has several names."""
-    own = model.state_dict(keep_vars=True)
-    if not own.keys() <= new.keys():
-        raise ValueError(
-            f"state_dict lacks {sorted(own.keys() - new.keys())} of the model (and has "
-            f"{sorted(new.keys() - own.keys())} beside it): give one of the same model."
-        )
-    return dict({id(value): (name, value) for name, value in own.items()}.values())
-
-
-class TargetNetwork:
-    """Update of a target network towards its original, for repeated use.
-
-    It computes the same as :func:`update_state_dict`, but looks up parameters and buffers again
-    only after modules of a network were replaced.
-
-    Args:
-        target: network to change.
-        model: network to follow, on the device of ``target``.
-
-    Raises:
-        ValueError: if the layouts differ.
-    """
-
-    def __init__(self, target: torch.nn.Module, model: torch.nn.Module) -> None:
-        self.target, self.model = target, model
-        self._find_entries()
-
-    def _find_entries(self) -> None:
-        target, model = self.target, self.model
-        self._modules = [*target.modules(), *model.modules()]
-        own = _entries_to_move(target, model.state_dict())
-        floating = [name for name, value in own.items() if value.is_floating_point()]
-        others = [name for name in own if name not in floating]
-        self._floating = _places(target, floating), _places(model, floating)
-        self._others = _places(target, others), _places(model, others)
-
-    @torch.no_grad()
-    def move(self, tau: float) -> None:
-        """Take one step.
-
-        Args:
-            tau: weight of the new state in [0, 1]; 1 copies everything, 0 changes nothing.
-
-        Raises:
-            ValueError: if ``tau`` is out of range, or a replaced module changed the layout.
-        """
-        if not 0 < tau < 1:
-            update_state_dict(self.target, self.model.state_dict(), tau, strip_ddp=False)
-            return
-        if [*self.target.modules(), *self.model.modules()] != self._modules:
-            self._find_entries()
-        for own, new in zip(*map(_tensors_at, self._floating)):
-            own.lerp_(new, tau)
-        for own, new in zip(*map(_tensors_at, self._others)):
-            own.copy_(new)
-
-
-def _places(network: torch.nn.Module, names: Iterable[str]) -> list[tuple[torch.nn.Module, str]]:
-    """Return the module and attribute of each of ``names`` in a state dict."""
-    paths = (name.rpartition(".") for name in names)
-    return [(network.get_submodule(path), attribute) for path, _, attribute in paths]
-
-
-def _tensors_at(places: Iterable[tuple[torch.nn.Module, str]]) -> list[torch.Tensor]:
-    return [getattr(module, attribute) for module, attribute in places]
 
 
 def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDict:

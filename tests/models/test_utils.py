@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from rlpyt.models.utils import (
-    TargetNetwork,
     conv2d_output_shape,
     scale_grad,
     set_training,
@@ -114,6 +113,15 @@ class TestUpdateStateDict:
         with pytest.raises(ValueError, match=r"state_dict lacks.*running_mean"):
             update_state_dict(old, torch.nn.Linear(2, 2).state_dict(), 0.5)
 
+    def test_modules_of_two_names_move_once(self) -> None:
+        """They moved once for each name."""
+        old, new = (torch.nn.Linear(1, 1) for _ in range(2))
+        torch.nn.init.constant_(old.weight, 0.0)
+        torch.nn.init.constant_(new.weight, 1.0)
+        target, model = (torch.nn.ModuleDict({"a": layer, "b": layer}) for layer in (old, new))
+        update_state_dict(target, model.state_dict(), 0.25)
+        assert old.weight.item() == 0.25
+
     @pytest.mark.parametrize("prefix", ["", "module."])
     def test_further_entries_are_ignored(self, prefix: str) -> None:
         """A momentum encoder follows a network with more parts; this raised an error."""
@@ -121,86 +129,6 @@ class TestUpdateStateDict:
         state = {**new.state_dict(), "head.weight": torch.ones(1)}
         update_state_dict(old, {prefix + name: value for name, value in state.items()}, 0.25)
         assert old.weight.tolist() == [2.0] * 2
-
-
-class TestTargetNetwork:
-    @pytest.mark.parametrize("tau", [0, 0.25, 1])
-    def test_moves_as_update_state_dict(self, tau: float) -> None:
-        old, new = models()
-        target = TargetNetwork(old, new)
-        expected, _ = models()
-        for _ in range(3):
-            target.move(tau)
-            update_state_dict(expected, new.state_dict(), tau)
-            assert same(old, expected)
-        assert old.weight.requires_grad
-        assert old.weight.grad_fn is None
-
-    def test_follows_what_is_replaced(self) -> None:
-        """Moving a network to another type or device replaces its buffers."""
-        old, new = models()
-        target = TargetNetwork(old, new)
-        for model in (old, new):
-            model.double()
-            model.weight = torch.nn.Parameter(model.weight.detach().clone())
-        target.move(0.25)
-        assert old.weight.tolist() == [2.0] * 2
-        assert old.running_mean.tolist() == [1.0] * 2
-        assert old.running_mean.dtype == torch.float64
-
-    def test_follows_replaced_modules(self) -> None:
-        """The old ones were followed."""
-        old, new = (torch.nn.Sequential(torch.nn.Sequential(model)) for model in models())
-        target = TargetNetwork(old, new)
-        for network, value in ((old, 4.0), (new, 8.0)):
-            network[0][0] = torch.nn.Linear(1, 1)
-            torch.nn.init.constant_(network[0][0].weight, value)
-        target.move(0.25)
-        new[0] = torch.nn.Sequential(torch.nn.Linear(1, 1))
-        torch.nn.init.constant_(new[0][0].weight, 9.0)
-        target.move(0.25)
-        assert old[0][0].weight.item() == 0.75 * 5.0 + 0.25 * 9.0
-
-    def test_replaced_module_of_another_layout(self) -> None:
-        old, new = (torch.nn.Sequential(model) for model in models())
-        target = TargetNetwork(old, new)
-        new[0] = torch.nn.Linear(2, 2)
-        with pytest.raises(ValueError, match=r"state_dict lacks.*running_mean"):
-            target.move(0.25)
-
-    def test_nested_parts_and_loaded_states(self) -> None:
-        old, new = (torch.nn.Sequential(model, torch.nn.Linear(2, 1)) for model in models())
-        target = TargetNetwork(old, new)
-        old.load_state_dict({name: torch.zeros_like(p) for name, p in old.state_dict().items()})
-        target.move(0.25)
-        for name, value in old.state_dict().items():
-            share = 0.25 if value.is_floating_point() else 1
-            torch.testing.assert_close(value, share * new.state_dict()[name])
-
-    def test_modules_of_two_names_move_once(self) -> None:
-        """They moved once for each name."""
-        networks = []
-        for value in (0.0, 1.0, 0.0):
-            layer = torch.nn.Linear(1, 1)
-            networks.append(torch.nn.ModuleDict({"a": layer, "b": layer, "c": models()[0]}))
-            for parameter in layer.parameters():
-                torch.nn.init.constant_(parameter, value)
-        target, model, other = networks
-        TargetNetwork(target, model).move(0.25)
-        update_state_dict(other, model.state_dict(), 0.25)
-        assert target["a"].weight.item() == other["b"].bias.item() == 0.25
-
-    def test_no_entries(self) -> None:
-        TargetNetwork(torch.nn.ReLU(), torch.nn.ReLU()).move(0.5)
-
-    def test_other_layout(self) -> None:
-        with pytest.raises(ValueError, match=r"state_dict lacks.*running_mean"):
-            TargetNetwork(models()[0], torch.nn.Linear(2, 2))
-
-    @pytest.mark.parametrize("tau", [-0.1, 1.1])
-    def test_tau_out_of_range(self, tau: float) -> None:
-        with pytest.raises(ValueError, match=f"tau={tau}"):
-            TargetNetwork(*models()).move(tau)
 
 
 def test_strip_ddp_state_dict() -> None:

@@ -112,6 +112,18 @@ class TestNetworks:
         )
         assert equal(agent.target_q_model, agent.q_model)
 
+    def test_target_follows_replaced_modules(self) -> None:
+        """The old ones were followed."""
+        agent = made()
+        agent.update_target(0.25)
+        agent.q_model.mlp = copy.deepcopy(agent.q_model.mlp)
+        with torch.no_grad():
+            for q, target in zip(agent.q_model.parameters(), agent.target_q_model.parameters()):
+                q.fill_(4.0)
+                target.fill_(0.0)
+        agent.update_target(0.25)
+        assert all(bool((p == 1).all()) for p in agent.target_q_model.parameters())
+
     @pytest.mark.parametrize("AgentCls", AGENTS)
     def test_state_of_the_policy_alone(self, AgentCls: Any) -> None:
         # It was refused; programs evaluate a policy without its critics.
