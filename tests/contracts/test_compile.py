@@ -373,6 +373,15 @@ def test_updates_that_are_never_compiled_are_told(AlgoCls, capfd):
     assert capfd.readouterr().out.count(told) == (AlgoCls is OfItsOwn)
 
 
+def check_one_graph(make):
+    eager, graphs = begun(make), Graphs()
+    train(eager)
+    compiled = begun(make, graphs.settings)
+    train(compiled)
+    assert graphs.n == 1
+    assert greatest_difference(eager, compiled) < 1e-5
+
+
 class Reading(GenericFfModel):
     """A network that reads what the environment returned before."""
 
@@ -407,12 +416,7 @@ def test_losses_get_the_same_samples_as_eager_ones(AlgoCls):
         runner.agent.ModelCls = Reading
         return runner
 
-    eager, graphs = begun(make), Graphs()
-    train(eager)
-    compiled = begun(make, graphs.settings)
-    train(compiled)
-    assert graphs.n == 1
-    assert greatest_difference(eager, compiled) < 1e-5
+    check_one_graph(make)
 
 
 def cartpole_with(optimizer):
@@ -426,13 +430,7 @@ def cartpole_with(optimizer):
 
 @pytest.mark.parametrize("OptimCls", [torch.optim.RAdam, torch.optim.RMSprop])
 def test_other_optimizers(OptimCls):
-    make = cartpole_with(OptimCls)
-    eager, graphs = begun(make), Graphs()
-    train(eager)
-    compiled = begun(make, graphs.settings)
-    train(compiled)
-    assert graphs.n == 1
-    assert greatest_difference(eager, compiled) < 1e-5
+    check_one_graph(cartpole_with(OptimCls))
 
 
 def test_optimizer_that_is_not_compiled(capfd):

@@ -52,8 +52,6 @@ class A2C(PolicyGradientAlgo):
         "explainedVariance",
     )
 
-    _has_inputs = False  # Whether a compiled loss gets samples with the inputs of acting.
-
     def __init__(
         self,
         discount: float = 0.99,
@@ -90,8 +88,7 @@ class A2C(PolicyGradientAlgo):
         opt_info = self._get_empty_optim_info()
         samples = self.to_training_device(samples)
         # Outside the graph, where numpy may be used; a program's own loss gets what was sampled.
-        self._has_inputs = bool(self.compile) and are_of_library(self, "loss")
-        if self._has_inputs:
+        if self.compile and are_of_library(self, "loss"):
             samples = as_when_acting(self.agent, samples)
         self._apply_optimization((samples,), opt_info)
         opt_info = self._finish_iteration(itr, samples, opt_info)
@@ -109,7 +106,7 @@ class A2C(PolicyGradientAlgo):
         samples = self.with_resets(samples)
         agent_info = samples.agent.agent_info
         init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
-        agent_inputs = inputs_when_acting(self.agent, samples, self._has_inputs)
+        agent_inputs = inputs_when_acting(self.agent, samples, are_of_library(self, "loss"))
         reset = resets(samples) if self.agent.recurrent else None
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
         # After the agent, whose inputs share memory with rewards that a program may change.

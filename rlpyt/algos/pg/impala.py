@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_positive
+from rlpyt.algos.checks import are_of_library, check_positive
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
 from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg._minibatches import value_statistics
@@ -129,7 +129,7 @@ class IMPALA(A2C):
         samples = self.with_resets(samples)
         agent_info, action = samples.agent.agent_info, samples.agent.action
         states = agent_info.prev_rnn_state if self.agent.recurrent else None
-        agent_inputs = inputs_when_acting(self.agent, samples, self._has_inputs)
+        agent_inputs = inputs_when_acting(self.agent, samples, are_of_library(self, "loss"))
         reset = resets(samples) if self.agent.recurrent else None
         init_rnn_state = None if states is None else states[0]
         dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)

@@ -193,12 +193,12 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         has_states = "prev_rnn_state" in samples._fields
         states = self.sources(samples.prev_rnn_state if has_states else None)
         given = [source.shape for source in states]
-        own = dict(named_leaves(self.samples_prev_rnn_state, "prev_rnn_state"))
-        expected = [(len(samples.reward), *array.shape[1:]) for array in own.values()]
+        own = leaves(self.samples_prev_rnn_state)
+        expected = [(len(samples.reward), *array.shape[1:]) for array in own]
         if given != expected:
             raise ValueError(
                 f"samples have recurrent states of the shapes {given}, this buffer stores "
-                f"{expected} ([T',B,N,H]) in {list(own)}: append records with the fields "
+                f"{expected} ([T',B,N,H]) in prev_rnn_state: append records with the fields "
                 "of the example it was made with"
             )
         return states
