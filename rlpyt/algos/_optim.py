@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -109,7 +110,7 @@ def make_optimizer(
 
 
 def load_optimizer_state(optimizer: Any, state_dict: Mapping[str, Any]) -> None:
-    """Load ``state_dict`` into ``optimizer``, which keeps its own kernels.
+    """Load a copy of ``state_dict`` into ``optimizer``, which keeps its own kernels.
 
     Args:
         optimizer: optimizer with the same parameter groups.
@@ -122,4 +123,5 @@ def load_optimizer_state(optimizer: Any, state_dict: Mapping[str, Any]) -> None:
             {**loaded, **{name: own[name] for name in KERNEL_CHOICES if name in own}}
             for loaded, own in zip(loaded_groups, own_groups, strict=True)
         ]
-    optimizer.load_state_dict({**state_dict, "param_groups": loaded_groups})
+    state = copy.deepcopy({**state_dict, "param_groups": loaded_groups})  # torch would share it.
+    optimizer.load_state_dict(state)

@@ -301,6 +301,8 @@ class RlAlgorithm:
         for loss, optimizer in pairs:
             self._set_gradients(loss, optimizer)
             gradients.append([p.grad for p in self.parameters_of(optimizer)])
+            for parameter in self.parameters_of(optimizer):
+                parameter.grad = None  # The next loss may depend on it, and would add to it.
         for (loss, optimizer), own in zip(pairs, gradients):
             for parameter, gradient in zip(self.parameters_of(optimizer), own):
                 parameter.grad = gradient

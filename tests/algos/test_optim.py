@@ -139,6 +139,31 @@ def test_continues_from_a_loaded_state(is_fused: bool) -> None:
         torch.testing.assert_close(mine, other)
 
 
+def test_a_loaded_state_is_a_copy() -> None:
+    # Two learners of one process shared their moments after one had taken the other's state.
+    first, second = Algo(torch.optim.Adam), Algo(torch.optim.Adam)
+    first.update(1.0)
+    before = copy.deepcopy(first.optim_state_dict())
+    second.load_optim_state_dict(first.optim_state_dict())
+    second.update(2.0)
+    assert str(first.optim_state_dict()) == str(before)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_gradients_of_each_loss_alone(is_reversed: bool) -> None:
+    # What a later loss added to the gradients of an earlier one was stepped along too.
+    algo = Algo(torch.optim.SGD)
+    first, second = algo.parameters
+    pairs = [
+        ((first**2).sum(), algo.make_optimizer([first])),
+        ((second**2).sum() + 100 * (first**2).sum(), algo.make_optimizer([second])),
+    ]
+    losses, optimizers = zip(*(pairs[::-1] if is_reversed else pairs))
+    algo.minimize_all(losses, optimizers)
+    assert first.tolist() == pytest.approx([0.8, 1.6, 2.4])
+    assert second.flatten().tolist() == pytest.approx([0.8] * 4)
+
+
 # --- Choice of the fused optimizers ---------------------------------------------------------------
 
 
