@@ -402,8 +402,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         )
 
     def update_itr_hyperparams(self, itr: int) -> None:
-        """Advance the schedule to the iteration after ``itr``."""
-        if self.linear_lr_schedule and self.lr_scheduler is not None:
+        """Advance the linear schedule to the iteration after ``itr``."""
+        if self.linear_lr_schedule and self.lr_scheduler is self._linear_decay is not None:
             self.lr_scheduler.step()
 
     def optim_state_dict(self) -> Any:

@@ -444,6 +444,8 @@ class PPO(PolicyGradientAlgo):
     def update_itr_hyperparams(self, itr: int) -> None:
         super().update_itr_hyperparams(itr)
         if self.linear_lr_schedule:
+            if self.lr_scheduler not in (None, self._linear_decay):  # A program's, as in 0.1.2.
+                self.lr_scheduler.step()
             self._set_ratio_clip(itr + 1)
 
     def _set_ratio_clip(self, itr: int) -> None:

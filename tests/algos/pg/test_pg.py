@@ -434,6 +434,32 @@ def test_a_schedule_of_ones_own_without_the_linear_one() -> None:
     assert setup.algo.optim_state_dict()["schedule"]["last_epoch"] == 4
 
 
+def test_a_schedule_of_ones_own_in_a2c() -> None:
+    # It was advanced here as well, until the rate was negative.
+    class Decaying(A2C):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.linear_lr_schedule = True
+
+        def initialize(self, *args: Any, **kwargs: Any) -> None:
+            super().initialize(*args, **kwargs)
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+                self.optimizer, lambda itr: (self.n_itr - itr) / self.n_itr
+            )
+
+        def optimize_agent(self, *args: Any) -> Any:
+            info = super().optimize_agent(*args)
+            self.lr_scheduler.step()
+            return info
+
+    setup = Setup(Decaying(learning_rate=0.4), n_itr=4)
+    found = []
+    for itr in range(4):
+        found.append(setup.algo.optimizer.param_groups[0]["lr"])
+        setup.train(itr, itr + 1)
+    assert found == pytest.approx([0.4, 0.3, 0.2, 0.1])
+
+
 def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
     # The schedule was no part of it, and began anew.
     setup = Setup(PPO(learning_rate=0.1), n_itr=4)
