@@ -114,10 +114,10 @@ def keeps_methods(algo: RlAlgorithm, AlgoCls: Any, methods: Sequence[str]) -> bo
     return all(getattr(cls, name, None) is getattr(AlgoCls, name, None) for name in methods)
 
 
-def are_of_library(algo: RlAlgorithm, *methods: str) -> bool:
-    """Return whether these methods of ``algo`` are this library's, none of them a program's."""
-    modules = [getattr(type(algo), name).__module__ for name in methods]
-    return all(module.startswith("rlpyt.algos.") for module in modules)
+def are_of_library(role: Any, *methods: str) -> bool:
+    """Return whether these methods of an algorithm or agent are this library's, not a program's."""
+    modules = [getattr(role, name).__module__ for name in methods]
+    return all(module.startswith(("rlpyt.algos.", "rlpyt.agents.")) for module in modules)
 
 
 def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.algos.checks import are_of_library
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, extended
 from rlpyt.models.rnn import takes
@@ -87,10 +88,11 @@ def replaced(batch: Nested, mask: torch.Tensor, entry: Nested) -> Nested:
 def with_resets(agent: AgentLike, samples: Nested) -> Nested:
     """Return ``samples`` with ``env.reset`` [T,B], where the recurrent state is zeroed.
 
-    Samples are unchanged if the agent or its model does not take ``reset``: such agents are trained
-    on the steps of each environment up to the first end of an episode.
+    Samples are unchanged if the agent or its model does not take ``reset``, or if a program decides
+    where an episode's state begins: such agents are trained on the steps of each environment up to
+    the first end of an episode.
     """
-    if "reset" in samples.env._fields:
+    if "reset" in samples.env._fields or not are_of_library(agent, "reset_one"):
         return samples
     called = (agent, "__call__"), (agent.acting_model, "forward")
     if not all(takes(instance, method, "reset") for instance, method in called):

@@ -81,6 +81,13 @@ class PlainAgent(GenericLstmAgent):
         return super().__call__(observation, prev_action, prev_reward, state)
 
 
+class LongMemory(GenericLstmAgent):
+    """Remembers earlier episodes, as in RL^2."""
+
+    def reset_one(self, idx: int) -> None:
+        pass
+
+
 class PlainPpo(PPO):
     """With a loss as it was written for the original."""
 
@@ -103,9 +110,10 @@ class PlainPpo(PPO):
     [
         (PPO, lambda: GenericLstmAgent(ModelCls=PlainModel, **LSTM)),
         (PPO, lambda: PlainAgent(**LSTM)),
+        (PPO, lambda: LongMemory(**LSTM)),  # Was trained as if it had forgotten them.
         (PlainPpo, lstm_agent),
     ],
-    ids=["model", "agent", "loss"],
+    ids=["model", "agent", "memory", "loss"],
 )
 def test_agents_without_resets_stop_at_the_first_end(AlgoCls: Any, agent: Any) -> None:
     algo = record_ratios(AlgoCls)(minibatches=1, epochs=1, learning_rate=0.0)
