@@ -8,6 +8,7 @@ and the step of an optimizer is a function here, since torch does not trace its 
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import time
 import types
@@ -86,17 +87,22 @@ class GraphStep:
             lr = torch.full((), float(group["lr"]), device=group["params"][0].device)
             self._groups.append((group, lr, group["params"], states))
         self.parameters = [p for *_, parameters, _ in self._groups for p in parameters]
+        self._known_state = self._state()
 
     def follow(self) -> bool:
         """Copy learning rates, which schedules may change; return whether all else is the same."""
         groups = self.optimizer.param_groups
-        for group, (known, lr, parameters, states) in zip(groups, self._groups):
+        for group, (known, lr, parameters, _) in zip(groups, self._groups):
             if group is not known or group["params"] is not parameters:
                 return False
-            if self.optimizer.state[parameters[0]].get("step") is not states["step"][0]:
-                return False
             lr.fill_(group["lr"])
-        return len(groups) == len(self._groups)
+        state = self._state()
+        n_same = sum(map(operator.is_, state, self._known_state))
+        return len(groups) == len(self._groups) and n_same == len(state) == len(self._known_state)
+
+    def _state(self) -> list[Any]:
+        """Return the tensors of the optimizer's state, whose keys are slow to look up."""
+        return [x for entry in self.optimizer.state.values() for x in entry.values()]
 
     def __call__(self, is_finite: torch.Tensor) -> None:
         """Take a step if ``is_finite`` is true; otherwise leave everything unchanged."""

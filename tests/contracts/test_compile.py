@@ -253,6 +253,12 @@ def change_an_option(algo):
     algo.optimizer.param_groups[0]["betas"] = 0.5, 0.9
 
 
+def reset_moments_of_a_layer(algo):
+    parameter = list(algo.agent.parameters())[-1]
+    state = algo.optimizer.state[parameter]
+    state.update({name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")})
+
+
 def replace_the_optimizer(algo):
     groups = [{"params": [p], "lr": 1e-3} for p in algo.agent.parameters()]
     groups[0]["params"][0].requires_grad_(False)
@@ -267,6 +273,7 @@ def replace_the_optimizer(algo):
         change_a_number_of_the_module,
         replace_a_function,
         change_an_option,
+        reset_moments_of_a_layer,
         replace_the_optimizer,
     ],
 )
