@@ -234,9 +234,9 @@ class SAC(SoftActorCriticAlgorithm):
         return as_float(self._log_alpha.detach().exp())  # A program may have made it by numpy.
 
     @_alpha.setter
-    def _alpha(self, alpha: torch.Tensor) -> None:  # As updates written for rlpyt 0.1.2 do.
+    def _alpha(self, alpha: torch.Tensor | float) -> None:  # As updates written for 0.1.2 do.
         with torch.no_grad():
-            self._log_alpha.copy_(alpha.log())
+            self._log_alpha.copy_(torch.as_tensor(alpha).log())
 
     def default_target_entropy(self) -> float:
         """Return the target entropy that "auto" stands for, in nats."""

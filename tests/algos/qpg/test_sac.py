@@ -486,9 +486,10 @@ def test_alpha_is_learned_or_fixed(fixed_alpha: Any) -> None:
         assert algo.alpha_optimizer is None
 
 
-def test_alpha_may_be_assigned() -> None:
+@pytest.mark.parametrize("alpha", [torch.tensor([0.25]), 0.25])
+def test_alpha_may_be_assigned(alpha: Any) -> None:
     algo = make_algo()
-    algo._alpha = torch.tensor([0.25])
+    algo._alpha = alpha
     assert algo._alpha.item() == pytest.approx(0.25)
     assert algo._log_alpha.exp().item() == pytest.approx(0.25)
 
