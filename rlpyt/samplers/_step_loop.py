@@ -105,10 +105,10 @@ class StepLoop:
             # Before the environments step, since agent_info may be views of the inputs.
             batch.add_action(t, action, agent_info)
             over = self._step_envs(t, action, agent_info, batch)
-            actions.advance(action, over)
+            actions.advance(action, over, self._waiting)
             if stop is not None and stop():
                 break
-        actions.finish(batch.bootstrap_value)
+        actions.finish(batch.bootstrap_value, self._waiting)
         return self.completed
 
     def _step_envs(self, t: int, action: Nested, agent_info: Nested, batch: NoBatch) -> list[int]:
@@ -237,10 +237,13 @@ class Actions:
         """Return action [B,...], numpy, and agent_info [B,...], or None to stop."""
         raise NotImplementedError
 
-    def advance(self, action: Nested, over: Sequence[int]) -> None:
-        """Make ``action`` the previous one; environments ``over`` begin an episode."""
+    def advance(self, action: Nested, over: Sequence[int], waiting: Sequence[int] = ()) -> None:
+        """Make ``action`` the previous one.
 
-    def finish(self, bootstrap_value: Nested = None) -> None:
+        Environments ``over`` begin an episode, those of them that wait with the next batch.
+        """
+
+    def finish(self, bootstrap_value: Nested = None, waiting: Sequence[int] = ()) -> None:
         """Write the agent's value [1,B] of the inputs after the last step, if it is recorded."""
 
 
@@ -273,14 +276,17 @@ class LocalActions(Actions):
         self._chosen = numpify_buffer(action)
         return map_buffer(np.copy, self._chosen), agent_info
 
-    def advance(self, action: Nested, over: Sequence[int]) -> None:
+    def advance(self, action: Nested, over: Sequence[int], waiting: Sequence[int] = ()) -> None:
         self._prev_action[:] = self._chosen
         for b in over:
             self.inputs.prev_action[b] = self._null_action
             self.inputs.prev_reward[b] = 0
-            self.agent.reset_one(b)
+            if b not in waiting:
+                self.agent.reset_one(b)
 
-    def finish(self, bootstrap_value: Nested = None) -> None:
+    def finish(self, bootstrap_value: Nested = None, waiting: Sequence[int] = ()) -> None:
+        for b in waiting:  # Once for each episode.
+            self.agent.reset_one(b)
         if bootstrap_value is not None:
             bootstrap_value[:] = numpify_buffer(self.agent.value(*self._inputs_pyt))
 

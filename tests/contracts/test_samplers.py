@@ -27,6 +27,7 @@ from rlpyt.agents.qpg.sac_lstm_agent import AlternatingSacLstmAgent, SacLstmAgen
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import buffer_func
@@ -147,6 +148,28 @@ def test_batches_are_those_of_the_serial_sampler(SamplerCls, n_workers, collecto
     actual = run(SamplerCls, n_workers, kind, collector)
     for a, b in zip(actual, expected, strict=True):
         assert_same_batch(a, b)
+
+
+class CountsEpisodes(RuleAgent):
+    """An agent that does something of its own for each episode."""
+
+    n_episodes = 0
+
+    def reset_one(self, idx):
+        self.n_episodes += 1
+
+
+@pytest.mark.parametrize("collector", ["reset", "wait"])
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, GpuSampler])
+def test_agents_are_reset_once_for_each_episode(SamplerCls, collector):
+    # Where environments waited, that was done in each blank row.
+    sampler, agent = start(SamplerCls, agent=CountsEpisodes(), CollectorCls=collector)
+    n_episodes = 0
+    for itr in range(N_BATCHES):
+        done = as_dict(sampler.obtain_samples(itr)[0])[".env.done"]
+        n_episodes += (done if collector == "reset" else done.any(axis=0)).sum()
+    sampler.shutdown()
+    assert agent.n_episodes == n_episodes > 4
 
 
 def test_the_case_is_not_trivial():

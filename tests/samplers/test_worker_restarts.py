@@ -100,8 +100,9 @@ def agent_for(SamplerCls):
 
 
 @cache
-def undisturbed(AgentCls=RecurrentRule):
-    sampler, _ = start(SerialSampler, 0, AgentCls(), max_decorrelation_steps=0)
+def undisturbed(AgentCls=RecurrentRule, collector="reset"):
+    kwargs = {"max_decorrelation_steps": 0, "CollectorCls": collector}
+    sampler, _ = start(SerialSampler, 0, AgentCls(), **kwargs)
     batches = [as_dict(sampler.obtain_samples(itr)[0]) for itr in range(5)]
     sampler.shutdown()
     return batches
@@ -111,9 +112,11 @@ def columns(fields, which):
     return {name: array[:, which] for name, array in fields.items()}
 
 
-def assert_restarted_in(itr_lost, obtain, take_restarted, AgentCls=RecurrentRule, n_itrs=4):
+def assert_restarted_in(
+    itr_lost, obtain, take_restarted, AgentCls=RecurrentRule, n_itrs=4, collector="reset"
+):
     """Columns of the lost worker begin anew; the others are those of a run without faults."""
-    expected = undisturbed(AgentCls)
+    expected = undisturbed(AgentCls, collector)
     for itr in range(n_itrs):
         samples, infos = obtain(itr)
         fields = as_dict(samples)
@@ -140,6 +143,14 @@ def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     assert message in log
     assert "busy with environment 3" in log
     assert "It is restarted (1 of at most 10 restarts in an hour)" in log
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_fault_where_environments_wait(SamplerCls, tmp_path):
+    kwargs = kwargs_of(tmp_path, "raise", after=3, CollectorCls="wait")
+    sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
+    assert_restarted_in(0, sampler.obtain_samples, sampler.take_restarted, collector="wait")
+    sampler.shutdown()
 
 
 @pytest.mark.parametrize("SamplerCls", [GpuSampler, AlternatingSampler])

@@ -40,6 +40,7 @@ class Group:
         agent_inputs: inputs of the agent in the step buffer, as torch tensors.
         null_action: previous action at the start of an episode.
         noise: random numbers for acting.
+        waits: whether finished environments wait for the end of the batch.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Group:
         agent_inputs: AgentInputs,
         null_action: Nested,
         noise: ActingNoise,
+        waits: bool = False,
     ) -> None:
         step = plain(step_buffer_np)
         self.agent = agent
@@ -60,6 +62,7 @@ class Group:
         self._prev_action, self._prev_reward, self._done = step.action, step.reward, step.done
         self._null_action = null_action
         self._action, self._agent_info = rows_of(step.action), rows_of(step.agent_info)
+        self._waits, self._is_first_step = waits, True
         self._is_stepping = True  # Workers begin by themselves.
 
     def await_observations(self) -> None:
@@ -71,7 +74,8 @@ class Group:
 
     def choose_actions(self) -> None:
         """Write the agent's next actions into the step buffer."""
-        self._reset_finished()
+        self._begin_episodes(resets_agent=self._is_first_step or not self._waits)
+        self._is_first_step = False
         with self.noise:
             action, agent_info = self.agent.step(*self.agent_inputs)
         # Before the action, which overwrites the inputs that an agent may report.
@@ -91,7 +95,9 @@ class Group:
         Args:
             agent_samples: agent's half of the batch [T,B,...]; None in an evaluation.
         """
-        self._reset_finished()
+        self._begin_episodes(resets_agent=True)
+        self._done[:] = False  # The first step of the next batch does not begin them again.
+        self._is_first_step = True
         if agent_samples is not None and "bootstrap_value" in agent_samples:
             value = self.agent.value(*self.agent_inputs)
             agent_samples.bootstrap_value[0, self.columns] = value
@@ -117,11 +123,12 @@ class Group:
                     "T + 1 times and acquire act_ready T times in a batch"
                 )
 
-    def _reset_finished(self) -> None:
+    def _begin_episodes(self, resets_agent: bool) -> None:
         for b in np.flatnonzero(self._done).tolist():
             self._prev_action[b] = self._null_action
             self._prev_reward[b] = 0
-            self.agent.reset_one(b)
+            if resets_agent:
+                self.agent.reset_one(b)
 
 
 def serve(
@@ -181,10 +188,12 @@ class Served(Protocol):
         agent_inputs: inputs of the agent among these tensors.
         groups: groups of workers, made by :func:`connect_workers`.
         null_action: previous action at the start of an episode.
+        mid_batch_reset: whether finished environments are reset within a batch.
     """
 
     agent: AgentLike
     batch_spec: Any
+    mid_batch_reset: bool
     samples_np: Nested
     sync: Any
     ctrl: Any
@@ -223,7 +232,8 @@ def connect_workers(
     seed = workers_kwargs[0]["envs_seed"]
     env_ranks = [worker_kwargs["env_ranks"] for worker_kwargs in workers_kwargs]
     step_np, inputs = sampler.step_buffer_np, sampler.agent_inputs
-    sampler.groups = _groups(sampler, specs, step_np, inputs, seed, env_ranks)
+    waits = not sampler.mid_batch_reset
+    sampler.groups = _groups(sampler, specs, step_np, inputs, seed, env_ranks, waits)
     if sampler.eval_n_envs > 0:
         step_np, inputs = sampler.eval_step_buffer_np, sampler.eval_agent_inputs
         for worker_kwargs, spec in zip(workers_kwargs, sampler.eval_specs):
@@ -239,6 +249,7 @@ def _groups(
     agent_inputs: Nested,
     seed: int,
     env_ranks: Sequence[Sequence[int]],
+    waits: bool = False,
 ) -> list[Group]:
     groups = []
     for number in range(specs[-1].group + 1):
@@ -256,6 +267,7 @@ def _groups(
                 agent_inputs[columns],
                 sampler.null_action,
                 ActingNoise(seed, own_ranks),
+                waits,
             )
         )
     return groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class ServedActions(Actions):
         # A copy, since environments may keep what they were given.
         return map_buffer(np.copy, self.inputs.prev_action), self._agent_info
 
-    def finish(self, bootstrap_value: Nested = None) -> None:
+    def finish(self, bootstrap_value: Nested = None, waiting: Sequence[int] = ()) -> None:
         self._sync.obs_ready.release()
 
 
