@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rlpyt.checkpoints.arrays import Rows, SavedRows
-from rlpyt.core.records import extended
+from rlpyt.core.records import SamplesFromReplay, extended
 from rlpyt.replays import _memory
 from rlpyt.replays._memory import gather
 from rlpyt.replays._window import TruncatedRows, Window, write_rows
@@ -59,7 +59,8 @@ class BaseNStepReturnBuffer(BaseReplayBuffer):
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3, for time limits.
     """
 
-    batch_record: Any
+    batch_record: Any = SamplesFromReplay
+    user_fields: tuple[str, ...] = ()
     stored_elsewhere: tuple[str, ...] = ("last_observation",)
     null_action: Nested = None
 

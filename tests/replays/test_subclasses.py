@@ -10,6 +10,7 @@ import torch
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.base import BaseReplayBuffer
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.replays.non_sequence import prioritized as transitions
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import (
@@ -18,7 +19,7 @@ from rlpyt.replays.non_sequence.prioritized import (
     SamplesFromReplayPri,
 )
 from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
 from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
@@ -38,6 +39,16 @@ def make(cls, **kwargs):
     buffer = cls(example=samples()[0, 0], size=20, B=1, **kwargs)
     buffer.append_samples(samples())
     return buffer
+
+
+def test_batches_of_a_format_of_ones_own():
+    # Only the library's two subclasses of the base could be made.
+    class Buffer(UniformReplay, BaseNStepReturnBuffer):
+        def extract_batch(self, T_idxs, B_idxs):
+            return torch.from_numpy(self.samples_return_[T_idxs, B_idxs])
+
+    buffer = make(Buffer, n_step_return=2)
+    assert set(buffer.sample_batch(100).tolist()) == {1 + 2, 2 + 3, 3, 4 + 5, 5 + 6}
 
 
 @pytest.mark.parametrize("base", [UniformReplayBuffer, UniformSequenceReplayBuffer])

@@ -37,8 +37,6 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
     itself.
     """
 
-    batch_record: Any = SamplesFromReplay
-
     def allocate_rows(self, example: Nested) -> None:
         super().allocate_rows(example)
         n = self.n_step_return
