@@ -38,6 +38,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.collections import namedarraytuple
+from tests.algos.pg.parts import Setup
 from tests.algos.qpg import sac_parts
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "numbers.md"
@@ -95,10 +96,17 @@ def test_arguments_that_are_promised_exist(code: str) -> None:
     assert {keyword.arg for keyword in call.keywords} <= parameters(Cls)
 
 
+AGENT_ALONE = (
+    "algo.clip_gradients = lambda ps: "
+    "torch.nn.utils.clip_grad_norm_(algo.agent.parameters(), algo.clip_grad_norm)"
+)
+
+
 def test_other_remedies_are_known() -> None:
     others = set(remedies()) - set(CALLS)
     assert others == {
         "algo.clip_gradients = lambda ps: torch.nn.utils.clip_grad_norm_(ps, algo.clip_grad_norm)",
+        AGENT_ALONE,
         "agent.give_min_itr_learn = lambda itr: None",
         "runner.itr_batch_size",
         "minibatches",
@@ -112,6 +120,24 @@ def test_other_remedies_are_known() -> None:
 
 
 # --- All algorithms -----------------------------------------------------------------------------
+
+
+class WithFurtherModule(A2C):
+    def optim_initialize(self, rank: int = 0) -> None:
+        super().optim_initialize(rank)
+        self.further = torch.nn.Parameter(torch.zeros(1))
+        self.optimizer.add_param_group({"params": [self.further]})
+
+    def loss(self, samples: Any) -> Any:
+        loss, *rest = super().loss(samples)
+        return loss + 1000 * self.further.sum(), *rest
+
+
+def test_clipped_parameters() -> None:
+    assert Setup(WithFurtherModule()).train()[0].gradNorm > 1000
+    old = Setup(WithFurtherModule())
+    exec(AGENT_ALONE, {"algo": old.algo, "torch": torch})
+    assert old.train()[0].gradNorm < 100
 
 
 def test_gradient_clipping() -> None:
