@@ -244,7 +244,10 @@ class Actions:
         """
 
     def finish(self, bootstrap_value: Nested = None, waiting: Sequence[int] = ()) -> None:
-        """Write the agent's value [1,B] of the inputs after the last step, if it is recorded."""
+        """Begin an episode where environments wait, and write the agent's value [1,B].
+
+        The value is that of the inputs after the last step; it is written if it is recorded.
+        """
 
 
 class LocalActions(Actions):
