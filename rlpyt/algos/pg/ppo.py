@@ -95,8 +95,8 @@ class PPO(PolicyGradientAlgo):
             environments.
         epochs: number of epochs in one iteration.
         ratio_clip: initial half-width c of the range to which likelihood ratios are clipped.
-        linear_lr_schedule: whether to anneal ``learning_rate`` and ``ratio_clip`` linearly to zero
-            over the run.
+        linear_lr_schedule: whether to anneal ``learning_rate`` linearly to zero over the run, and
+            ``ratio_clip`` with it, unless ``linear_clip_schedule`` is given.
         normalize_advantage: whether to scale advantages to mean 0 and standard deviation 1, over
             the batches of all processes.
         bootstrap_timelimit: whether to bootstrap a return that a time limit truncated; False treats
@@ -113,6 +113,8 @@ class PPO(PolicyGradientAlgo):
             divided by 1.5 if the divergence is more than twice this value, and multiplied by 1.5 if
             it is less than half, within [1e-5, 1e-2]. Needs ``linear_lr_schedule=False``. None for
             no adaptation.
+        linear_clip_schedule: whether to anneal ``ratio_clip`` linearly to zero over the run; None
+            for the value of ``linear_lr_schedule``.
 
     Source: Schulman et al. 2017, arXiv:1707.06347; recomputation and the other options:
     Andrychowicz et al. 2021, arXiv:2006.05990; ``target_kl``: Dossa et al. 2021,
@@ -136,6 +138,7 @@ class PPO(PolicyGradientAlgo):
     recompute_returns: bool
     target_kl: float | None
     desired_kl: float | None
+    linear_clip_schedule: bool | None
     _schedule_itr = 0
     _last_ratio_clip: Any = None
 
@@ -161,6 +164,7 @@ class PPO(PolicyGradientAlgo):
         recompute_returns: bool = False,
         target_kl: float | None = None,
         desired_kl: float | None = None,
+        linear_clip_schedule: bool | None = None,
     ) -> None:
         if optim_kwargs is None:
             optim_kwargs = {}
@@ -176,8 +180,10 @@ class PPO(PolicyGradientAlgo):
         """
         if self.ratio_clip is not self._last_ratio_clip:  # Unless an earlier run has scaled it.
             self._ratio_clip = float(self.ratio_clip)
-        self.ratio_clip, self._schedule_itr = self._ratio_clip, 0
+        self.ratio_clip = self._ratio_clip
         super().initialize(*args, **kwargs)
+        # The schedule begins anew, whatever initial_optim_state_dict contains.
+        self.ratio_clip, self._schedule_itr = self._ratio_clip, 0
         if self.compile:  # A number that changes would be compiled again.
             self.ratio_clip = torch.full((), self._ratio_clip, device=self.training_device)
         self._last_ratio_clip = self.ratio_clip
@@ -441,11 +447,16 @@ class PPO(PolicyGradientAlgo):
             elif kl < self.desired_kl / 2:
                 group["lr"] = min(MAX_LR, group["lr"] * LR_FACTOR)
 
+    @property
+    def _anneals_clip(self) -> bool:
+        schedule = self.linear_clip_schedule
+        return self.linear_lr_schedule if schedule is None else schedule
+
     def update_itr_hyperparams(self, itr: int) -> None:
         super().update_itr_hyperparams(itr)
-        if self.linear_lr_schedule:
-            if self.lr_scheduler not in (None, self._linear_decay):  # A program's, as in 0.1.2.
-                self.lr_scheduler.step()
+        if self.linear_lr_schedule and self.lr_scheduler not in (None, self._linear_decay):
+            self.lr_scheduler.step()  # A program's, as in 0.1.2.
+        if self._anneals_clip:
             self._set_ratio_clip(itr + 1)
 
     def _set_ratio_clip(self, itr: int) -> None:
@@ -459,14 +470,14 @@ class PPO(PolicyGradientAlgo):
     def optim_state_dict(self) -> Any:
         """Return the state of the optimizer and, as further entries, of the schedule."""
         state = super().optim_state_dict()
-        if not self.linear_lr_schedule:
+        if not self._anneals_clip:
             return state
         return {**state, "schedule_itr": self._schedule_itr}
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
         super().load_optim_state_dict(state_dict)
-        if self.linear_lr_schedule and self.lr_scheduler is not None:
-            self._set_ratio_clip(state_dict.get("schedule_itr", self._schedule_itr))
+        if self._anneals_clip and "schedule_itr" in state_dict:
+            self._set_ratio_clip(state_dict["schedule_itr"])
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "rng": generator_state(self._minibatch_rng)}

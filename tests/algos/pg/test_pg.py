@@ -371,6 +371,22 @@ def test_learning_rate_and_clip_fall_together() -> None:
     assert Setup(setup.algo, n_itr=4).algo._ratio_clip == 0.3
 
 
+def test_clip_and_learning_rate_have_schedules_of_their_own() -> None:
+    for falling_rate in (True, False):
+        options = {"linear_lr_schedule": falling_rate, "linear_clip_schedule": not falling_rate}
+        setup = Setup(PPO(learning_rate=0.1, ratio_clip=0.2, **options), n_itr=4)
+        setup.train(0, 2)
+        state = copy.deepcopy(setup.algo.optim_state_dict())
+        other = Setup(PPO(learning_rate=0.1, ratio_clip=0.2, **options), n_itr=4)
+        other.algo.load_optim_state_dict(state)
+        for algo in (setup.algo, other.algo):
+            rate = algo.optimizer.param_groups[0]["lr"]
+            assert rate == pytest.approx(0.05 if falling_rate else 0.1)
+            assert algo.ratio_clip == pytest.approx(0.2 if falling_rate else 0.1)
+        new = PPO(ratio_clip=0.2, initial_optim_state_dict=state, **options)
+        assert Setup(new, n_itr=4).algo.ratio_clip == 0.2
+
+
 def test_without_a_schedule() -> None:
     setup = Setup(PPO(learning_rate=0.1, linear_lr_schedule=False), n_itr=2)
     setup.train(0, 2)
