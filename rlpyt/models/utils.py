@@ -1,7 +1,8 @@
-"""Functions that models share: convolution sizes, modes, gradients, softmax, target networks."""
+"""Functions that models share: initialization, convolution sizes, modes, target networks."""
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Union
@@ -9,6 +10,7 @@ from typing import Any, Union
 import torch
 
 StateDict = Mapping[str, Any]
+Gain = Union[float, torch.Tensor]  # one number, or one for each row of a weight [rows,1]
 Size = Union[int, "tuple[int, ...]"]  # one number for both dimensions of an image, or (h, w)
 
 
@@ -37,6 +39,35 @@ def conv2d_output_shape(
 
 def _pair(size: Size) -> tuple[int, ...]:
     return (size, size) if isinstance(size, int) else size
+
+
+@torch.no_grad()
+def initialize_orthogonally(
+    model: torch.nn.Module, output_gains: Mapping[torch.nn.Module, Gain]
+) -> None:
+    """Initialize linear layers, convolutions and LSTMs with orthogonal weights and zero biases.
+
+    Gains are sqrt 2, and 1 for each weight matrix of an LSTM. All other parameters are kept.
+
+    Args:
+        model: network to change.
+        output_gains: gain of each output layer of ``model``, in place of sqrt 2.
+
+    Source: Saxe et al. 2014, arXiv:1312.6120; gains: Huang et al. 2022, "The 37 Implementation
+    Details of Proximal Policy Optimization".
+    """
+    for module in model.modules():
+        if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
+            gain = output_gains.get(module, math.sqrt(2))
+        elif isinstance(module, torch.nn.LSTM):
+            gain = 1.0
+        else:
+            continue
+        for parameter in module.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.orthogonal_(parameter).mul_(gain)
+            else:
+                parameter.zero_()
 
 
 class ScaleGrad(torch.autograd.Function):

@@ -18,10 +18,15 @@ from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.models.pg import atari_lstm_model, mujoco_lstm_model
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
+from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.qpg.lstm import PiLstmModel
 from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel, QofMuMlpModel, VMlpModel
+from rlpyt.spaces.composite import Composite
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.collections import namedarraytuple
 
 IMAGE = (4, 104, 80)
 SMALL = (2, 24, 20)
@@ -50,6 +55,7 @@ MODELS = [
     (AtariR2d1Model(SMALL, A, 8, 9, 10, **CONV), SMALL, [(A,)], (1, 9)),
     (AtariR2d1Model(SMALL, A, [8, 8], 9, 10, dueling=True, **CONV), SMALL, [(A,)], (1, 9)),
     (AtariFfModel(SMALL, A, fc_sizes=8, **CONV), SMALL, [(A,), SCALAR], None),
+    (AtariFfModel(SMALL, A, 8, nonlinearity=torch.nn.SiLU), SMALL, [(A,), SCALAR], None),
     (AtariLstmModel(SMALL, A, 8, 9, **CONV), SMALL, [(A,), SCALAR], (1, 9)),
     (MujocoFfModel(OBS, A, (8,)), OBS, [(A,), (A,), SCALAR], None),
     (MujocoFfModel((), A, normalize_observation=True), (), [(A,), (A,), SCALAR], None),
@@ -67,6 +73,47 @@ MODELS = [
     (MlpR2d1Model(OBS, A, (), 9, dueling=True), OBS, [(A,)], (1, 9)),
 ]
 RECURRENT = [case for case in MODELS if case[3] is not None]
+
+
+BOX = FloatBox(-1, 1, (3,))
+RECORD = Composite([IntBox(0, 4), BOX], namedarraytuple("Record", ["a", "b"]))
+# Model, its output layers for the policy and for the value.
+ORTHOGONAL = [
+    (AtariFfModel, (SMALL, A, 8), ["pi"], "value"),
+    (AtariLstmModel, (SMALL, A, 8, 9), ["pi"], "value"),
+    (MujocoFfModel, (OBS, A, (8, 8)), ["mu.0.model.4"], "v.model.4"),
+    (GenericFfModel, (IntBox(0, 256, SMALL, dtype="uint8"), BOX, 8), ["head.linear"], "v.model.2"),
+    (GenericLstmModel, (BOX, RECORD), ["head.heads.0.linear", "head.heads.1.linear"], "v"),
+]
+
+
+def gain_of(weight: torch.Tensor) -> float:
+    """The one singular value of an orthogonal weight times a gain; its rows or columns."""
+    found = torch.linalg.svdvals(weight.detach().flatten(1))
+    torch.testing.assert_close(found, found[:1].expand_as(found))
+    return float(found[0])
+
+
+@pytest.mark.parametrize(("ModelCls", "args", "policy", "value"), ORTHOGONAL)
+def test_orthogonal_init(ModelCls, args, policy, value) -> None:
+    parameters = dict(ModelCls(*args, orthogonal_init=True).named_parameters())
+    assert list(parameters) == [name for name, _ in ModelCls(*args).named_parameters()]
+    for name, parameter in parameters.items():
+        layer, _, kind = name.rpartition(".")
+        if kind.startswith("bias"):
+            assert not parameter.any()
+        elif kind.startswith("weight"):
+            gain = 0.01 if layer in policy else 1 if layer in ("lstm", value) else 2**0.5
+            assert gain_of(parameter) == pytest.approx(gain, rel=1e-4), name
+        else:
+            assert kind == "log_std"
+            assert not parameter.diff().any(), "it is kept"
+
+
+def test_orthogonal_init_of_policy_and_value_in_one_layer() -> None:
+    model = MujocoLstmModel(OBS, A, (8,), 16, orthogonal_init=True)
+    assert gain_of(model.head.weight[:-1]) == pytest.approx(0.01, rel=1e-4)
+    assert gain_of(model.head.weight[-1:]) == pytest.approx(1, rel=1e-4)
 
 
 def inputs(lead: tuple[int, ...], shape: tuple[int, ...]) -> list[torch.Tensor]:

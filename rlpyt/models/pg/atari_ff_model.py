@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, convolve
 from rlpyt.models.mlp import Sizes
+from rlpyt.models.utils import initialize_orthogonally
 from rlpyt.utils.tensor import fold_leading_dims
 from rlpyt.utils.types import Nested
 
@@ -24,6 +25,9 @@ class AtariFfModel(torch.nn.Module):
         kernel_sizes: kernel size of each convolution, by default [8, 4].
         strides: stride of each convolution, by default [4, 2].
         paddings: zero padding of each convolution, by default [0, 1].
+        nonlinearity: class of the modules after convolutions and hidden layers.
+        orthogonal_init: whether to initialize weights orthogonally, with gain sqrt 2 in hidden
+            layers, 0.01 for the policy and 1 for the value, and biases with zero.
 
     Raises:
         ValueError: if the settings of the convolutions do not fit each other or the image.
@@ -41,16 +45,21 @@ class AtariFfModel(torch.nn.Module):
         kernel_sizes: Sizes = None,
         strides: Sizes = None,
         paddings: Sizes = None,
+        nonlinearity: Callable[[], torch.nn.Module] = torch.nn.ReLU,
+        orthogonal_init: bool = False,
     ) -> None:
         super().__init__()
         self.conv = Conv2dHeadModel(
             image_shape=image_shape,
             hidden_sizes=fc_sizes,
+            nonlinearity=nonlinearity,
             use_maxpool=use_maxpool,
             **PG_CONV.override(channels, kernel_sizes, strides, paddings),
         )
         self.pi = torch.nn.Linear(self.conv.output_size, output_size)
         self.value = torch.nn.Linear(self.conv.output_size, 1)
+        if orthogonal_init:
+            initialize_orthogonally(self, {self.pi: 0.01, self.value: 1.0})
 
     def forward(
         self, image: torch.Tensor, prev_action: Nested, prev_reward: Nested

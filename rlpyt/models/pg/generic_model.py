@@ -11,6 +11,7 @@ from rlpyt.models.encoders import make_encoder
 from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.policy_heads import join_encoded_action, make_policy_head, restore_all
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
+from rlpyt.models.utils import initialize_orthogonally
 from rlpyt.utils.types import Nested
 
 Nonlinearity = Callable[[], torch.nn.Module]
@@ -45,6 +46,8 @@ class GenericFfModel(_EncodingModel):
         norm_obs_clip: bound of normalized values.
         norm_obs_var_clip: lower limit of the variance.
         image_kwargs: arguments of :class:`~rlpyt.models.encoders.ImageEncoder`.
+        orthogonal_init: whether to initialize weights orthogonally, with gain sqrt 2 in hidden
+            layers, 0.01 for the policy and 1 for the value, and biases with zero.
 
     Raises:
         ValueError: if a space is of an unknown kind.
@@ -63,6 +66,7 @@ class GenericFfModel(_EncodingModel):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
         image_kwargs: dict[str, Any] | None = None,
+        orthogonal_init: bool = False,
     ) -> None:
         super().__init__(
             observation_space,
@@ -75,6 +79,9 @@ class GenericFfModel(_EncodingModel):
         self.pi = MlpModel(n_features, hidden_sizes, nonlinearity=nonlinearity)
         self.head = make_policy_head(action_space, self.pi.output_size, init_log_std)
         self.v = MlpModel(n_features, hidden_sizes, 1, nonlinearity)
+        if orthogonal_init:
+            policy = dict.fromkeys(self.head.modules(), 0.01)
+            initialize_orthogonally(self, {**policy, self.v.model[-1]: 1.0})
 
     def forward(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Nested:
         """Compute the policy and the value.
@@ -108,6 +115,8 @@ class GenericLstmModel(_EncodingModel):
         norm_obs_clip: bound of normalized values.
         norm_obs_var_clip: lower limit of the variance.
         image_kwargs: arguments of :class:`~rlpyt.models.encoders.ImageEncoder`.
+        orthogonal_init: whether to initialize weights orthogonally, with gain sqrt 2 in hidden
+            layers, 1 in the LSTM, 0.01 for the policy and 1 for the value, and biases with zero.
 
     Raises:
         ValueError: if a space is of an unknown kind.
@@ -125,6 +134,7 @@ class GenericLstmModel(_EncodingModel):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
         image_kwargs: dict[str, Any] | None = None,
+        orthogonal_init: bool = False,
     ) -> None:
         super().__init__(
             observation_space,
@@ -138,6 +148,9 @@ class GenericLstmModel(_EncodingModel):
         input_size = lstm_input_size(self.mlp.output_size, self.head.encoding_size)
         self.lstm = torch.nn.LSTM(input_size, lstm_size)
         self.v = torch.nn.Linear(lstm_size, 1)
+        if orthogonal_init:
+            policy = dict.fromkeys(self.head.modules(), 0.01)
+            initialize_orthogonally(self, {**policy, self.v: 1.0})
 
     def forward(
         self,

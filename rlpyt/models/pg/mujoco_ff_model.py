@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.models.mlp import MlpModel, Sizes, run_stack
 from rlpyt.models.running_mean_std import NormalizedObservationModel
+from rlpyt.models.utils import initialize_orthogonally
 from rlpyt.utils.types import Nested
 
 Nonlinearity = Callable[[], torch.nn.Module]
@@ -27,6 +28,8 @@ class MujocoFfModel(NormalizedObservationModel):
         normalize_observation: whether to normalize observations by their running statistics.
         norm_obs_clip: bound of normalized observations.
         norm_obs_var_clip: lower limit of the variance of observations.
+        orthogonal_init: whether to initialize weights orthogonally, with gain sqrt 2 in hidden
+            layers, 0.01 for the policy and 1 for the value, and biases with zero.
 
     Source: Schulman et al. 2017, arXiv:1707.06347, section 6.1.
     """
@@ -42,6 +45,7 @@ class MujocoFfModel(NormalizedObservationModel):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
+        orthogonal_init: bool = False,
     ) -> None:
         super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
@@ -49,6 +53,8 @@ class MujocoFfModel(NormalizedObservationModel):
         self.mu = mu if mu_nonlinearity is None else torch.nn.Sequential(mu, mu_nonlinearity())
         self.v = MlpModel(self._obs_size, hidden_sizes, 1, hidden_nonlinearity)
         self.log_std = torch.nn.Parameter(torch.full((action_size,), float(init_log_std)))
+        if orthogonal_init:
+            initialize_orthogonally(self, {mu.model[-1]: 0.01, self.v.model[-1]: 1.0})
 
     def forward(
         self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested

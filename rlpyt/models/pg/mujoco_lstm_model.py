@@ -9,6 +9,7 @@ import torch
 from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.models.running_mean_std import NormalizedObservationModel
+from rlpyt.models.utils import initialize_orthogonally
 from rlpyt.utils.types import Nested
 
 
@@ -24,6 +25,8 @@ class MujocoLstmModel(NormalizedObservationModel):
         normalize_observation: whether to normalize observations by their running statistics.
         norm_obs_clip: bound of normalized observations.
         norm_obs_var_clip: lower limit of the variance of observations.
+        orthogonal_init: whether to initialize weights orthogonally, with gain sqrt 2 in hidden
+            layers, 1 in the LSTM, 0.01 for the policy and 1 for the value, and biases with zero.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class MujocoLstmModel(NormalizedObservationModel):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
+        orthogonal_init: bool = False,
     ) -> None:
         super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
         self._action_size = action_size
@@ -44,6 +48,9 @@ class MujocoLstmModel(NormalizedObservationModel):
         self.mlp = MlpModel(self._obs_size, hidden_sizes, nonlinearity=nonlinearity)
         self.lstm = torch.nn.LSTM(lstm_input_size(self.mlp.output_size, action_size), lstm_size)
         self.head = torch.nn.Linear(lstm_size, action_size * 2 + 1)
+        if orthogonal_init:
+            gains = torch.tensor([0.01] * action_size * 2 + [1.0])
+            initialize_orthogonally(self, {self.head: gains.unsqueeze(1)})
 
     def forward(
         self,

@@ -19,7 +19,7 @@ configs["0"] = dict(
         linear_lr_schedule=True,
     ),
     env=dict(game="pong"),
-    model={},
+    model=dict(orthogonal_init=True),
     optim={},
     runner=dict(n_steps=50e6, log_interval_steps=1e5),
     sampler=dict(batch_T=64, batch_B=32, max_decorrelation_steps=1000),
