@@ -37,13 +37,13 @@ nox.options.sessions = ["tests"]
     ],
 )
 def tests(session: nox.Session, dependencies: str) -> None:
-    """Run the tests, or those that the arguments select, without the tools of ``test_tooling``."""
+    """Run the tests, or those that the arguments select."""
     if dependencies == "oldest":
         session.install("-e", ".[atari,test]", *OLDEST)
     else:
         session.install("-e", ".[all,test]")
     arguments = session.posargs or ["-n", "2", "--dist", "worksteal"]
-    session.run("python", "-m", "pytest", "--ignore=tests/test_tooling.py", *arguments)
+    session.run("python", "-m", "pytest", *arguments)
 
 
 @nox.session

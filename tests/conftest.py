@@ -79,8 +79,8 @@ def _no_accelerator_is_left() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest, so that no worker is left with one, and skip what has no device."""
-    items.sort(key=lambda item: item.path.name != "test_tooling.py")
+    """Begin with slow tests, so that no worker is left with one, and skip what has no device."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if torch.cuda.is_available():
         return
     skip = pytest.mark.skip(reason="no CUDA device")

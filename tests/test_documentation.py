@@ -114,6 +114,7 @@ NOT_TRIED = {
     "source ": "belongs to the shell",
     "cd ": "belongs to the shell",
     "'head=$(scontrol'": "needs SLURM",
+    **dict.fromkeys(("ruff ", "mypy", "sphinx-build "), "checks, which .ci/run does"),
     "python cleanrl/": "belongs to CleanRL",
 }
 # What may stand before the program.

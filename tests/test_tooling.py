@@ -1,4 +1,4 @@
-"""Lint, format, types and documentation are tests, so that one command checks everything."""
+"""The commands of the README, what ``.ci/run`` runs, and what the package requires."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import runpy
 import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -16,47 +15,6 @@ import rlpyt
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-
-
-def run(*arguments: str, seconds: float = 600) -> None:
-    """Run a module of this Python in the repository; what it printed is the failure's message."""
-    command = [sys.executable, "-m", *arguments]
-    # Warnings are errors in the tests; what the tools warn of themselves is not ours to mend.
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
-    result = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-    )
-    assert result.returncode == 0, f"{' '.join(arguments)}\n{result.stdout}"
-
-
-def test_lint() -> None:
-    run("ruff", "check", ".")
-
-
-def test_format() -> None:
-    run("ruff", "format", "--check", ".")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(700)
-def test_types() -> None:
-    run("mypy")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(700)
-def test_documentation_builds_without_warnings(tmp_path: Path) -> None:
-    """Every page is read and every reference resolved; HTML and source would double the time."""
-    doctrees, site = tmp_path / "doctrees", tmp_path / "site"
-    dummy = ("-b", "dummy", "-W", "--keep-going", "-q", "-E", "-d", str(doctrees))
-    run("sphinx", *dummy, "-t", "without_source", "docs", str(site))
 
 
 def command_lines() -> list[str]:
@@ -70,8 +28,23 @@ def test_readme_commands_set_up_their_own_environments() -> None:
     assert environments == [".venv", ".venv-test"]
 
 
-def test_ci_runs_the_test_command_of_the_readme(tmp_path: Path) -> None:
-    """With a ``python3`` that only repeats its arguments, ``.ci/run`` shows what it would run."""
+TOOL = """#!/bin/sh
+echo "${0##*/} $*" >> calls
+[ "${0##*/}" = "$BROKEN" ] && echo "the reason" && exit 3
+exit 0
+"""
+PYTHON = f"""#!/bin/sh
+mkdir -p .venv-test/bin
+for tool in pip python mypy sphinx-build ruff; do
+    printf '%s' '{TOOL}' > .venv-test/bin/$tool
+    chmod +x .venv-test/bin/$tool
+done
+"""
+
+
+@pytest.mark.parametrize("broken", ["", "pip", "python", "mypy", "sphinx-build", "ruff"])
+def test_ci_runs_the_command_of_the_readme_and_the_checks(broken: str, tmp_path: Path) -> None:
+    """In an environment whose tools only note their arguments, and one of them fails."""
     (command,) = (line for line in command_lines() if ".venv-test" in line)
     checkout = tmp_path / "checkout"
     for name in ("README.md", ".ci/run"):
@@ -81,18 +54,23 @@ def test_ci_runs_the_test_command_of_the_readme(tmp_path: Path) -> None:
     stale.mkdir(parents=True)
     fake = tmp_path / "bin" / "python3"
     fake.parent.mkdir()
-    fake.write_text('#!/bin/sh\necho "python3 $*"\nexit 3\n')
+    fake.write_text(PYTHON)
     fake.chmod(0o755)
     path = f"{fake.parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
         ["bash", str(checkout / ".ci" / "run")],
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, "BROKEN": broken},
         capture_output=True,
         text=True,
     )
-    assert result.stdout.splitlines() == [f"+ {command}", "python3 -m venv .venv-test"]
-    assert result.returncode == 3, "a failing step must fail the whole"
+    assert result.stdout.splitlines()[0] == f"+ {command}"
+    assert (result.returncode != 0) == bool(broken), "a failing step must fail the whole"
+    assert ("the reason" in result.stdout) == bool(broken)
     assert not stale.exists(), "the virtual environment was not a new one"
+    calls = [line.split()[0] for line in (checkout / "calls").read_text().splitlines()]
+    tests = ["pip", "python"] if broken != "pip" else ["pip"]
+    assert calls[: len(tests)] == tests
+    assert sorted(calls[len(tests) :]) == ["mypy", "ruff", "ruff", "sphinx-build"]
 
 
 def requirement_names() -> dict[str, bool]:
