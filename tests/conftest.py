@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import random
+import resource
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ import torch
 from rlpyt.core.records import TrajInfo
 from rlpyt.utils import seed
 from rlpyt.utils.logging import logger
+from tests.selection import FULL
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Hundreds of processes import the package: it is compiled once, whatever the environment says.
@@ -78,9 +82,47 @@ def _no_accelerator_is_left() -> Iterator[None]:
         accelerator.end()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with slow tests, so that no worker is left with one, and skip what has no device."""
+SLOW_S = 2.0  # Of CPU time; a test without the mark fails above twice that.
+
+
+def cpu_s() -> float:
+    """Seconds of CPU time of this process, and of the children that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+@cache
+def slowness() -> float:
+    """How much slower this machine is now than one on which the suite takes four minutes."""
+    begin = cpu_s()
+    for _ in range(10**6):
+        pass
+    return max(1.0, (cpu_s() - begin) / 0.02)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Let a test fail that takes long without the mark ``slow``.
+
+    Waiting does not count, so a busy machine does no harm; the factor is for what the first test to
+    import or to compile something pays for all others.
+    """
+    limit = 2 * SLOW_S * slowness()
+    begin = cpu_s()
+    result = yield
+    took = cpu_s() - begin
+    if took > limit and not any(map(item.get_closest_marker, ("slow", "full", "variant"))):
+        pytest.fail(f"took {took:.1f} s of CPU time: make it faster, or mark it as slow")
+    return result
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with slow tests, so that no worker is left with one; leave out or skip some."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    if not FULL:
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     if torch.cuda.is_available():
         return
     skip = pytest.mark.skip(reason="no CUDA device")

@@ -23,7 +23,6 @@ FILES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 # Arguments that make a run short, and whether it gets as far as learning.
 RUNS = [
     ("any_env_ppo", dict(n_steps=1024), True),
-    ("any_env_ppo", dict(n_steps=1024, recurrent=True, env_id="Pendulum-v1"), True),
     ("atari_dqn_async_cpu", dict(n_steps=64, replay_size=1000), False),
     ("atari_dqn_async_gpu", dict(n_steps=64, replay_size=1000), False),
     ("atari_dqn_async_serial", dict(n_steps=64, replay_size=1000), False),
@@ -31,10 +30,7 @@ RUNS = [
     ("cartpole_on_device", dict(n_steps=128, batch_B=2), True),
     ("example_1", dict(n_steps=40, replay_size=1000), False),
     ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1"), True),
-    ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="ddpg"), True),
     ("example_3", dict(n_steps=40, batch_B=4), True),
-    ("example_3", dict(n_steps=256, batch_B=2, algo="ppo", sampler="cpu"), True),
-    ("example_3", dict(n_steps=40, batch_B=4, sampler="alternating"), True),
     ("example_4", dict(n_steps=80, batch_B=2, mid_batch_reset=True), True),
     ("example_5", dict(n_steps=80, batch_B=2), True),
     ("example_6", dict(n_steps=40, batch_T=5, batch_B=2), True),
@@ -49,6 +45,10 @@ RUNS = [
 ]
 if FULL:
     RUNS += [
+        ("any_env_ppo", dict(n_steps=1024, recurrent=True, env_id="Pendulum-v1"), True),
+        ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="ddpg"), True),
+        ("example_3", dict(n_steps=256, batch_B=2, algo="ppo", sampler="cpu"), True),
+        ("example_3", dict(n_steps=40, batch_B=4, sampler="alternating"), True),
         ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="td3"), True),
         ("example_3", dict(n_steps=40, batch_B=4, sampler="gpu"), True),
         ("example_5", dict(n_steps=80, batch_B=2, no_overlap=True), True),
@@ -110,6 +110,7 @@ def test_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert directory == tmp_path / "cartpole_dqn" / "run_0"
 
 
+@pytest.mark.full
 def test_sweep_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sweep = load("launch_sweep")
     exp_dir = sweep.launch(n_steps=2048, n_seeds=1, ids=["Pendulum-v1"], learning_rates=[1e-3])

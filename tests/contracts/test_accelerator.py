@@ -230,8 +230,9 @@ def check(run, more_in=0, more_out=0, n_cuts=0, rounding=None):
 
 # With ``RLPYT_FULL=1``: others compute what these do, and replay buffers below store dictionaries.
 REPEATED = {
-    *("A2C", "IMPALA", "M-IQN", "SAC-fixed", "SAC-prior", "R2D1-wait"),
-    *("dqn-dict", "r2d1-dict", "sac-dict", "sac_discrete-dict"),
+    *("A2C", "IMPALA", "PPO-lstm", "PPO-masks", "DQN-masks", "M-DQN", "PQN", "C51", "M-IQN"),
+    *("R2D1-wait", "R2D1-piecewise", "DDPG", "SAC-fixed", "SAC-prior", "REDQ", "DroQ", "TQC"),
+    *("dqn-dict", "r2d1-dict", "ppo-dict", "sac-dict", "sac_discrete-dict"),
 }
 LEFT_OUT = {"leaking"} | (set() if FULL else REPEATED)
 

@@ -195,11 +195,9 @@ def test_the_case_is_not_trivial():
 @pytest.mark.parametrize(
     ("SamplerCls", "method"),
     # Both send what a worker is made of. How CpuSampler spawns: tests/samplers.
-    list(itertools.product(PARALLEL, ("spawn", "forkserver")))
-    if FULL
-    else [(AlternatingSampler, "forkserver")],
+    list(itertools.product(PARALLEL, ("spawn", "forkserver"))),
 )
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_start_method_gives_the_same(SamplerCls, method):
     actual = run(SamplerCls, 2, "recurrent", "wait", start_method=method)
     for a, b in zip(actual, expected_run("recurrent", "wait"), strict=True):

@@ -1,7 +1,6 @@
 """The gate in its shortest form: it fails on faults made on purpose, not on other seeds.
 
-A fault in PPO is made with the other tests; the rest, with ``RLPYT_LEARNING_SEEDS=0 pytest
-tests/learning``.
+All run with ``RLPYT_LEARNING_SEEDS=0 pytest tests/learning``.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ variant = partial(pytest.param, marks=pytest.mark.variant)
         variant("ppo_cartpole", {}, False, id="other seeds"),
         variant("dqn_cartpole", {}, False, id="other seeds, with replay"),
         variant("dqn_cartpole", FASTER, True, id="rate x 10"),
-        pytest.param("ppo_cartpole", SHIFTED, True, id="advantages of the next step"),
+        variant("ppo_cartpole", SHIFTED, True, id="advantages of the next step"),
         variant("dqn_cartpole", CONSTANT, True, id="constant targets"),
         variant("sac_pendulum", {}, False, id="other SAC seeds"),
         variant("sac_pendulum", CONSTANT, True, id="SAC, constant targets"),

@@ -30,7 +30,7 @@ NOISY_AGENT = partial(AtariCatDqnAgent, ModelCls=partial(AtariCatDqnModel, noisy
 @pytest.mark.parametrize(
     ("AlgoCls", "AgentCls", "settings"),
     [
-        (CategoricalDQN, NOISY_AGENT, {"V_min": -1, "V_max": 1, **EXTENSIONS}),
+        variant(CategoricalDQN, NOISY_AGENT, {"V_min": -1, "V_max": 1, **EXTENSIONS}),
         variant(QRDQN, partial(AtariQrDqnAgent, n_quantiles=32), {}),
         variant(IQN, partial(AtariIqnAgent, n_tau=8), FRACTIONS),
         variant(IQN, partial(AtariIqnAgent, n_tau=8), {**FRACTIONS, "munchausen_alpha": 0.9}),

@@ -90,6 +90,7 @@ SEQUENCES = {
 }
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("seed", SEEDS)
 def test_memory_is_learned(seed):
     sampler = make_sampler(lambda: GymEnvWrapper(Recalling()), 4, 50, batch_B=8)

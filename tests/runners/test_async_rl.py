@@ -88,9 +88,9 @@ def test_every_sampler_evaluates(kind, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "start_method"),
-    [("served", "forkserver")] + [("serial", "spawn")] * FULL,
+    [("served", "forkserver"), ("serial", "spawn")],
 )
-@pytest.mark.slow
+@pytest.mark.full
 def test_other_start_methods(kind, start_method, tmp_path):
     # Everything used to be inherited by fork.
     one = {"workers_cpus": [None], "set_affinity": False}

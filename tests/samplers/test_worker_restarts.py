@@ -145,7 +145,7 @@ def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     assert "It is restarted (1 of at most 10 restarts in an hour)" in log
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", PARALLEL if FULL else [CpuSampler, AlternatingSampler])
 def test_fault_where_environments_wait(SamplerCls, tmp_path):
     kwargs = kwargs_of(tmp_path, "raise", after=3, CollectorCls="wait")
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -153,7 +153,7 @@ def test_fault_where_environments_wait(SamplerCls, tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", [GpuSampler, AlternatingSampler])
+@pytest.mark.parametrize("SamplerCls", [AlternatingSampler, *[GpuSampler] * FULL])
 def test_a_new_worker_that_begins_before_the_server(SamplerCls, tmp_path, monkeypatch):
     """It is ready while its former actions are still served, and steps before they are anew."""
     agent, is_late = agent_for(SamplerCls), False
@@ -183,7 +183,7 @@ class ChanceAgent(RuleAgent):
         return step._replace(action=1 + integers_like(step.action, 4))
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL if FULL else [CpuSampler, AlternatingSampler])
+@pytest.mark.parametrize("SamplerCls", PARALLEL if FULL else [AlternatingSampler])
 def test_an_agent_that_acts_by_chance(SamplerCls, tmp_path):
     sampler, _ = start(SamplerCls, 2, ChanceAgent(), **kwargs_of(tmp_path, "kill", after=10))
     expected = undisturbed(ChanceAgent)
@@ -201,9 +201,8 @@ def test_an_agent_that_acts_by_chance(SamplerCls, tmp_path):
     ("SamplerCls", "affinity", "how"),
     [
         (AsyncCpuSampler, TWO, "kill"),
-        (AsyncGpuSampler, TWO, "raise"),
-        (AsyncGpuSampler, [ONE, ONE], "hang"),
-        (AsyncAlternatingSampler, TWO, "kill"),
+        (AsyncGpuSampler, [ONE, ONE], "raise"),
+        *[(AsyncGpuSampler, [ONE, ONE], "hang"), (AsyncAlternatingSampler, TWO, "kill")] * FULL,
     ],
 )
 def test_fault_in_an_asynchronous_batch(SamplerCls, affinity, how, tmp_path):
@@ -230,7 +229,7 @@ def test_fault_at_the_start(SamplerCls, where, tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+@pytest.mark.parametrize("SamplerCls", [GpuSampler, *[CpuSampler] * FULL])
 def test_a_worker_killed_between_batches(SamplerCls, tmp_path):
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs_of(tmp_path, None))
 
@@ -243,7 +242,7 @@ def test_a_worker_killed_between_batches(SamplerCls, tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+@pytest.mark.parametrize("SamplerCls", [GpuSampler, *[CpuSampler] * FULL])
 def test_both_workers_fail_at_once(SamplerCls, tmp_path):
     faults = [{"how": "kill", "after": 10, "mark": str(tmp_path / str(b))} for b in range(4)]
     kwargs = kwargs_of(tmp_path, None, env_kwargs=faults)
@@ -282,7 +281,7 @@ def test_fault_in_an_evaluation(SamplerCls, limit, tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
+@pytest.mark.parametrize("SamplerCls", [AlternatingSampler, *[CpuSampler] * FULL])
 def test_a_worker_killed_before_an_evaluation(SamplerCls, tmp_path):
     kwargs = kwargs_of(tmp_path, None, **LIMITS["episodes"])
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -309,8 +308,12 @@ def test_a_worker_of_a_server_killed_before_an_evaluation(tmp_path):
     [
         (AsyncCpuSampler, TWO, "trajectories"),
         (AsyncGpuSampler, [ONE, ONE], "episodes"),
-        *[(AsyncCpuSampler, TWO, "episodes"), (AsyncGpuSampler, TWO, "trajectories")] * FULL,
-        (AsyncAlternatingSampler, TWO, "trajectories"),
+        *[
+            (AsyncCpuSampler, TWO, "episodes"),
+            (AsyncGpuSampler, TWO, "trajectories"),
+            (AsyncAlternatingSampler, TWO, "trajectories"),
+        ]
+        * FULL,
     ],
 )
 def test_fault_in_an_asynchronous_evaluation(SamplerCls, affinity, limit, tmp_path):
