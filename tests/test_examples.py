@@ -46,7 +46,11 @@ RUNS = [
 if FULL:
     RUNS += [
         ("any_env_ppo", dict(n_steps=1024, recurrent=True, env_id="Pendulum-v1"), True),
-        ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="ddpg"), True),
+        (
+            "example_2",
+            dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="ddpg"),
+            True,
+        ),
         ("example_3", dict(n_steps=256, batch_B=2, algo="ppo", sampler="cpu"), True),
         ("example_3", dict(n_steps=40, batch_B=4, sampler="alternating"), True),
         ("example_2", dict(n_steps=40, min_steps_learn=20, env_id="Pendulum-v1", algo="td3"), True),

@@ -232,7 +232,7 @@ def report(agent: Any, published: Any, results: Any) -> None:
     results.put((float(agent.distribution.epsilon), agent._recv_count, weights(agent)))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.full)])
 def test_process_gets_an_agent_and_sees_later_changes(
     method: str,
 ) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import runpy
 import shutil
-import subprocess
 import sys
 from datetime import datetime
 from importlib.util import find_spec
@@ -76,11 +76,11 @@ def test_training_from_nothing_records_what_makes_agent_and_environment(run):
     assert params["model"] == {"hidden_sizes": 8}
 
 
-def test_the_printed_program_does_the_same(run, tmp_path):
+def test_the_printed_program_does_the_same(run, tmp_path, capfd):
     words = ["train", "ppo", "CartPole-v1", *QUICK, "--steps", 256, "--seed", 5]
     program = tmp_path / "program.py"
     program.write_text(invoke(*words, "--log-dir", tmp_path, "--print"))
-    subprocess.run([sys.executable, str(program)], check=True, capture_output=True, timeout=120)
+    runpy.run_path(str(program), run_name="__main__")
     names = ["ReturnAverage", "lossAverage", "Diagnostics/CumUpdates"]
     first, second = rows(run.parent), rows(tmp_path)
     assert [[r[n] for n in names] for r in first] == [[r[n] for n in names] for r in second]
@@ -153,6 +153,7 @@ def test_the_number_of_a_vector_may_be_given(tmp_path):
     assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) == 64
 
 
+@pytest.mark.full
 def test_spawned_workers_have_the_ids_of_other_packages(tmp_path):
     pytest.importorskip("minatar")
     words = ["MinAtar/Breakout-v1", "sampler=cpu", "workers=1", *REPLAY, "batch_B=1", "--steps", 8]
@@ -249,6 +250,7 @@ def test_evaluation_discounts_as_training_did(tmp_path):
     assert float(row["DiscountedReturn"]) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_video_has_a_picture_for_every_step(tmp_path):
     imageio = pytest.importorskip("imageio.v3")
     pytest.importorskip("av")

@@ -27,7 +27,7 @@ def count_and_wait(barrier, counts, rank, n):
         barrier.wait()
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.full)])
 def test_no_process_passes_a_barrier_early(method):
     n, parties = 300, 4
     supervisor = Supervisor(method)

@@ -13,7 +13,7 @@ import pytest
 from rlpyt.processes.child import at_exit, heartbeat_paused
 from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
 from rlpyt.processes.supervisor import Supervisor, WorkerError
-from tests.selection import each_once
+from tests.selection import FULL, each_once
 from tests.waiting import wait_until
 
 
@@ -195,7 +195,7 @@ def fail_soon(how):
     fail(how)
 
 
-@pytest.mark.parametrize("how", ["raise", "hang"])
+@pytest.mark.parametrize("how", ["hang", *["raise"] * FULL])
 def test_a_busy_main_thread_is_interrupted(supervisor, how):
     supervisor.start(fail_soon, dict(how=how), "a helper")
     supervisor.watch(detect_stalls=True)

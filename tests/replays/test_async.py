@@ -18,7 +18,7 @@ from rlpyt.utils.buffer import np_mp_array_spawn
 from rlpyt.utils.shared_array import shared_memory_for
 from tests.replays.cells import WithPriorities, assert_same, cells, go_on
 from tests.replays.test_subclasses import samples
-from tests.selection import pairs_of, selected
+from tests.selection import FULL, pairs_of, selected
 from tests.waiting import wait_until
 
 SHARED = cells(is_shared=True)
@@ -306,7 +306,7 @@ def fill(queue, n_batches, begun):
         queue.append_samples(numbered(number))
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", ["fork", *["spawn"] * FULL])
 def test_another_process_fills_a_queue_while_it_is_read(start_method):
     with shared_memory_for(start_method):
         queue = BatchQueue(numbered(0), capacity=2)

@@ -23,7 +23,7 @@ from tests.replays.cells import (
     cells,
     fill_with_magic,
 )
-from tests.selection import selected
+from tests.selection import FULL, selected
 
 WAIT_S = 60.0
 
@@ -346,7 +346,7 @@ def test_a_killed_reader_is_forgotten():
     assert buffer.sample_batch(3).action.shape == (3,)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if FULL else 3))
 def test_kills_at_any_time(seed):
     """Either what is there is whole, or it is refused; nobody waits."""
     buffer = stress_buffer(ALL_PARTS)

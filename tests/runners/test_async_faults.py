@@ -69,10 +69,9 @@ def kill_member(label):
 @pytest.mark.parametrize(
     ("kind", "label"),
     [
-        ("serial", "sampler"),
-        ("cpu", "sampler"),
         ("served", "sampler"),
         ("serial", "memory copier 0"),
+        *[("serial", "sampler"), ("cpu", "sampler")] * FULL,
     ],
 )
 def test_killed_process_ends_the_run(kind, label, tmp_path):
@@ -87,7 +86,7 @@ def kill_a_worker(runner):
     kill(member(runner, "sampler").children(recursive=True)[-1])
 
 
-@pytest.mark.parametrize("kind", ["cpu", "served", *["alternating"] * FULL])
+@pytest.mark.parametrize("kind", ["cpu", *["served", "alternating"] * FULL])
 def test_killed_worker_ends_the_run_and_is_named(kind, tmp_path):
     callback = AtIterationSix(kill_a_worker)
     runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])
@@ -165,8 +164,11 @@ class LastIteration(AtIteration):
     ("AlgoCls", "EnvCls", "n_optimizers", "label", "place"),
     [
         (DQN, StuckTMaze, 1, "sampler", "in step"),
-        (StuckCopy, TMaze, 1, "memory copier [01]", "in samples_to_buffer"),
-        *[(StuckUpdate, TMaze, 2, "optimizer 1", "in _apply_optimization")] * FULL,
+        *[
+            (StuckCopy, TMaze, 1, "memory copier [01]", "in samples_to_buffer"),
+            (StuckUpdate, TMaze, 2, "optimizer 1", "in _apply_optimization"),
+        ]
+        * FULL,
     ],
 )
 def test_hanging_process_ends_the_run(AlgoCls, EnvCls, n_optimizers, label, place, tmp_path):
@@ -203,6 +205,7 @@ class SlowTMaze(TMaze):
         return super().step(action)
 
 
+@pytest.mark.full
 def test_a_long_evaluation_is_no_hanging(tmp_path):
     runner = make_runner(
         RunnerCls=AsyncRlEval,
@@ -228,7 +231,7 @@ class BrokenTMaze(TMaze):
         return super().step(action)
 
 
-@pytest.mark.parametrize("kind", ["serial", "cpu", "served"])
+@pytest.mark.parametrize("kind", ["served", *["serial", "cpu"] * FULL])
 def test_environment_that_raises_shows_its_traceback(kind, tmp_path):
     runner = make_runner(kind, n_steps=1e6, sampler_kwargs={"EnvCls": BrokenTMaze})
     with pytest.raises(WorkerError, match="a bug of the user") as caught:

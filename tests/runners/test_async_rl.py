@@ -47,7 +47,7 @@ RUN_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["serial", "cpu"])
+@pytest.mark.parametrize("kind", ["cpu", *["serial"] * FULL])
 def test_updates_log_and_snapshot(kind, tmp_path):
     runner = make_runner(kind)
     rows = train(runner, tmp_path)
@@ -67,7 +67,7 @@ def test_updates_log_and_snapshot(kind, tmp_path):
     assert sum(values(rows, "NewCompletedTrajs")) == n_done
 
 
-@pytest.mark.parametrize("kind", KINDS if FULL else KINDS[::2])
+@pytest.mark.parametrize("kind", KINDS if FULL else ["served"])
 def test_every_sampler_evaluates(kind, tmp_path):
     evaluation = {"eval_n_envs": 4, "eval_max_steps": 200, "eval_max_trajectories": 6}
     affinity = WORKERS if kind in ("serial", "cpu") else [WORKERS, WORKERS]
@@ -123,7 +123,7 @@ def keep_still():
     [
         *itertools.product(KINDS if FULL else ["cpu"], [WORKERS]),
         ("served", [WORKERS, {"workers_cpus": 1}]),
-        ("no_overlap", [WORKERS, WORKERS]),
+        *[("no_overlap", [WORKERS, WORKERS])] * FULL,
     ],
 )
 def test_replay_holds_what_a_serial_sampler_collects_in_its_order(kind, affinity, tmp_path):
@@ -166,7 +166,7 @@ def small_weights():
     return agent.state_dict()["model"]
 
 
-@pytest.mark.parametrize("kind", ["serial", "cpu", "served"])
+@pytest.mark.parametrize("kind", ["cpu", *["serial", "served"] * FULL])
 def test_parameters_reach_the_sampler_on_the_cpu(kind, tmp_path):
     # On the CPU the sampler acted by the first parameters until the end.
     agent = MlpDqnAgent(eps_init=0, eps_final=0, **SMALL)
@@ -228,7 +228,7 @@ class SlowTMaze(TMaze):
         return super().step(action)
 
 
-@pytest.mark.parametrize(("ratio", "updates"), [(4, 64), (1, 16), (0.25, 4)])
+@pytest.mark.parametrize(("ratio", "updates"), [(0.25, 4), *[(4, 64), (1, 16)] * FULL])
 def test_optimizer_waits_for_a_slow_sampler(ratio, updates, tmp_path):
     algo = DQN(batch_size=16, **{**SETTINGS, "replay_ratio": ratio})
     rows = train(make_runner(algo=algo, sampler_kwargs={"EnvCls": SlowTMaze}), tmp_path)

@@ -36,7 +36,7 @@ from tests.runners.parts import CountingAlgo, make_runner, read_rows
 from tests.runners.sync_parts import ParallelQuietAgent
 from tests.runners.test_minibatch_rl import values
 from tests.samplers.parts import CountEnv
-from tests.selection import each_once
+from tests.selection import FULL, each_once
 from tests.waiting import wait_until
 
 
@@ -324,7 +324,7 @@ def test_tensorboard_has_every_value_once(tmp_path):
 # --- Several processes ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("RunnerCls", [AsyncRl, AsyncRlEval])
+@pytest.mark.parametrize("RunnerCls", [AsyncRlEval, *[AsyncRl] * FULL])
 def test_an_asynchronous_run_goes_on_with_its_buffer_and_counters(RunnerCls, tmp_path):
     evaluation = {} if RunnerCls is AsyncRl else {"eval_n_envs": 2, "eval_max_steps": 20}
 

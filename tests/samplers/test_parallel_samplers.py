@@ -48,6 +48,7 @@ from tests.samplers.parallel_parts import (
     start,
 )
 from tests.samplers.parts import CountEnv, EchoAgent
+from tests.selection import FULL
 
 CPUS = sorted(os.sched_getaffinity(0))
 Place = namedtuple("Place", ["pid", "cpus", "threads", "policy", "name"])
@@ -96,6 +97,9 @@ def told(SamplerCls=CpuSampler, affinity=None, rank=0, world_size=1, **kwargs):
     return told
 
 
+SOME = PARALLEL if FULL else [CpuSampler, AlternatingSampler]
+
+
 # --- Processes and CPUs ---------------------------------------------------------------------------
 
 
@@ -112,7 +116,7 @@ def test_a_worker_may_have_several_cpus_and_threads():
     assert (info.threads == 2).all()
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", SOME)
 def test_environments_are_in_workers_that_leave_their_waker_the_cpu(SamplerCls):
     info = told(SamplerCls)
     assert info.pid[0] == info.pid[1] != info.pid[2] == info.pid[3]
@@ -629,7 +633,7 @@ class SlowCountEnv(CountEnv):
         return super().step(action)
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", SOME)
 def test_evaluation_may_reach_both_limits_at_once(SamplerCls):
     # The first half had taken its last step, and waited for nobody, when the second was told of it.
     sampler, _ = start(
@@ -646,7 +650,7 @@ def test_evaluation_may_reach_both_limits_at_once(SamplerCls):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", SOME)
 def test_training_does_not_depend_on_how_far_an_evaluation_went(SamplerCls):
     def actions_after_an_evaluation(seconds):
         sampler, _ = start(
@@ -821,7 +825,7 @@ def own_process(common_kwargs, worker_kwargs):
         env.close()
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", SOME)
 def test_worker_process_of_research_code(SamplerCls):
     sampler = SamplerCls(CountEnv, {}, 6, 4, max_decorrelation_steps=0)
     affinity = {"workers_cpus": 2}

@@ -138,7 +138,9 @@ def test_an_example_step_that_hangs(monkeypatch):
         start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": "hang"})
 
 
-@pytest.mark.parametrize(("SamplerCls", "how"), selected(FAULTS[:-1], aspects=set) if FULL else FAULTS[:1])
+@pytest.mark.parametrize(
+    ("SamplerCls", "how"), selected(FAULTS[:-1], aspects=set) if FULL else FAULTS[:1]
+)
 def test_fault_in_an_evaluation(SamplerCls, how):
     limit = {"eval_max_trajectories": 50} if how == "raise" else {}
     faults = [{}, {}, {}, {"how": how, "where": "step", "after": 5}]
