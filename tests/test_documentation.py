@@ -31,7 +31,7 @@ from tests.experiments.parts import invoke
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if "_build" not in p.parts)]
-LONGEST = 450  # Steps of a run.
+LONGEST = 250  # Steps of a run.
 STEPS = re.compile(r"\b((?:n|\w*interval)_steps|min_steps_learn)=(\d[\d.e]*)")
 
 
@@ -63,8 +63,14 @@ def shortened(page: Path) -> list[str]:
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if programs(page)], ids=name)
+def with_programs() -> list[Any]:
+    """Pages with programs; one that starts a sweep, which takes long, with ``RLPYT_FULL=1``."""
+    full = {DOCS / "sweeps.md": pytest.mark.full}
+    marks = {page: full.get(page, pytest.mark.slow) for page in PAGES if programs(page)}
+    return [pytest.param(page, marks=mark, id=name(page)) for page, mark in marks.items()]
+
+
+@pytest.mark.parametrize("page", with_programs())
 def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path / "data"))

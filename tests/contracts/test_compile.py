@@ -571,6 +571,7 @@ def test_without_a_compiler_one_line_has_the_remedy(monkeypatch, tmp_path, capfd
 @pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")
 @torch._inductor.config.patch(compile_threads=1)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.full
 def test_generated_code(capfd):
     eager, compiled = begun(pendulum), begun(pendulum, True)
     train(eager)

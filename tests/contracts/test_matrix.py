@@ -1,8 +1,8 @@
 """Every algorithm trains with every sampler under every runner.
 
 The tables are in ``matrix_parts``. A further algorithm, sampler or runner is to be added there.
-By default every sampler and every runner meet, each with an algorithm of every kind, and every
-algorithm runs; with ``RLPYT_FULL=1`` any three meet.
+By default every sampler and every runner meet, each sampler with an algorithm of every kind, and an
+algorithm of every family runs; with ``RLPYT_FULL=1`` any three meet.
 """
 
 import itertools
@@ -43,7 +43,7 @@ from tests.contracts.matrix_parts import (
 )
 from tests.runners.async_parts import descendants, no_process_is_left, values
 from tests.runners.parts import train
-from tests.selection import pairs_of, selected
+from tests.selection import selected
 
 N_TRAJS = N_ITRS * STEPS // HORIZON  # At least, in each process.
 N_EVAL_TRAJS = 4  # At least, in each evaluation.
@@ -69,11 +69,10 @@ def kind_of(name):
 
 
 def aspects(cell):
-    """The algorithm; its family and whether ranks share it; any two of kind, sampler and runner."""
+    """The family; the kind with each sampler, and with several ranks; samplers with runners."""
     name, sampler, runner = cell
-    has_ranks = runner.startswith("Sync")
-    family = FAMILIES.get(name, name)
-    return {name, (family, has_ranks)} | pairs_of((kind_of(name), sampler, runner))
+    kind, has_ranks = kind_of(name), runner.startswith("Sync")
+    return {FAMILIES.get(name, name), (kind, sampler), (kind, has_ranks), (sampler, runner)}
 
 
 def cells(algos, samplers, runners):
