@@ -90,6 +90,7 @@ def load(name: str) -> Any:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kwargs", "learns"), RUNS)
 def test_runs(name: str, kwargs: dict[str, Any], learns: bool, tmp_path: Path) -> None:
     build_and_train = load(name).build_and_train

@@ -108,6 +108,7 @@ def greatest_difference(first, second):
     return max((a - b).abs().max().item() for a, b in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEED_FORWARD)
 def test_one_graph_computes_the_same(name):
     """Also, for some, from the state of a run that was compiled, to the last digit."""
@@ -556,6 +557,7 @@ def small(RunnerCls, **kwargs):
 
 
 # To start the processes that torch generates code in takes longer than one graph does.
+@pytest.mark.slow
 @torch._inductor.config.patch({"cpp.cxx": (None, "/no/g++"), "compile_threads": 1})
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of torch's own code.
 def test_without_a_compiler_one_line_has_the_remedy(monkeypatch, tmp_path, capfd):

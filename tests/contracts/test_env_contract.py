@@ -104,7 +104,7 @@ def make_env(request, monkeypatch, tmp_path):
 
 
 def test_keeps_the_rules(make_env):
-    check_env(make_env, n_steps=80)
+    check_env(make_env, n_steps=40)
 
 
 def test_step_before_reset_is_an_error(make_env):

@@ -52,7 +52,7 @@ B = 10  # Divides neither into three, nor its halves into two.
 N_BATCHES = 3
 # Three have parts of unequal size; so have four of an alternating sampler, which need to be even.
 # Two are in the tests of ``ONE_OF_EACH``.
-ODD, EVEN = ([1, 2, 3, 4], [2, 4]) if FULL else ([1, 3], [4])
+ODD, EVEN = ([1, 2, 3, 4], [2, 4]) if FULL else ([3], [4])
 N_WORKERS = {VectorSampler: [0], **{Cls: EVEN if Cls.alternating else ODD for Cls in PARALLEL}}
 SAMPLERS = [
     pytest.param(SamplerCls, n, id=f"{SamplerCls.__name__}-{n}")

@@ -68,6 +68,7 @@ def _nothing_is_left():
 # --- Advice ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sleeping_environment_gets_more_workers_than_cpus(tmp_path):
     own = "sampler.on_worker_failure=restart"  # Other samplers have no such setting.
     words = ["Sleeping-v0", "sampler=cpu", "batch_B=4", "batch_T=4", own, *QUICK]

@@ -12,6 +12,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.timeout(900))
+            item.add_marker(pytest.mark.slow)
             if item.get_closest_marker("variant") and "RLPYT_LEARNING_SEEDS" not in os.environ:
                 variants.append(item)
     config.hook.pytest_deselected(items=variants)

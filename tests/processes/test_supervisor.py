@@ -253,6 +253,7 @@ def work_in_pauses(steps):
     steps.release()
 
 
+@pytest.mark.full
 def test_a_process_that_pauses_its_heartbeat_does_not_stall(supervisor):
     steps = Semaphore(supervisor, released_by=0)
     supervisor.start(work_in_pauses, dict(steps=steps), "a helper")

@@ -62,6 +62,7 @@ def append_and_update(buffers, batches, tell):
         tell.send((buffer.t, rows, type(buffer.sample_batch(2)).__name__))
 
 
+@pytest.mark.slow
 def test_child_writes_and_parent_reads(context):
     """All buffers in one child, since a spawned one takes seconds to import what it needs."""
     made = [cell.make() for cell in PRIORITIZED]

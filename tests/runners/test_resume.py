@@ -36,7 +36,7 @@ from tests.runners.parts import CountingAlgo, make_runner, read_rows
 from tests.runners.sync_parts import ParallelQuietAgent
 from tests.runners.test_minibatch_rl import values
 from tests.samplers.parts import CountEnv
-from tests.selection import FULL, each_once
+from tests.selection import FULL
 from tests.waiting import wait_until
 
 
@@ -476,10 +476,15 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "number"),
-    # Both signals have the same handler; by default each kind of run gets one of them.
-    each_once(RUNS, (signal.SIGTERM, signal.SIGINT)),
+    # Both signals have the same handler.
+    [
+        ("one", signal.SIGTERM),
+        ("ranks", signal.SIGINT),
+        *[("async", signal.SIGTERM)] * FULL,
+    ],
 )
 def test_a_killed_run_goes_on_until_a_signal_ends_it_with_a_checkpoint(kind, number, tmp_path):
     run = start_run(tmp_path, *RUNS[kind], **WITH_CHECKPOINTS)

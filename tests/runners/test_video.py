@@ -49,6 +49,7 @@ def train(tmp_path, callbacks, sinks=()):
     return agent.state_dict()
 
 
+@pytest.mark.slow
 def test_videos_of_a_run_that_is_the_same_without_them(tmp_path):
     sink = VideoSink()
     extensions = [".gif"] + [".mp4"] * (find_spec("av") is not None)

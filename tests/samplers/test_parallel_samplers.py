@@ -194,7 +194,7 @@ def test_environments_may_differ(SamplerCls, env_kwargs, names):
 # --- What the agent is told afterwards ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.full)])
 def test_parameters_and_epsilon_reach_the_workers(method):
     agent = MlpDqnAgent(eps_init=1.0, eps_final=0.0)
     sampler = CpuSampler(Catch, {}, 20, 4, max_decorrelation_steps=0, start_method=method)

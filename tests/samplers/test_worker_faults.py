@@ -406,6 +406,7 @@ def assert_all_are_gone(process, workers, shared):
     wait_until(lambda: not any(map(os.path.exists, shared)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "how", "indices"),
     [

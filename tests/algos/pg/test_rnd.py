@@ -56,6 +56,7 @@ def make_runner(algo, CollectorCls=CpuResetCollector, **kwargs):
     return MinibatchRl(**roles, log_interval_steps=64, seed=0, **kwargs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *[0, 2] * FULL])
 def test_a_distant_reward_is_found(seed):
     best = best_return(

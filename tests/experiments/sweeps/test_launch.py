@@ -186,6 +186,7 @@ def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
     assert next(tmp_path.rglob("failed.txt")).read_text() == f"3\t0\t{failed.log_dir}\n"
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_ended_takes_its_runs_along(script, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path(launch.__file__).parents[3])}
     managers = {}

@@ -95,6 +95,7 @@ def test_failed_runs_are_tried_again_if_asked(script, tmp_path):
     assert not (tmp_path / "s" / "failed.txt").exists()
 
 
+@pytest.mark.slow
 def test_killed_launcher(script, tmp_path):
     """Exactly the missing runs are made, and interrupted ones go on where they were."""
     names, n_seeds = [f"v{n}" for n in range(4)], 2
@@ -206,6 +207,7 @@ def test_run_that_finishes_while_its_launcher_looks(script, tmp_path, monkeypatc
     assert not (tmp_path / "s" / "failed.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "survives"), [(1.5, True), pytest.param(8, False, marks=pytest.mark.full)]
 )

@@ -97,6 +97,7 @@ def test_ray_cluster_without_room(ray):
         RayCluster(encode_affinity(64, cpu_per_run=64, hyperthread_offset=0, n_socket=1))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_same_tree_through_submitit(script, tmp_path):
     pytest.importorskip("submitit")
