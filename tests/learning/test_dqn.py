@@ -1,8 +1,7 @@
 """DQN, C51, PQN and discrete SAC solve a vector or a pixel task, each in well under a minute.
 
-All run with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``. With the other tests run Rainbow
-on the same pixels (``test_rainbow``), DQN on vectors (``test_masks``) and recurrent PQN
-(``test_r2d1``).
+All run with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``. With the other tests run DQN
+and Rainbow on vectors (``test_masks``) and recurrent PQN (``test_r2d1``).
 """
 
 import os

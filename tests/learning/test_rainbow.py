@@ -1,7 +1,7 @@
 """Rainbow, QR-DQN and IQN solve the tasks of ``test_dqn``, each in under a minute.
 
-One seed of Rainbow runs with the other tests; the others, and more seeds, with
-``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
+All run with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``. With the other tests runs Rainbow
+on vectors (``test_masks``).
 """
 
 from functools import partial

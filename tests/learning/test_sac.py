@@ -1,7 +1,7 @@
 """SAC and SAC_V swing up a pendulum, and use the bounds of each dimension; recurrent SAC remembers.
 
-Bounds and memory run with the other tests, with one seed; the pendulum, more seeds and variants,
-with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
+SAC learns the bounds with the other tests, with one seed; the rest, and more seeds, with
+``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
 import pytest
