@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from rlpyt.processes import child, supervisor as supervision
 from rlpyt.processes.child import at_exit, heartbeat_paused
 from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
 from rlpyt.processes.supervisor import Supervisor, WorkerError
@@ -22,6 +23,13 @@ def supervisor():
     supervisor = Supervisor("fork", time_limit_s=1.0)
     yield supervisor
     supervisor.terminate()
+
+
+@pytest.fixture
+def _impatient(monkeypatch):
+    """Processes that do not end when they are asked are killed soon."""
+    for module in (child, supervision):
+        monkeypatch.setattr(module, "TERMINATE_S", 0.5)
 
 
 def fail(how):
@@ -99,6 +107,7 @@ def clean_up_for_ever(how):
     fail(how)
 
 
+@pytest.mark.usefixtures("_impatient")
 def test_a_report_comes_before_what_is_cleaned_up(supervisor):
     supervisor.time_limit_s = None
     semaphore = Semaphore(supervisor, released_by=0)
@@ -155,6 +164,7 @@ def stubborn(ready):
     fail("hang")
 
 
+@pytest.mark.usefixtures("_impatient")
 def test_a_process_that_does_not_end_when_asked_is_killed(supervisor):
     ready = Semaphore(supervisor)
     process = supervisor.start(stubborn, dict(ready=ready), "stubborn")

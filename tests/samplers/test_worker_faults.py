@@ -20,6 +20,7 @@ from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import Counter
+from rlpyt.processes import child, supervisor
 from rlpyt.processes.supervisor import Supervisor, WorkerError
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -237,8 +238,11 @@ class Unclosable(FaultyEnv):
             hang_here()
 
 
-def test_an_environment_that_hangs_when_it_is_closed_after_its_fault():
+def test_an_environment_that_hangs_when_it_is_closed_after_its_fault(monkeypatch):
     # Its error was reported only after it was closed, that is, never.
+    for module in (child, supervisor):
+        monkeypatch.setattr(module, "TERMINATE_S", 0.5)
+
     def run():
         start_faulty(CpuSampler, "raise", EnvCls=Unclosable).obtain_samples(0)
 
