@@ -21,7 +21,8 @@ class RecurrentAgentMixin(BaseAgent):
 
     The agent's ``step`` passes ``prev_rnn_state`` to the model, and the model's new state to
     :meth:`advance_rnn_state`. None stands for zeros. While the agent trains or is evaluated, the
-    state from sampling is set aside.
+    state from sampling is set aside. A model may return its state as a plain tuple, as an LSTM of
+    torch does: the agent keeps it as a record, and gives the model plain tuples.
     """
 
     recurrent = True
@@ -41,6 +42,13 @@ class RecurrentAgentMixin(BaseAgent):
     def advance_rnn_state(self, new_rnn_state: Nested) -> None:
         """Keep the state [N,B,H] after a step."""
         self._prev_rnn_state = new_rnn_state
+
+    def run_model(self, model: Any, *inputs: Nested, **kwargs: Any) -> Any:
+        outputs = super().run_model(model, *map(_as_returned, inputs), **kwargs)
+        if isinstance(outputs, tuple) and type(outputs[-1]) is tuple:
+            *others, rnn_state = outputs
+            outputs = (*others, _as_record(rnn_state))
+        return outputs
 
     def _set_rnn_state(self, state: Nested) -> None:
         self._prev_rnn_state = state
@@ -133,6 +141,25 @@ def finish_step(agent: Any, outputs: Nested, rnn_state: Nested) -> tuple[Any, Ne
     outputs, before = agent.for_sampler((outputs, buffer_func(before, torch.transpose, 0, 1)))
     agent.advance_rnn_state(rnn_state)
     return outputs, before
+
+
+def _tuple_class(n: int) -> Any:
+    """Return the record class of plain tuples with ``n`` items."""
+    return record_class("StateTuple", tuple(f"item_{i}" for i in range(n)))
+
+
+def _as_record(rnn_state: Nested) -> Nested:
+    """Replace plain tuples by records, which index all their arrays at once."""
+    if type(rnn_state) is not tuple:
+        return rnn_state
+    return _tuple_class(len(rnn_state))(*map(_as_record, rnn_state))
+
+
+def _as_returned(inputs: Nested) -> Nested:
+    """Undo :func:`_as_record`."""
+    if not isinstance(inputs, tuple) or type(inputs) is not _tuple_class(len(inputs)):
+        return inputs
+    return tuple(map(_as_returned, inputs))
 
 
 def _set_zero(rnn_state: Nested, idx: int) -> None:

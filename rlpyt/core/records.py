@@ -95,6 +95,19 @@ class TrajInfo(AttrDict):
         return self
 
 
+def record_success(traj_info: Any, env_info: Nested, b: Any = ()) -> None:
+    """Keep ``is_success`` of the last step, whose mean over trajectories is logged as a rate.
+
+    Args:
+        traj_info: trajectory info, a dictionary.
+        env_info: info of the last step, of one environment or of B.
+        b: index of the environment, if there are B.
+    """
+    success = getattr(env_info, "is_success", None)
+    if success is not None:
+        traj_info["_is_success"] = float(np.asarray(success)[b])
+
+
 # --- One step of an agent (torch) ---------------------------------------------------------------
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.core.rows import NUMBERS, MisfitError, fitted, log_once
 from rlpyt.spaces.gym_wrapper import field_names
 from rlpyt.utils.collections import record_class
-from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
-_MISSING = object()
 _NUMERIC_KINDS = "biufc"
 # Order of lossless casts: bool to integer to real to complex.
 _KIND_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -26,7 +25,8 @@ class InfoLayout:
     """Fields of info records, declared by an example of an info dictionary.
 
     Keys that are not valid field names are rewritten (``ale.lives`` to ``ale_lives``). Entries that
-    are not numeric are left out, with one notice in the log.
+    are not numeric are left out, with one notice in the log. ``is_success`` has a meaning to the
+    library, so if only later infos have it, their records carry it as an attribute.
 
     Args:
         example: example of the dictionary; nested dictionaries become nested records.
@@ -38,7 +38,7 @@ class InfoLayout:
         numeric = {key: value for key, value in example.items() if _is_numeric(value)}
         left_out = [str(key) for key in example if key not in numeric]
         if left_out:
-            _notice(f"{name}: entries that are not numeric are left out: {', '.join(left_out)}")
+            log_once(f"{name}: entries that are not numeric are left out: {', '.join(left_out)}")
         fields = field_names(numeric)
         self.record_cls: Any = record_class(name, fields)
         self._parts: list[tuple[Any, InfoLayout | _Leaf]] = []
@@ -46,34 +46,56 @@ class InfoLayout:
             is_nested = isinstance(value, Mapping)
             part = InfoLayout(value, f"{name}_{field}") if is_nested else _Leaf(value)
             self._parts.append((key, part))
+        self._has_success = "is_success" in fields
 
     def read(self, info: Any) -> Nested:
         """Return the record of ``info``: unknown keys are dropped, missing ones are zero.
 
-        Raises:
-            ValueError: if an entry's shape differs from the example's, or its type does not fit.
+        So are entries whose shape differs from the example's, or whose type does not fit, with one
+        notice in the log.
         """
         if not isinstance(info, Mapping):
-            raise _changed(self._name, "a dictionary", repr(info))
+            raise MisfitError(f"info {info!r} instead of a dictionary")
         values = []
         for key, part in self._parts:
-            value = info.get(key, _MISSING)
-            if value is _MISSING or value is None:
-                values.append(part.zeros())
-                continue
+            value = info.get(key)
             try:
-                values.append(part.read(value))
-            except _LeafError as error:
-                raise _changed(f"{self._name}[{key!r}]", *error.args) from None
-        return self.record_cls(*values)
+                values.append(part.zeros() if value is None else part.read(value))
+            except MisfitError:
+                values.append(part.zeros())
+                log_once(
+                    f"WARNING: {self._name}[{key!r}] is left out, with 0 in its place, where it is "
+                    f"not {part}, as in the first step: to record it, pass make(..., "
+                    "info_example={...}) with this entry in its final shape and type"
+                )
+        record = self.record_cls(*values)
+        success = None if self._has_success else info.get("is_success")
+        return record if success is None else _with_success(record, success)
 
     def zeros(self) -> Nested:
         """Return the record with zeros everywhere."""
         return self.record_cls(*[part.zeros() for _, part in self._parts])
 
+    def __repr__(self) -> str:
+        return "a dictionary"
 
-class _LeafError(Exception):
-    """Error for a changed leaf; its arguments describe the leaf before and now."""
+
+def _with_success(record: Any, success: Any) -> Any:
+    """Return ``record`` with an attribute ``is_success`` beside its fields."""
+    late = _late_class(type(record))(*record)
+    late.is_success = success
+    return late
+
+
+@cache
+def _late_class(record_cls: Any) -> Any:
+    """Return a subclass whose records have room for attributes."""
+
+    class Late(record_cls):  # type: ignore[misc]
+        def __reduce__(self) -> Any:
+            return _with_success, (record_cls(*self), self.is_success)
+
+    return Late
 
 
 class _Leaf:
@@ -88,24 +110,37 @@ class _Leaf:
     def read(self, value: Any) -> Any:
         if type(value) is self._scalar_type:
             return value
-        array = np.asarray(value)
-        kind = _KIND_ORDER.get(array.dtype.kind, 9)
-        if array.shape != self._shape or kind > _KIND_ORDER[self._dtype.kind]:
-            raise _LeafError(
-                f"of shape {self._shape} and type {self._dtype}",
-                f"of shape {array.shape} and type {array.dtype}",
-            )
+        if self._scalar_type is float and type(value) in NUMBERS:
+            return float(value)
+        array = fitted(value, self._shape, "")
+        if _KIND_ORDER[array.dtype.kind] > _KIND_ORDER[self._dtype.kind]:
+            raise MisfitError(f"of type {array.dtype}")
         return array if array.dtype == self._dtype else array.astype(self._dtype)
 
     def zeros(self) -> Any:
         return np.zeros(self._shape, dtype=self._dtype)
 
+    def __repr__(self) -> str:
+        return f"of shape {self._shape} and type {self._dtype}"
 
-def _changed(path: str, before: str, now: str) -> ValueError:
-    return ValueError(
-        f"{path} was {before} in the example and is now {now}, but must not change: pass "
-        "make(..., info_example={...}) with this entry in its final shape and type"
-    )
+
+def as_reals(info: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the first info with numbers as floats, since later ones may not be whole.
+
+    Arrays of integers become float64 too, except small types, which pictures and masks have.
+    """
+    return {key: _as_real(value) for key, value in info.items()}
+
+
+def _as_real(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return as_reals(value)
+    if not _is_numeric(value):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" or (array.ndim > 0 and array.dtype.itemsize < 4):
+        return value
+    return array.astype(np.float64) if array.ndim else float(array)
 
 
 def _is_numeric(value: Any) -> bool:
@@ -115,12 +150,6 @@ def _is_numeric(value: Any) -> bool:
         return np.asarray(value).dtype.kind in _NUMERIC_KINDS
     except ValueError:  # A ragged list.
         return False
-
-
-@cache
-def _notice(text: str) -> None:
-    """Log ``text`` once in this process."""
-    logger.log(text)
 
 
 def build_info_tuples(info: Mapping[Any, Any], name: str = "info") -> InfoLayout:

@@ -12,6 +12,7 @@ import numpy as np
 from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.core.protocols import EnvLike, Stateful
 from rlpyt.core.records import trajectory_end
+from rlpyt.core.rows import as_element, warn_of_unscaled_images
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.types import NDArray, Nested
 
@@ -36,6 +37,9 @@ def check_env(make_env: Callable[[], Any], n_steps: int = 200, seed: int = 0) ->
     try:
         with closing(make_env()) as env:
             _check_spaces(env)
+            warn_of_unscaled_images(
+                as_element(env.reset(), env.observation_space), env.observation_space
+            )
         with _seeded(make_env, seed) as env:
             first = _play(env, _actions(make_env, seed, n_steps))
         np.random.seed(seed + 1)  # Exposes environments that use the global generator.

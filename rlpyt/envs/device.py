@@ -69,8 +69,6 @@ class DeviceEnvWrapper(VectorEnvWrapper):
 
     def step(self, action: Nested) -> VectorStep:
         """Apply ``action`` [B,...] and start the next episode wherever one ended."""
-        if self._needs_reset:
-            raise RuntimeError("step before reset: call reset() to start all episodes")
         gym_action = self.action_space.revert_tensors(action)
         observation, reward, terminated, truncated, info = self.env.step(gym_action)
         observation = next_inputs = self.observation_space.convert_tensors(observation)
@@ -134,7 +132,6 @@ class DeviceEnvWrapper(VectorEnvWrapper):
             )
         return {
             "env": self.env.state_dict(),
-            "needs_reset": self._needs_reset,
             "seeds": self._seeds,
             "is_seed_due": self._is_seed_due,
             "action_spaces": [space.state_dict() for space in self._action_spaces],
@@ -143,7 +140,6 @@ class DeviceEnvWrapper(VectorEnvWrapper):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``, saved by an environment with the same arguments."""
         self.env.load_state_dict(state["env"])
-        self._needs_reset = state["needs_reset"]
         self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
         for space, space_state in zip(self._action_spaces, state["action_spaces"]):
             space.load_state_dict(space_state)

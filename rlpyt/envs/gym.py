@@ -16,6 +16,7 @@ from rlpyt.core.masks import mask_of, random_action
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import (
     InfoLayout,
+    as_reals,
     build_info_tuples as build_info_tuples,
     infill_info as infill_info,
     info_to_nt as info_to_nt,
@@ -74,11 +75,12 @@ class GymEnvWrapper(Wrapper):
 
     Construction resets the environment and takes one step to see the entries of the info, with the
     null action, or with a random action if the null action is masked or not in the space; every
-    later ``env_info`` has these fields. Missing entries are filled with zeros; entries that first
-    appear later are dropped, unless the ``info_example`` of ``make`` has them; entries that are not
-    numeric are left out. The field ``timeout`` always exists: True if the episode was truncated but
-    not terminated, or if it ended (even by termination) and the environment's own info has a true
-    ``timeout``.
+    later ``env_info`` has these fields, with integers as float64. Entries that are missing, or do
+    not fit, are zeros; entries that first appear later are dropped, unless the ``info_example`` of
+    ``make`` has them; entries that are not numeric are left out. ``is_success`` may come with the
+    last step of an episode only; its mean is logged as ``SuccessRate``. The field ``timeout``
+    always exists: True if the episode was truncated but not terminated, or if it ended (even by
+    termination) and the environment's own info has a true ``timeout``.
 
     Args:
         env: environment of gymnasium, or of gym since 0.21.
@@ -107,8 +109,6 @@ class GymEnvWrapper(Wrapper):
         self._takes_seed = all(_takes_seed(layer) for layer in layers_of(env))
         self._seed: int | None = int(make_generator().integers(2**31))
         self._info_layout = self._try_one_step()
-        # A subclass may have a reset of its own.
-        self._needs_reset = type(self).reset is GymEnvWrapper.reset
 
     def _try_one_step(self) -> InfoLayout:
         """Find the fields that the info of a step has; an ``info_example`` takes precedence.
@@ -127,7 +127,7 @@ class GymEnvWrapper(Wrapper):
         result = self.env.step(self.action_space.revert(action))
         set_layer_states(before)
         self._seed = seed
-        example = {k: v for k, v in result[-1].items() if k != "TimeLimit.truncated"}
+        example = as_reals({k: v for k, v in result[-1].items() if k != "TimeLimit.truncated"})
         for layer in wrappers:
             if isinstance(layer, EnvInfoWrapper):
                 example = infill_info(copy.deepcopy(dict(layer.info_example)), example)
@@ -140,12 +140,7 @@ class GymEnvWrapper(Wrapper):
             EnvStep: converted observation, float32 reward, whether the episode ended (terminated or
             truncated), and the info.
 
-        Raises:
-            RuntimeError: if there was no reset yet.
-            ValueError: if an entry of the info changed in shape or type.
         """
-        if self._needs_reset:
-            raise RuntimeError("step before reset: call reset() to start an episode")
         result = self.env.step(self.action_space.revert(action))
         if len(result) == 5:
             observation, reward, terminated, truncated, info = result
@@ -175,7 +170,6 @@ class GymEnvWrapper(Wrapper):
             elif _takes_seed(self.env.unwrapped):  # A layer around it does not pass the seed on.
                 self.env.unwrapped.reset(seed=seed)
             result = self.env.reset()
-        self._needs_reset = False
         return self.observation_space.convert(_observation_of(result, self.env.observation_space))
 
     @property
@@ -214,7 +208,6 @@ class GymEnvWrapper(Wrapper):
         return {
             "layers": [layer_state(layer) for layer in layers_of(self.env)],
             "seed": self._seed,
-            "needs_reset": self._needs_reset,
             "action_space": self.action_space.state_dict(),
             "observation_space": self.observation_space.state_dict(),
         }
@@ -229,7 +222,6 @@ class GymEnvWrapper(Wrapper):
             )
         set_layer_states(zip(layers, state["layers"]))
         self._seed = state["seed"]
-        self._needs_reset = state["needs_reset"]
         self.action_space.load_state_dict(state["action_space"])
         self.observation_space.load_state_dict(state["observation_space"])
 

@@ -23,8 +23,9 @@ import gymnasium as gym
 import numpy as np
 
 from rlpyt.core.masks import redrawn
+from rlpyt.core.rows import observation_rows, returned_by
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
-from rlpyt.envs._info import InfoLayout, infill_info
+from rlpyt.envs._info import InfoLayout, as_reals, infill_info
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -119,7 +120,6 @@ class VectorEnvWrapper(Wrapper):
         self._seeds: list[int] = make_generator().integers(2**31, size=env.num_envs).tolist()
         self._is_seed_due = True
         self._info_layout = self._try_one_step(copy.deepcopy(dict(info_example or {})))
-        self._needs_reset = True
 
     def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
         *wrappers, _ = layers_of(self.env)
@@ -131,21 +131,14 @@ class VectorEnvWrapper(Wrapper):
         info = self.env.step(self.action_space.revert(action))[-1]
         set_layer_states(before)
         self._is_seed_due = True
-        example = infill_info(info_example, _without_masks(info))
+        example = infill_info(info_example, as_reals(_without_masks(info)))
         zeros, no = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
         return InfoLayout({**example, **self._learners_reward(zeros, no, no)[1]})
 
     # --- Steps -----------------------------------------------------------------------------------
 
     def step(self, action: Nested) -> VectorStep:
-        """Apply ``action`` [B,...] and start the next episode wherever one ended.
-
-        Raises:
-            RuntimeError: if there was no reset yet.
-            ValueError: if an entry of the info changed in shape or type.
-        """
-        if self._needs_reset:
-            raise RuntimeError("step before reset: call reset() to start all episodes")
+        """Apply ``action`` [B,...] and start the next episode wherever one ended."""
         gym_action = self.action_space.revert(action)
         observation, reward, terminated, truncated, info = self.env.step(gym_action)
         done = np.logical_or(terminated, truncated)
@@ -191,8 +184,10 @@ class VectorEnvWrapper(Wrapper):
                 "final_obs: make it with another autoreset_mode"
             )
         complete = _copy(observation)
+        rows = observation_rows(complete, 1)
         for b in np.flatnonzero(over).tolist():
-            complete[b] = self.observation_space.convert(final[b])
+            with returned_by(self.env, b):
+                rows[b] = self.observation_space.convert(final[b])
         return complete
 
     # --- Resets and seeds ------------------------------------------------------------------------
@@ -203,7 +198,7 @@ class VectorEnvWrapper(Wrapper):
         if self._is_seed_due:
             every = np.ones(self.num_envs, dtype=bool)
             seeds = self._seeds_of(every) if self._takes_seeds else self._seeds[0]
-        self._is_seed_due = self._needs_reset = False
+        self._is_seed_due = False
         return self._converted(self.env.reset(seed=seeds)[0])
 
     def _converted(self, observation: Any) -> Nested:
@@ -289,7 +284,6 @@ class VectorEnvWrapper(Wrapper):
         return {
             "wrappers": [layer_state(layer) for layer in wrappers],
             "envs": [[layer_state(layer) for layer in layers_of(e)] for e in _parts(innermost)],
-            "needs_reset": self._needs_reset,
             "seeds": self._seeds,
             "is_seed_due": self._is_seed_due,
             "action_spaces": [space.state_dict() for space in self._action_spaces],
@@ -309,7 +303,6 @@ class VectorEnvWrapper(Wrapper):
         layers = [layer for part in parts for layer in layers_of(part)]
         set_layer_states(zip(wrappers, state["wrappers"]))
         set_layer_states(zip(layers, [s for states in state["envs"] for s in states]))
-        self._needs_reset = state["needs_reset"]
         self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
         for space, space_state in zip(self._action_spaces, state["action_spaces"]):
             space.load_state_dict(space_state)

@@ -139,6 +139,9 @@ class RunLog:
         for name in traj_infos[0] if traj_infos else ():
             if not name.startswith("_"):
                 logger.record_tabular_misc_stat(name, [info[name] for info in traj_infos])
+        successes = [info["_is_success"] for info in traj_infos if "_is_success" in info]
+        if successes:
+            logger.record_tabular("SuccessRate", float(np.mean(successes)))
         for name, values in self.opt_infos.items():
             logger.record_tabular_misc_stat(name, values)
         self.drop_opt_infos()

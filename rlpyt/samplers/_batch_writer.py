@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from rlpyt.core.records import AgentInputs
-from rlpyt.utils.buffer import leaves, named_leaves
+from rlpyt.core.rows import InfoRows, observation_rows, rows_of
+from rlpyt.utils.buffer import leaves
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 
@@ -22,49 +22,6 @@ def plain(buffer: Nested) -> Nested:
     if isinstance(buffer, tuple):
         return buffer._make([plain(part) for part in buffer])  # type: ignore[attr-defined]
     return np.asarray(buffer) if isinstance(buffer, np.ndarray) else buffer
-
-
-class RecordRows:
-    """The rows of a record of arrays: ``rows[loc] = record`` as for one array.
-
-    Args:
-        buffer: (nested) namedarraytuple of arrays.
-    """
-
-    def __init__(self, buffer: Nested) -> None:
-        self._buffer = buffer
-        self._leaves: list[NDArray] = leaves(buffer)
-        self._n_leaves = len(self._leaves)
-        self._fitting: Any = None  # Type of the last record with these fields in this order.
-
-    def __setitem__(self, loc: Any, record: Nested) -> None:
-        """Write ``record`` of arrays, CPU tensors or numbers into ``[loc]`` of every array."""
-        parts = leaves(record)
-        is_known = type(record) is self._fitting
-        if len(parts) != self._n_leaves or not (is_known or self._fits(record)):
-            self._buffer[loc] = record  # Skips absent fields, and names a field that does not fit.
-            return
-        for leaf, part in zip(self._leaves, parts):
-            # Assigning the tensor itself gives the same values ten times slower.
-            leaf[loc] = part.numpy() if type(part) is torch.Tensor else part
-
-    def _fits(self, record: Nested) -> bool:
-        """Return whether ``record`` has the fields of the buffer, in the same order."""
-        names, own = ([name for name, _ in named_leaves(x)] for x in (record, self._buffer))
-        if names == own:
-            self._fitting = type(record)
-        return names == own
-
-
-def rows_of(buffer: Nested) -> Any:
-    """Return an object whose rows can be assigned, or None if ``buffer`` is empty.
-
-    It is ``buffer`` itself if that is an array, or a :class:`RecordRows` that writes to it if it is
-    a record.
-    """
-    if isinstance(buffer, np.ndarray):
-        return buffer
-    return RecordRows(buffer) if leaves(buffer) else None
 
 
 class NoBatch:
@@ -107,9 +64,11 @@ class BatchRows(NoBatch):
 
     Args:
         samples_np: numpy record of the batch.
+        n_leading: number of leading dimensions from which :meth:`add_step` chooses rows: 2 for a
+            step of one environment, 1 for a step of all.
     """
 
-    def __init__(self, samples_np: Nested) -> None:
+    def __init__(self, samples_np: Nested, n_leading: int = 2) -> None:
         self.samples_np = samples_np
         agent, env = plain(samples_np)
         self._first, self._observation = (agent.prev_action, env.prev_reward), env.observation
@@ -119,9 +78,11 @@ class BatchRows(NoBatch):
         self._action, self._agent_info = rows_of(agent.action), rows_of(agent.agent_info)
         self._reward: NDArray = env.reward
         self._done: NDArray = env.done
-        self._env_info = rows_of(env.env_info)
-        keeps_last = "next_observation" in env._fields
-        self._next_observation = rows_of(env.next_observation) if keeps_last else None
+        has_info = bool(leaves(env.env_info))
+        self._env_info = InfoRows(env.env_info, n_leading) if has_info else None
+        last = env.next_observation if "next_observation" in env._fields else None
+        self._next_observation = None if last is None else observation_rows(last, n_leading)
+        self._blanked = leaves((agent.action, agent.agent_info, env.env_info, last))
         if "bootstrap_value" in agent._fields:
             self.bootstrap_value = agent.bootstrap_value
 
@@ -144,7 +105,7 @@ class BatchRows(NoBatch):
 
     def add_step(self, t: int, b: Any, env_info: Nested, observation: Nested) -> None:
         if self._env_info is not None:
-            self._env_info[t, b] = env_info or 0
+            self._env_info[t, b] = env_info
         if self._next_observation is not None:
             self._next_observation[t, b] = observation
 
@@ -154,6 +115,5 @@ class BatchRows(NoBatch):
         self._reward[t] = reward
         self._done[t] = done
         if waiting:
-            for rows in (self._action, self._agent_info, self._env_info, self._next_observation):
-                if rows is not None:
-                    rows[t, waiting] = 0
+            for array in self._blanked:
+                array[t, waiting] = 0

@@ -15,10 +15,19 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentInputs, NotFiniteError
+from rlpyt.core.records import AgentInputs, NotFiniteError, record_success
+from rlpyt.core.rows import (
+    NUMBERS,
+    MisfitError,
+    as_number,
+    named,
+    observation_rows,
+    returned_by,
+    rows_of,
+)
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
-from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
+from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch
 from rlpyt.utils.buffer import buffer_from_example, map_buffer, numpify_buffer, torchify_buffer
 from rlpyt.utils.types import BoolArray, Nested
 
@@ -61,7 +70,7 @@ class StepLoop:
         self.completed_at: list[tuple[int, int]] = []
         self._heartbeat = heartbeat
         self._env_ranks = list(range(len(envs)) if env_ranks is None else env_ranks)
-        self._observation = rows_of(self.inputs.observation)
+        self._observation = observation_rows(self.inputs.observation, 1)
         self._reward = np.asarray(self.inputs.prev_reward)
         self._report: Callable[[tuple[int, int], Any], None] | None = None
         self._active: list[int] = []
@@ -133,35 +142,30 @@ class StepLoop:
     def _step_env(self, t: int, b: int, action: Nested, agent_info: Nested, batch: NoBatch) -> bool:
         """Step one environment; return whether this ended an episode of the learner."""
         inputs, env, traj_info = self.inputs, self.envs[b], self.traj_infos[b]
-        observation, reward, done, env_info = env.step(action)
-        if reward != reward:
-            raise NotFiniteError(
-                f"environment {self._env_ranks[b]} ({type(env).__name__}) returned reward {reward} "
-                f"for action {action}: fix the environment, or clip the action"
-            )
-        traj_info.step(inputs.observation[b], action, reward, done, agent_info, env_info)
         try:
+            observation, reward, done, env_info = env.step(action)
+            if type(reward) not in NUMBERS or reward != reward:
+                reward = as_number(reward, action)
+            traj_info.step(inputs.observation[b], action, reward, done, agent_info, env_info)
             batch.add_step(t, b, env_info, observation)
-        except Exception as error:
-            raise self._misfit(b, observation, env_info, error) from error
-        # ``done`` ends the episode of the learner; a trajectory may continue (lost lives in Atari).
-        traj_done = getattr(env_info, "traj_done", done)
-        if traj_done:
-            self._complete(t, b, observation)
-        if done or traj_done:
-            Heartbeat.beat(self._heartbeat, self._env_ranks[b])
-            observation = self.on_done.next_observation(b, observation, traj_done)
-        try:
+            # ``done`` ends the learner's episode; a trajectory may continue (lost lives in Atari).
+            traj_done = getattr(env_info, "traj_done", done)
+            if traj_done:
+                self._complete(t, b, observation, env_info)
+            if done or traj_done:
+                Heartbeat.beat(self._heartbeat, self._env_ranks[b])
+                observation = self.on_done.next_observation(b, observation, traj_done)
             self._observation[b] = observation
-        except Exception as error:
-            raise self._misfit(b, observation, env_info, error) from error
+        except (MisfitError, NotFiniteError) as error:
+            raise named(error, env, self._env_ranks[b]) from error
         self._reward[b] = reward
         self.actions.done[b] = done
         return bool(done)
 
-    def _complete(self, t: int, b: int, observation: Nested) -> None:
+    def _complete(self, t: int, b: int, observation: Nested, env_info: Nested) -> None:
         """Keep a completed trajectory info, report it, and begin the next one."""
         self._has_completed = True
+        record_success(self.traj_infos[b], env_info)
         traj_info = self.traj_infos[b].terminate(observation)
         self.traj_infos[b] = self.TrajInfoCls()
         if traj_info is not None:
@@ -170,22 +174,13 @@ class StepLoop:
         if self._report is not None:
             self._report((t, self._env_ranks[b]), traj_info)
 
-    def _misfit(
-        self, b: int, observation: Nested, env_info: Nested, error: Exception
-    ) -> ValueError:
-        return ValueError(
-            f"environment {self._env_ranks[b]} ({type(self.envs[b]).__name__}) returned "
-            f"observation {observation!r} and env_info {env_info!r}, which do not fit their "
-            f"buffers ({error}): return the fields, shapes and dtypes of the first step (a gym "
-            "environment can declare env_info with info_example)"
-        )
-
     def reset_waiting(self) -> None:
         """Reset environments between batches, where that was postponed."""
         on_done = self.on_done
         for b in np.flatnonzero(on_done.need_reset).tolist():
             Heartbeat.beat(self._heartbeat, self._env_ranks[b])
-            on_done.held[b] = self.envs[b].reset()
+            with returned_by(self.envs[b], self._env_ranks[b]):
+                on_done.hold(b, self.envs[b].reset())
         on_done.need_reset[:] = False
         self._heartbeat[Heartbeat.PLACE] = -1
 
@@ -313,7 +308,7 @@ class EndRule:
     held: Nested = None
 
     def __init__(self, envs: Sequence[Any], inputs: AgentInputs) -> None:
-        self._envs = envs
+        self._envs, self._inputs = envs, inputs
         self.waiting: BoolArray = np.zeros(len(envs), dtype=bool)
         self.need_reset: BoolArray = np.zeros(len(envs), dtype=bool)
 
@@ -323,6 +318,9 @@ class EndRule:
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
         """Return the agent's next input after the last ``observation`` of an episode."""
         raise NotImplementedError
+
+    def hold(self, b: int, observation: Nested) -> None:
+        """Keep the first ``observation`` of the next batch, where an environment waits for it."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments whose reset waits for the next batch."""
@@ -348,8 +346,9 @@ class HoldUntilBatchEnd(EndRule):
 
     def __init__(self, envs: Sequence[Any], inputs: AgentInputs) -> None:
         super().__init__(envs, inputs)
-        self._inputs = inputs
+        self._blank = buffer_from_example(inputs.observation[0], 1)[0]
         self.held = buffer_from_example(inputs.observation[0], len(envs))
+        self._held_rows = observation_rows(self.held, 1)
 
     def begin_batch(self) -> None:
         for b in np.flatnonzero(self.waiting):
@@ -359,8 +358,12 @@ class HoldUntilBatchEnd(EndRule):
     def next_observation(self, b: int, observation: Nested, traj_done: bool) -> Nested:
         self.waiting[b] = True
         self.need_reset[b] = traj_done
-        self.held[b] = observation
-        return 0
+        if not traj_done:
+            self.hold(b, observation)
+        return self._blank
+
+    def hold(self, b: int, observation: Nested) -> None:
+        self._held_rows[b] = observation
 
     def state_dict(self) -> dict[str, Any]:
         return {"waiting": self.waiting, "need_reset": self.need_reset, "held": self.held}

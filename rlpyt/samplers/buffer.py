@@ -21,19 +21,24 @@ from rlpyt.core.records import (
     EnvSamples,
     Samples,
 )
+from rlpyt.core.rows import (
+    as_element,
+    as_number,
+    observation_rows,
+    returned_by,
+    warn_of_unscaled_images,
+)
 from rlpyt.processes.child import Heartbeat, at_exit
 from rlpyt.processes.primitives import Semaphore
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.utils.buffer import (
     buffer_from_example,
     buffer_to,
-    leaves,
+    map_buffer,
     numpify_buffer,
-    numpy_leaves,
     torchify_buffer,
 )
 from rlpyt.utils.collections import fields_of, record_class
-from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
 EXAMPLE_TIMEOUT_S = 300.0
@@ -84,6 +89,7 @@ def build_samples_buffer(
 
     if env is not None:
         _check_action_fields(examples["action"], env)
+        warn_of_unscaled_images(examples["observation"], env.spaces.observation)
 
     def allocate(name: str, rows: int, shared: bool) -> Nested:
         try:
@@ -145,20 +151,12 @@ def get_example_outputs(
         return
     first = env.reset()
     action = random_action(env.action_space, first)
-    observation, reward, done, env_info = env.step(action)
-    for a, b in zip(numpy_leaves(first), numpy_leaves(observation)):
-        if a.dtype.kind in "iub" and b.dtype.kind == "f":
-            logger.log(
-                f"WARNING: {type(env).__name__}.reset() returned an observation of {a.dtype}, and "
-                f"step() one of {b.dtype}, which is truncated: return one dtype."
-            )
-    reward = np.asarray(reward, dtype="float32")
-    if reward.ndim:
-        raise ValueError(
-            f"{type(env).__name__} returned a reward of shape {reward.shape}: return a number"
-        )
+    last, reward, done, env_info = env.step(action)
+    observation = as_element(first if last is None else last, env.spaces.observation)
+    with returned_by(env):
+        reward = np.asarray(as_number(reward, action), dtype="float32")
     agent.reset()
-    inputs = torchify_buffer(AgentInputs(_as_arrays(observation), _as_arrays(action), reward))
+    inputs = torchify_buffer(AgentInputs(observation, _as_arrays(action), reward))
     action, agent_info = agent.step(*inputs)
     if "prev_rnn_state" in fields_of(agent_info):
         # The agent's state always has a batch dimension, [B,N,H]; examples have none.
@@ -206,7 +204,7 @@ def first_inputs(
         record: buffer [T,B,...] that observations will be recorded in; None if there is none.
 
     Raises:
-        ValueError: if the observations have different shapes.
+        MisfitError: if an observation has another shape.
     """
     ranks = range(len(envs)) if env_ranks is None else env_ranks
     observations = []
@@ -214,19 +212,15 @@ def first_inputs(
         Heartbeat.beat(heartbeat, rank)
         observations.append(env.reset())
     Heartbeat.beat(heartbeat, -1)
-    shapes = [np.shape(leaf) for leaf in leaves(observations[0])]
-    if record is not None:
-        shapes = [leaf.shape[2:] for leaf in leaves(record)]
-    inputs = null_inputs(observations[0], len(envs), envs[0].action_space)
+    if record is None:
+        example = as_element(observations[0], envs[0].spaces.observation)
+    else:
+        example = map_buffer(lambda array: array[0, 0], record)
+    inputs = null_inputs(example, len(envs), envs[0].action_space)
+    rows = observation_rows(inputs.observation, 1)
     for b, observation in enumerate(observations):
-        own_shapes = [np.shape(leaf) for leaf in leaves(observation)]
-        if own_shapes != shapes:
-            raise ValueError(
-                f"environment {ranks[b]} ({type(envs[b]).__name__}) began with an observation of "
-                f"shapes {own_shapes}, but the first environment with {shapes}: all environments "
-                "of a sampler need the same observation space"
-            )
-        inputs.observation[b] = observation
+        with returned_by(envs[b], ranks[b]):
+            rows[b] = observation
     return inputs
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from rlpyt.core.masks import random_action
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs, trajectory_end
+from rlpyt.core.rows import NUMBERS, as_number, is_finite, observation_rows, returned_by
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
 from rlpyt.samplers._batch_writer import BatchRows
@@ -131,6 +132,7 @@ class DecorrelatingStartCollector(BaseCollector):
     start_seed: int | None = None
     # Set by the sampler too, unless actions are served.
     acting_noise: ActingNoise | None = None
+    _is_finite = True  # All observations up to now.
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, list[Any]]:
         """Reset all environments, then take a random number of random steps in each.
@@ -181,6 +183,12 @@ class DecorrelatingStartCollector(BaseCollector):
             n_steps.append(1 + int(rng.random() * max_steps))
         return n_steps
 
+    def _look_at(self, samples: Nested) -> None:
+        """Log the first observation of a batch that is not finite, once."""
+        for name in ("observation", "next_observation"):
+            if self._is_finite and name in samples.env._fields:
+                self._is_finite = is_finite(getattr(samples.env, name), self._env_rank)
+
     def _env_rank(self, b: int) -> int:
         return b if self.env_ranks is None else self.env_ranks[b]
 
@@ -188,19 +196,23 @@ class DecorrelatingStartCollector(BaseCollector):
         """Take random steps in environment ``b``; return its running trajectory info."""
         env = self.envs[b]
         null_action = env.action_space.null_value()
+        rows = observation_rows(inputs.observation, 1)
         heartbeat = heartbeat_of(self.sync)
         Heartbeat.beat(heartbeat, self._env_rank(b))
         for t in range(n_steps):
             heartbeat[Heartbeat.STEPS] = t
             action = random_action(env.action_space, inputs.observation[b])
             inputs.prev_action[b] = action  # Before environments may write into it.
-            observation, reward, done, env_info = env.step(action)
-            traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
-            if trajectory_end(env_info, done):
-                Heartbeat.beat(heartbeat, self._env_rank(b))
-                observation = env.reset()
-                traj_info = self.TrajInfoCls()
-            inputs.observation[b] = observation
+            with returned_by(env, self._env_rank(b)):
+                observation, reward, done, env_info = env.step(action)
+                if type(reward) not in NUMBERS or reward != reward:
+                    reward = as_number(reward, action)
+                traj_info.step(inputs.observation[b], action, reward, done, None, env_info)
+                if trajectory_end(env_info, done):
+                    Heartbeat.beat(heartbeat, self._env_rank(b))
+                    observation = env.reset()
+                    traj_info = self.TrajInfoCls()
+                rows[b] = observation
             if done:
                 inputs.prev_action[b] = null_action
             inputs.prev_reward[b] = 0 if done else reward
@@ -233,6 +245,7 @@ class LoopCollector(DecorrelatingStartCollector):
         if loop is None or any(map(operator.is_not, now, self._loop_of)):
             loop, self._loop_of = self._make_loop(agent_inputs, traj_infos), now
         completed = loop.run(self.batch_T, self._batch_rows())
+        self._look_at(self.samples_np)
         return agent_inputs, traj_infos, completed
 
     def place_of(self, traj_info: Any) -> tuple[int, int] | None:

@@ -155,5 +155,5 @@ class ResetUntilQuota(ResetNow):
             self._left[b] -= 1
             if self._left[b] == 0:
                 self.waiting[b] = True
-                return observation
+                return self._inputs.observation[b]  # The last one may be anything.
         return super().next_observation(b, observation, traj_done)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.rows import MisfitError
 from rlpyt.spaces.composite import Composite
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
@@ -40,7 +41,7 @@ class GymSpaceWrapper:
         null_value: content of :meth:`null_value`: a number, an array of the shape of an element, a
             mapping with the keys of a Dict, or None for 0. A Discrete space counts from 0 here.
         name: name of the record class; sub-records are named ``<name>_<field>``.
-        force_float32: whether float64 becomes float32.
+        force_float32: whether other types of real numbers become float32.
 
     Raises:
         TypeError: if ``space`` is of another kind.
@@ -68,7 +69,7 @@ class GymSpaceWrapper:
             self._wrap_parts(space.spaces)
         else:
             self._start = np.asarray(getattr(space, "start", 0), dtype=space.dtype)
-            if force_float32 and space.dtype == np.float64:
+            if force_float32 and self._is_float and space.dtype != np.float32:
                 self._dtype = np.dtype(np.float32)
 
     def _wrap_parts(self, spaces: Any) -> None:
@@ -111,18 +112,21 @@ class GymSpaceWrapper:
         return null
 
     def convert(self, value: Any) -> Nested:
-        """Convert a value of the environment to arrays and records.
+        """Convert a value of the environment to arrays and records; None stays.
 
         Raises:
-            ValueError: if an entry of a Dict or Tuple space is missing.
+            MisfitError: if an entry of a Dict or Tuple space is missing.
         """
+        if value is None:
+            return None
         if self._kind == "Box":
             value = np.asarray(value)
-            if self._force_float32 and value.dtype == np.float64:
-                return value.astype(np.float32)
+            if value.dtype == self.dtype or value.dtype.kind not in "biuf":
+                return value
             # Buffers take the type of the first value, and networks scale bytes.
-            is_cast = value.dtype.kind != "f" if self._is_float else value.dtype.kind in "biu"
-            return value.astype(self.dtype, copy=False) if is_cast else value
+            if value.dtype.kind != "f" or (self._is_float and self._force_float32):
+                return value.astype(self.dtype)
+            return value.astype(np.float32) if self._force_float32 else value
         if self._kind not in _NESTS:
             return np.asarray(np.asarray(value, dtype=self._gym_space.dtype) - self._start)
         values = self._entries(value)
@@ -178,8 +182,9 @@ class GymSpaceWrapper:
         else:
             entries = list(value)
         if len(entries) != len(self._keys):
-            raise ValueError(
-                f"{self._name}={value!r} lacks entries of the space: give each of {self._keys}"
+            raise MisfitError(
+                f"{self._name}={value!r}, which lacks entries of its space: give each of "
+                f"{self._keys}"
             )
         return entries
 

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.core.records import EnvStep, TrajInfo
+from rlpyt.core.rows import log_once
 from rlpyt.envs import gym, gym_schema
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
@@ -21,7 +22,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from tests.samplers.parallel_parts import RecurrentRule, start as start_dice
-from tests.samplers.parts import CountEnv, EchoAgent
+from tests.samplers.parts import CountEnv, EchoAgent, Info
 from tests.samplers.test_parallel_samplers import OwnEvaluation as OwnWorkerEvaluation
 
 COLLECTORS = [CpuResetCollector, CpuWaitResetCollector]
@@ -228,12 +229,8 @@ OtherInfo = namedtuple("OtherInfo", ["traj_done", "number"])
     ("first_reset", "change", "message"),
     [
         (1, {"env_info": {"x": 1}}, "env_info of Changed with EchoAgent cannot be buffered"),
-        (1, {"reward": np.ones(1)}, r"Changed returned a reward of shape \(1,\): return a number"),
-        (
-            3,
-            {"env_info": OtherInfo(False, [1, 2])},
-            r"environment 0 \(Changed\) returned .* env_info",
-        ),
+        (1, {"reward": np.ones(2)}, r"Changed.* returned reward of shape \(2,\)"),
+        (3, {"reward": None}, r"environment 0 \(Changed\) returned reward None"),
         (3, {"observation": np.zeros(3)}, r"environment 0 \(Changed\) returned observation"),
     ],
 )
@@ -260,18 +257,35 @@ def test_infos_in_another_order():
             info = step.env_info if count < 3 else Unordered(count, traj_done)
             return step._replace(env_info=info)
 
-    with pytest.raises(ValueError, match=r"environment 0 \(Changing\) returned .* env_info"):
-        start(EnvCls=Changing).obtain_samples(0)
+    samples, _ = start(EnvCls=Changing).obtain_samples(0)
+    assert samples.env.env_info.count[:, 0].tolist() == [1, 2, 3, 4, 1, 2]
+    assert samples.env.env_info.traj_done[:, 0].tolist() == [False] * 3 + [True] + [False] * 2
 
 
-def test_observations_that_are_truncated_are_warned_of(capsys):
+def test_an_info_that_does_not_fit_is_left_out(capsys):
+    EnvCls = after(2, {"env_info": OtherInfo(False, [1, 2])})
+    samples, _ = start(EnvCls=EnvCls, batch_T=3).obtain_samples(0)
+    assert not samples.env.env_info.count.any()
+    EnvCls = after(2, {"env_info": Info(False, [1, 2])})
+    samples, _ = start(EnvCls=EnvCls, batch_T=3).obtain_samples(0)
+    assert not samples.env.env_info.count.any()
+    assert capsys.readouterr().out.count("env_info.count") == 1
+
+
+def test_real_numbers_after_an_integer_are_kept_or_named(capsys):
     class Mixed(CountEnv):
         def step(self, action):
             step = super().step(action)
             return step._replace(observation=step.observation + 0.5)
 
-    start(EnvCls=Mixed)
-    assert "Mixed.reset() returned an observation of int32, and step" in capsys.readouterr().out
+    samples, _ = start(EnvCls=Mixed).obtain_samples(0)
+    assert samples.env.observation[1, 0].tolist() == [1.5, 1.5]
+    later = after(3, {"observation": np.full(2, 1.5)})
+    log_once.cache_clear()
+    for _ in range(2):
+        samples, _ = start(EnvCls=later).obtain_samples(0)
+    assert samples.env.observation.dtype == torch.int32
+    assert capsys.readouterr().out.count("truncated") == 1
 
 
 def test_replaced_parts_of_a_collector_serve_the_next_batch():

@@ -255,7 +255,7 @@ class Wide(DiceEnv):
 def test_environments_with_other_observations(SamplerCls, n):
     # A single number used to be taken for a whole row of them if actions were served.
     error = ValueError if SamplerCls is SerialSampler else WorkerError
-    message = rf"environment 2 \(Wide\) began with an observation of shapes .*\({n},\).*, but"
+    message = rf"environment 2 \(Wide\) returned observation.noise of shape \({n},\) .* \(2,\)"
     with pytest.raises(error, match=message):
         start(SamplerCls, EnvCls=Wide, env_kwargs=[{}, {}, {"n": n}, {"n": n}])
 

@@ -11,13 +11,15 @@ import torch
 
 from rlpyt.core.protocols import AgentLike, DeviceEnvLike
 from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, trajectory_end
+from rlpyt.core.rows import as_element, fitted, observation_rows, returned_by
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import buffer_to, leaves, numpify_buffer, torchify_buffer
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
-# Rows of the statistics. OVER, which marks completed trajectories, is only in the log of a batch.
-LENGTH, RETURN, NONZERO, DISCOUNTED, CUR_DISCOUNT, OVER = range(6)
+# Rows of the statistics. Only the log of a batch has OVER, which marks completed trajectories,
+# SUCCESS, which is nan where it is not known, and FINITE, which all observations should be.
+LENGTH, RETURN, NONZERO, DISCOUNTED, CUR_DISCOUNT, OVER, SUCCESS, FINITE = range(8)
 
 
 class DeviceLoop:
@@ -48,6 +50,7 @@ class DeviceLoop:
         self.trajectories = trajectories
         self.agent = agent
         self.inputs = inputs
+        self._observation = observation_rows(inputs.observation, 0)
         self._noise = nullcontext() if noise is None else noise
         null_action = torchify_buffer(null_inputs(np.zeros(()), 1, env.action_space).prev_action)
         self._null_action = leaves(buffer_to(null_action, env.device))
@@ -75,32 +78,38 @@ class DeviceLoop:
                 samples.agent.action[t] = action
                 samples.agent.agent_info[t] = agent_info
             step = self.env.step(action)
-            if samples is not None:
-                _record_step(samples.env, t, step)
-            over = trajectory_end(step.env_info, step.done)
-            self.trajectories.step(step.reward, over, log[t])
-            self._advance(action, step)
-        if samples is not None and "bootstrap_value" in samples.agent._fields:
-            samples.agent.bootstrap_value[:] = self.agent.value(*inputs)
+            with returned_by(self.env):
+                reward = fitted(step.reward, (self.env.num_envs,), "reward")
+                if samples is not None:
+                    _record_step(samples.env, t, step, reward)
+                over = trajectory_end(step.env_info, step.done)
+                success = getattr(step.env_info, "is_success", None)
+                self.trajectories.step(reward, over, log[t], success)
+                self._advance(action, step, reward)
+        if samples is not None:
+            if "bootstrap_value" in samples.agent._fields:
+                samples.agent.bootstrap_value[:] = self.agent.value(*inputs)
+            for leaf in leaves(samples.env.observation):
+                log[:, FINITE] *= torch.isfinite(leaf.reshape(*leaf.shape[:2], -1)).all(2)
         return self.trajectories.fetch(log)
 
-    def _advance(self, action: Nested, step: Any) -> None:
+    def _advance(self, action: Nested, step: Any, reward: torch.Tensor) -> None:
         """Set the next inputs; where an episode ended, they and the agent's state are blank."""
         inputs, done = self.inputs, step.done
-        inputs.observation[:] = step.next_inputs
-        inputs.prev_reward[:] = step.reward.masked_fill(done, 0)
+        self._observation[:] = step.next_inputs
+        inputs.prev_reward[:] = reward.masked_fill(done, 0)
         for rows, part, null in zip(leaves(inputs.prev_action), leaves(action), self._null_action):
             rows[:] = torch.where(_beside(done, part, 0), null, part)
         reset_where(self.agent, done)
 
 
-def _record_step(env_samples: Any, t: int, step: Any) -> None:
-    env_samples.reward[t] = step.reward
+def _record_step(env_samples: Any, t: int, step: Any, reward: torch.Tensor) -> None:
+    env_samples.reward[t] = reward
     env_samples.done[t] = step.done
     if leaves(step.env_info):
         env_samples.env_info[t] = step.env_info
     if "next_observation" in env_samples._fields:
-        env_samples.next_observation[t] = step.observation
+        observation_rows(env_samples.next_observation, 1)[t] = step.observation
 
 
 def reset_where(agent: AgentLike, done: torch.Tensor) -> None:
@@ -127,10 +136,11 @@ def _beside(mask: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
 def first_device_inputs(env: DeviceEnvLike) -> AgentInputs:
     """Reset a vector environment, and return the agent's first inputs as tensors [B,...]."""
     observation = env.reset()
-    example = numpify_buffer(observation[0])
+    example = as_element(numpify_buffer(observation[0]), env.spaces.observation)
     on_host = torchify_buffer(null_inputs(example, env.num_envs, env.action_space))
     inputs: AgentInputs = buffer_to(on_host, env.device)
-    inputs.observation[:] = observation
+    with returned_by(env):
+        observation_rows(inputs.observation, 0)[:] = observation
     return inputs
 
 
@@ -144,7 +154,12 @@ class DeviceTrajectories:
 
     Raises:
         TypeError: if the class counts more than :class:`~rlpyt.core.records.TrajInfo` does.
+
+    Attributes:
+        saw_finite: whether all observations of the last batch were finite.
     """
+
+    saw_finite = True
 
     def __init__(self, TrajInfoCls: Any, B: int, device: torch.device) -> None:
         for name in ("step", "terminate"):
@@ -160,13 +175,20 @@ class DeviceTrajectories:
         self._start = self._start.to(device)
         self._counts = self._start.repeat(1, B)
 
-    def step(self, reward: torch.Tensor, over: torch.Tensor, row: torch.Tensor | None) -> None:
+    def step(
+        self,
+        reward: torch.Tensor,
+        over: torch.Tensor,
+        row: torch.Tensor | None,
+        success: torch.Tensor | None = None,
+    ) -> None:
         """Count one step of every environment.
 
         Args:
             reward: rewards [B].
             over: mask [B] of trajectories that end here.
-            row: tensor [6,B] for the statistics after this step; None to drop them.
+            row: tensor [8,B] for the statistics after this step; None to drop them.
+            success: whether the task is done [B], if the environments tell.
         """
         counts = self._counts
         reward = reward.double()
@@ -178,6 +200,7 @@ class DeviceTrajectories:
         if row is not None:
             row[:OVER] = counts
             row[OVER] = over
+            row[SUCCESS] = torch.nan if success is None else success
         self.restart(over)
 
     def restart(self, which: torch.Tensor | BoolArray) -> None:
@@ -186,8 +209,8 @@ class DeviceTrajectories:
         self._counts = torch.where(which, self._start, self._counts)
 
     def new_log(self, n_steps: int) -> torch.Tensor:
-        """Return a tensor [n_steps,6,B] for the statistics of every step."""
-        return self._counts.new_empty((n_steps, OVER + 1, self._counts.shape[1]))
+        """Return a tensor [n_steps,8,B] for the statistics of every step."""
+        return self._counts.new_ones((n_steps, FINITE + 1, self._counts.shape[1]))
 
     def fetch(self, log: torch.Tensor) -> list[tuple[int, int, Any]]:
         """Return time step, environment and trajectory info of completed trajectories.
@@ -196,6 +219,7 @@ class DeviceTrajectories:
             NotFiniteError: if an environment returned nan as a reward.
         """
         values = log.cpu().numpy()
+        self.saw_finite = bool(values[:, FINITE].all())
         if np.isnan(values[:, RETURN]).any():
             b = int(np.argwhere(np.isnan(values[:, RETURN]))[0, 1])
             raise NotFiniteError(
@@ -209,6 +233,8 @@ class DeviceTrajectories:
         info.Length, info.NonzeroRewards = int(values[LENGTH]), int(values[NONZERO])
         info.Return, info.DiscountedReturn = values[RETURN], values[DISCOUNTED]
         info._cur_discount = float(values[CUR_DISCOUNT])
+        if not np.isnan(values[SUCCESS]):
+            info["_is_success"] = float(values[SUCCESS])
         return info
 
     def state_dict(self) -> NDArray:

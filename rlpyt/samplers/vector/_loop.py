@@ -9,8 +9,15 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import VectorEnvLike
-from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, trajectory_end
-from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch, rows_of
+from rlpyt.core.records import (
+    AgentInputs,
+    NotFiniteError,
+    TrajInfo,
+    record_success,
+    trajectory_end,
+)
+from rlpyt.core.rows import as_element, fitted, observation_rows, returned_by
+from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.buffer import null_inputs
 from rlpyt.utils.buffer import leaves, numpify_buffer
@@ -47,7 +54,7 @@ class VectorLoop:
         self.completed: list[Any] = []
         self._left = None if quota is None else list(quota)
         self.waiting: BoolArray = np.array([n == 0 for n in quota or [1] * env.num_envs])
-        self._observation = rows_of(self.inputs.observation)
+        self._observation = observation_rows(self.inputs.observation, 0)
 
     def run(
         self,
@@ -74,11 +81,12 @@ class VectorLoop:
                 rows[t] = present
             action, agent_info = actions.choose()
             batch.add_action(t, action, agent_info)
-            step = self._step(action, agent_info)
-            batch.add_step(t, ..., step.env_info, step.observation)
-            batch.add_outcome(t, step.reward, step.done)
-            self._observation[:] = step.next_inputs
-            inputs.prev_reward[:] = step.reward
+            step, reward = self._step(action, agent_info)
+            with returned_by(self.env):
+                batch.add_step(t, ..., step.env_info, step.observation)
+                self._observation[:] = step.next_inputs
+            batch.add_outcome(t, reward, step.done)
+            inputs.prev_reward[:] = reward
             actions.done[:] = step.done
             actions.advance(action, np.flatnonzero(step.done).tolist())
             if stop is not None and stop(completed):
@@ -86,18 +94,18 @@ class VectorLoop:
         actions.finish(batch.bootstrap_value)
         return completed
 
-    def _step(self, action: Nested, agent_info: Nested) -> Any:
+    def _step(self, action: Nested, agent_info: Nested) -> tuple[Any, NDArray]:
         step = self.env.step(action)
-        _check_reward(step.reward, self.env)
+        reward = rewards_of(step, self.env)
         reads_info = self.trajectories.reads_info and agent_info
         info = numpify_buffer(agent_info) if reads_info else None
         self.trajectories.step(
-            self.inputs.observation, action, step.reward, step.done, info, step.env_info
+            self.inputs.observation, action, reward, step.done, info, step.env_info
         )
         # ``done`` ends the episode of the learner; a trajectory may continue (lost lives in Atari).
         traj_done = trajectory_end(step.env_info, step.done)
         for b in np.flatnonzero(traj_done).tolist():
-            traj_info = self.trajectories.complete(b, step.observation[b])
+            traj_info = self.trajectories.complete(b, step.observation[b], step.env_info)
             if self.waiting[b]:
                 continue
             if traj_info is not None:
@@ -105,15 +113,24 @@ class VectorLoop:
             if self._left is not None:
                 self._left[b] -= 1
                 self.waiting[b] = self._left[b] == 0
-        return step
+        return step, reward
 
 
-def _check_reward(reward: NDArray, env: VectorEnvLike) -> None:
+def rewards_of(step: Any, env: VectorEnvLike) -> NDArray:
+    """Return the rewards [B] of a step.
+
+    Raises:
+        MisfitError: if they have another shape.
+        NotFiniteError: if one is nan.
+    """
+    with returned_by(env):
+        reward: NDArray = fitted(step.reward, (env.num_envs,), "reward")
     if np.isnan(reward).any():
         b = int(np.flatnonzero(np.isnan(reward))[0])
         raise NotFiniteError(
             f"environment {b} of {env} returned reward nan: fix the environment, or clip the action"
         )
+    return reward
 
 
 def first_vector_inputs(env: VectorEnvLike) -> AgentInputs:
@@ -125,8 +142,10 @@ def first_vector_inputs(env: VectorEnvLike) -> AgentInputs:
     observation = env.reset()
     if any(isinstance(leaf, torch.Tensor) for leaf in leaves(observation)):
         raise TypeError(f"EnvCls made {env}, which returns tensors: use DeviceSampler")
-    inputs = null_inputs(observation[0], env.num_envs, env.action_space)
-    inputs.observation[:] = observation
+    example = as_element(observation[0], env.spaces.observation)
+    inputs = null_inputs(example, env.num_envs, env.action_space)
+    with returned_by(env):
+        observation_rows(inputs.observation, 0)[:] = observation
     return inputs
 
 
@@ -178,14 +197,16 @@ class Trajectories:
         self._discounted += self._cur_discount * reward
         self._cur_discount *= self._discount
 
-    def complete(self, b: int, observation: Nested) -> Any:
+    def complete(self, b: int, observation: Nested, env_info: Nested) -> Any:
         """Return the trajectory info of environment ``b``, and begin its next trajectory.
 
         Args:
             b: index of the environment.
             observation: last observation of the trajectory.
+            env_info: info [B,...] of the last step.
         """
         traj_info = self._info(b)
+        record_success(traj_info, env_info, b)
         self._restart(b)
         return traj_info.terminate(observation)
 

@@ -9,11 +9,17 @@ import numpy as np
 from rlpyt.core.masks import redrawn
 from rlpyt.core.protocols import AgentLike, VectorEnvLike
 from rlpyt.core.records import AgentInputs, trajectory_end
+from rlpyt.core.rows import observation_rows, returned_by
 from rlpyt.samplers._batch_writer import NO_BATCH, BatchRows, NoBatch
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
-from rlpyt.samplers.vector._loop import Trajectories, VectorLoop, first_vector_inputs
+from rlpyt.samplers.vector._loop import (
+    Trajectories,
+    VectorLoop,
+    first_vector_inputs,
+    rewards_of,
+)
 from rlpyt.utils.types import BoolArray
 
 
@@ -45,11 +51,12 @@ class VectorResetCollector(DecorrelatingStartCollector):
         if not max_decorrelation_steps:
             return inputs, trajectories
         n_steps = np.array(self._decorrelation_steps(env.num_envs, max_decorrelation_steps))
-        n_all = int(n_steps.max())
+        n_all, rows = int(n_steps.max()), observation_rows(inputs.observation, 0)
         for t in range(n_all):
             begins = n_steps == n_all - t
             if t and begins.any():
-                inputs.observation[:] = env.reset_some(begins, inputs.observation, seeded=True)
+                with returned_by(env):
+                    rows[:] = env.reset_some(begins, inputs.observation, seeded=True)
                 trajectories.restart(begins)
             self._random_step(inputs, trajectories, n_steps >= n_all - t)
         return inputs, trajectories
@@ -67,11 +74,13 @@ class VectorResetCollector(DecorrelatingStartCollector):
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         inputs.prev_action[:] = action
         step = env.step(action)
-        trajectories.step(inputs.observation, action, step.reward, step.done, None, step.env_info)
+        reward = rewards_of(step, env)
+        trajectories.step(inputs.observation, action, reward, step.done, None, step.env_info)
         trajectories.restart(trajectory_end(step.env_info, step.done))
-        inputs.observation[:] = step.next_inputs
+        with returned_by(env):
+            observation_rows(inputs.observation, 0)[:] = step.next_inputs
         inputs.prev_action[step.done | ~runs] = null_action
-        inputs.prev_reward[:] = step.reward
+        inputs.prev_reward[:] = reward
         inputs.prev_reward[step.done | ~runs] = 0
 
     def collect_batch(
@@ -84,8 +93,9 @@ class VectorResetCollector(DecorrelatingStartCollector):
             null_action = env.action_space.null_value()
             actions = LocalActions(self, agent_inputs, null_action, self.acting_noise)
             self._loop = VectorLoop(env, traj_infos, actions)
-            self._batch = BatchRows(self.samples_np)
+            self._batch = BatchRows(self.samples_np, n_leading=1)
         completed = self._loop.run(self.batch_T, self._batch)
+        self._look_at(self.samples_np)
         return agent_inputs, traj_infos, completed
 
 

@@ -9,6 +9,7 @@ import torch
 
 from rlpyt.core.masks import redrawn
 from rlpyt.core.records import AgentInputs, trajectory_end
+from rlpyt.core.rows import observation_rows, returned_by
 from rlpyt.samplers.vector._device_loop import (
     DeviceLoop,
     DeviceTrajectories,
@@ -43,7 +44,8 @@ class DeviceResetCollector(VectorResetCollector):
         trajectories.step(step.reward, over, None)
         blank = step.done | ~torch.from_numpy(runs).to(env.device)
         null_action = env.sample_actions(np.zeros(env.num_envs, dtype=bool))
-        inputs.observation[:] = step.next_inputs
+        with returned_by(env):
+            observation_rows(inputs.observation, 0)[:] = step.next_inputs
         inputs.prev_reward[:] = step.reward.masked_fill(blank, 0)
         inputs.prev_action[:] = action
         for rows, null in zip(leaves(inputs.prev_action), leaves(null_action)):
@@ -58,6 +60,8 @@ class DeviceResetCollector(VectorResetCollector):
                 self.envs, traj_infos, self.agent, agent_inputs, self.acting_noise
             )
         completed = self._device_loop.run(self.batch_T, self.samples_np)
+        if not traj_infos.saw_finite:
+            self._look_at(self.samples_np)
         return agent_inputs, traj_infos, [info for _, _, info in completed]
 
 

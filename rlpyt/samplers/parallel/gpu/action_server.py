@@ -17,8 +17,9 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.core.rows import rows_of
 from rlpyt.distributions.noise import ActingNoise
-from rlpyt.samplers._batch_writer import plain, rows_of
+from rlpyt.samplers._batch_writer import plain
 from rlpyt.samplers.parallel._channels import TrajInfoQueue
 from rlpyt.samplers.parallel._division import WorkerSpec
 from rlpyt.utils.buffer import leaves, map_buffer
