@@ -1,5 +1,6 @@
 """Environments of gymnasium and of old gym."""
 
+import copy
 import importlib.util
 import pickle
 import subprocess
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rlpyt.core.rows import log_once
 from rlpyt.envs import _info, gym, gym_schema
-from rlpyt.envs._info import _notice
+from rlpyt.utils.buffer import leaves
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 
@@ -171,13 +173,6 @@ def test_dict_actions_in_records_reach_the_environment_as_dicts():
     env.reset()
     env.step(namedarraytuple("act", ["a", "b_c"])(np.array(2), np.ones(1, np.float32)))
     assert env.unwrapped.seen == {"a": 2, "b c": np.ones(1)}
-
-
-def test_step_before_reset_is_an_error():
-    # Construction used to leave the environment in the middle of an episode.
-    env = gym.make("CartPole-v1")
-    with pytest.raises(RuntimeError, match="reset"):
-        env.step(0)
 
 
 def test_reset_of_a_subclass_may_stand_alone():
@@ -362,10 +357,20 @@ def test_unknown_keys_are_dropped():
     assert second._fields == ("x", "timeout")
 
 
+def test_success_that_appears_later_is_an_attribute():
+    # Buffers have no field for it; it was dropped.
+    first, last = infos({"x": 1}, {"x": 2, "is_success": True})
+    assert not hasattr(first, "is_success")
+    assert (last._fields, last.is_success) == (("x", "timeout"), True)
+    for copied in (pickle.loads(pickle.dumps(last)), copy.deepcopy(last)):
+        assert (copied, copied.is_success) == (last, True)
+    assert infos({"is_success": 0}, {"is_success": 1})[1]._fields == ("is_success", "timeout")
+
+
 def test_entries_without_numbers_are_left_out_with_one_notice(monkeypatch):
     lines = []
     monkeypatch.setattr(logger, "log", lambda text, **kwargs: lines.append(text))
-    _notice.cache_clear()
+    log_once.cache_clear()
     entry = {"x": 1, "text": "a", "object": object(), "nothing": None, "ragged": [[1], [1, 2]]}
     for _ in range(2):
         assert infos(entry)[0]._fields == ("x", "timeout")
@@ -376,26 +381,43 @@ def test_entries_without_numbers_are_left_out_with_one_notice(monkeypatch):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (np.zeros(2), np.zeros(3)),
-        (0, 0.5),
-        (0.5, np.zeros(1)),
+        (np.zeros(2), np.ones(3)),
+        (0.5, np.ones(2)),
         (True, 2),
         (1.0, "text"),
+        (1.0, [[1], [1, 2]]),
         ({"a": 1}, 3),
     ],
 )
-def test_an_entry_that_changes_is_an_error_naming_the_remedy(before, after):
-    with pytest.raises(ValueError, match=r"(?s)key.*info_example"):
-        infos({"key": before}, {"key": after})
+def test_an_entry_that_does_not_fit_is_left_out_with_one_notice(before, after, monkeypatch):
+    # It ended the run.
+    lines = []
+    monkeypatch.setattr(logger, "log", lambda text, **kwargs: lines.append(text))
+    log_once.cache_clear()
+    _, *others = infos({"key": before}, {"key": after}, {"key": after})
+    for info in others:
+        assert not any(np.any(leaf) for leaf in leaves(info.key))
+    assert len(lines) == 1
+    assert "info['key']" in lines[0]
+    assert "info_example" in lines[0]
+
+
+def test_integers_are_stored_as_real_numbers():
+    example = {"a": 0, "b": [1, 2], "mask": np.ones(3, np.int8), "inner": {"c": np.int64(3)}}
+    _, second = infos(example, {"a": 0.5, "b": [0.5, 1], "inner": {"c": 0.25}})
+    assert (second.a, second.b.tolist(), second.inner.c) == (0.5, [0.5, 1], 0.25)
+    assert np.asarray(second.mask).dtype == np.int8
+    assert type(infos({"a": 1}, info_example={"a": 0})[0].a) is int
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(1.0, 2), (1, True), (1.0, np.float32(2)), (np.zeros(2), [1, 2])]
+    ("before", "after"),
+    [(1.0, 2), (1.0, True), (1.0, np.float32(2)), (np.zeros(2), [1, 2]), (0.5, np.ones(1))],
 )
 def test_types_that_fit_are_cast(before, after):
     _, second = infos({"key": before}, {"key": after})
     assert np.asarray(second.key).dtype == np.asarray(before).dtype
-    assert np.array_equal(second.key, after)
+    assert np.array_equal(second.key, np.squeeze(after))
 
 
 def test_info_example_declares_what_comes_later():

@@ -208,11 +208,6 @@ def test_partial_reset_of_a_vector_without_it_is_refused():
         env.reset_some(np.array([True, False]), env.reset())
 
 
-def test_step_before_reset():
-    with pytest.raises(RuntimeError, match="reset"):
-        make_vector(1).step(np.zeros(1, dtype=int))
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_seed_and_state_continue_identically(mode):
     def steps(env, n):

@@ -10,6 +10,7 @@ import torch
 from rlpyt.core.masks import redrawn
 from rlpyt.core.protocols import VectorEnvLike
 from rlpyt.core.records import EnvStep
+from rlpyt.core.rows import fitted, returned_by
 from rlpyt.samplers._env_states import (
     env_state,
     envs_without_state,
@@ -166,5 +167,7 @@ class FirstOf:
         step = self._env.step(actions)
         self._observation = step.next_inputs
         env_info = step.env_info[0] if step.env_info else step.env_info
-        observation, reward = numpify_buffer(step.observation[0]), numpify_buffer(step.reward[0])
+        with returned_by(self._env):
+            reward = fitted(step.reward, (self._env.num_envs,), "reward")
+        observation, reward = numpify_buffer(step.observation[0]), numpify_buffer(reward[0])
         return EnvStep(observation, reward, bool(step.done[0]), numpify_buffer(env_info))
