@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -85,6 +85,14 @@ def _with_success(record: Any, success: Any) -> Any:
     late = _late_class(type(record))(*record)
     late.is_success = success
     return late
+
+
+def map_info(fn: Callable[[Any], Any], record: Any) -> Any:
+    """Return ``record`` with ``fn`` applied to its fields, and to an ``is_success`` beside them."""
+    mapped = record._make(map(fn, record))
+    if "is_success" in record._fields or not hasattr(record, "is_success"):
+        return mapped
+    return _with_success(mapped, fn(np.asarray(record.is_success)))
 
 
 @cache

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.masks import redrawn
+from rlpyt.core.rows import log_once
 from rlpyt.envs._info import infill_info
 from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
 from rlpyt.spaces.gym_wrapper import field_names
@@ -168,14 +169,20 @@ class TensorLayout:
         self.record_cls: Any = record_class(name, field_names(self._parts))
 
     def read(self, info: Mapping[str, Any]) -> Nested:
-        """Return the record of ``info``: unknown keys are dropped, missing ones are zero."""
+        """Return the record of ``info``: unknown keys are dropped, missing ones are zero.
+
+        So are entries of another shape, with one notice in the log.
+        """
         values = []
         for key, part in self._parts.items():
             value = info.get(key)
             if isinstance(part, TensorLayout):
-                values.append(part.read(value or {}))
-            else:
-                values.append(part if value is None else value)
+                values.append(part.read(value if isinstance(value, Mapping) else {}))
+                continue
+            fits = isinstance(value, torch.Tensor) and value.shape == part.shape
+            if value is not None and not fits:
+                log_once(f"WARNING: info[{key!r}] is left out where it is not {tuple(part.shape)}")
+            values.append(value if fits else part)
         return self.record_cls(*values)
 
 

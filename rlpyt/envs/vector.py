@@ -25,7 +25,7 @@ import numpy as np
 from rlpyt.core.masks import redrawn
 from rlpyt.core.rows import observation_rows, returned_by
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
-from rlpyt.envs._info import InfoLayout, as_reals, infill_info
+from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -158,7 +158,8 @@ class VectorEnvWrapper(Wrapper):
         env_info = self._info_layout.read({**own_info, **more_info})
         if any_done and self.autoreset_mode != SAME_STEP and over.any():
             # The reset may write into the arrays of the environment.
-            observation, reward, env_info = map(_copy, (observation, reward, env_info))
+            observation, reward = _copy(observation), _copy(reward)
+            env_info = map_info(_copy, env_info)
             next_inputs = self.reset_some(over, observation)
         return VectorStep(observation, reward, done, env_info, next_inputs)
 

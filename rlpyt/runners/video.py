@@ -10,6 +10,7 @@ import numpy as np
 
 from rlpyt.core.protocols import AgentLike, EnvLike, RunnerLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.core.rows import as_element, observation_rows
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
@@ -106,18 +107,19 @@ class RecordVideo(Callback):
         observation = env.reset()
         null_action = env.action_space.null_value()
         inputs = AgentInputs(
-            buffer_from_example(observation, 1),
+            buffer_from_example(as_element(observation, env.spaces.observation), 1),
             buffer_from_example(null_action, 1),
             np.zeros(1, dtype="float32"),
         )
         inputs.prev_action[0] = null_action
+        rows = observation_rows(inputs.observation, 1)
         inputs_pyt = torchify_buffer(inputs)
         # A recurrent agent sets its state aside when it leaves sample mode.
         agent.eval_mode(itr)
         agent.reset()
         noise = ActingNoise(0, [0], stream=1 + itr)
         for _ in range(self.max_steps):
-            inputs.observation[0] = observation
+            rows[0] = observation
             with noise:
                 action = numpify_buffer(agent.step(*inputs_pyt).action)[0]
             agent.toggle_alt()  # Back to the first half, in an agent that alternates.

@@ -190,8 +190,8 @@ def fold_vectors(observation: torch.Tensor, dim: int) -> tuple[torch.Tensor, Lea
 def as_float(x: torch.Tensor) -> torch.Tensor:
     """Return ``x`` in a type that networks take.
 
-    Numpy's arrays are float64, which would not fit the weights: they and integers get torch's
-    default type. Other floating types, such as those of autocast, stay.
+    Integers, float32 and float64, which may not fit the weights, get torch's default type. Types of
+    autocast stay.
     """
-    is_kept = x.is_floating_point() and x.dtype is not torch.float64
+    is_kept = x.dtype in (torch.float16, torch.bfloat16)
     return x if is_kept else x.to(torch.get_default_dtype())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlpyt.agents.pg.categorical import RecurrentCategoricalPgAgent
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
@@ -17,6 +18,7 @@ from rlpyt.core.records import EnvSpaces, EnvStep
 from rlpyt.core.rows import log_once
 from rlpyt.envs import gym
 from rlpyt.envs.check import check_env
+from rlpyt.envs.vector import VectorEnvWrapper
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
@@ -26,6 +28,7 @@ from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
+from tests.envs.vector_parts import MODES
 from tests.runners.parts import CountingAlgo, QuietAgent, train
 from tests.samplers.parallel_parts import PARALLEL, VectorOf
 from tests.samplers.parts import EchoAgent
@@ -392,6 +395,23 @@ def test_success_is_logged_as_a_rate(late, tmp_path):
     kwargs = {"n_steps": 40, "log_interval_steps": 20, "seed": 0}
     runner = MinibatchRl(algo=CountingAlgo(), agent=LoggedAgent(), sampler=sampler, **kwargs)
     assert [float(row["SuccessRate"]) for row in train(runner, tmp_path)] == [1, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_success_in_vector_environments(mode):
+    def make(num_envs):
+        def one(n_steps):
+            info = lambda t: {"is_success": n_steps == 3} if t == n_steps else {}  # noqa: E731
+            return lambda: Box(flat(), half, info, n_steps)
+
+        envs = SyncVectorEnv([one(3), one(4)], autoreset_mode=AutoresetMode[mode.upper()])
+        return VectorEnvWrapper(envs)
+
+    sampler = VectorSampler(make, {}, 6, 2, max_decorrelation_steps=0)
+    sampler.initialize(FixedAgent(), seed=0)
+    _, completed = sampler.obtain_samples(0)
+    assert [(info.Length, info["_is_success"]) for info in completed] == [(3, 1), (4, 0), (3, 1)]
+    sampler.shutdown()
 
 
 # --- Episodes and states of programs --------------------------------------------------------------
