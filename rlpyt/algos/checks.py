@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 METHODS_OF_THE_LOSS = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
 # Training ends after this number of successive updates without a valid sample.
 MAX_MASKED_UPDATES = 100
+# The log warns if a larger fraction of an iteration's samples is masked.
+MANY_MASKED = 0.4
 # Description, algorithm and agent for every ``q_kind``.
 Q_KINDS = {
     "value": ("values", "DQN", "DqnAgent"),
@@ -242,7 +244,7 @@ def check_replay_size(algo: ReplayAlgorithm, n_samplers: int) -> None:
 
 
 def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
-    """Warn if most samples in an iteration are masked.
+    """Warn if many samples in an iteration are masked.
 
     Args:
         algo: algorithm with a replay buffer, which keeps the warnings given and the number of
@@ -254,8 +256,8 @@ def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
     """
     remedy = (
         f"lower n_step_return={algo.n_step_return} below the length of episodes, or pass "
-        "bootstrap_timelimit=False to count time limits as real ends, or (without frames and "
-        "sequences) give the sampler record_next_observation=True to learn from these samples"
+        "bootstrap_timelimit=False to count time limits as real ends, or (unless frames are stored "
+        "once) give the sampler record_next_observation=True to learn from these samples"
     )
     for fraction in fractions:
         algo.n_masked_updates = algo.n_masked_updates + 1 if fraction == 1 else 0
@@ -265,11 +267,12 @@ def check_masks(algo: ReplayAlgorithm, fractions: Sequence[float]) -> None:
                 "updates was trained on, because time limits truncated all returns: "
                 f"{remedy}"
             )
-    if not algo.warned_of_mask and sum(fractions) > 0.5 * len(fractions):
+    if not algo.warned_of_mask and sum(fractions) > MANY_MASKED * len(fractions):
         algo.warned_of_mask = True
         logger.log(
             f"WARNING: {sum(fractions) / len(fractions):.0%} of the samples in an iteration are "
-            f"not trained on, because time limits truncated their returns: {remedy}."
+            "not trained on, because time limits truncated their returns, though the values of "
+            f"earlier steps are bootstrapped from theirs: {remedy}."
         )
 
 

@@ -11,6 +11,7 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
+    MANY_MASKED,
     check_clip_grad_norm,
     check_fraction,
     check_masks,
@@ -96,9 +97,10 @@ class ReplayAlgorithm(RlAlgorithm):
 
         y = r_1 + ... + discount^(k-1) r_k + discount^k V(last observation)
 
-    Buffers of single transitions keep it, except frame buffers. Without that observation, such
-    samples are left out of training: the next row begins another episode, and 0 would be a wrong
-    bootstrap value. Their fraction is logged as ``maskedFraction``. Without ``timeout`` from the
+    The library's buffers keep it, except frame buffers: those store one frame a row, and the next
+    row's frame begins another episode. Without that observation, such samples are left out of
+    training, because 0 would be a wrong bootstrap value. Their fraction is logged as
+    ``maskedFraction``. Without ``timeout`` from the
     environment every end counts as a real end, with a warning.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 4 (partial-episode bootstrapping).
@@ -405,7 +407,7 @@ class ReplayAlgorithm(RlAlgorithm):
         self.update_itr_hyperparams(itr)
         opt_info = self.fetch_opt_info(opt_info)
         fractions = opt_info.maskedFraction if "maskedFraction" in opt_info._fields else ()
-        if self.n_masked_updates or max(fractions, default=0) > 0.5:
+        if self.n_masked_updates or max(fractions, default=0) > MANY_MASKED:
             check_masks(self, fractions)
         return opt_info
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -12,9 +12,21 @@ from rlpyt.algos.pg._episode_ends import replaced
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
 from rlpyt.core.records import BatchSpec, extended
 from rlpyt.models.rnn import masked_rows, move_with_resets
+from rlpyt.replays.sequence.n_step import LAST_FIELDS
 from rlpyt.returns.valid import valid_from_done
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_func, buffer_to, leaves, map_buffer
 from rlpyt.utils.types import Nested
+
+
+class Insertion(NamedTuple):
+    """Places of K last observations in sequences [T,B], which become [L,B] by them."""
+
+    steps: torch.Tensor  # [L,B] the step in the sequences; after an observation that is inserted
+    last: torch.Tensor  # [K] places in L of the last observations
+    after: torch.Tensor  # [K] the steps after them, with the action and reward before them
+    b: torch.Tensor  # [K] their sequences
+    bootstrap: torch.Tensor  # [batch_T,B] places in L of what the steps of the loss bootstrap from
+    reset: torch.Tensor | None  # [L,B] on the CPU, True where an episode begins
 
 
 class SequenceReplay(ReplayAlgorithm):
@@ -24,6 +36,9 @@ class SequenceReplay(ReplayAlgorithm):
     observations. It may span several episodes: at the start of an episode the recurrent state and
     the previous reward are zero and the previous action null, as when acting. While an environment
     waits for the end of a sampler batch (``mid_batch_reset`` False), its steps do not count.
+
+    Returns that time limits truncate are bootstrapped from last observations, if samples have them:
+    :meth:`with_last_observations` inserts them after the last step of their episodes.
 
     A subclass lists in ``_runs`` the steps in which its networks run.
     """
@@ -99,8 +114,16 @@ class SequenceReplay(ReplayAlgorithm):
         device = self.training_device
         if device.type == "cpu":
             return samples
-        moved, resets = move_with_resets(samples, self._of_runs(self.resets(samples)), device)
-        return extended(type(moved), ("resets",), "Resets")(*moved, resets)
+        names = [name for name in ("done", *LAST_FIELDS[:2]) if name in samples._fields]
+        ends = buffer_to(tuple(getattr(samples, name) for name in names), "cpu")  # In one copy.
+        on_host = samples._replace(**dict(zip(names, ends)))
+        insertion = self.insertion(on_host)
+        masks = [*self._of_runs(self.resets(on_host)), insertion and insertion.reset]
+        rest = insertion and insertion._replace(reset=None)
+        (moved, rest), (*resets, reset) = move_with_resets((samples, rest), masks, device)
+        insertion = rest and Insertion(*rest)._replace(reset=reset)
+        RecordCls = extended(type(moved), ("resets", "insertion"), "Resets")
+        return RecordCls(*moved, resets, insertion)
 
     def valid_steps(self, samples: Nested) -> torch.Tensor:
         """Return a mask [warmup_T+batch_T,B] of the steps that count."""
@@ -142,6 +165,61 @@ class SequenceReplay(ReplayAlgorithm):
             state = buffer_func(state, lambda part: part.transpose(0, 1).contiguous())
         return inputs, state, resets
 
+    def with_last_observations(
+        self, samples: Nested, inputs: tuple[Nested, ...]
+    ) -> tuple[tuple[Nested, ...], torch.Tensor | None, torch.Tensor] | None:
+        """Return longer inputs, with the last observation of every truncated episode.
+
+        Args:
+            samples: batch from the replay buffer.
+            inputs: inputs of the networks [T,B,...], from :meth:`sequence_inputs`.
+
+        Returns:
+            The inputs [L,B,...], the mask [L,B] of episodes that begin, and the places
+            [batch_T,B] in L of the observations that returns are bootstrapped from; None if there
+            is no truncated episode.
+        """
+        is_known = "insertion" in samples._fields
+        insertion = samples.insertion if is_known else self.insertion(samples)
+        if insertion is None:
+            return None
+        steps, last, after, b, bootstrap, reset = insertion
+        inserted = (
+            samples.last_observation,
+            samples.all_action[after, b],
+            samples.all_reward[after, b],
+        )
+        entries = iter(leaves(self.agent.to_model_device(*inserted)))
+        columns = torch.arange(steps.shape[1], device=steps.device)
+
+        def longer(part: torch.Tensor) -> torch.Tensor:
+            part = part[steps, columns]
+            part[last, b] = next(entries).to(part.dtype)
+            return part
+
+        return map_buffer(longer, inputs), reset, bootstrap
+
+    def insertion(self, samples: Nested) -> Insertion | None:
+        """Return the places of last observations, on the CPU; None if there are none."""
+        at_limit = samples.at_limit.cpu() if "at_limit" in samples._fields else torch.zeros(0)
+        if not at_limit.any():
+            return None
+        n_before = at_limit.cumsum(0)
+        n_before = torch.cat([torch.zeros_like(n_before[:1]), n_before])
+        step = torch.arange(len(n_before))[:, None]
+        place = step + n_before
+        after, b = at_limit.nonzero(as_tuple=True)
+        last, after = place[after, b] + 1, after + 1
+        longer = len(step) + int(n_before[-1].max()), place.shape[1]
+        # Sequences with fewer last observations than others end on copies of their last step.
+        steps = torch.full(longer, len(step) - 1).scatter_(0, place, step.expand_as(place))
+        steps[last, b] = after
+        reset = torch.zeros(longer, dtype=torch.bool)
+        reset.scatter_(0, place, self.episode_starts(samples).cpu())
+        loss_steps = slice(self.warmup_T, self.sequence_T)
+        ends = step[loss_steps] + samples.bootstrap_steps[loss_steps].cpu() - 1
+        return Insertion(steps, last, after, b, place.gather(0, ends) + 1, reset)
+
     def resets(self, samples: Nested) -> torch.Tensor | None:
         """Return :meth:`episode_starts` on the CPU, or None if no step begins an episode."""
         starts = self.episode_starts(samples).cpu()
@@ -153,6 +231,7 @@ class SequenceReplay(ReplayAlgorithm):
         Episodes that end after the steps of the loss are not marked, and need not be: no bootstrap
         value crosses such an end.
         """
-        starts = torch.zeros_like(samples.all_reward, dtype=torch.bool)
-        starts[1 : len(samples.done) + 1] = samples.done
+        done = samples.done
+        starts = torch.zeros(samples.all_reward.shape, dtype=torch.bool, device=done.device)
+        starts[1 : len(done) + 1] = done
         return starts

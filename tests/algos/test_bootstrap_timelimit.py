@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from rlpyt.agents.dqn.mlp_agent import (
     MlpCatDqnAgent,
@@ -18,6 +20,7 @@ from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.agents.qpg.sac_lstm_agent import SacLstmAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
@@ -30,12 +33,16 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.d4pg import D4PG
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.base import Env, EnvStep
-from rlpyt.envs.toy import Counter
+from rlpyt.envs.toy import Counter, EnvInfo
+from rlpyt.models.rnn import RnnState
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
 from tests.selection import FULL, selected
 
 SMALL: dict[str, Any] = {"model_kwargs": {"hidden_sizes": [8]}}
@@ -99,14 +106,14 @@ def train(
     """Iterations of 16 steps, and what they report."""
     is_critic = type(algo) in [AlgoCls for AlgoCls, _, _ in CRITICS]
     agent = AgentCls(**(SMALL_Q if is_critic else SMALL))
-    sampler = SerialSampler(
-        EnvCls=Limited,
-        env_kwargs={"tells": tells, "continuous": is_critic},
-        batch_T=8,
-        batch_B=2,
-        max_decorrelation_steps=0,
-        record_next_observation=record_next_observation,
-    )
+    env_kwargs = {"tells": tells, "continuous": is_critic}
+    sampling = {"env_kwargs": env_kwargs, "record_next_observation": record_next_observation}
+    return run(algo, agent, n_itr, EnvCls=Limited, **sampling)
+
+
+def run(algo: Any, agent: Any, n_itr: int, **sampling: Any) -> list[Any]:
+    """Iterations of 16 steps, and what they report."""
+    sampler = SerialSampler(batch_T=8, batch_B=2, max_decorrelation_steps=0, **sampling)
     examples = sampler.initialize(agent, seed=0, bootstrap_value=algo.bootstrap_value)
     algo.initialize(agent, n_itr, sampler.batch_spec, sampler.mid_batch_reset, examples)
     infos = []
@@ -207,3 +214,127 @@ def test_target_before_a_limit(n: int) -> None:
         k = int(min(n, 4 - t))
         target = sum(0.99**j * (t + j + 1) for j in range(k)) + 0.99**k * (t + k)
         assert y == pytest.approx(target)
+
+
+# --- Sequences ------------------------------------------------------------------------------------
+
+
+class Ring(Env):
+    """Three places in a circle: every step goes to the next one, and its reward is the place left.
+
+    A time limit truncates every episode; the next one begins one place after the last beginning.
+    """
+
+    def __init__(self, limit: int, continuous: bool) -> None:
+        self._limit, self._first = limit, -1
+        self._action_space = FloatBox(-1, 1, shape=1) if continuous else IntBox(0, 2)
+        self._observation_space = FloatBox(0, 1, shape=3)
+
+    def reset(self) -> Any:
+        self._n_steps, self._first = 0, self._first + 1
+        return self._observe()
+
+    def step(self, action: Any) -> EnvStep:
+        reward = np.float32((self._first + self._n_steps) % 3)
+        self._n_steps += 1
+        is_over = self._n_steps == self._limit
+        return EnvStep(self._observe(), reward, is_over, EnvInfo(is_over, is_over))
+
+    def _observe(self) -> Any:
+        return np.eye(3, dtype=np.float32)[(self._first + self._n_steps) % 3]
+
+    @property
+    def horizon(self) -> int:
+        return self._limit
+
+
+def values_on_the_ring(discount: float) -> list[float]:
+    """V(s) = s + discount V(s + 1), without any limit."""
+    ahead = np.roll(np.eye(3), 1, axis=1)
+    values: list[float] = np.linalg.solve(np.eye(3) - discount * ahead, np.arange(3.0)).tolist()
+    return values
+
+
+class Table(torch.nn.Module):
+    """Outputs by observation alone; a recurrent state without effect."""
+
+    def __init__(self, observation_shape: Any, output_size: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, output_size, bias=False)
+        torch.nn.init.zeros_(self.linear.weight)
+
+    def forward(self, observation: Any, *others: Any, reset: Any = None) -> Any:
+        lead = observation.shape[-2:-1] or (1,)
+        state = observation.new_zeros(1, *lead, 1)
+        return self.linear(observation), RnnState(state, state)
+
+
+class Policy(Table):
+    def __init__(self, observation_shape: Any, action_size: int) -> None:
+        super().__init__(observation_shape, action_size)
+
+    def forward(self, observation: Any, *others: Any, reset: Any = None) -> Any:
+        mean, state = super().forward(observation)
+        return mean, mean - 1, state
+
+
+class Critic(Table):
+    def __init__(self, observation_shape: Any, action_size: int) -> None:
+        super().__init__(observation_shape, 1)
+
+    def forward(self, observation: Any, *others: Any, reset: Any = None) -> Any:
+        q, state = super().forward(observation)
+        return q.squeeze(-1), state
+
+
+EXACT: dict[str, Any] = {
+    **SEQUENCES,
+    "replay_ratio": 6,
+    "discount": 0.7,
+    "bootstrap_timelimit": True,
+    "target_update_tau": 1,
+    "target_update_interval": 1,
+    "OptimCls": torch.optim.SGD,
+}
+
+
+ON_Q: dict[str, Any] = {"learning_rate": 3, "delta_clip": None, "prioritized_replay": False}
+BY_PRIORITY = {**ON_Q, "prioritized_replay": True, "pri_alpha": 0.1, "pri_beta_init": 1}
+ON_CRITICS = {"learning_rate": 1, "fixed_alpha": 1e-9}
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "settings", "limit", "n", "mid_batch_reset"),
+    [
+        (R2D1, ON_Q, 2, 1, True),
+        (R2D1, {**ON_Q, "double_dqn": False, "warmup_T": 0}, 3, 2, True),
+        (R2D1, BY_PRIORITY, 3, 4, False),
+        (RecurrentSAC, ON_CRITICS, 2, 1, True),
+        (RecurrentSAC, {**ON_CRITICS, "warmup_T": 0}, 3, 2, True),
+        (RecurrentSAC, ON_CRITICS, 3, 4, False),
+    ],
+)
+def test_values_of_recurrent_agents_are_exact(
+    AlgoCls: Any, settings: dict[str, Any], limit: int, n: int, mid_batch_reset: bool
+) -> None:
+    # The last step before a limit was left out, but the step before it bootstraps from its value.
+    is_critic = AlgoCls is RecurrentSAC
+    algo: Any = AlgoCls(**{**EXACT, "n_step_return": n, **settings})
+    agent: Any = MlpR2d1Agent(ModelCls=Table)
+    if is_critic:
+        agent = SacLstmAgent(ModelCls=Policy, QModelCls=Critic)
+    infos = run(
+        algo,
+        agent,
+        60,
+        EnvCls=Ring,
+        env_kwargs={"limit": limit, "continuous": is_critic},
+        CollectorCls=CpuResetCollector if mid_batch_reset else CpuWaitResetCollector,
+        record_next_observation=True,
+    )
+    assert not any(any(info.maskedFraction) for info in infos)
+    if is_critic:
+        found = agent.q1_model.linear.weight[0]
+    else:
+        found = algo.inv_value_scale(agent.model.linear.weight).max(0).values
+    assert found.tolist() == pytest.approx(values_on_the_ring(0.7), abs=1e-2)

@@ -286,8 +286,8 @@ class Cell(NamedTuple):
             return False
         if self.observation == "frames" and not is_deep_q:
             return False
-        # Buffers of sequences and of frames do not keep last observations.
-        return self.limits != "last" or not (self.name in SEQUENCES or self.observation == "frames")
+        # Buffers of frames do not keep last observations.
+        return self.limits != "last" or self.observation != "frames"
 
     def environment(self):
         """The class of an environment of short episodes, and its arguments."""

@@ -20,11 +20,13 @@ class Row(NamedTuple):
     rnn_state: Any  # [N,H] before the step
     timeout: bool
     waits: bool  # the environment waited for the end of the batch
+    last: torch.Tensor | None  # observation that the action led to, if it is recorded
 
 
 def rows_of(samples: Any, b: int, mid_batch_reset: bool) -> list[Row]:
     """The rows of environment ``b`` in a sampler's batch."""
     rows: list[Row] = []
+    is_recorded = "next_observation" in samples.env._fields
     for t in range(len(samples.env.done)):
         rows.append(
             Row(
@@ -36,6 +38,7 @@ def rows_of(samples: Any, b: int, mid_batch_reset: bool) -> list[Row]:
                 [part[t, b].clone() for part in samples.agent.agent_info.prev_rnn_state],
                 bool(samples.env.env_info.timeout[t, b]),
                 waits=not mid_batch_reset and any(row.done for row in rows),
+                last=samples.env.next_observation[t, b].clone() if is_recorded else None,
             )
         )
     return rows
@@ -47,15 +50,33 @@ def q_values(
     """Q-values [A] of each step; at the beginning of an episode all that came before is zero."""
     qs = []
     for t in range(start, stop):
-        before = rows[t - 1]
-        onehot = torch.zeros(1, len(rows[t].q))
-        onehot[0, 0 if before.done else before.action] = 1
-        prev_reward = torch.tensor([0.0 if before.done else before.reward])
-        if before.done:
-            rnn_state = None
-        q, rnn_state = model(rows[t].observation[None], onehot, prev_reward, rnn_state)
-        qs.append(q[0])
+        begins = rows[t - 1].done
+        before = rows[t - 1]._replace(action=0, reward=0.0) if begins else rows[t - 1]
+        state = None if begins else rnn_state
+        q, rnn_state = one_step(model, rows[t].observation, before, state)
+        qs.append(q)
     return qs, rnn_state
+
+
+def one_step(
+    model: Any, observation: torch.Tensor, before: Row, rnn_state: Any
+) -> tuple[torch.Tensor, Any]:
+    """Q-values [A] of an observation after the step ``before``."""
+    onehot = torch.zeros(1, len(before.q))
+    onehot[0, before.action] = 1
+    q, rnn_state = model(observation[None], onehot, torch.tensor([before.reward]), rnn_state)
+    return q[0], rnn_state
+
+
+def bootstrap_q(
+    model: Any, rows: Sequence[Row], start: int, end: int, rnn_state: Any
+) -> torch.Tensor:
+    """Q-values [A] after row ``end``: of its last observation if a limit ended the episode."""
+    _, rnn_state = q_values(model, rows, start, end + 1, rnn_state)
+    last = rows[end].last
+    if rows[end].timeout and last is not None:
+        return one_step(model, last, rows[end], rnn_state)[0]
+    return q_values(model, rows, end + 1, end + 2, rnn_state)[0][0]
 
 
 def squash(x: float, eps: float) -> float:
@@ -71,14 +92,14 @@ def unsquash(z: float, eps: float) -> float:
     return low
 
 
-def n_step(rows: Sequence[Row], t: int, n: int, discount: float) -> tuple[float, bool]:
-    """Sum of the next n rewards, discounted, and whether the episode ends within them."""
+def n_step(rows: Sequence[Row], t: int, n: int, discount: float) -> tuple[float, bool, int]:
+    """Sum of the next n rewards, discounted; whether the episode ends within them, and where."""
     total = 0.0
     for k in range(n):
         total += discount**k * rows[t + k].reward
         if rows[t + k].done:
-            return total, True
-    return total, False
+            return total, True, t + k
+    return total, False, t + n - 1
 
 
 class Settings(NamedTuple):
@@ -96,10 +117,15 @@ class Settings(NamedTuple):
 
 
 def counts(rows: Sequence[Row], t: int, n: int, s: Settings) -> bool:
-    """Whether a step is one to train on."""
+    """Whether the return of a step is known."""
     ends = [row for row in rows[t : t + n] if row.done]
     cut = s.bootstrap_timelimit and bool(ends) and ends[0].timeout
     return not (rows[t].waits or cut)
+
+
+def continues(rows: Sequence[Row], end: int, s: Settings) -> bool:
+    """Whether a row ends an episode, but not its return."""
+    return s.bootstrap_timelimit and rows[end].timeout and rows[end].last is not None
 
 
 def target(return_: float, ended: bool, next_value: float, settings: Settings, n: int) -> float:
@@ -124,19 +150,21 @@ def sequence_loss(
     first = start + s.warmup_T
     last = first + s.batch_T
     with torch.no_grad():
-        target_qs, _ = q_values(target_model, rows, start, last + s.n, rnn_state)
-        choosing_qs, _ = q_values(model, rows, start, last + s.n, rnn_state)
+        first_state = rnn_state
         _, rnn_state = q_values(model, rows, start, first, rnn_state)
     qs, _ = q_values(model, rows, first, last, rnn_state)
     losses, errors = [], []
     for t in range(first, last):
-        if not counts(rows, t, s.n, s):
+        return_, ended, end = n_step(rows, t, s.n, s.discount)
+        is_known = continues(rows, end, s)
+        if rows[t].waits or not (is_known or counts(rows, t, s.n, s)):
             errors.append(0.0)
             continue
-        chooser = choosing_qs if s.double_dqn else target_qs
-        best = int(chooser[t + s.n - start].argmax())
-        next_value = float(target_qs[t + s.n - start][best])
-        y = target(*n_step(rows, t, s.n, s.discount), next_value, s, s.n)
+        with torch.no_grad():
+            models = (model if s.double_dqn else target_model, target_model)
+            choosing, valued = (bootstrap_q(m, rows, start, end, first_state) for m in models)
+        next_value = float(valued[int(choosing.argmax())])
+        y = target(return_, ended and not is_known, next_value, s, end + 1 - t)
         delta = (y - qs[t - first][rows[t].action]).abs()
         if s.delta_clip is None or delta.item() <= s.delta_clip:
             losses.append(delta * delta / 2)
@@ -154,7 +182,8 @@ def input_priority(rows: Sequence[Row], s: Settings) -> float:
     errors = []
     for t in range(len(rows) - n):
         if counts(rows, t, n, s):
-            y = target(*n_step(rows, t, n, s.discount), float(rows[t + n].q.max()), s, n)
+            return_, ended, _ = n_step(rows, t, n, s.discount)
+            y = target(return_, ended, float(rows[t + n].q.max()), s, n)
             errors.append(abs(y - float(rows[t].q[rows[t].action])))
     if s.delta_clip is not None:
         errors = [min(error, s.delta_clip) for error in errors]

@@ -14,6 +14,12 @@ from rlpyt.replays.non_sequence.time_limit import (
     TlUniformReplayBuffer,
     TlUniformReplayFrameBuffer,
 )
+from rlpyt.replays.sequence.time_limit import (
+    AsyncTlUniformSequenceReplayBuffer,
+    TlPrioritizedSequenceReplayBuffer,
+    TlUniformSequenceReplayBuffer,
+    TlUniformSequenceReplayFrameBuffer,
+)
 
 Record = extended(SamplesToBuffer, ("timeout", "last_observation"), "Last")
 DISCOUNT = 0.5
@@ -65,6 +71,33 @@ def test_targets_at_the_limit(BufferCls: Any, n: int) -> None:
         assert target.prev_reward[i] == 2.0 ** (t + k - 1) % 7
 
 
+@pytest.mark.parametrize(
+    ("BufferCls", "device"),
+    [
+        (TlUniformSequenceReplayBuffer, None),
+        (TlUniformSequenceReplayBuffer, "cpu"),
+        (TlPrioritizedSequenceReplayBuffer, None),
+        (AsyncTlUniformSequenceReplayBuffer, None),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_sequences_across_the_limit(BufferCls: Any, device: Any, n: int) -> None:
+    buffer = BufferCls(
+        example=example(), size=36, B=1, rnn_state_interval=0, batch_T=7, discount=DISCOUNT,
+        n_step_return=n, device=device,
+    )  # fmt: skip
+    for first in range(0, 60, 4):  # Around the end of the circle.
+        buffer.append_samples(episodes(first, 4, 5, True))
+    batch = buffer.sample_batch(16)
+    assert not batch.timeout_n.any()
+    assert not batch.done_n.any()
+    steps = batch.all_observation  # [T+n,B]
+    assert (batch.at_limit == (steps[:-1] % 5 == 4)).all()
+    assert (batch.last_observation == -steps[:-1][batch.at_limit] - 1).all()
+    left = 5 - steps[:7] % 5
+    assert (batch.bootstrap_steps == left.clamp(max=n)).all()
+
+
 def test_real_ends_stay_ends() -> None:
     buffer = TlUniformReplayBuffer(example=example(), size=24, B=1, n_step_return=3)
     buffer.append_samples(episodes(0, 20, 5, False))
@@ -88,5 +121,8 @@ def test_frame_buffers_leave_them_out() -> None:
     record = example()._replace(
         observation=np.zeros((2, 3, 3), np.uint8), last_observation=np.zeros((2, 3, 3), np.uint8)
     )
-    buffer = TlUniformReplayFrameBuffer(example=record, size=24, B=1)
-    assert "last_observation" not in buffer.stored_rows
+    for buffer in (
+        TlUniformReplayFrameBuffer(example=record, size=24, B=1),
+        TlUniformSequenceReplayFrameBuffer(record, 24, 1, 0, batch_T=4),
+    ):
+        assert "last_observation" not in buffer.stored_rows

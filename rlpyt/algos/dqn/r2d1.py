@@ -104,8 +104,10 @@ class R2D1(SequenceReplay, DQN):
             asynchronous mode.
         target_update_tau: weight of the online parameters in a target-network update; 1 copies
             them.
-        bootstrap_timelimit: whether to leave out steps whose return a time limit truncated
-            (``env_info.timeout``); see :class:`~rlpyt.algos.dqn.dqn.DQN`.
+        bootstrap_timelimit: whether to treat time limits (``env_info.timeout``) as truncations:
+            returns are bootstrapped from the last observation if it is recorded, and left out of
+            the loss if not; see :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False treats a time
+            limit as termination.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.
 
@@ -270,7 +272,9 @@ class R2D1(SequenceReplay, DQN):
         # all_action[t] is the action before step t.
         action = samples.all_action[steps.start + 1 : steps.stop + 1]
         q = self.select_at_indexes(action, qs)
-        y = self.scaled_target(samples.return_[steps], samples.done_n[steps], next_value)
+        is_varied = "bootstrap_steps" in samples._fields
+        n_step = samples.bootstrap_steps[steps] if is_varied else self.n_step_return
+        y = self.scaled_target(samples.return_[steps], samples.done_n[steps], next_value, n_step)
         losses, td_abs_errors = huber_td_loss(q, y, self.delta_clip)
         if self.prioritized_replay:
             losses = losses * samples.is_weights
@@ -283,7 +287,8 @@ class R2D1(SequenceReplay, DQN):
         """Return the values at the steps of the loss, and the bootstrap values of their targets.
 
         The online network runs once over the burn-in and the steps of the loss. With ``double_dqn``
-        it also runs over the n steps after them, and its outputs choose actions.
+        it also runs over the n steps after them, and its outputs choose actions. Where a time limit
+        truncated an episode, both run once more over sequences with its last observation.
 
         Returns:
             Values [batch_T,B,A] of all actions, with gradients, and values [batch_T,B] n steps
@@ -292,18 +297,39 @@ class R2D1(SequenceReplay, DQN):
         inputs, rnn_state, resets = self.sequence_inputs(samples)
         whole, warmup, steps, behind = zip(self._runs, resets)
         n = self.n_step_return
+        longer = self.with_last_observations(samples, inputs)
         with torch.no_grad():
-            target_qs, _ = self._run("target", inputs, rnn_state, *whole)
-            target_qs = target_qs[self.warmup_T + n :]
+            if longer is None:
+                target_qs, _ = self._run("target", inputs, rnn_state, *whole)
+                target_qs = target_qs[self.warmup_T + n :]
+            else:
+                next_value = self._values_over_limits(rnn_state, *longer)
             if self.warmup_T > 0:
                 _, rnn_state = self._run("__call__", inputs, rnn_state, *warmup)
         qs, rnn_state = self._run("__call__", inputs, rnn_state, *steps)
+        if longer is not None:
+            return qs, next_value
         if not self.double_dqn:
             return qs, target_qs.max(dim=-1).values
         with torch.no_grad():
             qs_behind, _ = self._run("__call__", inputs, rnn_state, *behind)
             next_action = torch.cat((qs, qs_behind))[n:].argmax(dim=-1)
             return qs, self.select_at_indexes(next_action, target_qs)
+
+    def _values_over_limits(
+        self,
+        rnn_state: Nested,
+        inputs: tuple[Nested, ...],
+        reset: torch.Tensor | None,
+        places: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return values [batch_T,B] at ``places`` of sequences [L,B] with last observations."""
+        qs, _ = self._run("target", inputs, rnn_state, slice(None), reset)
+        choosing_qs = qs
+        if self.double_dqn:
+            choosing_qs, _ = self._run("__call__", inputs, rnn_state, slice(None), reset)
+        values: torch.Tensor = self.select_at_indexes(choosing_qs.argmax(dim=-1), qs)
+        return values.gather(0, places)
 
     @property
     def _runs(self) -> tuple[slice, slice, slice, slice]:
@@ -329,7 +355,7 @@ class R2D1(SequenceReplay, DQN):
         return_: torch.Tensor,
         done_n: torch.Tensor,
         next_value: torch.Tensor,
-        n_step: int | None = None,
+        n_step: int | torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the squashed targets y [T,B], given squashed values after ``n_step`` steps."""
         n_step = self.n_step_return if n_step is None else n_step

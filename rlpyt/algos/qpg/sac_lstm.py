@@ -19,11 +19,13 @@ class Steps(NamedTuple):
     """The trained steps of B sequences; all but the inputs of networks are flattened to [T*B]."""
 
     agent_inputs: Nested  # observation, previous action, previous reward [T,B,...], and Memory
-    target_inputs: Nested  # the same after n more steps
+    target_inputs: Nested  # the same after n more steps, or of sequences with last observations
     action: torch.Tensor  # [T*B,A]
     return_: torch.Tensor  # [T*B] sum of n rewards, discounted, up to the first done
     done_n: torch.Tensor  # [T*B] any done within n steps
     is_valid: torch.Tensor  # [T*B] the step counts
+    bootstrap_steps: int | torch.Tensor  # number of rewards, [T*B] if it differs
+    bootstrap_places: torch.Tensor | None  # [T,B] of values in target_inputs; None for all
 
 
 class RecurrentSAC(SequenceReplay, SAC):
@@ -52,8 +54,10 @@ class RecurrentSAC(SequenceReplay, SAC):
             sequences begin; 1 stores every state. 0 stores none: sequences begin anywhere, from a
             zero state.
         replay_ratio: number of samples drawn for training, burn-in included, per environment step.
-        bootstrap_timelimit: whether to leave out steps whose return a time limit truncated
-            (``env_info.timeout``); False treats a time limit as termination.
+        bootstrap_timelimit: whether to treat time limits (``env_info.timeout``) as truncations:
+            returns are bootstrapped from the last observation if it is recorded, and left out of
+            the loss if not; see :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False treats a time
+            limit as termination.
         **kwargs: further settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``batch_size`` and
             ``dropped_quantiles``.
 
@@ -123,13 +127,23 @@ class RecurrentSAC(SequenceReplay, SAC):
             part[rows].flatten(0, 1)
             for part in (sequence[-1], samples.return_, samples.done_n, self.valid_steps(samples))
         )
+        longer = self.with_last_observations(samples, inputs)
+        if longer is None:
+            places = None
+            target = self._after(target_burn_in, target_steps, targets, sequence, rnn_state)
+        else:
+            inputs, reset, places = longer
+            target = (*inputs, Memory({"model": rnn_state}, reset))
+        n_step = self.bootstrap_steps(samples)
         return Steps(
             agent_inputs=self._after(burn_in, steps, critics, sequence, rnn_state),
-            target_inputs=self._after(target_burn_in, target_steps, targets, sequence, rnn_state),
+            target_inputs=target,
             action=action,
             return_=return_,
             done_n=done_n,
             is_valid=is_valid,
+            bootstrap_steps=n_step if isinstance(n_step, int) else n_step[rows].flatten(0, 1),
+            bootstrap_places=places,
         )
 
     @property
@@ -155,6 +169,12 @@ class RecurrentSAC(SequenceReplay, SAC):
             states = self.agent.burn_in(critics, *past, Memory(states, reset_before))
         *inputs, _ = sequence
         return *(part[now] for part in inputs), Memory(states, reset)
+
+    def q_target_of(self, samples: Nested, next_value: torch.Tensor) -> torch.Tensor:
+        places = samples.bootstrap_places
+        if places is not None:
+            next_value = next_value.reshape(-1, places.shape[1]).gather(0, places).flatten()
+        return super().q_target_of(samples, next_value)
 
     def valid(self, samples: Nested) -> torch.Tensor:
         return samples.is_valid.float()  # type: ignore[no-any-return]

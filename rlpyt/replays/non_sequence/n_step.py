@@ -14,17 +14,11 @@ from rlpyt.core.records import (
     SamplesToBuffer,
     extended,
 )
-from rlpyt.replays._memory import as_mask, concatenate, fill, gather, numpy_dtype
+from rlpyt.replays._memory import as_mask, concatenate, fill, gather
+from rlpyt.replays.last_observation import LastObservationMixin, first_of
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import (
-    as_numpy,
-    buffer_func,
-    leaves,
-    named_leaves,
-    numpy_leaves,
-    torchify_buffer,
-)
-from rlpyt.utils.types import IntArray, NDArray, Nested
+from rlpyt.utils.buffer import buffer_func, leaves, torchify_buffer
+from rlpyt.utils.types import IntArray, Nested
 
 SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
 
@@ -85,51 +79,18 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
         return observation
 
 
-class NStepTimeLimitBuffer(NStepReturnBuffer):
+class NStepTimeLimitBuffer(LastObservationMixin, NStepReturnBuffer):
     """Storage of single n-step transitions, with time limits and the observations at them.
 
-    If the example has ``last_observation`` (the observation that the environment returned for each
-    action), rows with ``timeout`` store it. A sample whose return is truncated after k rewards then
-    has this observation, and the action and reward before it, as ``target_inputs``; ``done_n`` and
+    If last observations are stored, a sample whose return is truncated after k rewards has this
+    observation, and the action and reward before it, as ``target_inputs``; ``done_n`` and
     ``timeout_n`` are False, because the return can be bootstrapped. For n > 1 batches have a
     further field ``bootstrap_steps`` [B]: k for such samples, n for the others.
-
-    Attributes:
-        samples_last_observation: [T,B,...], or None.
 
     Source: Pardo et al. 2018, arXiv:1712.00378, section 4.
     """
 
     batch_record: Any = SamplesFromReplayTL
-    samples_last_observation: Any = None
-
-    def allocate_rows(self, example: Nested) -> None:
-        super().allocate_rows(example)
-        if "last_observation" in example._fields:
-            last = self.allocate(example.last_observation, (self.T, self.B))
-            self.samples_last_observation = last
-            self.stored_rows.update(named_leaves(last, "last_observation"))
-
-    def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
-        n_rows, rows = super().append_samples(samples)
-        if self.samples_last_observation is not None:
-            timeout = as_numpy(samples.timeout)
-            if timeout.shape != (n_rows, self.B):
-                timeout = self._broadcast("timeout", timeout, n_rows, ())
-            self._store_last(samples.last_observation, timeout, np.arange(self.T)[rows])
-        return n_rows, rows
-
-    def _store_last(self, last_observation: Nested, timeout: NDArray, rows: IntArray) -> None:
-        """Write the entries of ``last_observation`` [T',B,...] at time limits to ``rows`` [T']."""
-        t, b = np.nonzero(timeout)
-        if len(t) == 0:
-            return
-        arrays = leaves(self.samples_last_observation)
-        sources = zip(numpy_leaves(last_observation), arrays, strict=True)
-        last = [x[t, b].astype(numpy_dtype(array), copy=False) for x, array in sources]
-        row, env, *last = self.move(rows[t], b, *last)
-        for array, entries in zip(arrays, last):
-            array[row, env] = entries
 
     def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
         """Return the batch of :meth:`extract_batch`, bootstrapped at time limits where it can be.
@@ -170,8 +131,7 @@ class NStepTimeLimitBuffer(NStepReturnBuffer):
             from ``T_idxs`` to the end.
         """
         rows = (T_idxs + self.arange(self.n_step_return)[:, None]) % self.T
-        done = self.samples.done[rows, B_idxs]
-        ends = done.argmax(0) if self.storage_device is None else done.byte().argmax(0)
+        ends = first_of(self.samples.done[rows, B_idxs])
         flat = self.flat_idxs(T_idxs + ends, B_idxs)
         last = (self.samples_last_observation, self.samples.action, self.samples.reward)
         return AgentInputs(*gather(last, flat)), ends

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
+from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer, extended
 from rlpyt.replays._memory import BatchMemory, as_mask, fill, gather
 from rlpyt.replays._window import write_rows
+from rlpyt.replays.last_observation import LastObservationMixin, first_of
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import leaves, named_leaves, torchify_buffer
 from rlpyt.utils.collections import record
@@ -34,6 +35,10 @@ class SamplesFromReplay(NamedTuple):
     done: Array  # [T,B]
     done_n: Array  # [T,B] any done within n steps
     init_rnn_state: Nested  # [B,N,H] before row i, or None
+
+
+SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
+LAST_FIELDS = ("bootstrap_steps", "at_limit", "last_observation")
 
 
 class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
@@ -274,3 +279,41 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
                 "same"
             )
         super().load_state_dict(state)
+
+
+class SequenceTimeLimitBuffer(LastObservationMixin, SequenceNStepReturnBuffer):
+    """Storage of sequences with time limits, and the observations at them.
+
+    If last observations are stored, ``done_n`` and ``timeout_n`` are False where a return is
+    truncated after k rewards, because it can be bootstrapped, and batches have further fields:
+    ``bootstrap_steps`` [T,B], k for such steps and n for the others; ``at_limit`` [T+n-1,B],
+    whether a time limit truncated an episode after rows i, ..., i+T+n-2; and ``last_observation``
+    [K,...] of the K true entries of this mask, in the order of its memory.
+
+    Source: Pardo et al. 2018, arXiv:1712.00378, section 4.
+    """
+
+    batch_record: Any = SamplesFromReplayTL
+
+    def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
+        """Return the batch of :meth:`extract_batch`, bootstrapped at time limits where it can be.
+
+        The user's own fields are added as well.
+        """
+        batch = super().read_batch(T_idxs, B_idxs, *T)
+        if self.samples_last_observation is None:
+            return batch
+        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
+        n_steps, n = len(batch.done), self.n_step_return
+        flat = self.flat_idxs(T_idxs + self.arange(n_steps + n - 1)[:, None], B_idxs)
+        done, timeout = map(as_mask, gather((self.samples.done, self.samples.timeout), flat))
+        at_limit = done & timeout
+        (last,) = gather((self.samples_last_observation,), flat[at_limit])
+        windows = self.arange(n)[:, None] + self.arange(n_steps)
+        ends = first_of(done[windows])
+        ends, at_limit, last = torchify_buffer((ends, at_limit, last))
+        is_hit = batch.timeout_n.bool()
+        steps = torch.where(is_hit, ends + 1, n)
+        for flags in (batch.done_n, batch.timeout_n):
+            flags.masked_fill_(is_hit, 0)
+        return extended(type(batch), LAST_FIELDS, "Last")(*batch, steps, at_limit, last)

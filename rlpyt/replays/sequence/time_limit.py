@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.core.records import extended
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.sequence.frame import SequenceNStepFrameBuffer
-from rlpyt.replays.sequence.n_step import SamplesFromReplay, SequenceNStepReturnBuffer
+from rlpyt.replays.sequence.n_step import (
+    SamplesFromReplayTL as SamplesFromReplayTL,
+    SequenceTimeLimitBuffer,
+)
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplay
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay
 
-SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
 
-
-class TlUniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuffer):
+class TlUniformSequenceReplayBuffer(UniformSequenceReplay, SequenceTimeLimitBuffer):
     """Sequences with time limits, drawn uniformly from storage of whole observations."""
 
-    batch_record: Any = SamplesFromReplayTL
 
-
-class TlPrioritizedSequenceReplayBuffer(PrioritizedSequenceReplay, SequenceNStepReturnBuffer):
+class TlPrioritizedSequenceReplayBuffer(PrioritizedSequenceReplay, SequenceTimeLimitBuffer):
     """Sequences with time limits, drawn by priority from storage of whole observations."""
-
-    batch_record: Any = SamplesFromReplayTL
 
 
 class TlUniformSequenceReplayFrameBuffer(UniformSequenceReplay, SequenceNStepFrameBuffer):

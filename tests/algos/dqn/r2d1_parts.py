@@ -40,6 +40,7 @@ class Run:
         agent: Any = None,
         spec: BatchSpec = SPEC,
         EnvCls: Any = TMaze,
+        recorded: bool = False,
         **settings: Any,
     ) -> None:
         self.algo = AlgoCls(**{**SETTINGS, **settings})
@@ -52,6 +53,7 @@ class Run:
             batch_B=spec.B,
             CollectorCls=CpuResetCollector if mid_batch_reset else CpuWaitResetCollector,
             max_decorrelation_steps=0,
+            record_next_observation=recorded,
         )
         examples = self.sampler.initialize(self.agent, seed=3)
         self.algo.initialize(self.agent, 100, spec, mid_batch_reset, examples)

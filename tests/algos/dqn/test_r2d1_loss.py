@@ -25,6 +25,9 @@ CASES = [
     {"pri_eta": 0.3, "warmup_T": 8, "batch_T": 2, "mid_batch_reset": False},
     {"bootstrap_timelimit": True},
     {"bootstrap_timelimit": True, "mid_batch_reset": False, "n_step_return": 1},
+    {"bootstrap_timelimit": True, "recorded": True},
+    {"bootstrap_timelimit": True, "recorded": True, "mid_batch_reset": False, "n_step_return": 1},
+    {"bootstrap_timelimit": True, "recorded": True, "n_step_return": 7, "double_dqn": False},
     {"batch_T": 1, "n_step_return": 1},
     {"batch_T": 1, "warmup_T": 1, "n_step_return": 3, "double_dqn": False},
     # Where no state is stored, the first step of an episode had the last action of the one before.
@@ -63,6 +66,7 @@ def test_loss_like_its_naive_twin(case: dict[str, Any]) -> None:
     run.disturb()
     starts = some_starts(run)
     samples = extract(run, starts)
+    assert not case.get("recorded") or (samples.at_limit.any(0) & (samples.done.sum(0) > 1)).any()
     loss, td_abs_errors, priorities = run.algo.loss(samples)
     loss.backward()
     gradients = [p.grad for p in run.agent.parameters()]

@@ -49,12 +49,19 @@ class Row(NamedTuple):
     waits: bool
     mean: torch.Tensor
     state: tuple[torch.Tensor, torch.Tensor]  # [1,1,H] each, of the policy before the step
+    last: torch.Tensor | None  # observation that the action led to, if it is recorded
 
 
 class Run:
     """Samples and trains; keeps all that was sampled as rows of each environment."""
 
-    def __init__(self, mid_batch_reset: bool = True, agent: Any = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        mid_batch_reset: bool = True,
+        agent: Any = None,
+        recorded: bool = False,
+        **settings: Any,
+    ) -> None:
         self.algo = RecurrentSAC(**{**SETTINGS, **settings})
         self.agent = agent or SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
         self.sampler = SerialSampler(
@@ -64,6 +71,7 @@ class Run:
             batch_B=SPEC.B,
             CollectorCls=CpuResetCollector if mid_batch_reset else CpuWaitResetCollector,
             max_decorrelation_steps=20,
+            record_next_observation=recorded,
         )
         examples = self.sampler.initialize(self.agent, seed=3)
         self.algo.initialize(self.agent, 100, SPEC, mid_batch_reset, examples)
@@ -76,6 +84,7 @@ class Run:
         samples, _ = self.sampler.obtain_samples(self.itr)
         env, info = samples.env, samples.agent.agent_info
         env.env_info.timeout[:] = env.done & (torch.arange(SPEC.T)[:, None] % 3 == 0)
+        is_recorded = "next_observation" in env._fields
         for b, rows in enumerate(self.rows):
             waits = False
             for t in range(SPEC.T):
@@ -92,6 +101,7 @@ class Run:
                     waits,
                     info.dist_info.mean[t, b].clone(),
                     state,
+                    env.next_observation[t, b].clone() if is_recorded else None,
                 )
                 rows.append(row)
                 waits = waits or (row.done and not self.algo.mid_batch_reset)
@@ -154,6 +164,15 @@ class Past:
             self.state = None
 
 
+def after(model: Any, rows: list[Row], state: Any) -> Past:
+    """A network after these rows, even if the last one ends an episode."""
+    past = Past(model, state)
+    for row in rows[:-1]:
+        past.advance(row)
+    past.advance(rows[-1]._replace(done=False, waits=False))
+    return past
+
+
 def policy(past: Past, row: Row) -> tuple[torch.Tensor, torch.Tensor]:
     (mean, log_std), _ = past.look(row)
     return torch.tanh(mean)[0], log_std.sum()
@@ -177,15 +196,25 @@ def naive_losses(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         for t in range(algo.sequence_T):
             row, later = rows[i + t], rows[i + t + n]
             ends = [k for k in range(n) if rows[i + t + k].done]
+            end = rows[i + t + (ends or [n - 1])[0]]
             counts = t >= algo.warmup_T and not row.waits
-            counts = counts and not (ends and rows[i + t + ends[0]].timeout)
+            counts = counts and not (ends and end.timeout and end.last is None)
             if counts:
                 rewards = [rows[i + t + k].reward for k in range((ends or [n - 1])[0] + 1)]
                 y: Any = algo.reward_scale * sum(gamma**k * r for k, r in enumerate(rewards))
-                if not ends:
-                    a, log_pi = policy(pi_later, later)
-                    q = min(past.look(later, a)[0][0][0] for past in qs_later)
-                    y = y + gamma**n * (q - alpha * log_pi).detach()
+                past_pi, past_qs, next_row = pi_later, qs_later, later
+                if end.timeout:
+                    known = rows[i : i + t + len(rewards)]
+                    past_pi = after(agent.model, known, state)
+                    past_qs = [after(q, known, None) for q in targets]
+                    reward = torch.tensor(end.reward)
+                    next_row = end._replace(
+                        observation=end.last, prev_action=end.action, prev_reward=reward
+                    )
+                if not ends or end.timeout:
+                    a, log_pi = policy(past_pi, next_row)
+                    q = min(past.look(next_row, a)[0][0][0] for past in past_qs)
+                    y = y + gamma ** len(rewards) * (q - alpha * log_pi).detach()
                 q_losses = [(y - past.look(row, row.action)[0][0][0]) ** 2 / 2 for past in qs]
                 u, log_pi = policy(pi, row)
                 q = min(past.look(row, u)[0][0][0] for past in qs)
@@ -206,6 +235,8 @@ CASES: list[dict[str, Any]] = [
     {"store_rnn_state_interval": 1, "n_step_return": 3, "batch_T": 1},
     {"store_rnn_state_interval": 0},
     {"mid_batch_reset": False, "store_rnn_state_interval": 3},
+    {"recorded": True},
+    {"recorded": True, "n_step_return": 4, "warmup_T": 0},
 ]
 
 
@@ -221,7 +252,7 @@ def test_losses_like_their_naive_twin(case: dict[str, Any], monkeypatch: Any) ->
                 p += 0.3 * torch.randn_like(p)
     samples = run.sequences()
     assert samples.done[: run.algo.warmup_T].any() or not run.algo.warmup_T
-    assert samples.timeout_n.any()
+    assert (samples.at_limit if case.get("recorded") else samples.timeout_n).any()
     losses, _ = run.algo.loss(run.algo.loss_steps(samples))
     for found, expected, model in zip(losses, naive_losses(run), networks):
         assert found.item() == pytest.approx(expected.item(), rel=1e-4)
