@@ -1,8 +1,4 @@
-"""DDPG, TD3, SAC, TQC and CrossQ beside Stable-Baselines3, others beside their papers' formulas.
-
-A sampler fills the replay buffer; the other library gets the same transitions, and both draw the
-same batches.
-"""
+"""DDPG, TD3, SAC, TQC and CrossQ beside Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ import numpy as np
 import sb3_contrib
 import stable_baselines3
 import torch
-from stable_baselines3.common.buffers import ReplayBuffer
-from stable_baselines3.common.logger import Logger
 
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
@@ -23,84 +17,12 @@ from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.td3 import TD3
-from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
-from tests.algos.pg.parts import Setup
 from tests.oracles.comparing import CONTRIB, SB3, Outcome, assign, copies, flat, oracle
-from tests.oracles.worlds import Tides, wrapped
+from tests.oracles.replayed import BATCH, N_UPDATES, SHARED, THEIR_SHARED, fill, ours
+from tests.oracles.worlds import Tides
 
-T, BATCH, N_UPDATES = 48, 16, 4
 WIDTHS = [8, 8]
 HIDDEN = {"hidden_sizes": WIDTHS}
-DRAWS = np.random.default_rng(0).integers(T - 2, size=(N_UPDATES, BATCH))
-
-
-# --- The same transitions, and the same batches ---------------------------------------------------
-
-
-class Drawn(TlUniformReplayBuffer):
-    """Draws what the other library does."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.draws = iter(DRAWS)
-
-    def sample_idxs(self, batch_B: int) -> Any:
-        return next(self.draws), np.zeros(batch_B, np.int64)
-
-
-class TheirDrawn(ReplayBuffer):
-    """Draws the same."""
-
-    draws: Iterator[Any]
-
-    def sample(self, batch_size: int, env: Any = None) -> Any:
-        return self._get_samples(next(self.draws), env)
-
-
-SHARED: dict[str, Any] = {
-    "discount": 0.9,
-    "batch_size": BATCH,
-    "min_steps_learn": 1,
-    "replay_size": 100,
-    "replay_ratio": N_UPDATES * BATCH / T,
-    "target_update_tau": 0.1,
-    "clip_grad_norm": None,
-    "bootstrap_timelimit": True,
-    "ReplayBufferCls": Drawn,
-}
-THEIR_SHARED: dict[str, Any] = {
-    "gamma": 0.9,
-    "tau": 0.1,
-    "buffer_size": 100,
-    "replay_buffer_class": TheirDrawn,
-    "device": "cpu",
-    "seed": 0,
-}
-
-
-def ours(algo: Any, agent: Any) -> tuple[Setup, Any]:
-    """Our side, and a batch of its sampler."""
-    env: Any = {"EnvCls": wrapped, "env_kwargs": {"bound": 1.0}}
-    setup = Setup(algo, agent, **env, T=T, B=1, record_next_observation=True)
-    return setup, setup.sample()
-
-
-def fill(theirs: Any, samples: Any) -> None:
-    """Store our transitions in their replay buffer."""
-    env = samples.env
-    for t in range(T):
-        timeout = bool(env.env_info.timeout[t, 0])
-        following = env.next_observation[t]
-        if env.done[t, 0] and not timeout and t < T - 1:
-            # Here the next episode begins; it counts in nothing but statistics of batches.
-            following = env.observation[t + 1]
-        theirs.replay_buffer.add(
-            *(env.observation[t].numpy(), following.numpy()),
-            *(x[t].numpy() for x in (samples.agent.action, env.reward, env.done)),
-            [{"TimeLimit.truncated": timeout}],
-        )
-    theirs.replay_buffer.draws = iter(DRAWS)
-    theirs.set_logger(Logger(None, []))
 
 
 def mlp(model: Any) -> list[torch.Tensor]:
@@ -116,7 +38,7 @@ DETERMINISTIC = "critics, policy"
 
 
 def deterministic(theirs: Any, algo: Any, agent: Any, n_critics: int) -> Outcome:
-    setup, samples = ours(algo, agent)
+    setup, samples = ours(algo, agent, bound=1.0)
     fill(theirs, samples)
     critics = ["q_model", "q2_model"][:n_critics]
     pairs = []
@@ -156,7 +78,9 @@ def ddpg() -> Outcome:
     return deterministic(theirs, algo, agent, n_critics=1)
 
 
-@oracle("TD3", SB3, "SGD, 4 updates, a noisy target, every second update of the policy", DETERMINISTIC)
+@oracle(
+    "TD3", SB3, "SGD, 4 updates, a noisy target, every second update of the policy", DETERMINISTIC
+)
 def td3() -> Outcome:
     settings = their_settings(optimizer_class=torch.optim.SGD)
     theirs = stable_baselines3.TD3("MlpPolicy", Tides(bound=1.0), learning_rate=0.1, **settings)
@@ -233,7 +157,7 @@ def soft(
     order: Sequence[tuple[int, ...]] = BOTH,
 ) -> Outcome:
     """Updates of both; ``critic_loss`` is our loss of all critics, in units of theirs."""
-    setup, samples = ours(algo, agent)
+    setup, samples = ours(algo, agent, bound=1.0)
     fill(theirs, samples)
     actor = theirs.actor
     with torch.no_grad():  # Where actions saturate, their likelihood is inexact there.
@@ -248,7 +172,9 @@ def soft(
         for k, network in enumerate(critic.q_networks, 1):
             mine += mlp(getattr(agent, f"{prefix}q{k}_model"))
             others += list(network.parameters())
-    for model, network in zip((getattr(agent, name) for name in agent.network_names), (actor, *theirs.critic.q_networks)):
+    for model, network in zip(
+        (getattr(agent, name) for name in agent.network_names), (actor, *theirs.critic.q_networks)
+    ):
         mine += [x for name, x in model.named_buffers() if "running" in name]
         others += [x for name, x in network.named_buffers() if "ra_" in name]
     assign(mine, others)
@@ -302,7 +228,9 @@ def tqc() -> Outcome:
     return soft(theirs, algo, agent, critic_loss=2.0)
 
 
-@oracle("CrossQ", CONTRIB, "Adam, 4 updates, batch renormalization, every second of the policy", SOFT)
+@oracle(
+    "CrossQ", CONTRIB, "Adam, 4 updates, batch renormalization, every second of the policy", SOFT
+)
 def crossq() -> Outcome:
     usual = {"betas": (0.9, 0.999)}  # Of the temperature's optimizer, there.
     theirs = sb3_contrib.CrossQ(

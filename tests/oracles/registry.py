@@ -1,4 +1,8 @@
 """All oracles, entered by the modules that define them."""
 
-from tests.oracles import actor_critics as actor_critics, on_policy as on_policy
+from tests.oracles import (
+    actor_critics as actor_critics,
+    on_policy as on_policy,
+    q_learning as q_learning,
+)
 from tests.oracles.comparing import ORACLES as ORACLES

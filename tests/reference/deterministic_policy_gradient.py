@@ -13,8 +13,8 @@ import torch
 class NaiveAdam:
     """Kingma and Ba 2015, algorithm 1, of gradients scaled down to a norm."""
 
-    def __init__(self, parameters: Sequence[torch.Tensor], lr: float) -> None:
-        self.parameters, self.lr, self.n = list(parameters), lr, 0
+    def __init__(self, parameters: Sequence[torch.Tensor], lr: float, eps: float = 1e-8) -> None:
+        self.parameters, self.lr, self.eps, self.n = list(parameters), lr, eps, 0
         self.m = [torch.zeros_like(p) for p in self.parameters]
         self.v = [torch.zeros_like(p) for p in self.parameters]
 
@@ -27,7 +27,7 @@ class NaiveAdam:
             m.mul_(0.9).add_(0.1 * g)
             v.mul_(0.999).add_(0.001 * g * g)
             m_hat, v_hat = m / (1 - 0.9**self.n), v / (1 - 0.999**self.n)
-            p.data.sub_(self.lr * m_hat / (v_hat.sqrt() + 1e-8))
+            p.data.sub_(self.lr * m_hat / (v_hat.sqrt() + self.eps))
 
 
 class NaiveTrainer:
