@@ -4,5 +4,6 @@ from tests.oracles import (
     actor_critics as actor_critics,
     on_policy as on_policy,
     q_learning as q_learning,
+    soft_formulas as soft_formulas,
 )
 from tests.oracles.comparing import ORACLES as ORACLES

@@ -19,7 +19,12 @@ class NaiveAdam:
         self.v = [torch.zeros_like(p) for p in self.parameters]
 
     def minimize(self, loss: torch.Tensor, max_norm: float = math.inf) -> None:
-        gradients = torch.autograd.grad(loss, self.parameters)
+        self.step(self.gradients(loss), max_norm)
+
+    def gradients(self, loss: torch.Tensor) -> Sequence[torch.Tensor]:
+        return torch.autograd.grad(loss, self.parameters, retain_graph=True)
+
+    def step(self, gradients: Sequence[torch.Tensor], max_norm: float = math.inf) -> None:
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradients))
         self.n += 1
         for p, g, m, v in zip(self.parameters, gradients, self.m, self.v, strict=True):

@@ -1,42 +1,22 @@
-"""Naive twin of one update of SAC: one sample at a time, every formula written out, Adam by hand.
-
-Networks are dictionaries of weights; the policy and all critics have one hidden layer.
-"""
+"""Naive twins of soft actor-critics: one sample at a time, every formula written out."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-Net = dict[str, torch.Tensor]
-
-
-def network(state: Mapping[str, torch.Tensor]) -> Net:
-    """Copies, in double precision, of the weights of one hidden layer and of the output."""
-    names = {"W1": "0.weight", "b1": "0.bias", "W2": "2.weight", "b2": "2.bias"}
-    return {
-        short: state[f"mlp.model.{name}"].detach().clone().double().requires_grad_()
-        for short, name in names.items()
-    }
-
-
-def forward(net: Net, x: torch.Tensor) -> torch.Tensor:
-    hidden = (net["W1"] @ x + net["b1"]).clamp(min=0)
-    return net["W2"] @ hidden + net["b2"]
-
-
-def critic(net: Net, s: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-    return forward(net, torch.cat([s, a]))[0]
+from tests.reference.deterministic_policy_gradient import NaiveAdam
 
 
 def draw(
-    net: Net, s: torch.Tensor, noise: torch.Tensor, low: torch.Tensor, high: torch.Tensor
+    net: Any, s: torch.Tensor, noise: torch.Tensor, low: torch.Tensor, high: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Action [A] within the bounds, and the logarithm of its density."""
-    mean, log_std = forward(net, s).chunk(2)
+    mean, log_std = net(s[None])[0].chunk(2)
     std = log_std.clamp(-20, 2).exp()
     u = mean + std * noise
     log_pi = torch.zeros((), dtype=torch.double)
@@ -49,84 +29,111 @@ def draw(
 
 
 class NaiveSac:
-    """Networks by the names of the agent's state, the temperature, and moments of the gradients."""
+    """SAC, with any number of critics, all or some of which make a target.
 
-    def __init__(self, state: Mapping[str, Any], low: Any, high: Any, settings: Any) -> None:
-        self.nets = {name: network(part) for name, part in state.items()}
+    Args:
+        policy: perceptron.
+        critics: perceptrons, each with a copy in ``targets``.
+        targets: perceptrons.
+        settings: discount, learning_rate, tau, clip_grad_norm, target_entropy; low and high, which
+            bound actions; reward_scale; is_mean, whether the policy climbs the mean of all critics
+            instead of the least.
+    """
+
+    def __init__(
+        self, policy: Any, critics: Sequence[Any], targets: Sequence[Any], **settings: Any
+    ) -> None:
+        self.policy = copy.deepcopy(policy).double()
+        self.critics = [copy.deepcopy(q).double() for q in critics]
+        self.targets = [copy.deepcopy(q).double() for q in targets]
         self.log_alpha = torch.zeros(1, dtype=torch.double, requires_grad=True)
-        self.low, self.high = torch.as_tensor(low).double(), torch.as_tensor(high).double()
         self.settings = settings
-        self.moments: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.n_updates = 0
+        trained = [[self.log_alpha], list(self.policy.parameters())]
+        trained += [list(q.parameters()) for q in self.critics]
+        self.optimizers = [NaiveAdam(part, settings["learning_rate"]) for part in trained]
 
-    def losses(
-        self, samples: Any, next_noise: torch.Tensor, noise: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
-        """Sums over the samples that count, divided by their number."""
-        s_ = self.settings
-        alpha = self.log_alpha.detach().exp()[0]
-        totals = {name: torch.zeros((), dtype=torch.double) for name in ("q1", "q2", "pi", "alpha")}
-        n_valid = 0
-        for i in range(len(samples.return_)):
-            if samples.timeout_n[i]:
-                continue
-            n_valid += 1
-            s = samples.agent_inputs.observation[i].double()
-            y = s_["reward_scale"] * samples.return_[i].double()
-            if not samples.done_n[i]:
-                s_n = samples.target_inputs.observation[i].double()
-                a_n, log_pi_n = draw(
-                    self.nets["model"], s_n, next_noise[i].double(), self.low, self.high
-                )
-                q_n = min(critic(self.nets[f"target_q{k}_model"], s_n, a_n) for k in (1, 2))
-                y = y + s_["discount"] ** s_["n_step_return"] * (q_n - alpha * log_pi_n)
-            a = samples.action[i].double()
-            for k in (1, 2):
-                error = y.detach() - critic(self.nets[f"q{k}_model"], s, a)
-                totals[f"q{k}"] = totals[f"q{k}"] + error**2 / 2
-            u, log_pi = draw(self.nets["model"], s, noise[i].double(), self.low, self.high)
-            q = min(critic(self.nets[f"q{k}_model"], s, u) for k in (1, 2))
-            totals["pi"] = totals["pi"] + alpha * log_pi - q
-            gap = log_pi.detach() + s_["target_entropy"]
-            totals["alpha"] = totals["alpha"] - self.log_alpha[0] * gap
-        return {name: total / n_valid for name, total in totals.items()}
+    @property
+    def alpha(self) -> float:
+        return self.log_alpha.exp().item()
+
+    # --- Of one sample ---------------------------------------------------------------------------
+
+    def q(self, critic: Any, s: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return critic(torch.cat([s, a])[None])[0, 0]
+
+    def drawn(self, s: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        low, high = (torch.as_tensor(self.settings[name]).double() for name in ("low", "high"))
+        return draw(self.policy, s, noise.double(), low, high)
+
+    def next_value(self, s: torch.Tensor, noise: Any, subset: Sequence[int]) -> float:
+        a, log_pi = self.drawn(s, noise)
+        return (min(self.q(self.targets[k], s, a) for k in subset) - self.alpha * log_pi).item()
+
+    def pi_loss(self, s: torch.Tensor, noise: Any) -> tuple[torch.Tensor, float]:
+        """Loss, and an estimate of the entropy."""
+        a, log_pi = self.drawn(s, noise)
+        qs = [self.q(critic, s, a) for critic in self.critics]
+        q = sum(qs) / len(qs) if self.settings["is_mean"] else min(qs)
+        return self.alpha * log_pi - q, -log_pi.item()
+
+    # --- One update ------------------------------------------------------------------------------
 
     def update(
-        self, samples: Any, next_noise: torch.Tensor, noise: torch.Tensor
-    ) -> dict[str, float]:
-        """Step everything, and return the losses and the norms of the gradients."""
-        losses = self.losses(samples, next_noise, noise)
-        parts = {
-            "alpha": [self.log_alpha],
-            "pi": list(self.nets["model"].values()),
-            "q1": list(self.nets["q1_model"].values()),
-            "q2": list(self.nets["q2_model"].values()),
-        }
-        gradients = {
-            name: torch.autograd.grad(losses[name], parameters, retain_graph=True)
-            for name, parameters in parts.items()
-        }
-        self.n_updates += 1
-        info = {f"{name}Loss": loss.item() for name, loss in losses.items()}
-        for name, parameters in parts.items():
-            norm = math.sqrt(sum(g.square().sum().item() for g in gradients[name]))
-            info[f"{name}GradNorm"] = norm
-            limit = self.settings["clip_grad_norm"]
-            factor = 1.0 if name == "alpha" else min(1.0, limit / norm)
-            for p, g in zip(parameters, gradients[name], strict=True):
-                self.adam(p, g * factor)
-        for k in (1, 2):
-            for name, target in self.nets[f"target_q{k}_model"].items():
-                tau = self.settings["target_update_tau"]
-                new = tau * self.nets[f"q{k}_model"][name] + (1 - tau) * target
-                target.data = new.detach()
-        return info
+        self,
+        steps: Sequence[Any],
+        next_noise: Any,
+        noise: Any,
+        subset: Sequence[int],
+        with_policy: bool = True,
+    ) -> tuple[float, float]:
+        """Losses of all critics together, and of the policy.
 
-    def adam(self, p: torch.Tensor, g: torch.Tensor) -> None:
-        """Kingma and Ba 2015, algorithm 1, with the usual constants."""
-        zeros = torch.zeros_like(p)
-        m, v = self.moments.get(id(p), (zeros, zeros))
-        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
-        self.moments[id(p)] = m, v
-        m_hat, v_hat = m / (1 - 0.9**self.n_updates), v / (1 - 0.999**self.n_updates)
-        p.data = p.data - self.settings["learning_rate"] * m_hat / (v_hat.sqrt() + 1e-8)
+        All gradients are of the networks as they were. ``steps`` have observation, action, return_,
+        n_steps, is_over and following.
+        """
+        s_, B = self.settings, len(steps)
+        losses = [torch.zeros((), dtype=torch.double) for _ in self.optimizers]
+        for i, step in enumerate(steps):
+            y = s_["reward_scale"] * step.return_
+            if not step.is_over:
+                value = self.next_value(step.following, next_noise[i], subset)
+                y += s_["discount"] ** step.n_steps * value
+            for k, critic in enumerate(self.critics, 2):
+                q = self.q(critic, step.observation, step.action)
+                losses[k] = losses[k] + (y - q) ** 2 / 2 / B
+            if with_policy:
+                pi_loss, entropy = self.pi_loss(step.observation, noise[i])
+                losses[1] = losses[1] + pi_loss / B
+                losses[0] = losses[0] + self.log_alpha[0] * (entropy - s_["target_entropy"]) / B
+        first = 0 if with_policy else 2
+        optimizers = self.optimizers[first:]
+        gradients = [o.gradients(x) for o, x in zip(optimizers, losses[first:], strict=True)]
+        for optimizer, gradient in zip(optimizers, gradients, strict=True):
+            is_alpha = optimizer is self.optimizers[0]
+            optimizer.step(gradient, math.inf if is_alpha else s_["clip_grad_norm"])
+        for target, critic in zip(self.targets, self.critics, strict=True):
+            for old, new in zip(target.parameters(), critic.parameters(), strict=True):
+                old.data.copy_((1 - s_["tau"]) * old.data + s_["tau"] * new.data)
+        return sum(x.item() for x in losses[2:]), losses[1].item()
+
+
+class NaiveDiscreteSac(NaiveSac):
+    """SAC for discrete actions, without draws: networks have one output for each action."""
+
+    def q(self, critic: Any, s: torch.Tensor, a: Any) -> torch.Tensor:
+        return critic(s[None])[0, a]
+
+    def least(self, critics: Sequence[Any], s: torch.Tensor) -> list[float]:
+        outputs = [critic(s[None])[0].tolist() for critic in critics]
+        return [min(qs) for qs in zip(*outputs, strict=True)]
+
+    def next_value(self, s: torch.Tensor, noise: Any, subset: Sequence[int]) -> float:
+        p = self.policy(s[None])[0].softmax(-1).tolist()
+        least = self.least(self.targets, s)
+        return sum(p_a * (q - self.alpha * math.log(p_a)) for p_a, q in zip(p, least, strict=True))
+
+    def pi_loss(self, s: torch.Tensor, noise: Any) -> tuple[torch.Tensor, float]:
+        p = self.policy(s[None])[0].softmax(-1)
+        least = self.least(self.critics, s)
+        loss = sum(p_a * (self.alpha * p_a.log() - q) for p_a, q in zip(p, least, strict=True))
+        return torch.as_tensor(loss), -sum((p_a * p_a.log()).item() for p_a in p)

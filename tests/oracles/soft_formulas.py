@@ -1,0 +1,221 @@
+"""SAC's options and variants, and D4PG, beside the formulas of their papers."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
+from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
+from rlpyt.algos.qpg.d4pg import D4PG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.models.qpg.mlp import QofMuMlpModel
+from tests.oracles.actor_critics import HIDDEN, SOFT, WIDTHS, Seeded
+from tests.oracles.comparing import Outcome, copies, flat, oracle
+from tests.oracles.replayed import BATCH, DRAWS, SHARED, Watched, ours, transition
+from tests.oracles.worlds import N_ACTIONS
+from tests.reference.deterministic_policy_gradient import NaiveAdam
+from tests.reference.q_learning import divergence, project
+from tests.reference.soft_actor_critic import NaiveDiscreteSac, NaiveSac
+
+
+class Chosen(Seeded):
+    """Keeps the subsets of critics that make targets."""
+
+    subsets: list[Sequence[int]]
+
+    def target_q(self, *args: Any, subset: Any = None) -> Any:
+        n = len(self.critic_names)
+        self.subsets.append(range(n) if subset is None else subset)
+        return super().target_q(*args, subset=subset)
+
+
+def soft(
+    algo: Any, agent: Any, layers: Any, NaiveCls: Any = NaiveSac, bound: Any = 2.0, **more: Any
+) -> Outcome:
+    """Updates of both; ``layers`` gives the layers of one of our networks."""
+    setup, samples = ours(algo, agent, bound)
+    names = agent.critic_names if bound else ("q1_model", "q2_model")
+    critics = [getattr(agent, name) for name in names]
+    targets = [getattr(agent, f"target_{name}") for name in names]
+    n, interval = algo.n_step_return, algo.policy_update_interval
+    settings = {
+        "discount": 0.9,
+        "reward_scale": algo.reward_scale,
+        "learning_rate": 0.01,
+        "clip_grad_norm": 0.5,
+        "tau": 0.1,
+        "is_mean": algo.target_subset is not None,
+        "target_entropy": algo.target_entropy,
+        "low": [-2.0, -2.0],
+        "high": [2.0, 2.0],
+        **more,
+    }
+    networks = [torch.nn.Sequential(*layers(m)) for m in (agent.model, *critics, *targets)]
+    k = len(critics) + 1
+    twin = NaiveCls(networks[0], networks[1:k], networks[k:], **settings)
+    mine = flat(networks)
+    theirs = flat([twin.policy, *twin.critics, *twin.targets])
+    before = copies(theirs)
+    is_for_all = [i % interval == 0 for i in range(1, len(DRAWS) + 1)]
+    agent.seeds = iter(
+        [10 * i + k for i, both in enumerate(is_for_all) for k in (2, 1)[: 1 + both]]
+    )
+    agent.subsets = []
+    info = setup.algo.optimize_agent(0, samples)
+    found = []
+    for i, rows in enumerate(DRAWS):
+        torch.manual_seed(10 * i + 2)
+        next_noise = torch.randn(BATCH, 2)
+        torch.manual_seed(10 * i + 1)
+        noise = torch.randn(BATCH, 2)
+        subset = agent.subsets[i] if agent.subsets else ()
+        assert len(set(subset)) == (algo.target_subset or len(subset))
+        steps = [transition(samples, t, n, 0.9) for t in rows]
+        found.append(twin.update(steps, next_noise, noise, subset, is_for_all[i]))
+    q_loss, pi_loss = np.array(found).T
+    losses = {"policy": (np.array(info.piLoss), pi_loss[is_for_all])}
+    if len(critics) == 2:
+        losses["critics"] = np.add(info.q1Loss, info.q2Loss), q_loss
+    alphas = np.array(info.alpha[-1:]), np.array([twin.alpha])
+    return Outcome(
+        [*before, np.ones(1)], [*copies(mine), alphas[0]], [*copies(theirs), alphas[1]], losses
+    )
+
+
+def of_mlp(model: Any) -> list[Any]:
+    return [model.mlp.model]
+
+
+SETTINGS: dict[str, Any] = {**SHARED, "learning_rate": 0.01, "clip_grad_norm": 0.5}
+
+
+@oracle(
+    "SAC, 3-step",
+    "Haarnoja et al. 2018",
+    "actions from -2 to 2, clipped gradients, rewards doubled, a target entropy",
+    SOFT,
+)
+def sac_options() -> Outcome:
+    algo = SAC(**SETTINGS, n_step_return=3, reward_scale=2.0, target_entropy=-1.7)
+    return soft(algo, Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN), of_mlp)
+
+
+REDQ = {"target_subset": 2, "policy_update_interval": 2}
+
+
+@oracle(
+    "REDQ", "Chen et al. 2021", "4 critics, 2 for a target, every second of the policy", "policy"
+)
+def redq() -> Outcome:
+    agent = Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, n_critics=4)
+    return soft(SAC(**SETTINGS, **REDQ), agent, of_mlp)
+
+
+class FixedDropout(torch.nn.Module):
+    """Leaves out the same units of every input."""
+
+    def __init__(self, n: int, p: float) -> None:
+        super().__init__()
+        mask = torch.from_numpy(np.random.default_rng(n).random(n) > p)
+        self.register_buffer("scale", mask.float() / (1 - p))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+class DroppedQ(QofMuMlpModel):
+    """Critics whose dropout is no chance."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        layers = self.mlp.model
+        for i, layer in enumerate(layers):
+            if isinstance(layer, torch.nn.Dropout):
+                layers[i] = FixedDropout(layers[i - 1].out_features, layer.p)
+
+
+@oracle("DroQ", "Hiraoka et al. 2022", "2 critics with dropout and normalized layers", SOFT)
+def droq() -> Outcome:
+    critics = {**HIDDEN, "layer_norm": True, "dropout": 0.2}
+    agent = Chosen(QModelCls=DroppedQ, model_kwargs=HIDDEN, q_model_kwargs=critics)
+    return soft(SAC(**SETTINGS, **REDQ), agent, of_mlp)
+
+
+class WatchedDiscrete(DiscreteSacAgent):
+    """Takes the seeds of draws that it does not make."""
+
+    seeds: Any = ()
+    subsets: Any = ()
+
+
+@oracle("SAC, discrete", "Christodoulou 2019", "three actions, 2-step returns", SOFT)
+def sac_discrete() -> Outcome:
+    algo = DiscreteSAC(**SETTINGS, n_step_return=2)
+    agent = WatchedDiscrete(model_kwargs=HIDDEN)
+    entropy = 0.98 * math.log(N_ACTIONS)
+
+    def layers(model: Any) -> list[Any]:
+        return [model.body, model.head]
+
+    return soft(algo, agent, layers, NaiveDiscreteSac, None, target_entropy=entropy)
+
+
+# --- D4PG -----------------------------------------------------------------------------------------
+
+ATOMS = np.linspace(-3, 3, 7)
+
+
+@oracle("D4PG", "Barth-Maron et al. 2018", "7 atoms, 3-step returns, prioritized, 4 updates", SOFT)
+def d4pg() -> Outcome:
+    settings: dict[str, Any] = {**SETTINGS, "ReplayBufferCls": Watched}
+    algo = D4PG(
+        -3, 3, **settings, q_learning_rate=0.02, n_step_return=3, prioritized_replay=True,
+        pri_alpha=0.6, pri_beta=0.4, policy_update_interval=1,
+    )  # fmt: skip
+    agent = D4pgAgent(n_atoms=7, model_kwargs=HIDDEN, q_model_kwargs=HIDDEN)
+    setup, samples = ours(algo, agent, 1.0)
+    names = "model", "q_model", "target_model", "target_q_model"
+    nets = [getattr(agent, name).mlp.model for name in names]
+    mu, q, target_mu, target_q = theirs = [copy.deepcopy(net).double() for net in nets]
+    before = copies(flat(theirs))
+    info = setup.algo.optimize_agent(0, samples)
+    priorities, found = np.ones(len(samples.env.done)), []
+    optimizers = NaiveAdam(list(q.parameters()), 0.02), NaiveAdam(list(mu.parameters()), 0.01)
+
+    def p_at(critic: Any, s: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return critic(torch.cat([s, a])[None])[0].softmax(-1)
+
+    for rows in algo.replay_buffer.drawn:
+        weights = (1 / priorities[rows] ** 0.6) ** 0.4
+        weights /= weights.max()
+        q_loss = mu_loss = torch.zeros((), dtype=torch.double)
+        steps = [transition(samples, t, 3, 0.9) for t in rows]
+        for t, weight, step in zip(rows, weights, steps, strict=True):
+            next_action = target_mu(step.following[None])[0].tanh()
+            next_p = p_at(target_q, step.following, next_action).tolist()
+            ends = step.return_, step.is_over
+            y = project(*ends, next_p, ATOMS.tolist(), 0.9**step.n_steps)
+            p = p_at(q, step.observation, step.action.double())
+            q_loss = q_loss - weight * sum(y_i * x.log() for y_i, x in zip(y, p)) / BATCH
+            priorities[t] = divergence(p.tolist(), y)
+        optimizers[0].minimize(q_loss, 0.5)
+        for step in steps:
+            action = mu(step.observation[None])[0].tanh()
+            value = sum(z * x for z, x in zip(ATOMS, p_at(q, step.observation, action)))
+            mu_loss = mu_loss - value / BATCH
+        optimizers[1].minimize(mu_loss, 0.5)
+        found.append((q_loss.item(), mu_loss.item()))
+        for old, new in zip(flat([target_mu, target_q]), flat([mu, q]), strict=True):
+            old.data.copy_(0.9 * old.data + 0.1 * new.data)
+    losses = {
+        "critics": (np.array(info.qLoss), np.array(found)[:, 0]),
+        "policy": (np.array(info.muLoss), np.array(found)[:, 1]),
+    }
+    return Outcome(before, copies(flat(nets)), copies(flat(theirs)), losses)
