@@ -1,4 +1,4 @@
-"""A2C and PPO beside Stable-Baselines3, IMPALA and PQN beside their papers' formulas.
+"""A2C and PPO, recurrent and with action masks, beside Stable-Baselines3.
 
 Both libraries run whole iterations, sampling included, from equal weights; ours takes the actions
 that the other one drew.
@@ -6,8 +6,8 @@ that the other one drew.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -18,19 +18,16 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from rlpyt.agents.dqn.mlp_agent import MlpPqnAgent
 from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
-from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.masks import ActionMaskWrapper
 from rlpyt.models.pg.generic_model import GenericLstmModel
 from tests.algos.pg.parts import Setup
 from tests.oracles.comparing import CONTRIB, SB3, Outcome, assign, copies, flat, oracle
-from tests.oracles.worlds import PastShown, Tides, wrapped
-from tests.reference.deterministic_policy_gradient import NaiveAdam
-from tests.reference.policy_gradient import naive_vtrace
+from tests.oracles.worlds import N_ACTIONS, PastShown, Tides, wrapped
 
 T, B, N_ITRS = 16, 3, 2
 WIDTHS = [8, 8]
@@ -106,11 +103,11 @@ class ApartModel(GenericLstmModel):
         self.v = DetachedLinear(self.v.in_features, 1)
 
 
-def ours(algo: Any, agent: Any, bound: float | None = None) -> Setup:
+def ours(algo: Any, agent: Any, bound: float | None = None, EnvCls: Any = wrapped) -> Setup:
     def env_kwargs(rank: int) -> dict[str, Any]:
         return {"rank": rank, "bound": bound}
 
-    env: Any = {"EnvCls": wrapped, "env_kwargs": env_kwargs}
+    env: Any = {"EnvCls": EnvCls, "env_kwargs": env_kwargs}
     return Setup(algo, agent, **env, T=T, B=B, record_next_observation=True)
 
 
@@ -249,108 +246,32 @@ def ppo_recurrent() -> Outcome:
     return run(theirs, setup, pairs)
 
 
-# --- Comparisons with formulas --------------------------------------------------------------------
+# --- Action masks ---------------------------------------------------------------------------------
 
 
-def in_double(modules: Sequence[torch.nn.Module]) -> torch.nn.Sequential:
-    """Copies of layers."""
-    return copy.deepcopy(torch.nn.Sequential(*modules)).double()
+class Masked(Tides):
+    """Forbids one action, by the state; the mask is in the info here, and a method there."""
+
+    def action_masks(self) -> Any:
+        return np.arange(N_ACTIONS) != np.abs(self.state).argmax() % N_ACTIONS
+
+    def reset(self, **kwargs: Any) -> Any:
+        observation, info = super().reset(**kwargs)
+        return observation, {**info, "action_mask": self.action_masks().astype(np.int8)}
+
+    def step(self, action: Any) -> Any:
+        *step, info = super().step(action)
+        return *step, {**info, "action_mask": self.action_masks().astype(np.int8)}
 
 
-def ends(samples: Any, t: int, b: int) -> tuple[bool, bool]:
-    """Whether an episode ended at a step, and whether a time limit cut it."""
-    return bool(samples.env.done[t, b]), bool(samples.env.env_info.timeout[t, b])
+def masked_env(rank: int, bound: None) -> GymEnvWrapper:
+    return GymEnvWrapper(ActionMaskWrapper(Masked(rank)))
 
 
-@oracle(
-    "IMPALA",
-    "Espeholt et al. 2018",
-    "V-trace as a double sum, bounds 1.2 and 0.9, a policy that has moved",
-    "loss, mean weight, share of clipped weights",
-)
-def impala() -> Outcome:
-    agent = GenericFfAgent(model_kwargs={"hidden_sizes": WIDTHS})
-    setup = ours(IMPALA(**SHARED, rho_bar=1.2, c_bar=0.9), agent)
-    pi, v = [*agent.model.pi.model, agent.model.head.linear], agent.model.v.model
-    acting_pi, acting_v = in_double(pi), in_double(v)
-    samples = setup.sample()
-    rng = np.random.default_rng(1)
-    for p in agent.parameters():
-        p.data += torch.from_numpy(rng.normal(0, 0.3, p.shape)).float()
-    new_pi, new_v = in_double(pi), in_double(v)
-    theirs, mine = [*new_pi.parameters(), *new_v.parameters()], flat([*pi, v])
-    before = copies(theirs)
-    terms, ratios = [], []
-    for b in range(B):
-        observations = samples.env.observation[:, b].double()
-        following = samples.env.next_observation[:, b].double()
-        actions, rewards = samples.agent.action[:, b], samples.env.reward[:, b].tolist()
-        values = [new_v(x)[0] for x in observations]
-        policies = [new_pi(x).softmax(-1) for x in observations]
-        ratio = [
-            (p[a] / acting_pi(x).softmax(-1)[a]).item()
-            for p, a, x in zip(policies, actions, observations, strict=True)
-        ]
-        dones = [ends(samples, t, b)[0] for t in range(T)]
-        for t in range(T):
-            rewards[t] += 0.9 * new_v(following[t]).item() if ends(samples, t, b)[1] else 0.0
-        last = acting_v(following[-1]).item()
-        numbers = (ratio, rewards, [x.item() for x in values], dones, last)
-        advantages, targets = naive_vtrace(*numbers, 0.9, 1.2, 0.9)
-        for t in range(T):
-            entropy = -sum(p * p.log() for p in policies[t])
-            pi_term = -policies[t][actions[t]].log() * advantages[t]
-            terms.append(pi_term + (values[t] - targets[t]) ** 2 / 2 - 0.02 * entropy)
-        ratios += ratio
-    loss = sum(terms) / len(terms)
-    NaiveAdam(theirs, 0.01).minimize(loss, 0.5)
-    info = setup.algo.optimize_agent(0, samples)
-    losses = {
-        "loss": (info.loss, loss),
-        "mean weight": (info.rhoMean, np.mean([min(1.2, x) for x in ratios])),
-        "share": (info.clipFraction, np.mean([x > 1.2 for x in ratios])),
-    }
-    return Outcome(before, copies(mine), copies(theirs), losses)
-
-
-@oracle(
-    "PQN",
-    "Gallici et al. 2024",
-    "lambda returns, normalized layers, 2 epochs, a time limit",
-    "loss",
-)
-def pqn() -> Outcome:
-    settings: dict[str, Any] = {"discount": 0.9, "learning_rate": 0.01, "clip_grad_norm": 0.5}
-    agent = MlpPqnAgent(model_kwargs={"hidden_sizes": WIDTHS, "layer_norm": True})
-    algo = PQN(**settings, minibatches=1, epochs=2, bootstrap_timelimit=True)
-    setup = ours(algo, agent)
-    samples = setup.sample()
-    mine = list(agent.parameters())
-    net = in_double([agent.model.body, agent.model.head])
-    theirs = list(net.parameters())
-    before = copies(theirs)
-    targets = np.zeros((T, B))
-    for b in range(B):
-        following = samples.env.next_observation[:, b].double()
-        values = [net(x[None]).max().item() for x in following]  # V_{t+1}
-        return_ = values[-1]
-        for t in reversed(range(T)):
-            is_over, is_cut = ends(samples, t, b)
-            mixed = 0.65 * return_ + 0.35 * values[t]
-            if is_over:
-                mixed = values[t] if is_cut else 0.0
-            return_ = float(samples.env.reward[t, b]) + 0.9 * mixed
-            targets[t, b] = return_
-    optimizer, found = NaiveAdam(theirs, 0.01), []
-    for _ in range(2):
-        loss = torch.zeros((), dtype=torch.double)
-        for t in range(T):
-            for b in range(B):
-                q = net(samples.env.observation[t, b].double()[None])[0]
-                error = targets[t, b] - q[samples.agent.action[t, b]]
-                loss = loss + error**2 / 2 / (T * B)
-        found.append(loss)
-        optimizer.minimize(loss, 0.5)
-    info = algo.optimize_agent(0, samples)
-    losses = {"loss": (info.loss, torch.stack(found))}
-    return Outcome(before, copies(mine), copies(theirs), losses)
+@oracle("PPO, masked actions", CONTRIB, "as PPO, one action of three forbidden", ON_POLICY)
+def ppo_masked() -> Outcome:
+    envs = DummyVecEnv([partial(Masked, rank) for rank in range(B)])
+    theirs = sb3_contrib.MaskablePPO("MlpPolicy", envs, **THEIR_PPO, policy_kwargs=NET)
+    agent = FfFollower(model_kwargs={"hidden_sizes": WIDTHS})
+    setup = ours(PPO(**PPO_SETTINGS), agent, EnvCls=masked_env)
+    return run(theirs, setup, perceptrons(agent, theirs.policy))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -58,7 +59,7 @@ def halve(network: Any) -> None:
 
 
 def run(theirs: Any, algo: Any, agent: Any, layers: Callable[[Any], Any], nets: Any) -> Outcome:
-    """Updates of both, of ``nets``: theirs, trained and target, whose parameters ``layers`` gives."""
+    """Updates of both; ``nets`` are theirs, trained and target, ``layers`` orders parameters."""
     setup, samples = ours(algo, agent)
     fill(theirs, samples)
     halve(nets[1])
@@ -111,34 +112,43 @@ def qr_dqn() -> Outcome:
 
 # --- Beside formulas ------------------------------------------------------------------------------
 
+ONE_STEP, THREE_STEPS = (partial(transition, n=n, discount=0.9) for n in (1, 3))
+
 # The loss of one transition, given networks in double precision and the place in the batch, and its
 # priority.
 Loss = Callable[[Any, Any, Transition, int], tuple[Any, float]]
 
 
 def naive(
-    algo: Any, agent: Any, loss_of: Loss, n: int = 1, alpha: float | None = None, beta: float = 0.0
+    algo: Any,
+    agent: Any,
+    loss_of: Loss,
+    step_of: Callable[[Any, int], Transition] = ONE_STEP,
+    alpha: float | None = None,
+    beta: float = 0.0,
+    **env: Any,
 ) -> Outcome:
-    """Updates of both, by priority^alpha if that is given; targets are copied after two."""
-    setup, samples = ours(algo, agent)
+    """Updates of both, by priority^alpha if that is given; targets are copied after two.
+
+    ``step_of`` gives a transition of the sampler's batch.
+    """
+    setup, samples = ours(algo, agent, **env)
     halve(agent.target_model)
     net, target = (copy.deepcopy(m).double() for m in (agent.model, agent.target_model))
-    mine, theirs = flat([agent.model, agent.target_model]), flat([net, target])
+    mine, theirs = list(agent.parameters()), list(net.parameters())
     before = copies(theirs)
     info = setup.algo.optimize_agent(0, samples)
     drawn = DRAWS if alpha is None else setup.algo.replay_buffer.drawn
     priorities = np.ones(len(samples.env.done))
-    optimizer, found = NaiveAdam(list(net.parameters()), 0.01, algo.optim_kwargs["eps"]), []
+    optimizer, found = NaiveAdam(theirs, 0.01, algo.optim_kwargs["eps"]), []
     for i, rows in enumerate(drawn, 1):
-        pairs = [
-            loss_of(net, target, transition(samples, t, n, 0.9), k) for k, t in enumerate(rows)
-        ]
+        pairs = [loss_of(net, target, step_of(samples, t), k) for k, t in enumerate(rows)]
         weights = np.ones(BATCH)
         if alpha is not None:
             weights = (1 / priorities[rows] ** alpha) ** beta
             weights /= weights.max()
             priorities[rows] = [priority for _, priority in pairs]
-        loss = sum(weight * one for weight, (one, _) in zip(weights, pairs)) / BATCH
+        loss = sum(weight * one for weight, (one, _) in zip(weights, pairs, strict=True)) / BATCH
         optimizer.minimize(loss, 0.5)
         found.append(loss)
         if i % 2 == 0:
@@ -179,7 +189,7 @@ def double_dqn() -> Outcome:
     settings = {**EVERY_SECOND, **PRIORITIZED, "delta_clip": 0.3, "default_priority": 1.0}
     algo = DQN(**settings, double_dqn=True, n_step_return=3)
     agent = MlpDqnAgent(model_kwargs={"hidden_sizes": WIDTHS})
-    return naive(algo, agent, loss_of, n=3, **BY_PRIORITY)
+    return naive(algo, agent, loss_of, THREE_STEPS, **BY_PRIORITY)
 
 
 ATOMS = np.linspace(-3, 3, 7)
@@ -227,7 +237,7 @@ def rainbow() -> Outcome:
     algo = CategoricalDQN(**settings, V_min=-3, V_max=3, double_dqn=True, n_step_return=3)
     agent = categorical_agent(dueling=True, noisy=True)
     with mock.patch("torch.randn", same):  # Every pass has the same noise.
-        return naive(algo, agent, categorical_loss(is_double=True), n=3, **BY_PRIORITY)
+        return naive(algo, agent, categorical_loss(is_double=True), THREE_STEPS, **BY_PRIORITY)
 
 
 # --- Quantiles, Munchausen ------------------------------------------------------------------------
@@ -278,7 +288,7 @@ def iqn_loss(agent: Any) -> Loss:
 def iqn() -> Outcome:
     agent = IqnWatched(n_tau=6, model_kwargs={"hidden_sizes": WIDTHS, "n_cosines": 4})
     algo = IQN(**EVERY_SECOND, n_step_return=3, n_tau=5, n_target_tau=4)
-    return naive(algo, agent, iqn_loss(agent), n=3)
+    return naive(algo, agent, iqn_loss(agent), THREE_STEPS)
 
 
 MUNCHAUSEN: dict[str, Any] = {
@@ -288,14 +298,19 @@ MUNCHAUSEN: dict[str, Any] = {
 }
 
 
-@oracle("Munchausen DQN", "Vieillard et al. 2020", "temperature 0.2, clipped at -0.3", "loss")
+@oracle(
+    "Munchausen DQN",
+    "Vieillard et al. 2020",
+    "temperature 0.2, clipped at -0.3, squared errors",
+    "loss",
+)
 def munchausen() -> Outcome:
     def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
         q_now, q_next = (values(target, x).tolist() for x in (step.observation, step.following))
         ends = step.return_, step.is_over, int(step.action)
         y = munchausen_target(*ends, q_now, q_next, q_next, 0.9, *MUNCHAUSEN.values())
         q = values(net, step.observation)[step.action]
-        return td_loss(q, y, True, [0.0], [0.0], 0.9, 1, 1.0)[0], 0.0
+        return td_loss(q, y, True, [0.0], [0.0], 0.9, 1, None)[0], 0.0
 
     agent = MlpDqnAgent(model_kwargs={"hidden_sizes": WIDTHS})
-    return naive(DQN(**EVERY_SECOND, **MUNCHAUSEN), agent, loss_of)
+    return naive(DQN(**EVERY_SECOND, **MUNCHAUSEN, delta_clip=None), agent, loss_of)

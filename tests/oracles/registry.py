@@ -2,7 +2,9 @@
 
 from tests.oracles import (
     actor_critics as actor_critics,
+    memory as memory,
     on_policy as on_policy,
+    on_policy_formulas as on_policy_formulas,
     q_learning as q_learning,
     soft_formulas as soft_formulas,
 )

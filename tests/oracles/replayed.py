@@ -73,9 +73,11 @@ THEIR_SHARED: dict[str, Any] = {
 }
 
 
-def ours(algo: Any, agent: Any, bound: float | None = None) -> tuple[Setup, Any]:
+def ours(
+    algo: Any, agent: Any, bound: float | None = None, EnvCls: Any = wrapped
+) -> tuple[Setup, Any]:
     """Our side, and a batch of its sampler; actions are real if they have a bound."""
-    env: Any = {"EnvCls": wrapped, "env_kwargs": {"bound": bound}}
+    env: Any = {"EnvCls": EnvCls, "env_kwargs": {"bound": bound}}
     setup = Setup(algo, agent, **env, T=T, B=1, record_next_observation=True)
     return setup, setup.sample()
 

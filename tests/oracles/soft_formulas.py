@@ -16,7 +16,7 @@ from rlpyt.algos.qpg.d4pg import D4PG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.models.qpg.mlp import QofMuMlpModel
-from tests.oracles.actor_critics import HIDDEN, SOFT, WIDTHS, Seeded
+from tests.oracles.actor_critics import HIDDEN, SOFT, Seeded
 from tests.oracles.comparing import Outcome, copies, flat, oracle
 from tests.oracles.replayed import BATCH, DRAWS, SHARED, Watched, ours, transition
 from tests.oracles.worlds import N_ACTIONS

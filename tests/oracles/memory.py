@@ -1,0 +1,177 @@
+"""R2D1, which trains on sequences, and hindsight, which changes goals, beside their papers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Dict
+
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.replays.non_sequence.hindsight import TlHindsightReplayBuffer
+from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
+from tests.algos.dqn.r2d1_parts import Run
+from tests.oracles.comparing import Outcome, copies, oracle
+from tests.oracles.q_learning import EVERY_SECOND, WIDTHS, naive, values
+from tests.oracles.replayed import DRAWS, Transition
+from tests.oracles.worlds import Tides
+from tests.reference.deterministic_policy_gradient import NaiveAdam
+from tests.reference.q_learning import td_loss
+from tests.reference.recurrent_q_learning import sequence_loss
+
+
+class Watched(PrioritizedSequenceReplayBuffer):
+    """Keeps the first rows and the environments of every draw."""
+
+    def read_batch(self, T_idxs: Any, B_idxs: Any, *args: Any) -> Any:
+        pairs = list(zip(T_idxs.tolist(), B_idxs.tolist(), strict=True))
+        self.drawn = [*getattr(self, "drawn", []), pairs]
+        return super().read_batch(T_idxs, B_idxs, *args)
+
+
+@oracle(
+    "R2D1",
+    "Kapturowski et al. 2019",
+    "burn-in of 3 steps, 2-step returns, rescaled values, double, prioritized, 4 updates",
+    "loss",
+)
+def r2d1() -> Outcome:
+    optimizer = {"learning_rate": 0.01, "optim_kwargs": {"eps": 1e-3}, "clip_grad_norm": 0.5}
+    run = Run(
+        **optimizer, input_priorities=False, target_update_interval=2, pri_alpha=0.6,
+        pri_beta_init=0.9, pri_eta=0.9, ReplayBufferCls=Watched,
+    )  # fmt: skip
+    run.store(9)
+    run.disturb()
+    algo, agent = run.algo, run.agent
+    net, target = copy.deepcopy(agent.model), copy.deepcopy(agent.target_model)
+    theirs = list(net.parameters())
+    before = copies(theirs)
+    infos = run.train(4)
+    drawn = algo.replay_buffer.drawn
+    assert len(drawn) == algo.update_counter == 4
+    adam, found = NaiveAdam(theirs, 0.01, 1e-3), []
+    priorities: dict[tuple[int, int], float] = {}
+    for n, starts in enumerate(drawn, 1):
+        weights = np.array([(1 / priorities.get(place, 1.0) ** 0.6) ** 0.9 for place in starts])
+        weights /= weights.max()
+        total: Any = 0.0
+        n_losses, updated = 0, []
+        for weight, (t, b) in zip(weights.tolist(), starts, strict=True):
+            state = tuple(part[:, None] for part in run.rows[b][t].rnn_state)
+            one = sequence_loss(net, target, run.rows[b], t, state, run.naive_settings())
+            total = total + weight * sum(one.losses)
+            n_losses += len(one.losses)
+            updated.append(one.priority)
+        priorities.update(zip(starts, updated, strict=True))
+        adam.minimize(total / n_losses, 0.5)
+        found.append(total / n_losses)
+        if n % 2 == 0:
+            target.load_state_dict(net.state_dict())
+    losses = {"loss": ([info.loss[0] for info in infos], [float(x.detach()) for x in found])}
+    return Outcome(before, copies(list(agent.parameters())), copies(theirs), losses)
+
+
+# --- Hindsight ------------------------------------------------------------------------------------
+
+
+GOAL = np.array([0.3, -0.2], np.float32)
+
+
+def goal_reward(achieved: Any, desired: Any, info: Any) -> Any:
+    return -np.abs(achieved - desired).sum(-1)
+
+
+def is_near(achieved: Any, desired: Any, info: Any) -> Any:
+    return np.abs(achieved - desired).sum(-1) < 0.5
+
+
+class GoalTides(Tides):
+    """Asks for the first two numbers of the state to be ``GOAL``."""
+
+    def __init__(self, bound: None) -> None:
+        super().__init__()
+        parts = {"observation": 4, "achieved_goal": 2, "desired_goal": 2}
+        self.observation_space = Dict(
+            {name: Box(-np.inf, np.inf, (n,), np.float32) for name, n in parts.items()}
+        )
+
+    def shown(self, state: Any) -> Any:
+        return {"observation": state, "achieved_goal": state[:2], "desired_goal": GOAL}
+
+    def reset(self, **kwargs: Any) -> Any:
+        state, info = super().reset(**kwargs)
+        return self.shown(state), info
+
+    def step(self, action: Any) -> Any:
+        state, _, *ends = super().step(action)
+        return self.shown(state), float(goal_reward(state[:2], GOAL, {})), *ends
+
+
+def goal_env(bound: None) -> GymEnvWrapper:
+    return GymEnvWrapper(GoalTides(bound))
+
+
+class Relabeled(TlHindsightReplayBuffer):
+    """Draws the rows of ``DRAWS``, and keeps the goals [B,2] of every draw."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.draws, self.goals = iter(DRAWS), []
+
+    def sample_idxs(self, batch_B: int) -> Any:
+        return next(self.draws), np.zeros(batch_B, np.int64)
+
+    def read_batch(self, *args: Any) -> Any:
+        batch = super().read_batch(*args)
+        self.goals += list(batch.agent_inputs.observation.desired_goal.clone())
+        return batch
+
+
+def relabeled(samples: Any, t: int, goals: Iterator[torch.Tensor]) -> Transition:
+    """A transition with the next of the goals that were drawn; only later ones may be."""
+    env, goal = samples.env, next(goals)
+    now, then = env.observation[t, 0], env.next_observation[t, 0]
+    reward, done = env.reward[t, 0].item(), bool(env.done[t, 0])
+    is_over = done and not bool(env.env_info.timeout[t, 0])
+    if not torch.equal(goal, torch.from_numpy(GOAL)):
+        achieved, row = [], t
+        while not env.done[row, 0]:
+            row += 1
+            achieved.append(env.observation.achieved_goal[row, 0])
+        assert any(torch.equal(goal, later) for later in achieved)
+        reached = then.achieved_goal.double().numpy()
+        reward = float(goal_reward(reached, goal.double().numpy(), {}))
+        is_over = bool(is_near(reached, goal.double().numpy(), {}))
+    before, after = (
+        torch.cat([x.achieved_goal, goal, x.observation]).double() for x in (now, then)
+    )
+    return Transition(before, samples.agent.action[t, 0], reward, 1, is_over, after)
+
+
+@oracle(
+    "Hindsight, with DQN",
+    "Andrychowicz et al. 2017",
+    "four of five goals are later ones of the episode; rewards and ends by them",
+    "loss",
+)
+def hindsight() -> Outcome:
+    def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
+        q = values(net.model, step.observation)[step.action]
+        judging = values(target.model, step.following).tolist()
+        return td_loss(q, step.return_, step.is_over, judging, judging, 0.9, 1, 1.0)[0], 0.0
+
+    functions = {"compute_reward": goal_reward, "compute_terminated": is_near}
+    algo = DQN(**{**EVERY_SECOND, "ReplayBufferCls": partial(Relabeled, **functions)})
+    agent = MlpDqnAgent(model_kwargs={"hidden_sizes": WIDTHS})
+
+    def goals() -> Iterator[torch.Tensor]:
+        yield from algo.replay_buffer.goals  # When they are drawn.
+
+    return naive(algo, agent, loss_of, partial(relabeled, goals=goals()), EnvCls=goal_env)
