@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ import torch
 
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
+from rlpyt.agents.qpg.sac_v_agent import SacAgent as SacVAgent
 from rlpyt.algos.qpg.d4pg import D4PG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.models.qpg.mlp import QofMuMlpModel
 from tests.oracles.actor_critics import HIDDEN, SOFT, Seeded
 from tests.oracles.comparing import Outcome, copies, flat, oracle
@@ -22,7 +24,7 @@ from tests.oracles.replayed import BATCH, DRAWS, SHARED, Watched, ours, transiti
 from tests.oracles.worlds import N_ACTIONS
 from tests.reference.deterministic_policy_gradient import NaiveAdam
 from tests.reference.q_learning import divergence, project
-from tests.reference.soft_actor_critic import NaiveDiscreteSac, NaiveSac
+from tests.reference.soft_actor_critic import NaiveDiscreteSac, NaiveSac, draw
 
 
 class Chosen(Seeded):
@@ -165,6 +167,56 @@ def sac_discrete() -> Outcome:
         return [model.body, model.head]
 
     return soft(algo, agent, layers, NaiveDiscreteSac, None, target_entropy=entropy)
+
+
+class SeededV(SacVAgent):
+    """Draws the actions of each update with a seed."""
+
+    seeds: Iterator[int]
+
+    def pi(self, *args: Any, **kwargs: Any) -> Any:
+        torch.manual_seed(next(self.seeds))
+        return super().pi(*args, **kwargs)
+
+
+@oracle("SAC_V", "Haarnoja et al. 2018, the first", "a network of state values, 4 updates", "all")
+def sac_v() -> Outcome:
+    agent = SeededV(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, v_model_kwargs=HIDDEN)
+    setup, samples = ours(SAC_V(**SETTINGS), agent, 1.0)
+    agent.seeds = iter(range(len(DRAWS)))
+    names = "model", "q1_model", "q2_model", "v_model", "target_v_model"
+    nets = [getattr(agent, name).mlp.model for name in names]
+    pi, q1, q2, v, target_v = theirs = [copy.deepcopy(net).double() for net in nets]
+    before = copies(flat(theirs))
+    info = setup.algo.optimize_agent(0, samples)
+    optimizers = [NaiveAdam(list(net.parameters()), 0.01) for net in (pi, q1, q2, v)]
+    bounds = -torch.ones(2).double(), torch.ones(2).double()
+    found = []
+    for i, rows in enumerate(DRAWS):
+        torch.manual_seed(i)
+        noise = torch.randn(BATCH, 2).double()
+        losses = [torch.zeros((), dtype=torch.double) for _ in optimizers]
+        for t, z in zip(rows, noise, strict=True):
+            step = transition(samples, t, 1, 0.9)
+            s = step.observation
+            u, log_pi = draw(pi, s, z, *bounds)
+            least = min(q(torch.cat([s, u])[None])[0, 0] for q in (q1, q2))
+            y = step.return_ + (0 if step.is_over else 0.9 * target_v(step.following[None]).item())
+            outputs = pi(s[None])[0]
+            losses[0] = losses[0] + log_pi - least + 0.001 * outputs.square().sum() / 4
+            for k, q in enumerate((q1, q2), 1):
+                losses[k] = losses[k] + (y - q(torch.cat([s, step.action])[None])[0, 0]) ** 2 / 2
+            losses[3] = losses[3] + ((least - log_pi).detach() - v(s[None])[0, 0]) ** 2 / 2
+        means = [loss / BATCH for loss in losses]
+        gradients = [o.gradients(x) for o, x in zip(optimizers, means, strict=True)]
+        for optimizer, gradient in zip(optimizers, gradients, strict=True):
+            optimizer.step(gradient, 0.5)
+        for old, new in zip(target_v.parameters(), v.parameters(), strict=True):
+            old.data.copy_(0.9 * old.data + 0.1 * new.data)
+        found.append([x.item() for x in means])
+    named = info.piLoss, info.q1Loss, info.q2Loss, info.vLoss
+    losses_by_name = {str(k): pair for k, pair in enumerate(zip(named, np.array(found).T))}
+    return Outcome(before, copies(flat(nets)), copies(flat(theirs)), losses_by_name)
 
 
 # --- D4PG -----------------------------------------------------------------------------------------
