@@ -34,7 +34,6 @@ def mlp(model: Any) -> list[torch.Tensor]:
 
 # Half the square here, the square there: half the gradient, so twice the rate.
 RATES = {"learning_rate": 0.1, "q_learning_rate": 0.2, "OptimCls": torch.optim.SGD}
-DETERMINISTIC = "critics, policy"
 
 
 def deterministic(theirs: Any, algo: Any, agent: Any, n_critics: int) -> Outcome:
@@ -69,7 +68,7 @@ def their_settings(**optimizer: Any) -> dict[str, Any]:
     return {**THEIR_SHARED, "policy_kwargs": {"net_arch": WIDTHS, **optimizer}}
 
 
-@oracle("DDPG", SB3, "SGD, 4 updates", DETERMINISTIC)
+@oracle("DDPG", SB3, "SGD, 4 updates")
 def ddpg() -> Outcome:
     settings = their_settings(optimizer_class=torch.optim.SGD)
     theirs = stable_baselines3.DDPG("MlpPolicy", Tides(bound=1.0), learning_rate=0.1, **settings)
@@ -78,9 +77,7 @@ def ddpg() -> Outcome:
     return deterministic(theirs, algo, agent, n_critics=1)
 
 
-@oracle(
-    "TD3", SB3, "SGD, 4 updates, a noisy target, every second update of the policy", DETERMINISTIC
-)
+@oracle("TD3", SB3, "SGD, 4 updates, a noisy target, every second update of the policy")
 def td3() -> Outcome:
     settings = their_settings(optimizer_class=torch.optim.SGD)
     theirs = stable_baselines3.TD3("MlpPolicy", Tides(bound=1.0), learning_rate=0.1, **settings)
@@ -200,10 +197,7 @@ def soft(
     )
 
 
-SOFT = "critics, policy"
-
-
-@oracle("SAC", SB3, "Adam, 4 updates, a learned temperature", SOFT)
+@oracle("SAC", SB3, "Adam, 4 updates, a learned temperature")
 def sac() -> Outcome:
     theirs = stable_baselines3.SAC(
         "MlpPolicy", Tides(bound=1.0), learning_rate=0.01, **their_settings()
@@ -212,7 +206,7 @@ def sac() -> Outcome:
     return soft(theirs, SAC(**SHARED, learning_rate=0.01), agent)
 
 
-@oracle("TQC", CONTRIB, "Adam, 4 updates, 2 critics of 5 quantiles, 1 dropped of each", SOFT)
+@oracle("TQC", CONTRIB, "Adam, 4 updates, 2 critics of 5 quantiles, 1 dropped of each")
 def tqc() -> Outcome:
     tiny = {"eps": 1e-15}  # The mean over critics, there, has half the gradient of the sum.
     settings = their_settings(optimizer_kwargs=tiny, n_quantiles=5, n_critics=2)
@@ -228,9 +222,7 @@ def tqc() -> Outcome:
     return soft(theirs, algo, agent, critic_loss=2.0)
 
 
-@oracle(
-    "CrossQ", CONTRIB, "Adam, 4 updates, batch renormalization, every second of the policy", SOFT
-)
+@oracle("CrossQ", CONTRIB, "Adam, 4 updates, batch renormalization, every second of the policy")
 def crossq() -> Outcome:
     usual = {"betas": (0.9, 0.999)}  # Of the temperature's optimizer, there.
     theirs = sb3_contrib.CrossQ(

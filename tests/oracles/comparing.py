@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ class Outcome(NamedTuple):
 
     def agrees(self) -> bool:
         """Whether parameters and losses differ by no more than rounding does."""
-        return self.parameters() <= PARAMETER_LIMIT * self.moved() and self.relative() <= LOSS_LIMIT
+        return self.parameters() < PARAMETER_LIMIT * self.moved() and self.relative() <= LOSS_LIMIT
 
     def relative(self) -> float:
         """Largest difference of a loss, relative to its value, or to 0.1 if that is smaller."""
@@ -52,7 +53,6 @@ class Oracle(NamedTuple):
     algorithm: str
     source: str  # a package, or a paper
     settings: str
-    losses: str
     run: Callable[[], Outcome]
 
     def labels(self) -> tuple[str, str, str]:
@@ -62,20 +62,21 @@ class Oracle(NamedTuple):
         return self.algorithm, source, self.settings
 
 
-ORACLES: dict[str, Oracle] = {}
+ENTERED: dict[str, Oracle] = {}
 
 
 def oracle(
-    algorithm: str, source: str, settings: str, losses: str
+    algorithm: str, source: str, settings: str
 ) -> Callable[[Callable[[], Outcome]], Callable[[], Outcome]]:
     """Enter a function that runs one comparison, under its name."""
 
     def entered(run: Callable[[], Outcome]) -> Callable[[], Outcome]:
+        @wraps(run)
         def seeded() -> Outcome:
             set_seed(0)
             return run()
 
-        ORACLES[run.__name__] = Oracle(algorithm, source, settings, losses, seeded)
+        ENTERED[run.__name__] = Oracle(algorithm, source, settings, seeded)
         return run
 
     return entered

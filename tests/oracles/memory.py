@@ -39,7 +39,6 @@ class Watched(PrioritizedSequenceReplayBuffer):
     "R2D1",
     "Kapturowski et al. 2019",
     "burn-in of 3 steps, 2-step returns, rescaled values, double, prioritized, 4 updates",
-    "loss",
 )
 def r2d1() -> Outcome:
     optimizer = {"learning_rate": 0.01, "optim_kwargs": {"eps": 1e-3}, "clip_grad_norm": 0.5}
@@ -95,8 +94,8 @@ def is_near(achieved: Any, desired: Any, info: Any) -> Any:
 class GoalTides(Tides):
     """Asks for the first two numbers of the state to be ``GOAL``."""
 
-    def __init__(self, bound: None) -> None:
-        super().__init__()
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         parts = {"observation": 4, "achieved_goal": 2, "desired_goal": 2}
         self.observation_space = Dict(
             {name: Box(-np.inf, np.inf, (n,), np.float32) for name, n in parts.items()}
@@ -114,8 +113,8 @@ class GoalTides(Tides):
         return self.shown(state), float(goal_reward(state[:2], GOAL, {})), *ends
 
 
-def goal_env(bound: None) -> GymEnvWrapper:
-    return GymEnvWrapper(GoalTides(bound))
+def goal_env(**kwargs: Any) -> GymEnvWrapper:
+    return GymEnvWrapper(GoalTides(**kwargs))
 
 
 class Relabeled(TlHindsightReplayBuffer):
@@ -159,7 +158,6 @@ def relabeled(samples: Any, t: int, goals: Iterator[torch.Tensor]) -> Transition
     "Hindsight, with DQN",
     "Andrychowicz et al. 2017",
     "four of five goals are later ones of the episode; rewards and ends by them",
-    "loss",
 )
 def hindsight() -> Outcome:
     def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:

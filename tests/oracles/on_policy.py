@@ -27,7 +27,7 @@ from rlpyt.envs.masks import ActionMaskWrapper
 from rlpyt.models.pg.generic_model import GenericLstmModel
 from tests.algos.pg.parts import Setup
 from tests.oracles.comparing import CONTRIB, SB3, Outcome, assign, copies, flat, oracle
-from tests.oracles.worlds import N_ACTIONS, PastShown, Tides, wrapped
+from tests.oracles.worlds import N_ACTIONS, PastShown, Tides, check_ends, wrapped
 
 T, B, N_ITRS = 16, 3, 2
 WIDTHS = [8, 8]
@@ -121,6 +121,7 @@ def run(theirs: Any, setup: Setup, pairs: list[tuple[Any, Any]]) -> Outcome:
     is_discrete = theirs.action_space.shape == ()
     setup.agent.actions = iter(x[:, 0].long() if is_discrete else x for x in actions)
     *_, info = setup.train(0, N_ITRS)
+    check_ends(setup.sampler.samples_pyt.env)
     policy_loss = log[
         "train/policy_loss" if "train/policy_loss" in log else ("train/policy_gradient_loss")
     ]
@@ -180,16 +181,13 @@ def a2c_pair(bound: float | None, settings: Any, their_settings: Any) -> Outcome
     return run(theirs, setup, perceptrons(agent, theirs.policy))
 
 
-ON_POLICY = "policy, value, entropy, explained variance"
-
-
-@oracle("A2C", SB3, "RMSprop, discounted returns, three actions", ON_POLICY)
+@oracle("A2C", SB3, "RMSprop, discounted returns, three actions")
 def a2c() -> Outcome:
     settings = {"OptimCls": torch.optim.RMSprop, "optim_kwargs": {"alpha": 0.99, "eps": 1e-5}}
     return a2c_pair(None, settings, {})
 
 
-@oracle("A2C", SB3, "Adam, GAE, normalized advantages, two real actions", ON_POLICY)
+@oracle("A2C", SB3, "Adam, GAE, normalized advantages, two real actions")
 def a2c_gaussian() -> Outcome:
     settings = {"gae_lambda": 0.8, "normalize_advantage": True, "optim_kwargs": {"eps": 1e-5}}
     their_settings = {"gae_lambda": 0.8, "normalize_advantage": True, "use_rms_prop": False}
@@ -215,14 +213,14 @@ THEIR_PPO: dict[str, Any] = {
 }
 
 
-@oracle("PPO", SB3, "GAE, normalized advantages, 4 epochs, three actions", ON_POLICY)
+@oracle("PPO", SB3, "GAE, normalized advantages, 4 epochs, three actions")
 def ppo() -> Outcome:
     theirs = stable_baselines3.PPO("MlpPolicy", their_envs(), **THEIR_PPO, policy_kwargs=NET)
     agent = FfFollower(model_kwargs={"hidden_sizes": WIDTHS})
     return run(theirs, ours(PPO(**PPO_SETTINGS), agent), perceptrons(agent, theirs.policy))
 
 
-@oracle("PPO, recurrent", CONTRIB, "as PPO, an LSTM with the past as input", ON_POLICY)
+@oracle("PPO, recurrent", CONTRIB, "as PPO, an LSTM with the past as input")
 def ppo_recurrent() -> Outcome:
     theirs = sb3_contrib.RecurrentPPO(
         "MlpLstmPolicy",
@@ -268,7 +266,7 @@ def masked_env(rank: int, bound: None) -> GymEnvWrapper:
     return GymEnvWrapper(ActionMaskWrapper(Masked(rank)))
 
 
-@oracle("PPO, masked actions", CONTRIB, "as PPO, one action of three forbidden", ON_POLICY)
+@oracle("PPO, masked actions", CONTRIB, "as PPO, one action of three forbidden")
 def ppo_masked() -> Outcome:
     envs = DummyVecEnv([partial(Masked, rank) for rank in range(B)])
     theirs = sb3_contrib.MaskablePPO("MlpPolicy", envs, **THEIR_PPO, policy_kwargs=NET)

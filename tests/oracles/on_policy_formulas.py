@@ -38,7 +38,6 @@ def ends(samples: Any, t: int, b: int) -> tuple[bool, bool]:
     "IMPALA",
     "Espeholt et al. 2018",
     "V-trace as a double sum, bounds 1.2 and 0.9, a policy that has moved",
-    "loss, mean weight, share of clipped weights",
 )
 def impala() -> Outcome:
     agent = GenericFfAgent(model_kwargs={"hidden_sizes": WIDTHS})
@@ -89,7 +88,6 @@ def impala() -> Outcome:
     "PQN",
     "Gallici et al. 2024",
     "lambda returns, normalized layers, 2 epochs, a time limit",
-    "loss",
 )
 def pqn() -> Outcome:
     settings: dict[str, Any] = {"discount": 0.9, "learning_rate": 0.01, "clip_grad_norm": 0.5}
@@ -163,7 +161,6 @@ class NaiveBonus:
     "RND",
     "Burda et al. 2018",
     "its bonus added to the reward of PPO, whose update is that above",
-    "bonus before it is scaled",
 )
 def rnd() -> Outcome:
     agents = [GenericFfAgent(model_kwargs={"hidden_sizes": WIDTHS}) for _ in range(2)]

@@ -75,7 +75,7 @@ def run(theirs: Any, algo: Any, agent: Any, layers: Callable[[Any], Any], nets: 
     return Outcome(before, copies(mine), copies(others), losses)
 
 
-@oracle("DQN", SB3, "4 updates, clipped gradients", "loss")
+@oracle("DQN", SB3, "4 updates, clipped gradients")
 def dqn() -> Outcome:
     theirs = stable_baselines3.DQN(
         "MlpPolicy", Tides(), **THEIRS, policy_kwargs={"net_arch": WIDTHS}
@@ -98,7 +98,7 @@ def by_quantile(parameters: list[Any]) -> list[Any]:
     return [*parameters[:-2], *last]
 
 
-@oracle("QR-DQN", CONTRIB, "4 updates, 5 quantiles, clipped gradients", "loss")
+@oracle("QR-DQN", CONTRIB, "4 updates, 5 quantiles, clipped gradients")
 def qr_dqn() -> Outcome:
     policy = {"net_arch": WIDTHS, "n_quantiles": N_QUANTILES}
     # Both make Adam's eps of the size of a batch.
@@ -176,7 +176,6 @@ BY_PRIORITY = {"alpha": 0.6, "beta": 0.4}
     "DQN, double, prioritized",
     "van Hasselt et al. 2016, Schaul et al. 2016",
     "3-step returns, errors clipped at 0.3, target copied",
-    "loss",
 )
 def double_dqn() -> Outcome:
     def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
@@ -215,7 +214,7 @@ def categorical_agent(**kwargs: Any) -> Any:
     return MlpCatDqnAgent(n_atoms=7, model_kwargs={"hidden_sizes": WIDTHS, **kwargs})
 
 
-@oracle("C51", "Bellemare et al. 2017", "7 atoms from -3 to 3, target copied", "loss")
+@oracle("C51", "Bellemare et al. 2017", "7 atoms from -3 to 3, target copied")
 def c51() -> Outcome:
     algo = CategoricalDQN(**EVERY_SECOND, V_min=-3, V_max=3)
     return naive(algo, categorical_agent(), categorical_loss(is_double=False))
@@ -225,7 +224,6 @@ def c51() -> Outcome:
     "Rainbow",
     "Hessel et al. 2018",
     "C51, double, dueling, noisy, prioritized, 3-step returns",
-    "loss",
 )
 def rainbow() -> Outcome:
     noise = torch.from_numpy(np.random.default_rng(2).normal(size=1000))
@@ -284,7 +282,7 @@ def iqn_loss(agent: Any) -> Loss:
     return loss_of
 
 
-@oracle("IQN", "Dabney et al. 2018", "3-step returns, 5 fractions, 4 of the target", "loss")
+@oracle("IQN", "Dabney et al. 2018", "3-step returns, 5 fractions, 4 of the target")
 def iqn() -> Outcome:
     agent = IqnWatched(n_tau=6, model_kwargs={"hidden_sizes": WIDTHS, "n_cosines": 4})
     algo = IQN(**EVERY_SECOND, n_step_return=3, n_tau=5, n_target_tau=4)
@@ -302,7 +300,6 @@ MUNCHAUSEN: dict[str, Any] = {
     "Munchausen DQN",
     "Vieillard et al. 2020",
     "temperature 0.2, clipped at -0.3, squared errors",
-    "loss",
 )
 def munchausen() -> Outcome:
     def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:

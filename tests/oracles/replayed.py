@@ -15,7 +15,7 @@ from rlpyt.replays.non_sequence.time_limit import (
     TlUniformReplayBuffer,
 )
 from tests.algos.pg.parts import Setup
-from tests.oracles.worlds import wrapped
+from tests.oracles.worlds import check_ends, wrapped
 
 T, BATCH, N_UPDATES = 48, 16, 4
 DRAWS = np.random.default_rng(0).integers(T - 3, size=(N_UPDATES, BATCH))
@@ -77,9 +77,11 @@ def ours(
     algo: Any, agent: Any, bound: float | None = None, EnvCls: Any = wrapped
 ) -> tuple[Setup, Any]:
     """Our side, and a batch of its sampler; actions are real if they have a bound."""
-    env: Any = {"EnvCls": EnvCls, "env_kwargs": {"bound": bound}}
+    env: Any = {"EnvCls": EnvCls, "env_kwargs": {"bound": bound, "is_varied": True}}
     setup = Setup(algo, agent, **env, T=T, B=1, record_next_observation=True)
-    return setup, setup.sample()
+    samples = setup.sample()
+    check_ends(samples.env[np.unique(DRAWS)])
+    return setup, samples
 
 
 def fill(theirs: Any, samples: Any) -> None:

@@ -18,7 +18,7 @@ from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.models.qpg.mlp import QofMuMlpModel
-from tests.oracles.actor_critics import HIDDEN, SOFT, Seeded
+from tests.oracles.actor_critics import HIDDEN, Seeded
 from tests.oracles.comparing import Outcome, copies, flat, oracle
 from tests.oracles.replayed import BATCH, DRAWS, SHARED, Watched, ours, transition
 from tests.oracles.worlds import N_ACTIONS
@@ -102,7 +102,6 @@ SETTINGS: dict[str, Any] = {**SHARED, "learning_rate": 0.01, "clip_grad_norm": 0
     "SAC, 3-step",
     "Haarnoja et al. 2018",
     "actions from -2 to 2, clipped gradients, rewards doubled, a target entropy",
-    SOFT,
 )
 def sac_options() -> Outcome:
     algo = SAC(**SETTINGS, n_step_return=3, reward_scale=2.0, target_entropy=-1.7)
@@ -112,9 +111,7 @@ def sac_options() -> Outcome:
 REDQ = {"target_subset": 2, "policy_update_interval": 2}
 
 
-@oracle(
-    "REDQ", "Chen et al. 2021", "4 critics, 2 for a target, every second of the policy", "policy"
-)
+@oracle("REDQ", "Chen et al. 2021", "4 critics, 2 for a target, every second of the policy")
 def redq() -> Outcome:
     agent = Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, n_critics=4)
     return soft(SAC(**SETTINGS, **REDQ), agent, of_mlp)
@@ -143,7 +140,7 @@ class DroppedQ(QofMuMlpModel):
                 layers[i] = FixedDropout(layers[i - 1].out_features, layer.p)
 
 
-@oracle("DroQ", "Hiraoka et al. 2022", "2 critics with dropout and normalized layers", SOFT)
+@oracle("DroQ", "Hiraoka et al. 2022", "2 critics with dropout and normalized layers")
 def droq() -> Outcome:
     critics = {**HIDDEN, "layer_norm": True, "dropout": 0.2}
     agent = Chosen(QModelCls=DroppedQ, model_kwargs=HIDDEN, q_model_kwargs=critics)
@@ -157,7 +154,7 @@ class WatchedDiscrete(DiscreteSacAgent):
     subsets: Any = ()
 
 
-@oracle("SAC, discrete", "Christodoulou 2019", "three actions, 2-step returns", SOFT)
+@oracle("SAC, discrete", "Christodoulou 2019", "three actions, 2-step returns")
 def sac_discrete() -> Outcome:
     algo = DiscreteSAC(**SETTINGS, n_step_return=2)
     agent = WatchedDiscrete(model_kwargs=HIDDEN)
@@ -179,7 +176,7 @@ class SeededV(SacVAgent):
         return super().pi(*args, **kwargs)
 
 
-@oracle("SAC_V", "Haarnoja et al. 2018, the first", "a network of state values, 4 updates", "all")
+@oracle("SAC_V", "Haarnoja et al. 2018, the first", "a network of state values, 4 updates")
 def sac_v() -> Outcome:
     agent = SeededV(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, v_model_kwargs=HIDDEN)
     setup, samples = ours(SAC_V(**SETTINGS), agent, 1.0)
@@ -214,8 +211,8 @@ def sac_v() -> Outcome:
         for old, new in zip(target_v.parameters(), v.parameters(), strict=True):
             old.data.copy_(0.9 * old.data + 0.1 * new.data)
         found.append([x.item() for x in means])
-    named = info.piLoss, info.q1Loss, info.q2Loss, info.vLoss
-    losses_by_name = {str(k): pair for k, pair in enumerate(zip(named, np.array(found).T))}
+    logged = np.array([info.piLoss, info.q1Loss, info.q2Loss, info.vLoss]).T
+    losses_by_name = {"policy, critics, value": (logged, np.array(found))}
     return Outcome(before, copies(flat(nets)), copies(flat(theirs)), losses_by_name)
 
 
@@ -224,7 +221,7 @@ def sac_v() -> Outcome:
 ATOMS = np.linspace(-3, 3, 7)
 
 
-@oracle("D4PG", "Barth-Maron et al. 2018", "7 atoms, 3-step returns, prioritized, 4 updates", SOFT)
+@oracle("D4PG", "Barth-Maron et al. 2018", "7 atoms, 3-step returns, prioritized, 4 updates")
 def d4pg() -> Outcome:
     settings: dict[str, Any] = {**SETTINGS, "ReplayBufferCls": Watched}
     algo = D4PG(

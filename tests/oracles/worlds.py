@@ -10,20 +10,21 @@ from gymnasium.spaces import Box, Discrete
 
 from rlpyt.envs.gym import GymEnvWrapper
 
-N_ACTIONS, DIM, LIMIT = 3, 4, 6
+N_ACTIONS, DIM, LIMIT = 3, 4, 4
 
 
 class Tides(gymnasium.Env[Any, Any]):
-    """A state of four numbers that an action pushes; an episode ends when the first is high.
+    """A state of four numbers that an action pushes; an episode ends where a wave of them is high.
 
     Args:
         rank: where its episodes begin.
         bound: None for three actions, or the bound of two real ones.
+        is_varied: whether episodes begin in several places.
     """
 
-    def __init__(self, rank: int = 0, bound: float | None = None) -> None:
+    def __init__(self, rank: int = 0, bound: float | None = None, is_varied: bool = False) -> None:
         rng = np.random.default_rng(7)
-        self.mixing = rng.normal(size=(DIM, DIM))
+        self.mixing = rng.normal(size=(DIM, DIM)) / 2
         self.is_discrete = bound is None
         self.push = rng.normal(size=(N_ACTIONS if bound is None else 2, DIM))
         self.start = np.random.default_rng(rank).normal(size=DIM) / 2
@@ -31,9 +32,11 @@ class Tides(gymnasium.Env[Any, Any]):
         self.action_space = (
             Discrete(N_ACTIONS) if bound is None else Box(-bound, bound, (2,), np.float32)
         )
-        self.state, self.t = self.start, 0
+        self.is_varied, self.state, self.t = is_varied, self.start, 0
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        if self.is_varied:
+            self.start = np.roll(self.start, 1)
         self.state, self.t = self.start, 0
         return self.state.astype(np.float32), {}
 
@@ -41,7 +44,7 @@ class Tides(gymnasium.Env[Any, Any]):
         push = self.push[action] if self.is_discrete else np.tanh(action) @ self.push
         self.state, self.t = np.tanh(self.mixing @ self.state + push), self.t + 1
         reward = float(self.state.sum() - np.mean(action))
-        is_over, is_cut = bool(self.state[0] > 0.95), self.t == LIMIT
+        is_over, is_cut = bool(np.sin(9 * self.state.sum()) > 0.7), self.t == LIMIT
         return self.state.astype(np.float32), reward, is_over, is_cut, {}
 
 
@@ -68,3 +71,11 @@ class PastShown(gymnasium.Wrapper[Any, Any, Any, Any]):
 def wrapped(**kwargs: Any) -> GymEnvWrapper:
     """The environment as the library's samplers take it."""
     return GymEnvWrapper(Tides(**kwargs))
+
+
+def check_ends(env: Any) -> None:
+    """See that some of the steps went on, ended an episode, and were cut by the time limit."""
+    cut = env.env_info.timeout.bool()
+    assert cut.any()
+    assert (env.done & ~cut).any()
+    assert not env.done.all()
