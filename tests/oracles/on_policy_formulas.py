@@ -19,7 +19,7 @@ from rlpyt.models.mlp import MlpModel
 from rlpyt.utils.buffer import map_buffer
 from tests.oracles.comparing import Outcome, copies, flat, oracle
 from tests.oracles.on_policy import PPO_SETTINGS, SHARED, WIDTHS, B, T, ours
-from tests.oracles.worlds import DIM
+from tests.oracles.worlds import DIM, check_ends
 from tests.reference.deterministic_policy_gradient import NaiveAdam
 from tests.reference.policy_gradient import naive_vtrace
 
@@ -45,6 +45,7 @@ def impala() -> Outcome:
     pi, v = [*agent.model.pi.model, agent.model.head.linear], agent.model.v.model
     acting_pi, acting_v = in_double(pi), in_double(v)
     samples = setup.sample()
+    check_ends(samples.env)
     rng = np.random.default_rng(1)
     for p in agent.parameters():
         p.data += torch.from_numpy(rng.normal(0, 0.3, p.shape)).float()
@@ -79,7 +80,7 @@ def impala() -> Outcome:
     losses = {
         "loss": (info.loss, loss),
         "mean weight": (info.rhoMean, np.mean([min(1.2, x) for x in ratios])),
-        "share": (info.clipFraction, np.mean([x > 1.2 for x in ratios])),
+        "share of clipped weights": (info.clipFraction, np.mean([x > 1.2 for x in ratios])),
     }
     return Outcome(before, copies(mine), copies(theirs), losses)
 
@@ -95,6 +96,7 @@ def pqn() -> Outcome:
     algo = PQN(**settings, minibatches=1, epochs=2, bootstrap_timelimit=True)
     setup = ours(algo, agent)
     samples = setup.sample()
+    check_ends(samples.env)
     mine = list(agent.parameters())
     net = in_double([agent.model.body, agent.model.head])
     theirs = list(net.parameters())
@@ -176,6 +178,7 @@ def rnd() -> Outcome:
     for itr in range(2):
         samples = map_buffer(torch.clone, setup.sample(itr))
         env = samples.env
+        check_ends(env)
         more = 0.5 * torch.from_numpy(naive.bonuses(env.next_observation)).float()
         info = setup.algo.optimize_agent(itr, samples)
         agents[1].train_mode(itr)

@@ -14,7 +14,6 @@ from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
 from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, SPEC, batch, examples, initialized, make_algo, run
-from tests.reference.q_learning import td_loss
 
 
 def parameters(algo: Any) -> list[float]:
@@ -235,45 +234,6 @@ def test_target_follows_every_interval() -> None:
     run(algo, 0, 4)
     assert algo.update_counter == 8
     assert taus == [1, 1]
-
-
-@pytest.mark.parametrize("double_dqn", [False, True])
-@pytest.mark.parametrize("prioritized_replay", [False, True])
-@pytest.mark.parametrize("delta_clip", [None, 0.3])
-@pytest.mark.parametrize("n_step_return", [1, 3])
-def test_loss_like_its_naive_twin(
-    double_dqn: bool, prioritized_replay: bool, delta_clip: float | None, n_step_return: int
-) -> None:
-    algo = make_algo(
-        double_dqn=double_dqn,
-        prioritized_replay=prioritized_replay,
-        delta_clip=delta_clip,
-        n_step_return=n_step_return,
-        target_update_interval=1000,
-    )
-    run(algo, 0, 5)
-    samples = algo.replay_buffer.sample_batch(8)
-    loss, td_abs_errors = algo.loss(samples)
-    weights = samples.is_weights.tolist() if prioritized_replay else [1.0] * 8
-
-    q = algo.agent(*samples.agent_inputs).tolist()
-    target_q = algo.agent.target(*samples.target_inputs).tolist()
-    online_q = algo.agent(*samples.target_inputs).tolist()
-    total = 0.0
-    for i in range(8):
-        one_loss, error = td_loss(
-            q[i][int(samples.action[i])],
-            samples.return_[i].item(),
-            bool(samples.done_n[i]),
-            target_q[i],
-            online_q[i] if double_dqn else target_q[i],
-            0.99,
-            n_step_return,
-            delta_clip,
-        )
-        total += weights[i] * one_loss / 8
-        assert td_abs_errors[i].item() == pytest.approx(error, rel=1e-4, abs=1e-5)
-    assert loss.item() == pytest.approx(total, rel=1e-4)
 
 
 def test_target_of_an_agent_that_follows_gradients() -> None:

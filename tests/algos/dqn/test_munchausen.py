@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
-from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.losses import munchausen_bonus, soft_quantiles, soft_value
-from tests.agents.parts import VectorDqnAgent, made
+from tests.agents.parts import made
 from tests.algos.parts import make_algo, run
-from tests.reference.q_learning import munchausen_target, td_loss
+from tests.reference.q_learning import munchausen_target
 from tests.reference.quantiles import quantile_huber
 
 LOG2, LOG4 = math.log(2), math.log(4)
@@ -67,12 +66,10 @@ QUANTILES = {"hidden_sizes": [8]}
 def agent_for(AlgoCls: Any) -> Any:
     if AlgoCls is QRDQN:
         return made(MlpQrDqnAgent(n_quantiles=5, model_kwargs=QUANTILES))
-    if AlgoCls is IQN:
-        return made(MlpIqnAgent(n_tau=6, model_kwargs=QUANTILES))
-    return made(VectorDqnAgent())
+    return made(MlpIqnAgent(n_tau=6, model_kwargs=QUANTILES))
 
 
-@pytest.mark.parametrize("AlgoCls", [DQN, QRDQN, IQN])
+@pytest.mark.parametrize("AlgoCls", [QRDQN, IQN])
 def test_loss_like_its_naive_twin(AlgoCls: Any) -> None:
     settings = {"n_tau": 3, "n_target_tau": 4} if AlgoCls is IQN else {}
     algo = make_algo(
@@ -90,12 +87,8 @@ def test_loss_like_its_naive_twin(AlgoCls: Any) -> None:
         q_next, values = both[..., :6].mean(-1), both[..., 6:]
     else:
         outputs, fractions = agent(*samples.agent_inputs), torch.full((8, 5), 0.2).cumsum(-1) - 0.1
-        q_now, values = agent.target(*samples.agent_inputs), agent.target(*samples.target_inputs)
-        q_next = values
-    if AlgoCls is QRDQN:
-        q_now, q_next = q_now.mean(-1), values.mean(-1)
-    if AlgoCls is DQN:
-        values = values[..., None]
+        values = agent.target(*samples.target_inputs)
+        q_now, q_next = agent.target(*samples.agent_inputs).mean(-1), values.mean(-1)
 
     total = 0.0
     for i in range(8):
@@ -113,13 +106,8 @@ def test_loss_like_its_naive_twin(AlgoCls: Any) -> None:
             )
             for j in range(values.shape[-1])
         ]
-        if AlgoCls is DQN:
-            one_loss, error = td_loss(
-                outputs[i, action].item(), targets[0], True, [0.0], [0.0], 0.99, 1, 1.0
-            )
-        else:
-            quantiles, tau = outputs[i, action].tolist(), fractions[i].tolist()
-            one_loss, error = quantile_huber(quantiles, tau, targets, 1.0)
+        quantiles, tau = outputs[i, action].tolist(), fractions[i].tolist()
+        one_loss, error = quantile_huber(quantiles, tau, targets, 1.0)
         total += one_loss / 8
         assert errors[i].item() == pytest.approx(error, rel=1e-3, abs=1e-5)
     assert loss.item() == pytest.approx(total, rel=1e-3)

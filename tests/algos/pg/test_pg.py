@@ -116,11 +116,10 @@ def test_a2c_like_its_naive_twin(agent: Any, CollectorCls: Any, normalize: bool)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("CollectorCls", COLLECTORS)
 @pytest.mark.parametrize("agent", AGENTS)
-def test_ppo_like_its_naive_twin(agent: Any, CollectorCls: Any, normalize: bool) -> None:
+def test_ppo_of_waiting_environments_like_its_naive_twin(agent: Any, normalize: bool) -> None:
     algo = PPO(normalize_advantage=normalize, bootstrap_timelimit=False, minibatches=1, epochs=1)
-    setup = Setup(algo, agent(), T=12, B=4, CollectorCls=CollectorCls)
+    setup = Setup(algo, agent(), T=12, B=4, CollectorCls=CpuWaitResetCollector)
     samples = setup.sample()
     disturb(setup.agent)
     expected = naive_loss(setup, samples, 0.1)

@@ -23,7 +23,6 @@ from tests.algos.qpg.ddpg_parts import (
     initialized,
     make_algo,
 )
-from tests.reference.q_learning import cross_entropy, divergence, project
 
 
 def test_agent_is_told_the_range() -> None:
@@ -65,30 +64,6 @@ def test_range_that_is_too_small_is_told_once(capsys: pytest.CaptureFixture[str]
     assert len(infos[-1].edgeMass) == 4
     assert min(infos[-1].edgeMass) > 0.1
     assert capsys.readouterr().out.count("widen V_min, V_max, now -0.1, 0.1") == 1
-
-
-@pytest.mark.parametrize("n_step_return", [1, 3])
-def test_loss_like_its_naive_twin(n_step_return: int) -> None:
-    agent = made(D4pgAgent, n_atoms=5)
-    algo = filled(make_algo(D4PG, agent, n_step_return=n_step_return, prioritized_replay=True))
-    samples = algo.sample_from_replay()._replace(is_weights=torch.linspace(0.1, 1, 8))
-    given: list[Any] = []
-    algo.replay_buffer.update_batch_priorities = given.append
-    opt_info = algo._get_empty_optim_info()
-    z = torch.linspace(-8, 8, 5).tolist()
-    p = agent.p(*samples.agent_inputs, samples.action).tolist()
-    target_p = agent.target_p_at_mu(*samples.target_inputs).tolist()
-    total, priorities = 0.0, []
-    valid = algo.valid(samples).tolist()
-    for i in range(8):
-        projected = project(
-            samples.return_[i].item(), bool(samples.done_n[i]), target_p[i], z, 0.9**n_step_return
-        )
-        total += valid[i] * float(samples.is_weights[i]) * cross_entropy(p[i], projected)
-        priorities.append(valid[i] * divergence(p[i], projected))
-    algo._apply_optimization(samples, opt_info)
-    assert opt_info.qLoss[0] == pytest.approx(total / sum(valid), rel=1e-3)
-    assert given[0].tolist() == pytest.approx(priorities, rel=1e-2, abs=1e-3)
 
 
 def test_policy_climbs_the_expectation() -> None:
