@@ -24,7 +24,7 @@ from rlpyt.core.records import (
 from rlpyt.distributions.base import Distribution
 from rlpyt.models.autocast import model_class
 from rlpyt.models.encoders import EncodedModel, needs_encoder
-from rlpyt.models.utils import fitting_state_dict, set_training, update_state_dict
+from rlpyt.models.utils import fitting_state_dict, update_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, existing_device, leaves
 from rlpyt.utils.logging import logger
@@ -58,6 +58,8 @@ class BaseAgent:
         shared_model: copy in shared memory, from which other processes act, or None.
         distribution: action distribution, given the model's outputs.
         device: device of ``model``.
+        spans_episodes: whether a recurrent agent can be trained on sequences of several episodes,
+            by ``reset``, a mask of the steps before which its state is zero.
         cpu_outputs: whether training batches stay on the CPU and outputs for losses are moved
             there, as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
@@ -73,6 +75,7 @@ class BaseAgent:
 
     recurrent = False
     alternating = False
+    spans_episodes: Any = False
     q_kind: str | None = None
     mask_field: str | None = None
     _mask_reader: MaskField | None = None
@@ -310,17 +313,17 @@ class BaseAgent:
 
     def train_mode(self, itr: int) -> None:
         """Prepare to train in iteration ``itr``."""
-        set_training(self.model, True)
+        self.model.train()
         self._mode = "train"
 
     def sample_mode(self, itr: int) -> None:
         """Prepare to sample, with exploration, in iteration ``itr``."""
-        set_training(self.model, False)
+        self.model.eval()
         self._mode = "sample"
 
     def eval_mode(self, itr: int) -> None:
         """Prepare to act for evaluation in iteration ``itr``."""
-        set_training(self.model, False)
+        self.model.eval()
         self._mode = "eval"
 
     # --- Parameters and state ----------------------------------------------------------------

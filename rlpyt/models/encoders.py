@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 import torch
 
-from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, ConvLayers, convolve
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, ConvLayers, scaled
 from rlpyt.models.running_mean_std import NormalizedObservationModel
 from rlpyt.models.space_kinds import Box, Choices, Fields, Kind, observation_kind
 from rlpyt.utils.tensor import LeadingDims, fold_leading_dims, to_onehot
@@ -110,7 +110,7 @@ class ImageEncoder(torch.nn.Module):
         if self._channels_last:
             image = image.movedim(-1, -3)
         images, lead = fold_leading_dims(image, 3)
-        return convolve(self.conv, images), lead
+        return self.conv(scaled(images)), lead
 
     def update_obs_rms(self, observation: torch.Tensor) -> None:
         """Do nothing: images are not normalized by statistics."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import linear
 
-from rlpyt.models.mlp import linear
 from rlpyt.utils.buffer import buffer_to
 
 

@@ -98,25 +98,6 @@ def precise_softmax(logits: torch.Tensor) -> torch.Tensor:
     return torch.softmax(logits, dim=-1, dtype=dtype)
 
 
-def set_training(model: torch.nn.Module, is_training: bool) -> None:
-    """Call ``model.train()`` or ``model.eval()``; faster for modules that have torch's own.
-
-    Modes change several times in an iteration, which small networks notice.
-
-    Args:
-        model: network.
-        is_training: whether to switch to training.
-    """
-    cls, torch_cls = type(model), torch.nn.Module
-    is_plain = cls.train is torch_cls.train and cls.eval is torch_cls.eval
-    if not is_plain or cls.__setattr__ is not torch_cls.__setattr__:
-        model.train() if is_training else model.eval()
-        return
-    vars(model)["training"] = is_training  # Without torch's checks.
-    for child in model.children():
-        set_training(child, is_training)
-
-
 @torch.no_grad()
 def update_state_dict(
     model: torch.nn.Module, state_dict: StateDict, tau: float = 1, strip_ddp: bool = True

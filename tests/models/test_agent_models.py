@@ -224,34 +224,6 @@ class TestImages:
         torch.testing.assert_close(model(images, None, None), self.model(images, None, None))
         torch.testing.assert_close(seen[0], torch.ones(3, *SMALL))
 
-    def test_bytes_are_convolved_as_by_the_first_layer(self) -> None:
-        model = Conv2dModel(4, [4], [3], [1])
-        model.conv[0] = torch.nn.Conv2d(
-            4, 4, 3, padding=2, dilation=2, groups=2, padding_mode="circular"
-        )
-        images = torch.randint(256, (2, 4, 9, 8), dtype=torch.uint8)
-        torch.testing.assert_close(model(images), model(images.float() / 255))
-
-    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
-    def test_gradients_are_those_of_the_layers_one_by_one(self, dtype: torch.dtype) -> None:
-        # Nonlinearities overwrite what the convolutions gave.
-        model = Conv2dModel(4, [3, 5, 4], [3, 3, 2], [2, 1, 1])
-        images = torch.randint(256, (2, 4, 12, 11), dtype=torch.uint8)
-        if dtype != torch.uint8:
-            images = images / 255
-        layers = copy.deepcopy(model.conv)
-        kept = []
-        for module in (model.conv[2], layers[2]):
-            module.register_forward_hook(lambda *args: kept.append((args[2], args[2].clone())))
-        twin = layers(images / 255 if dtype == torch.uint8 else images)
-        torch.testing.assert_close(model(images), twin)
-        model(images).square().sum().backward()
-        twin.square().sum().backward()
-        for mine, theirs in zip(model.parameters(), layers.parameters()):
-            torch.testing.assert_close(mine.grad, theirs.grad)
-        for output, as_it_was in kept:  # What a hook was shown stays.
-            assert torch.equal(output, as_it_was)
-
     @pytest.mark.parametrize("n_channels", [1, 3, 4, 16])
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
     def test_layout_in_memory(self, dtype: torch.dtype, n_channels: int) -> None:

@@ -9,7 +9,7 @@ import torch
 from rlpyt.models.conv2d import Conv2dHeadModel, Conv2dModel
 from rlpyt.models.dqn.atari_catdqn_model import DistributionalHeadModel
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
-from rlpyt.models.mlp import WIDE, MlpModel, run_layers
+from rlpyt.models.mlp import MlpModel
 
 
 class TestMlp:
@@ -52,121 +52,6 @@ class TestMlp:
         expected = 2 * torch.tanh(torch.tensor([2 * 3.0 + 2])) + 2
         torch.testing.assert_close(model(torch.tensor([3.0])), expected)
         assert isinstance(MlpModel(1, 1, nonlinearity=torch.nn.Tanh).model[-1], torch.nn.Tanh)
-
-
-class Doubling(torch.nn.Linear):
-    """A layer that is not computed like those of its base class."""
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return 2 * super().forward(input)
-
-
-class TestRunLayers:
-    """The short way through a perceptron, and where it must not be taken."""
-
-    def layers(self) -> torch.nn.Sequential:
-        torch.manual_seed(0)
-        return torch.nn.Sequential(
-            torch.nn.ReLU(),
-            torch.nn.Linear(4, 6),
-            torch.nn.ReLU(),
-            torch.nn.ReLU(),
-            Doubling(6, 5),
-            torch.nn.ReLU(),
-            torch.nn.Linear(5, 3, bias=False),
-            torch.nn.Tanh(),
-            torch.nn.Linear(3, 2),
-        )
-
-    @pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 5, 4)])
-    def test_bits_are_those_of_sequential(self, shape: tuple[int, ...]) -> None:
-        layers, x = self.layers(), torch.randn(shape, requires_grad=True)
-        results = []
-        for output in (layers(x), run_layers(layers, x)):
-            gradients = torch.autograd.grad(output.square().sum(), [x, *layers.parameters()])
-            results.append([output, *gradients])
-        assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-    @pytest.mark.parametrize("n_rows", [7, 8, 128, 129])
-    def test_wide_layers_are_as_those_of_torch(self, n_rows: int) -> None:
-        """Between 8 and 128 rows the product is computed with its factors exchanged."""
-        wide = torch.nn.Linear(WIDE // 256, 256)
-        x = torch.randn(n_rows, WIDE // 256, requires_grad=True)
-        results = []
-        for output in (wide(x), run_layers([wide], x)):
-            gradients = torch.autograd.grad(output.square().sum(), [x, wide.weight, wide.bias])
-            results.append([output, *gradients])
-        assert results[1][0].is_contiguous()
-        for expected, actual in zip(*results, strict=True):
-            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
-
-    def test_input_is_not_overwritten(self) -> None:
-        x = torch.full((3, 4), -1.0)
-        layers = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU())
-        assert run_layers(layers, x).tolist() == [[0.0] * 4] * 3
-        assert x.tolist() == [[-1.0] * 4] * 3
-
-    def test_output_of_other_layers_is_not_overwritten(self) -> None:
-        class Remembers(torch.nn.Identity):
-            def forward(self, input: torch.Tensor) -> torch.Tensor:
-                self.seen = input
-                return input
-
-        memory = Remembers()
-        linear = torch.nn.Linear(2, 2, bias=False)
-        torch.nn.init.constant_(linear.weight, -1.0)
-        run_layers(torch.nn.Sequential(linear, memory, torch.nn.ReLU()), torch.ones(1, 2))
-        assert memory.seen.tolist() == [[-2.0, -2.0]]
-
-    def test_hooks_see_what_a_layer_gave(self) -> None:
-        model = MlpModel(2, [3, 3], 1)
-        seen: dict[int, torch.Tensor] = {}
-        for i, layer in enumerate(model.model):
-            layer.register_forward_hook(lambda module, x, y, i=i: seen.update({i: y}))
-        x = torch.randn(5, 2)
-        output = model(x)
-        for i, layer in enumerate(model.model):
-            x = layer.forward(x)
-            assert torch.equal(seen[i], x)
-        assert torch.equal(output, x)
-
-    @pytest.mark.parametrize("kind", ["forward_pre", "full_backward", "full_backward_pre"])
-    def test_other_hooks_are_called(self, kind: str) -> None:
-        model = MlpModel(2, [3], 1)
-        if not hasattr(model, f"register_{kind}_hook"):
-            pytest.skip("this torch has no such hook")
-        called = []
-        for i, layer in enumerate(model.model):
-            getattr(layer, f"register_{kind}_hook")(lambda *args, i=i: called.append(i))
-        model(torch.randn(4, 2, requires_grad=True)).sum().backward()
-        assert sorted(called) == [0, 1, 2]
-
-    def test_weights_that_a_hook_sets(self) -> None:
-        model = MlpModel(2, [3], 1)
-        torch.nn.utils.spectral_norm(model.model[0])
-        model.eval()
-        x = torch.randn(4, 2)
-        assert torch.equal(model(x), model.model(x))
-        with torch.no_grad():
-            model.model[0].weight_orig.mul_(-1)
-        assert torch.equal(model(x), model.model(x))
-
-    def test_what_a_program_makes_of_the_layers(self) -> None:
-        """Its own forward and its hooks were not called."""
-
-        class Twice(torch.nn.Sequential):
-            def forward(self, input: torch.Tensor) -> torch.Tensor:
-                return 2 * super().forward(input)
-
-        mlp, conv = MlpModel(3, [4], 2), Conv2dModel(3, [4], [2], [1])
-        images = torch.randint(256, (2, 3, 5, 5), dtype=torch.uint8)
-        for model, name, x in ((mlp, "model", torch.randn(2, 3)), (conv, "conv", images)):
-            expected, layers = 2 * model(x), getattr(model, name)
-            handle = layers.register_forward_hook(lambda module, x, y: 2 * y)
-            torch.testing.assert_close(model(x), expected)
-            handle.remove()
-            setattr(model, name, Twice(*layers))
-            torch.testing.assert_close(model(x), expected)
 
 
 class TestConv2d:

@@ -8,7 +8,6 @@ import torch
 from rlpyt.models.utils import (
     conv2d_output_shape,
     scale_grad,
-    set_training,
     strip_ddp_state_dict,
     update_state_dict,
 )
@@ -30,29 +29,6 @@ def test_scale_grad() -> None:
     assert torch.equal(y, x)
     (3 * y).sum().backward()
     assert x.grad.tolist() == [1.5, 1.5]
-
-
-class Frozen(torch.nn.BatchNorm1d):
-    """Statistics that training leaves alone."""
-
-    def train(self, mode: bool = True) -> "Frozen":
-        return super().train(False)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of torch.jit.
-def test_set_training_is_that_of_torch() -> None:
-    def network() -> torch.nn.Module:
-        scripted = torch.jit.script(torch.nn.Dropout())
-        return torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(Frozen(2), scripted))
-
-    one, other = network(), network()
-    for mode in (True, False, False, True):
-        set_training(one, mode)
-        other.train(mode)
-        modes = [module.training for module in one.modules()]
-        assert modes == [module.training for module in other.modules()]
-        assert modes == [mode, mode, mode, False, mode]
-        assert (one[1][1](torch.ones(9, 9)) == 1).all() != mode  # Code in C++ knows too.
 
 
 def models() -> tuple[torch.nn.BatchNorm1d, torch.nn.BatchNorm1d]:

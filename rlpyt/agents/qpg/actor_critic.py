@@ -20,7 +20,7 @@ from rlpyt.models.qpg.mlp import (
     QofMuMlpModel,
     VMlpModel,
 )
-from rlpyt.models.utils import fitting_state_dict, set_training
+from rlpyt.models.utils import fitting_state_dict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray
 
@@ -242,7 +242,7 @@ class ActorCriticAgent(BaseAgent):
 
     def _let_critics_train(self, is_training: bool) -> None:
         for name in self.network_names[1:]:
-            set_training(getattr(self, name), is_training)
+            getattr(self, name).train(is_training)
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target copies towards their originals.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.conv2d import convolve
+from rlpyt.models.conv2d import scaled
 from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import (
     DistributionalHeadModel as DistributionalHeadModel,
@@ -76,6 +76,6 @@ class AtariCatDqnModel(AtariConvTrunk):
             Probabilities of the atoms [A,P], [B,A,P] or [T,B,A,P].
         """
         images, lead = fold_leading_dims(observation, 3)
-        features = convolve(self.conv, images).flatten(1)
+        features = self.conv(scaled(images)).flatten(1)
         p = precise_softmax(self.head(features))
         return lead.restore(p)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.conv2d import DQN_CONV, Conv2dModel, convolve, read_image_shape
+from rlpyt.models.conv2d import DQN_CONV, Conv2dModel, read_image_shape, scaled
 from rlpyt.models.dqn.heads import q_head
 from rlpyt.models.mlp import Sizes
 from rlpyt.utils.quick_args import ConstructorSignature
@@ -111,5 +111,5 @@ class AtariDqnModel(AtariConvTrunk):
             Action values [A], [B,A] or [T,B,A].
         """
         images, lead = fold_leading_dims(observation, 3)
-        features = convolve(self.conv, images).flatten(1)
+        features = self.conv(scaled(images)).flatten(1)
         return lead.restore(self.head(features))

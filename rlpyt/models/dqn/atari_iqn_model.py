@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.models.conv2d import convolve
+from rlpyt.models.conv2d import scaled
 from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import ImplicitQuantileHeadModel
 from rlpyt.models.mlp import Sizes
@@ -71,5 +71,5 @@ class AtariIqnModel(AtariConvTrunk):
             Quantiles [A,N], [B,A,N] or [T,B,A,N].
         """
         images, lead = fold_leading_dims(observation, 3)
-        features = convolve(self.conv, images).flatten(1)
+        features = self.conv(scaled(images)).flatten(1)
         return lead.restore(self.head(features, tau.reshape(len(features), -1)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.models.conv2d import convolve
+from rlpyt.models.conv2d import scaled
 from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import distributional_head
 from rlpyt.models.mlp import Sizes
@@ -66,5 +66,5 @@ class AtariQrDqnModel(AtariConvTrunk):
             Quantiles [A,N], [B,A,N] or [T,B,A,N] at the fractions (i - 1/2) / N, i = 1, ..., N.
         """
         images, lead = fold_leading_dims(observation, 3)
-        features = convolve(self.conv, images).flatten(1)
+        features = self.conv(scaled(images)).flatten(1)
         return lead.restore(self.head(features))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel, convolve
+from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel, scaled
 from rlpyt.models.dqn.heads import q_head
 from rlpyt.models.mlp import Sizes
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
@@ -87,7 +87,7 @@ class AtariR2d1Model(torch.nn.Module):
             Action values [A], [B,A] or [T,B,A], and the state [1,B,H] after the last step.
         """
         images, lead = fold_leading_dims(observation, 3)
-        features = convolve(self.conv, images)
+        features = self.conv(scaled(images))
         lstm_out, rnn_state = run_lstm(
             self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, convolve
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, scaled
 from rlpyt.models.mlp import Sizes
 from rlpyt.models.utils import initialize_orthogonally
 from rlpyt.utils.tensor import fold_leading_dims
@@ -75,7 +75,7 @@ class AtariFfModel(torch.nn.Module):
             Probabilities of the actions [...,A] and values of the states [...].
         """
         images, lead = fold_leading_dims(image, 3)
-        features = convolve(self.conv, images)
+        features = self.conv(scaled(images))
         pi = torch.softmax(self.pi(features), dim=-1)
         v = self.value(features).squeeze(-1)
         pi, v = lead.restore_each(pi, v)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, convolve
+from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, scaled
 from rlpyt.models.mlp import Sizes
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
 from rlpyt.models.utils import initialize_orthogonally
@@ -88,7 +88,7 @@ class AtariLstmModel(torch.nn.Module):
             state [1,B,H] after the last step.
         """
         images, lead = fold_leading_dims(image, 3)
-        features = convolve(self.conv, images)
+        features = self.conv(scaled(images))
         lstm_out, rnn_state = run_lstm(
             self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
         )

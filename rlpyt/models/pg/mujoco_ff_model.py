@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlpyt.models.mlp import MlpModel, Sizes, run_stack
+from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.running_mean_std import NormalizedObservationModel
 from rlpyt.models.utils import initialize_orthogonally
 from rlpyt.utils.types import Nested
@@ -70,7 +70,7 @@ class MujocoFfModel(NormalizedObservationModel):
             Means [...,A] and log standard deviations [...,A] of the actions, and values [...].
         """
         flat, lead = self.fold_observation(observation)
-        mu = run_stack(self.mu, flat)
+        mu = self.mu(flat)
         v = self.v(flat).squeeze(-1)
         log_std = self.log_std.expand(lead.T * lead.B, -1).clone()
         mu, log_std, v = lead.restore_each(mu, log_std, v)
