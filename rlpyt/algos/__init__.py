@@ -1,9 +1,11 @@
 """Algorithms, which turn batches of experience into gradients.
 
-- ``base``: the base class, with the one gradient update and its log. ``replay``: the update loop
-  and the stored data of all algorithms with a replay buffer. ``sequences``: the same for recurrent
-  agents.
-- ``losses``: every loss as a pure function of tensors. ``checks``: validation of settings.
+- ``base``: the base class, with the one gradient update and its log. ``on_policy``: the loop over a
+  sampler's batch. ``replay``: the update loop and the stored data of all algorithms with a replay
+  buffer. ``sequences``: the same for recurrent agents.
+- ``losses``: every loss as a pure function of tensors. ``rollouts``: where episodes begin and end
+  in a batch, and its minibatches. ``statistics``: normalization, and statistics that are logged.
+  ``checks``: validation of settings.
   ``_optim``: optimizers and the transfer of their state. ``_compiled``: updates as one graph.
 - ``dqn``: Q-learning for discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``), for
   recurrent agents (``r2d1``), and without replay (``pqn``). ``pg``: policy gradient. ``qpg``:

@@ -38,6 +38,8 @@ OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "ReplayBufferCls": None,
     "replay_device": None,
     "min_itr_learn": 0,
+    "epochs": 1,
+    "minibatches": 1,
     "world_size": 1,
     "rank": 0,
 }
@@ -102,6 +104,7 @@ class RlAlgorithm:
     learning_rate: float
     clip_grad_norm: float | None
     initial_optim_state_dict: Any
+    bootstrap_timelimit: bool
 
     _itr = 0
     # Number of skipped steps since the last fetch: a tensor, so that nothing waits for it.

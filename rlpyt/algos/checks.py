@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
     from rlpyt.algos.dqn.dqn import DQN
     from rlpyt.algos.dqn.pqn import PQN
-    from rlpyt.algos.pg.base import PolicyGradientAlgo
-    from rlpyt.algos.pg.ppo import PPO
     from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
     from rlpyt.algos.sequences import SequenceReplay
@@ -165,22 +163,7 @@ def check_resets_at_once(algo: RlAlgorithm) -> None:
         )
 
 
-def check_minibatches(algo: PPO | PQN) -> None:
-    """Raise ``ValueError`` if there are more ``minibatches`` than parts to divide."""
-    B = algo.batch_spec.B
-    if algo.agent.recurrent and algo.minibatches > B:
-        raise ValueError(
-            f"minibatches is {algo.minibatches}, but for a recurrent agent whole environments "
-            f"are divided, and batch_B is {B}: choose minibatches <= {B}, or a larger batch_B"
-        )
-    if algo.minibatches > algo.batch_spec.size:
-        raise ValueError(
-            f"minibatches is {algo.minibatches}, more than the {algo.batch_spec.size} samples of a "
-            f"batch {tuple(algo.batch_spec)}: choose fewer, or a larger batch_T or batch_B"
-        )
-
-
-def warn_without_timeout(algo: PolicyGradientAlgo | PQN | ReplayAlgorithm, record: Nested) -> None:
+def warn_without_timeout(algo: RlAlgorithm, record: Nested) -> None:
     """Warn if ``bootstrap_timelimit`` has no effect, so that time limits count as real ends.
 
     Args:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 
 from rlpyt.algos.checks import check_agent_info, check_first_sequences, keeps_methods
-from rlpyt.algos.pg._episode_ends import replaced
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
+from rlpyt.algos.rollouts import replaced
 from rlpyt.core.records import BatchSpec, extended
 from rlpyt.models.rnn import masked_rows, move_with_resets
 from rlpyt.replays.sequence.n_step import LAST_FIELDS

@@ -73,6 +73,7 @@ class AgentLike(Protocol):
     """An agent, as used by samplers, runners and algorithms: torch in, torch out."""
 
     recurrent: bool
+    spans_episodes: Any
     alternating: bool
     model: Any
     shared_model: Any

@@ -246,3 +246,8 @@ def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
             f"names={names}: {cls.__name__} already has fields {taken}: choose other names"
         )
     return record_class(cls.__name__ + suffix, cls._fields + names)
+
+
+def with_fields(record: Any, **fields: Nested) -> Any:
+    """Return ``record`` with more fields at the end."""
+    return extended(type(record), tuple(fields))(*record, *fields.values())

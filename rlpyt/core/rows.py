@@ -117,7 +117,7 @@ def as_element(value: Nested, space: Any) -> Nested:
 
 def _arrays(value: Nested) -> Nested:
     if fields_of(value):
-        return value._make(map(_arrays, value))  # type: ignore[union-attr]
+        return value._make(map(_arrays, value))
     return None if value is None else as_numpy(value)
 
 

@@ -82,7 +82,8 @@ class InfoLayout:
 
 def _with_success(record: Any, success: Any) -> Any:
     """Return ``record`` with an attribute ``is_success`` beside its fields."""
-    late = _late_class(type(record))(*record)
+    cls: Any = type(record)
+    late = _late_class(cls)(*record)
     late.is_success = success
     return late
 

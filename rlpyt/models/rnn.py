@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +10,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.collections import record
+from rlpyt.utils.quick_args import accepts
 from rlpyt.utils.tensor import LeadingDims, as_float
 from rlpyt.utils.types import Nested
 
@@ -32,29 +31,6 @@ class Memory(NamedTuple):
 
 
 # --- Any network ----------------------------------------------------------------------------------
-
-
-def takes(instance: Any, method: str, name: str) -> bool:
-    """Return whether ``method`` of ``instance`` takes an argument ``name``.
-
-    A method with ``**kwargs`` is assumed to pass them on to the next base class.
-    """
-    cls: Any = instance.__class__
-    return _class_takes(cls, getattr(cls, method, None), method, name)
-
-
-@cache
-def _class_takes(cls: Any, current: Any, method: str, name: str) -> bool:
-    # ``current`` is the method itself: a program may replace it.
-    for base in cls.__mro__:
-        if method not in vars(base):
-            continue
-        parameters = inspect.signature(vars(base)[method]).parameters
-        if name in parameters:
-            return True
-        if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-            return False
-    return False
 
 
 def unroll(
@@ -84,7 +60,7 @@ def unroll(
     """
     if reset is None or not reset.any():
         return network(*inputs, init_rnn_state)
-    if takes(instance, method, "reset"):
+    if accepts(type(instance), method, "reset"):
         return network(*inputs, init_rnn_state, reset=reset)
     T = len(reset)
     mask = reset.pieces.reset if isinstance(reset, Resets) and reset.pieces else reset

@@ -1,4 +1,4 @@
-"""Constructor arguments: their full list, storage as attributes, conversion to whole numbers."""
+"""Arguments: those of constructors as attributes, those that a method takes, whole numbers."""
 
 from __future__ import annotations
 
@@ -56,6 +56,26 @@ def _positional_names(init: Callable[..., None]) -> tuple[str, ...]:
         return ()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(p.name for p in parameters[1:] if p.kind in positional)
+
+
+def accepts(cls: Any, method: str, name: str) -> bool:
+    """Return whether ``method`` of ``cls`` has a parameter ``name``.
+
+    A method with ``**kwargs`` passes them on to that of the next base class.
+    """
+    return _accepts(cls, method, name)
+
+
+@lru_cache(maxsize=1024)
+def _accepts(cls: Any, method: str, name: str) -> bool:
+    for base in cls.__mro__:
+        if method in vars(base):
+            parameters = inspect.signature(vars(base)[method]).parameters
+            if name in parameters:
+                return True
+            if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+                return False
+    return False
 
 
 class ConstructorSignature:

@@ -292,8 +292,8 @@ def test_settings_of_an_algorithm_that_has_none() -> None:
     algo = Mine()
     assert (algo.discount, algo.batch_size, algo.min_itr_learn) == (1.0, 0, 0)
     assert algo.learning_rate == 1e-3
-    with pytest.raises(AttributeError, match="Mine has no attribute 'epochs'"):
-        _ = algo.epochs
+    with pytest.raises(AttributeError, match="Mine has no attribute 'q_lambda'"):
+        _ = algo.q_lambda
 
 
 def test_settings_that_ours_have_by_default_are_stored() -> None:

@@ -303,27 +303,6 @@ def test_a_sampler_has_only_the_methods_of_its_time() -> None:
     assert runner.algo.update_counter > 0
 
 
-def test_a_loss_put_into_the_class(monkeypatch: Any) -> None:
-    def loss(
-        self: Any, agent_inputs: Any, action: Any, return_: Any, advantage: Any, *others: Any
-    ) -> Any:
-        dist_info, value = self.agent(*agent_inputs)
-        seen.append(action)
-        zero = torch.zeros(())
-        return 0.5 * (value - return_).pow(2).mean() + 0 * dist_info.prob.sum(), zero, zero
-
-    def train() -> None:
-        runner = make_runner()
-        runner.algo, runner.agent = PPO(minibatches=1, epochs=1), GenericFfAgent()
-        runner.train()
-
-    train()  # What was found out about the library's loss must not be kept.
-    seen: list[Any] = []
-    monkeypatch.setattr(PPO, "loss", loss)
-    train()
-    assert len(seen) == 50
-
-
 class OwnCategoricalAgent(CorridorAgent):
     """Acts by distributions, although its base class acts by values."""
 

@@ -55,6 +55,7 @@ def is_inside(entry: Entry) -> bool:
 SPELLED_OUT = (
     "rlpyt/agents/pg/mujoco.py:MujocoMixin.data_parallel",
     "rlpyt/algos/dqn/cat_dqn.py:CategoricalDQN.initialize",
+    "rlpyt/algos/pg/a2c.py:A2C.initialize",
     "rlpyt/algos/dqn/cat_dqn.py:CategoricalDQN.async_initialize",
     "rlpyt/algos/qpg/td3.py:TD3.initialize",
     "rlpyt/algos/qpg/td3.py:TD3.async_initialize",

@@ -398,8 +398,8 @@ class Reading(GenericFfModel):
 
 
 class OnTop(A2C):
-    def loss(self, samples):
-        loss, *statistics = super().loss(samples)
+    def batch_loss(self, batch):
+        loss, *statistics = super().batch_loss(batch)
         return 2 * loss, *statistics
 
 
@@ -460,10 +460,11 @@ def test_loss_that_is_not_finite_changes_nothing():
 def some_batches(runner, whole):
     """Batches of the replay buffer of ``whole``, or minibatches of new samples of ``runner``."""
     if hasattr(whole.algo, "replay_buffer"):
-        return [(whole.algo.sample_from_replay(),) for _ in range(5)]
+        return [whole.algo.sample_from_replay() for _ in range(5)]
     runner.agent.sample_mode(0)
     samples, _ = runner.sampler.obtain_samples(0)
-    batches = [*runner.algo.iterate_minibatches(runner.algo.to_training_device(samples))]
+    prepared = runner.algo.prepare(runner.algo.to_training_device(samples))
+    batches = [*runner.algo.divided(prepared)]
     runner.algo.next_diagnostics.clear()
     return batches
 
@@ -482,7 +483,7 @@ def difference_after_updates(name, whole, n_updates):
     for runner in (whole, resumed):
         torch.set_rng_state(rng)
         for batch in batches:
-            runner.algo.run_update(runner.algo.update_networks, *batch)
+            runner.algo.run_update(runner.algo.update_networks, batch)
     assert graphs.n == 1
     assert not all(map(torch.equal, before, parameters(whole)))
     return greatest_difference(whole, resumed)

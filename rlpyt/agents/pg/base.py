@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
-from rlpyt.agents.recurrent import finish_step
+from rlpyt.agents.recurrent import RecurrentAgentMixin, finish_step
 from rlpyt.core.masks import mask_probabilities
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.base import Distribution
@@ -19,6 +19,7 @@ from rlpyt.distributions.gaussian import DistInfoStd
 from rlpyt.distributions.multi_categorical import MultiCategorical
 from rlpyt.models.space_kinds import Box, Fields, Kind, action_kind
 from rlpyt.utils.collections import namedarraytuple, record_class
+from rlpyt.utils.quick_args import accepts
 from rlpyt.utils.types import Nested
 
 AgentInfo = namedarraytuple("AgentInfo", ["dist_info", "value"])
@@ -302,6 +303,14 @@ class RecurrentPgAgent(PolicyAgent):
 
     prev_rnn_state: Nested
     advance_rnn_state: Any
+
+    @property
+    def spans_episodes(self) -> bool:
+        own_states = type(self).reset_one is not RecurrentAgentMixin.reset_one
+        takes_reset = accepts(type(self), "__call__", "reset")
+        return (
+            not own_states and takes_reset and accepts(type(self.acting_model), "forward", "reset")
+        )
 
     def __call__(
         self,

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 
-from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
     check_agent,
     check_clip_grad_norm,
     check_fraction,
-    check_minibatches,
     check_resets_at_once,
-    make_whole,
-    warn_without_timeout,
 )
 from rlpyt.algos.losses import huber_td_loss, masked_mean
-from rlpyt.algos.pg._episode_ends import (
-    episode_starts,
+from rlpyt.algos.on_policy import OnPolicyAlgorithm
+from rlpyt.algos.rollouts import (
     inputs_when_acting,
+    resets,
     to_model_state,
     truncations,
     values_at_truncation,
+    with_resets,
 )
-from rlpyt.algos.pg._minibatches import (
-    filled_parts,
-    iterate_parts,
-    iterate_sequences,
-    shuffled_parts,
-)
-from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import BatchSpec
 from rlpyt.returns.advantages import q_lambda_return
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
-from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
 
-LossInputs = namedarraytuple("LossInputs", ["agent_inputs", "action", "return_", "valid"])
+LossInputs = namedarraytuple(
+    "LossInputs", ["agent_inputs", "action", "return_", "valid", "init_rnn_state", "reset"]
+)
 
 
-class PQN(RlAlgorithm):
+class PQN(OnPolicyAlgorithm):
     """Parallelised Q-network: fits Q(s, a) to the lambda returns of the last batch.
 
         V_t  = max_a Q(s_t, a)
@@ -82,12 +71,9 @@ class PQN(RlAlgorithm):
     arXiv:1712.00378.
     """
 
-    bootstrap_value = True
     opt_info_fields = ("loss", "gradNorm", "tdAbsErr", "qMean")
     q_kind = "value alone"  # Kind of network output that the loss takes.
 
-    minibatches: int
-    epochs: int
     q_lambda: float
     eps_steps: float
     linear_lr_schedule: bool
@@ -112,31 +98,10 @@ class PQN(RlAlgorithm):
 
     # --- Set-up ------------------------------------------------------------------------------
 
-    def initialize(
-        self,
-        agent: AgentLike,
-        n_itr: int,
-        batch_spec: BatchSpec,
-        mid_batch_reset: bool = True,
-        examples: Nested = None,
-        world_size: int = 1,
-        rank: int = 0,
-    ) -> None:
-        """Set up the optimizer, and the schedule of the agent's random actions.
-
-        Raises:
-            ValueError: if a setting cannot work, alone or with this agent and sampler.
-        """
-        self._begin_run(agent)
-        self.n_itr = n_itr
-        self.batch_spec = batch_spec
-        self.mid_batch_reset = mid_batch_reset
-        self.world_size = world_size
-        self._check_settings(examples)
-        self._minibatch_rng = make_generator()
-        self._batch_size = batch_spec.size // self.minibatches
-        self.agent.set_epsilon_itr_min_max(0, self.eps_steps // (batch_spec.size * world_size))
-        self.optim_initialize(rank)
+    def _set_up(self, *args: Any) -> None:
+        super()._set_up(*args)
+        steps_per_itr = self.batch_spec.size * self.world_size
+        self.agent.set_epsilon_itr_min_max(0, self.eps_steps // steps_per_itr)
 
     def _check_settings(self, examples: Nested) -> None:
         check_agent(self, PQN, recurrent=None)
@@ -146,54 +111,35 @@ class PQN(RlAlgorithm):
                 "epsilon-greedily: use one such as MlpPqnAgent"
             )
         check_fraction(self, "discount", "q_lambda")
-        make_whole(self, "minibatches", "epochs")
         check_clip_grad_norm(self)
         check_resets_at_once(self)
-        check_minibatches(self)
-        if examples:
-            warn_without_timeout(self, examples["env_info"])
 
-    # --- One iteration -----------------------------------------------------------------------
+    # --- The batch ---------------------------------------------------------------------------
 
     def optimize_agent(
         self, itr: int, samples: Nested = None, sampler_itr: int | None = None
     ) -> Any:
-        self._itr = itr
         if self.linear_lr_schedule:
             for group in self.optimizer.param_groups:
                 initial = group.setdefault("initial_lr", group["lr"])
                 group["lr"] = initial * max(0.0, (self.n_itr - itr) / self.n_itr)
-        opt_info = self._get_empty_optim_info()
-        for minibatch in self.iterate_minibatches(samples):
-            self.record_opt_info(opt_info, self.run_update(self.update_networks, *minibatch))
-            self.update_counter += 1
-        return self.fetch_opt_info(opt_info)
+        return super().optimize_agent(itr, samples, sampler_itr)
 
-    def iterate_minibatches(self, samples: Nested) -> Iterator[tuple[Nested, ...]]:
-        """Yield the arguments of :meth:`loss` for the minibatches of all epochs."""
-        is_recurrent, (T, B) = self.agent.recurrent, self.batch_spec
-        # The CPU cuts sequences where episodes begin.
-        reset = episode_starts(samples).cpu() if is_recurrent else None
-        samples = self.to_training_device(samples)
-        inputs = self.loss_input_from_samples(samples)
-        rows, device = np.arange(B if is_recurrent else T * B), self.training_device
-        for _ in range(self.epochs):
-            order, sizes = shuffled_parts(rows, self.minibatches, self._minibatch_rng)
-            if is_recurrent:
-                states = samples.agent.agent_info.prev_rnn_state
-                yield from iterate_sequences(inputs, states, reset, order, sizes, device)
-            elif self.compile and len(set(sizes)) > 1:
-                order, sizes, masks = filled_parts(order, sizes, sizes[0], device)
-                parts = iterate_parts(inputs, order, sizes, n_dims=2)
-                yield from ((_masked(part, mask),) for part, mask in zip(parts, masks))
-            else:
-                yield from zip(iterate_parts(inputs, order, sizes, n_dims=2))
+    def to_training_device(self, samples: Nested) -> Nested:
+        samples = with_resets(samples) if self.agent.recurrent else samples
+        return super().to_training_device(samples)
 
-    def loss_input_from_samples(self, samples: Nested) -> Nested:
-        """Return ``LossInputs`` [T,B,...] from a batch [T,B] of the sampler."""
+    def prepare(self, samples: Nested) -> Nested:
         return_, valid = self.compute_returns(samples)
-        agent_inputs = inputs_when_acting(self.agent, samples)
-        return LossInputs(agent_inputs, samples.agent.action, return_, valid)
+        states = samples.agent.agent_info.prev_rnn_state[0] if self.agent.recurrent else None
+        return LossInputs(
+            agent_inputs=inputs_when_acting(self.agent, samples),
+            action=samples.agent.action,
+            return_=return_,
+            valid=valid,
+            init_rnn_state=states,
+            reset=resets(samples),
+        )
 
     @torch.no_grad()
     def compute_returns(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -227,54 +173,32 @@ class PQN(RlAlgorithm):
 
     # --- One update --------------------------------------------------------------------------
 
-    def update_networks(self, *minibatch: Nested) -> dict[str, Any]:
-        """Take one step down the gradient of the loss; return values to log, by name."""
-        loss, values = self.loss(*minibatch)
-        loss, grad_norm = self.minimize(loss, self.optimizer)
-        return {"loss": loss, "gradNorm": grad_norm, **values}
+    def _get_loss_values(self, batch: Nested) -> dict[str, Any]:
+        loss, values = self.loss(batch)
+        return {"loss": loss, **values}
 
-    def loss(
-        self,
-        loss_inputs: Nested,
-        init_rnn_state: Nested = None,
-        reset: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, batch: Nested) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Compute the loss of one minibatch.
 
         Args:
-            loss_inputs: ``LossInputs`` [B,...]; for recurrent agents [T,B,...].
-            init_rnn_state: recorded state [B,N,H] before the first step; None without recurrence.
-            reset: mask [T,B] on the CPU, True where an episode begins within the batch; None
-                without recurrence.
+            batch: ``LossInputs`` [B,...]; for recurrent agents [T,B,...].
 
         Returns:
             The scalar loss, and values to log by name.
         """
-        if init_rnn_state is None:
-            q = self.agent(*loss_inputs.agent_inputs)
+        if batch.init_rnn_state is None:
+            q = self.agent(*batch.agent_inputs)
         else:
-            state = to_model_state(init_rnn_state)
-            q, _ = self.agent(*loss_inputs.agent_inputs, state, reset=reset)
-        q = select_at_indexes(loss_inputs.action, q)
-        losses, td_abs_errors = huber_td_loss(q, loss_inputs.return_, None)
-        valid = loss_inputs.valid
-        loss = losses.mean() if valid is None else masked_mean(losses, valid)
+            state = to_model_state(batch.init_rnn_state)
+            q, _ = self.agent(*batch.agent_inputs, state, reset=batch.reset)
+        q = select_at_indexes(batch.action, q)
+        losses, td_abs_errors = huber_td_loss(q, batch.return_, None)
+        loss = losses.mean() if batch.valid is None else masked_mean(losses, batch.valid)
         return loss, {"tdAbsErr": td_abs_errors, "qMean": q.detach().mean()}
 
-    # --- State -------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "rng": generator_state(self._minibatch_rng)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        set_generator_state(self._minibatch_rng, state["rng"])
-
-
-def _masked(minibatch: Nested, mask: torch.Tensor) -> Nested:
-    """Return ``LossInputs`` [B,...] of which only the entries in ``mask`` [B] count."""
-    valid = minibatch.valid
-    return minibatch._replace(valid=mask if valid is None else valid * mask)
+    @property
+    def _takes_fillers(self) -> bool:
+        return type(self).loss is PQN.loss
 
 
 def _values_of(outputs: Any) -> torch.Tensor:

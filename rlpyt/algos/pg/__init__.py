@@ -3,7 +3,4 @@
 * ``base``: returns and advantages, the parts of the loss, the schedule of the learning rate.
 * ``a2c``, ``ppo``: the loss and the update of each. ``impala``: A2C while another process samples.
 * ``rnd``: a bonus for new observations, in front of either.
-* ``_episode_ends``: episodes that end within a batch: resets, time limits.
-* ``_minibatches``: division into minibatches; normalization, and the statistics that are logged
-  (``explainedVariance``, ``approxKL``, ``clipFraction``).
 """

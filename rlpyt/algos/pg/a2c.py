@@ -6,10 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import are_of_library
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
-from rlpyt.algos.pg._episode_ends import as_when_acting, inputs_when_acting, resets
-from rlpyt.algos.pg._minibatches import value_statistics
 from rlpyt.algos.pg.base import OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import valid_mean
@@ -45,6 +42,7 @@ class A2C(PolicyGradientAlgo):
     Source: Mnih et al. 2016, arXiv:1602.01783, algorithm S3.
     """
 
+    divides = False
     opt_info_fields: tuple[str, ...] = (
         *OptInfo._fields,
         "piLoss",
@@ -72,27 +70,29 @@ class A2C(PolicyGradientAlgo):
             optim_kwargs = {}
         save__init__args(locals())
 
-    def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Set up as :meth:`PolicyGradientAlgo.initialize`, with one update for the whole batch."""
-        super().initialize(*args, **kwargs)
-        self._batch_size = self.batch_spec.size
+    # --- One iteration -----------------------------------------------------------------------
 
-    def _check_settings(self, examples: Nested) -> None:
-        super()._check_settings(examples)
-        self._check_agent_info(examples, A2C)
+    def prepare(self, samples: Nested) -> Nested:
+        """Return the inputs of the library's loss; a program's own loss gets the samples [T,B]."""
+        if self._is_library_loss:
+            return super().prepare(samples)
+        return self.with_last_values(samples)
 
-    def optimize_agent(
-        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
-    ) -> Any:
-        self._itr = itr
-        opt_info = self._get_empty_optim_info()
-        samples = self.to_training_device(samples)
-        # Outside the graph, where numpy may be used; a program's own loss gets what was sampled.
-        if self.compile and are_of_library(self, "loss"):
-            samples = as_when_acting(self.agent, samples)
-        self._apply_optimization((samples,), opt_info)
-        opt_info = self._finish_iteration(itr, samples, opt_info)
+    @property
+    def _is_library_loss(self) -> bool:
+        return type(self).loss is A2C.loss
+
+    _takes_resets = _is_library_loss
+
+    def _finish_iteration(self, itr: int, samples: Nested, opt_info: Any) -> Any:
+        opt_info = super()._finish_iteration(itr, samples, opt_info)
         return opt_info._make(x[0] if len(x) == 1 else x for x in opt_info)
+
+    # --- One update --------------------------------------------------------------------------
+
+    def _get_loss_values(self, batch: Nested) -> dict[str, Any]:
+        loss = self.batch_loss if self._is_library_loss else self.loss
+        return self._values_to_log(*loss(batch))
 
     def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Compute the loss of one batch of the sampler.
@@ -103,18 +103,13 @@ class A2C(PolicyGradientAlgo):
         Returns:
             The scalar loss, the mean entropy and the mean perplexity.
         """
-        samples = self.with_resets(samples)
-        agent_info = samples.agent.agent_info
-        init_rnn_state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
-        agent_inputs = inputs_when_acting(self.agent, samples, are_of_library(self, "loss"))
-        reset = resets(samples) if self.agent.recurrent else None
-        dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
-        # After the agent, whose inputs share memory with rewards that a program may change.
-        return_, advantage, valid = self.process_returns(samples)
-        logli = self.agent.distribution.log_likelihood(samples.agent.action, dist_info)
-        pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)
-        value_loss = valid_mean(squared_value_loss(value, return_), valid)
-        self.next_diagnostics.update(value_statistics(agent_info, return_, valid))
-        return self.combine_losses(pi_loss, value_loss, dist_info, valid)
+        return self.batch_loss(super().prepare(self.with_resets(samples)))
 
-    _cutting_loss = loss
+    def batch_loss(self, batch: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Compute the loss of a record from :meth:`prepare`; returns as :meth:`loss`."""
+        inputs = batch.agent_inputs, batch.init_rnn_state, batch.reset
+        dist_info, value = self.agent_outputs(*inputs)
+        logli = self.agent.distribution.log_likelihood(batch.action, dist_info)
+        pi_loss = valid_mean(policy_gradient_loss(logli, batch.advantage), batch.valid)
+        value_loss = valid_mean(squared_value_loss(value, batch.return_), batch.valid)
+        return self.combine_losses(pi_loss, value_loss, dist_info, batch.valid)

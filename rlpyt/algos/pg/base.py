@@ -1,4 +1,4 @@
-"""Base class of policy gradient algorithms: set-up, returns, one update, schedule, state."""
+"""Base class of policy gradient algorithms: returns, terms of the loss, schedule."""
 
 from __future__ import annotations
 
@@ -9,25 +9,19 @@ from typing import Any
 import torch
 
 from rlpyt.algos._compiled import lasting
-from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.checks import (
-    check_clip_grad_norm,
-    check_fraction,
-    keeps_methods,
-    warn_without_timeout,
-)
-from rlpyt.algos.pg._episode_ends import (
+from rlpyt.algos.checks import check_fraction, check_positive
+from rlpyt.algos.on_policy import OnPolicyAlgorithm
+from rlpyt.algos.rollouts import (
     indexes_of,
+    inputs_when_acting,
     resets,
     to_model_state,
     truncations,
     values_at_truncation,
     with_resets,
 )
-from rlpyt.algos.pg._minibatches import RunningStd, normalize
-from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import BatchSpec
-from rlpyt.models.rnn import move_with_resets
+from rlpyt.algos.statistics import RunningStd, normalize, value_statistics
+from rlpyt.core.records import with_fields
 from rlpyt.returns.advantages import (
     discount_return,
     discount_return_tl,
@@ -35,28 +29,47 @@ from rlpyt.returns.advantages import (
     generalized_advantage_estimation_tl,
 )
 from rlpyt.returns.valid import valid_from_done
-from rlpyt.utils.collections import fields_of, namedarraytuple
+from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import accepts
 from rlpyt.utils.types import Nested
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
 AgentTrain = namedarraytuple("AgentTrain", ["dist_info", "value"])
-
-# Fields of agent_info, and the methods of the library that read them.
-READERS = {
-    "dist_info": ("loss", "loss_input_from_samples"),
-    "value": ("process_returns", "compute_returns"),
-    "prev_rnn_state": ("loss",),
-}
+LossInputs = namedarraytuple(
+    "LossInputs", ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info"]
+)
 
 
-class PolicyGradientAlgo(RlAlgorithm):
+class LinearDecay(torch.optim.lr_scheduler.LambdaLR):
+    """Learning rate that falls linearly from its initial value to zero.
+
+    Args:
+        optimizer: optimizer whose rate to set.
+        n_itr: number of iterations, one step each, until it is zero.
+    """
+
+    def __init__(self, optimizer: Any, n_itr: int) -> None:
+        super().__init__(optimizer, lambda itr: max(0.0, (n_itr - itr) / n_itr))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"itr": self.last_epoch}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.last_epoch = state_dict["itr"]
+        groups = self.optimizer.param_groups
+        self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in groups]
+        for group, lr, factor in zip(groups, self.base_lrs, self.lr_lambdas):
+            group["lr"] = lr * factor(self.last_epoch)
+
+
+class PolicyGradientAlgo(OnPolicyAlgorithm):
     """Base class of algorithms that train a policy and values on a sampler batch, then discard it.
 
-    Subclasses define :meth:`optimize_agent` and ``loss`` by small methods, each of which may be
-    replaced: the targets (:meth:`process_returns`, :meth:`compute_returns`), the weights of the
-    losses (:meth:`combine_losses`), the loss and the logged values (:meth:`_get_loss_values`),
-    gradient clipping (:meth:`clip_gradients`), one whole update (:meth:`_apply_optimization`).
+    Subclasses consist of small methods, each of which may be overridden: the targets
+    (:meth:`process_returns`, :meth:`compute_returns`), the weights of the losses
+    (:meth:`combine_losses`), the loss and the logged values (:meth:`_get_loss_values`), gradient
+    clipping (:meth:`clip_gradients`), one whole update (:meth:`_apply_optimization`).
 
     **Recurrent agents.** Where an episode ends within a batch and another begins, the recurrent
     state is zero, as when acting, and all steps are trained on, if the agent and its model take
@@ -69,13 +82,8 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     **Observation normalization.** The agent's running statistics are updated with a batch after
     training on it, so that acting and training use the same statistics.
-
-    Attributes:
-        next_diagnostics: values of the next update to log, by name. A loss may add its own; they
-            are logged if ``opt_info_fields`` names them.
     """
 
-    bootstrap_value = True
     opt_info_fields = tuple(OptInfo._fields)
     lr_scheduler: Any = None
 
@@ -88,49 +96,13 @@ class PolicyGradientAlgo(RlAlgorithm):
     linear_lr_schedule: bool
     loss: Any
 
-    _cutting_loss: Any = None  # If given, resets are added only for this loss, not for others.
-    _linear_decay: Any = None
-    _logged_stand_in = False
+    _logged_missing_last_observation = False
 
     # --- Set-up ------------------------------------------------------------------------------
 
-    def initialize(
-        self,
-        agent: AgentLike,
-        n_itr: int,
-        batch_spec: BatchSpec,
-        mid_batch_reset: bool = False,
-        examples: Nested = None,
-        world_size: int = 1,
-        rank: int = 0,
-    ) -> None:
-        """Set up the optimizer, and the schedule of its learning rate.
-
-        Raises:
-            ValueError: if a setting cannot work, alone or with this agent and sampler.
-        """
-        self._set_up(agent, n_itr, batch_spec, mid_batch_reset, examples, world_size)
-        self.optim_initialize(rank)
-
-    def _set_up(
-        self,
-        agent: AgentLike,
-        n_itr: int,
-        batch_spec: BatchSpec,
-        mid_batch_reset: bool,
-        examples: Nested,
-        world_size: int,
-    ) -> None:
-        """Set up all but the optimizer, which is made in the process that trains."""
-        self._begin_run(agent)
-        self.n_itr = n_itr
-        self.batch_spec = batch_spec
-        self.mid_batch_reset = mid_batch_reset
-        self.world_size = world_size
-        self._check_settings(examples)
-        if examples and "env_info" in examples:
-            warn_without_timeout(self, examples["env_info"])
+    def _set_up(self, *args: Any) -> None:
         self.lr_scheduler = None
+        super()._set_up(*args)
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Make the optimizer and its schedule, in the process that trains."""
@@ -141,56 +113,87 @@ class PolicyGradientAlgo(RlAlgorithm):
             for x in vars(self._return_std).values():
                 lasting(x)
         if self.linear_lr_schedule:
-            self._decay_linearly(0)
+            self.lr_scheduler = LinearDecay(self.optimizer, self.n_itr)
 
-    # Subclasses may replace the constructor and the set-up.
     @cached_property
     def _return_std(self) -> RunningStd:
         return RunningStd(self.training_device)
 
-    @cached_property
-    def next_diagnostics(self) -> dict[str, Any]:
-        return {}
-
     def _check_settings(self, examples: Nested) -> None:
-        """Raise ``ValueError`` for bad settings, or fields that ``agent_info`` lacks."""
         check_fraction(self, "discount")
         check_fraction(self, "gae_lambda")
-        check_clip_grad_norm(self)
+        check_positive(self, "clip_grad_norm", "make it positive, or None")
 
-    def _check_agent_info(self, examples: Nested, OwnCls: Any) -> None:
-        """Raise ``ValueError`` if methods of ``OwnCls`` read fields that the agent does not record.
+    # --- The batch ---------------------------------------------------------------------------
 
-        A subclass that replaces one of these methods may need other fields.
-        """
-        if not examples:
-            return
+    def to_training_device(self, samples: Nested) -> Nested:
+        self._log_missing_last_observation(samples.env)
+        samples = self.with_resets(samples) if self._takes_resets else samples
+        return super().to_training_device(samples)
 
-        names = fields_of(examples["agent_info"])
-        lacking = [
-            name
-            for name, readers in READERS.items()
-            if name not in names
-            and keeps_methods(self, OwnCls, ("optimize_agent", *readers))
-            and (name != "prev_rnn_state" or self.agent.recurrent)
-        ]
-        if lacking:
-            raise ValueError(
-                f"agent_info of {type(self.agent).__name__} has the fields {tuple(names)}, but "
-                f"{type(self).__name__} also trains on {lacking}: use a policy gradient "
-                "agent, or add them to what the agent's step() returns"
-            )
-
-    # --- Returns and advantages --------------------------------------------------------------
+    @property
+    def _takes_resets(self) -> bool:
+        """Whether the loss takes ``reset``; otherwise it gets no steps after the first end."""
+        return accepts(type(self), "loss", "reset")
 
     def with_resets(self, samples: Nested) -> Nested:
         """Return ``samples``, with ``env.reset`` [T,B] if recurrent agents train across episodes.
 
         The caller must pass ``env.reset`` to :meth:`agent_outputs`.
         """
-        if not (self.mid_batch_reset and self.agent.recurrent):
+        spans = self.mid_batch_reset and self.agent.recurrent and self.agent.spans_episodes
+        return with_resets(samples) if spans else samples
+
+    def prepare(self, samples: Nested) -> Nested:
+        samples = self.with_last_values(samples)
+        agent_info = samples.agent.agent_info
+        arguments: tuple[Nested, ...] = (samples,)
+        if accepts(type(self), "loss_input_from_samples", "advantage"):  # As a fork calls it.
+            arguments += (inputs_when_acting(self.agent, samples), *self.process_returns(samples))
+        batch = self.loss_input_from_samples(*arguments)
+        self.next_diagnostics.update(value_statistics(agent_info, batch.return_, batch.valid))
+        state = agent_info.prev_rnn_state[0] if self.agent.recurrent else None
+        return with_fields(batch, init_rnn_state=state, reset=resets(samples))
+
+    def loss_input_from_samples(self, samples: Nested) -> Nested:
+        """Return the inputs of the loss for a whole batch.
+
+        A subclass may add fields to the record; they are divided into minibatches too, and passed
+        to PPO's loss by keyword.
+
+        Args:
+            samples: batch [T,B].
+
+        Returns:
+            ``LossInputs`` [T,B,...].
+        """
+        agent_inputs = inputs_when_acting(self.agent, samples)
+        return_, advantage, valid = self.process_returns(samples)
+        return LossInputs(
+            agent_inputs=agent_inputs,
+            action=samples.agent.action,
+            return_=return_,
+            advantage=advantage,
+            valid=valid,
+            old_dist_info=samples.agent.agent_info.dist_info,
+        )
+
+    def with_last_values(self, samples: Nested) -> Nested:
+        """Return ``samples``, with ``env.last_value`` [T,B] if last observations are recorded.
+
+        It is the value of the last observation where a time limit truncated an episode, and zero
+        elsewhere.
+        """
+        timeout = truncations(samples.env) if self.bootstrap_timelimit else None
+        fields = samples.env._fields
+        if timeout is None or "next_observation" not in fields or "last_value" in fields:
             return samples
-        return with_resets(self.agent, samples)
+        values = values_at_truncation(
+            self.agent, samples, timeout, all_processes=self.world_size > 1
+        )
+        return samples._replace(env=with_fields(samples.env, last_value=values))
+
+    # --- Returns and advantages --------------------------------------------------------------
 
     def process_returns(
         self, samples: Nested
@@ -205,6 +208,7 @@ class PolicyGradientAlgo(RlAlgorithm):
             end of an episode that are not trained on, because the environment waits for a reset or
             a recurrent agent lacks ``env.reset``, and 1 elsewhere; None if there are no such steps.
         """
+        samples = self.with_last_values(samples)
         done = samples.env.done.to(samples.env.reward.dtype)
         stops_at_ends = self.agent.recurrent and resets(samples) is None
         valid = valid_from_done(done) if stops_at_ends or not self.mid_batch_reset else None
@@ -232,11 +236,8 @@ class PolicyGradientAlgo(RlAlgorithm):
             unit = self._return_std.std
             value, bootstrap_value = value * unit, bootstrap_value * unit
         timeout = truncations(samples.env) if self.bootstrap_timelimit else None
-        if timeout is not None and "next_observation" in samples.env._fields:
-            last_value = values_at_truncation(
-                self.agent, samples, timeout, all_processes=self.world_size > 1
-            )
-            reward, timeout = reward + self.discount * unit * last_value, None
+        if "last_value" in samples.env._fields:
+            reward, timeout = reward + self.discount * unit * samples.env.last_value, None
         return self._estimate(samples, reward, value, done, bootstrap_value, timeout)
 
     def _estimate(
@@ -263,28 +264,16 @@ class PolicyGradientAlgo(RlAlgorithm):
             advantage, return_ = generalized_advantage_estimation_tl(*inputs, timeout)
         return return_, advantage
 
-    def to_training_device(self, samples: Nested) -> Nested:
-        """Move a batch [T,B] in one copy; its resets stay on the CPU too, to cut sequences."""
-        self._log_stand_in(samples.env)
-        if self._cutting_loss is None or type(self).loss is type(self)._cutting_loss:
-            samples = self.with_resets(samples)
-        reset = resets(samples)
-        if reset is None:
-            return super().to_training_device(samples)
-        samples = samples._replace(env=samples.env._replace(reset=None))
-        moved, (reset,) = move_with_resets(samples, [reset.cpu()], self.training_device)
-        return moved._replace(env=moved.env._replace(reset=reset))
-
-    def _log_stand_in(self, env: Nested) -> None:
+    def _log_missing_last_observation(self, env: Nested) -> None:
         """Log once that a value stands in for the last observation of a truncated episode."""
         is_needed = self.bootstrap_timelimit and "next_observation" not in env._fields
-        if self._logged_stand_in or not is_needed:
+        if self._logged_missing_last_observation or not is_needed:
             return
         timeout = truncations(env)
         # Not worth a wait for an accelerator.
         if timeout is None or not timeout.is_cpu or not timeout.numpy().any():
             return
-        self._logged_stand_in = True
+        self._logged_missing_last_observation = True
         logger.log(
             "A time limit truncates episodes: the value of the last recorded state replaces the "
             "rest of their return. Give the sampler record_next_observation=True to use the value "
@@ -313,18 +302,10 @@ class PolicyGradientAlgo(RlAlgorithm):
         kwargs = {} if reset is None else {"reset": reset}
         return self.agent(*agent_inputs, to_model_state(init_rnn_state), **kwargs)[:2]
 
-    def _get_loss_values(self, *inputs: Nested, **options: Nested) -> dict[str, Any]:
-        """Compute the loss to minimize, and all values to log for one update.
-
-        Args:
-            *inputs: arguments of ``loss``; for PPO ``LossInputs`` and the recurrent state.
-            **options: keyword arguments of ``loss``.
-
-        Returns:
-            Values by the names of ``opt_info_fields``; other names are not logged. The entry
-            "loss" is minimized.
-        """
-        loss, entropy, perplexity = self.loss(*inputs, **options)
+    def _values_to_log(
+        self, loss: torch.Tensor, entropy: torch.Tensor, perplexity: torch.Tensor
+    ) -> dict[str, Any]:
+        """Return what ``loss`` returned, and its diagnostics, by name."""
         diagnostics, self.next_diagnostics = self.next_diagnostics, {}
         return {**diagnostics, "loss": loss, "entropy": entropy, "perplexity": perplexity}
 
@@ -358,52 +339,21 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.next_diagnostics.update(piLoss=pi_loss.detach(), valueLoss=value_loss.detach())
         return loss, entropy, perplexity
 
-    def update_networks(self, *inputs: Nested) -> dict[str, Any]:
-        """Take one step down the gradient of the loss; return values to log, by name."""
-        values = self._get_loss_values(*inputs)
-        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
-        return values
-
-    def _apply_optimization(self, inputs: tuple[Nested, ...], opt_info: Any) -> dict[str, Any]:
-        """Update the agent once, and add to ``opt_info``.
-
-        Args:
-            inputs: arguments of :meth:`_get_loss_values`.
-            opt_info: record of lists.
-
-        Returns:
-            The values of the update, by name.
-        """
-        diagnostics, self.next_diagnostics = self.next_diagnostics, {}
-        values = {**diagnostics, **self.run_update(self.update_networks, *inputs)}
-        self.record_opt_info(opt_info, values)
-        self.update_counter += 1
-        return values
-
     def _finish_iteration(self, itr: int, samples: Nested, opt_info: Any) -> Any:
-        """Update the agent's statistics and the schedule; return ``opt_info`` as numbers."""
-        opt_info = self.fetch_opt_info(opt_info)
+        """Update the agent's statistics and schedules; return ``opt_info`` as numbers."""
+        opt_info = super()._finish_iteration(itr, samples, opt_info)
         if hasattr(self.agent, "update_obs_rms"):  # Not every agent is a BaseAgent.
             observation = samples.env.observation
             if not self.mid_batch_reset:  # Rows after an end are blank.
                 observation = observation[indexes_of(valid_from_done(samples.env.done))]
             self.agent.update_obs_rms(observation)
-        self.update_itr_hyperparams(itr)
         return opt_info
 
     # --- Schedule and state ------------------------------------------------------------------
 
-    def _decay_linearly(self, itr: int) -> None:
-        """Set up a learning rate that falls to zero linearly, from iteration ``itr`` on."""
-        for group in self.optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
-        self.lr_scheduler = self._linear_decay = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda i: max(0.0, (self.n_itr - i) / self.n_itr), last_epoch=itr - 1
-        )
-
     def update_itr_hyperparams(self, itr: int) -> None:
-        """Advance the linear schedule to the iteration after ``itr``."""
-        if self.linear_lr_schedule and self.lr_scheduler is self._linear_decay is not None:
+        """Advance the schedule of the learning rate to the iteration after ``itr``."""
+        if self.linear_lr_schedule and self.lr_scheduler is not None:
             self.lr_scheduler.step()
 
     def optim_state_dict(self) -> Any:
@@ -411,20 +361,14 @@ class PolicyGradientAlgo(RlAlgorithm):
         state = super().optim_state_dict()
         if self.lr_scheduler is None:
             return state
-        if self.lr_scheduler is self._linear_decay:
-            return {**state, "schedule": {"itr": self.lr_scheduler.last_epoch}}
         return {**state, "schedule": self.lr_scheduler.state_dict()}
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
         """Load a state from :meth:`optim_state_dict`, or only the state of an optimizer."""
         super().load_optim_state_dict(state_dict)
-        if self.lr_scheduler is None:
-            return
-        if self.lr_scheduler is self._linear_decay:
-            schedule = state_dict.get("schedule", {"itr": self.lr_scheduler.last_epoch})
-            self._decay_linearly(schedule["itr"])
-        elif "schedule" in state_dict:
-            self.lr_scheduler.load_state_dict(state_dict["schedule"])
+        if self.lr_scheduler is not None:
+            schedule = state_dict.get("schedule", self.lr_scheduler.state_dict())
+            self.lr_scheduler.load_state_dict(schedule)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "return_std": self._return_std.state_dict()}

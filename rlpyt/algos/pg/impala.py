@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import are_of_library, check_positive
+from rlpyt.algos.checks import check_positive
 from rlpyt.algos.losses import policy_gradient_loss, squared_value_loss
-from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
-from rlpyt.algos.pg._minibatches import value_statistics
 from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.base import LossInputs
+from rlpyt.algos.rollouts import inputs_when_acting
+from rlpyt.algos.statistics import value_statistics
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.replays.async_ import BatchQueue
@@ -22,8 +23,9 @@ from rlpyt.utils.types import Nested
 # Batches that the runner lets the sampler fill before the first of them is trained on.
 QUEUE_CAPACITY = 4
 
+ImpalaInputs = namedarraytuple("ImpalaInputs", [*LossInputs._fields, "samples"])
 # Outputs of the network that trains, in place of those recorded by the one that acted.
-Corrected = namedarraytuple("Corrected", ["value", "ratio", "prev_rnn_state"])
+Corrected = namedarraytuple("Corrected", ["value", "ratio"])
 
 
 class IMPALA(A2C):
@@ -87,14 +89,12 @@ class IMPALA(A2C):
                 "in one process: give one"
             )
         self._set_up(agent, sampler_n_itr, batch_spec, mid_batch_reset, examples, world_size)
-        self._batch_size = batch_spec.size
         self.replay_buffer = BatchQueue(examples["batch"], QUEUE_CAPACITY)
         self._n_counted = 0  # Batches that the runner knows of; the queue may hold more.
         return self.replay_buffer
 
     def _check_settings(self, examples: Nested) -> None:
         super()._check_settings(examples)
-        self._check_agent_info(examples, IMPALA)
         check_positive(self, "rho_bar")
         check_positive(self, "c_bar")
 
@@ -117,28 +117,28 @@ class IMPALA(A2C):
             return self._get_empty_optim_info()
         return super().optimize_agent(itr, samples, sampler_itr)
 
-    def loss(self, samples: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Compute the loss of one batch of the sampler.
+    def loss_input_from_samples(self, samples: Nested) -> Nested:
+        """Return the inputs of the loss, which computes targets of the values that it needs."""
+        return ImpalaInputs(
+            agent_inputs=inputs_when_acting(self.agent, samples),
+            action=samples.agent.action,
+            return_=None,
+            advantage=None,
+            valid=None,
+            old_dist_info=samples.agent.agent_info.dist_info,
+            samples=samples,
+        )
 
-        Args:
-            samples: batch [T,B], with ``dist_info`` of the policy that acted.
-
-        Returns:
-            The scalar loss, the mean entropy and the mean perplexity.
-        """
-        samples = self.with_resets(samples)
-        agent_info, action = samples.agent.agent_info, samples.agent.action
-        states = agent_info.prev_rnn_state if self.agent.recurrent else None
-        agent_inputs = inputs_when_acting(self.agent, samples, are_of_library(self, "loss"))
-        reset = resets(samples) if self.agent.recurrent else None
-        init_rnn_state = None if states is None else states[0]
-        dist_info, value = self.agent_outputs(agent_inputs, init_rnn_state, reset)
+    def batch_loss(self, batch: Nested) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        inputs = batch.agent_inputs, batch.init_rnn_state, batch.reset
+        dist_info, value = self.agent_outputs(*inputs)
         distribution = self.agent.distribution
-        logli = distribution.log_likelihood(action, dist_info)
-        ratio = (logli - distribution.log_likelihood(action, agent_info.dist_info)).exp().detach()
-        corrected = Corrected(value.detach(), ratio, states)
-        samples = samples._replace(agent=samples.agent._replace(agent_info=corrected))
-        return_, advantage, valid = self.process_returns(samples)
+        logli = distribution.log_likelihood(batch.action, dist_info)
+        old_logli = distribution.log_likelihood(batch.action, batch.old_dist_info)
+        ratio = (logli - old_logli).exp().detach()
+        corrected = Corrected(value.detach(), ratio)
+        agent = batch.samples.agent._replace(agent_info=corrected)
+        return_, advantage, valid = self.process_returns(batch.samples._replace(agent=agent))
         pi_loss = valid_mean(policy_gradient_loss(logli, advantage), valid)
         value_loss = valid_mean(squared_value_loss(value, return_), valid)
         self.next_diagnostics.update(
@@ -147,8 +147,6 @@ class IMPALA(A2C):
             clipFraction=valid_mean((ratio > self.rho_bar).to(ratio), valid),
         )
         return self.combine_losses(pi_loss, value_loss, dist_info, valid)
-
-    _cutting_loss = loss
 
     def _estimate(
         self,

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from rlpyt.algos.checks import check_positive
-from rlpyt.algos.pg._episode_ends import indexes_of
-from rlpyt.algos.pg._minibatches import RunningStd
 from rlpyt.algos.pg.base import PolicyGradientAlgo
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.rollouts import indexes_of
+from rlpyt.algos.statistics import RunningStd
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import BatchSpec, extended
+from rlpyt.core.records import BatchSpec, with_fields
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.returns.valid import valid_from_done
@@ -120,7 +120,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
             bonus=valid_mean(bonus, valid), bonusLoss=self._train_bonus(x, valid)
         )
         scaled = self.bonus_coeff * self._scaled(bonus, valid)
-        return samples._replace(env=extended(type(env), ("bonus",))(*env, scaled))
+        return samples._replace(env=with_fields(env, bonus=scaled))
 
     def _estimate(
         self, samples: Nested, reward: torch.Tensor, *args: Any

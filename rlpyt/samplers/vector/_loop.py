@@ -94,7 +94,7 @@ class VectorLoop:
         actions.finish(batch.bootstrap_value)
         return completed
 
-    def _step(self, action: Nested, agent_info: Nested) -> tuple[Any, NDArray]:
+    def _step(self, action: Nested, agent_info: Nested) -> tuple[Any, Any]:
         step = self.env.step(action)
         reward = rewards_of(step, self.env)
         reads_info = self.trajectories.reads_info and agent_info

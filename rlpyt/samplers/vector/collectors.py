@@ -74,7 +74,7 @@ class VectorResetCollector(DecorrelatingStartCollector):
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         inputs.prev_action[:] = action
         step = env.step(action)
-        reward = rewards_of(step, env)
+        reward: Any = rewards_of(step, env)
         trajectories.step(inputs.observation, action, reward, step.done, None, step.env_info)
         trajectories.restart(trajectory_end(step.env_info, step.done))
         with returned_by(env):

@@ -38,7 +38,8 @@ def test_loss_by_hand() -> None:
     action, return_ = torch.tensor([0, 1, 1]), torch.tensor([3.0, -1.0, 9.0])
     # The errors are 2, -1, 6; half their squares 2, 0.5, 18.
     for valid, expected in ((None, 20.5 / 3), (torch.tensor([True, True, False]), 1.25)):
-        loss, values = algo.loss(LossInputs((None, None, None), action, return_, valid))
+        inputs = LossInputs((None, None, None), action, return_, valid, None, None)
+        loss, values = algo.loss(inputs)
         assert loss.item() == pytest.approx(expected)
     assert values["tdAbsErr"].tolist() == [2, 1, 6]
     assert values["qMean"].item() == pytest.approx(4 / 3)
@@ -99,7 +100,7 @@ def test_one_iteration(recorded: bool) -> None:
     batch = run.sample()
     value = batch.agent.agent_info.value
     assert batch.agent.bootstrap_value.shape == (1, 2)
-    inputs = run.algo.loss_input_from_samples(batch)
+    inputs = run.algo.prepare(batch)
     truncated = batch.env.env_info.timeout.bool()
     assert truncated.any()
     is_stand_in = inputs.return_[truncated] == value[truncated]

@@ -109,11 +109,13 @@ def test_the_first_minibatches_have_the_values_of_acting(name: str) -> None:
     assert batch.agent.agent_info.prev_rnn_state.h[0].any()
     run.algo.compute_returns = lambda samples: (samples.agent.agent_info.value, None)
     n_steps, errors = 0, []
-    for loss_inputs, state, reset in run.algo.iterate_minibatches(batch):
-        found = run.algo.loss(loss_inputs, state, reset)[1]["tdAbsErr"]
+    samples = run.algo.to_training_device(batch)
+    for part in run.algo.divided(run.algo.prepare(samples)):
+        found = run.algo.loss(part)[1]["tdAbsErr"]
         assert found.max() < 1e-5
         n_steps += found.numel()
-        uncut = run.algo.loss(loss_inputs, state, torch.zeros_like(reset))[1]["tdAbsErr"]
+        whole = part._replace(reset=torch.zeros_like(part.reset))
+        uncut = run.algo.loss(whole)[1]["tdAbsErr"]
         errors.append(uncut.max().item())
     assert n_steps == batch.env.done.numel()
     assert max(errors) > 1e-4, "with states kept across ends"
@@ -124,10 +126,9 @@ def test_every_environment_once_in_each_epoch() -> None:
     batch = run.sample()
     batch.env.reward[:] = torch.arange(3)  # Of the environments.
     run.algo.discount = 0
-    minibatches = list(run.algo.iterate_minibatches(batch))
-    assert len(minibatches) == 6
-    for first, second in zip(minibatches[::2], minibatches[1::2]):
-        columns = torch.cat([first[0].return_, second[0].return_], dim=1)
+    prepared = run.algo.prepare(run.algo.to_training_device(batch))
+    for _ in range(3):
+        columns = torch.cat([part.return_ for part in run.algo.divided(prepared)], dim=1)
         assert columns.shape == (8, 3)
         assert columns.sort(1).values.eq(torch.arange(3)).all()
     run.algo.optimize_agent(0, batch)
@@ -162,8 +163,8 @@ def test_loss_by_hand() -> None:
     # Errors -1, 0, 2 and -2, 1, 0: half their squares 0.5, 0, 2 and 2, 0.5, 0.
     valid = torch.tensor([[1, 1], [1, 1], [0, 1]]).bool()
     for mask, expected in ((None, 5 / 6), (valid, 3 / 5)):
-        loss_inputs = LossInputs((ones[..., None], action, ones), action, return_, mask)
-        loss, values = algo.loss(loss_inputs, state, reset)
+        inputs = (ones[..., None], action, ones)
+        loss, values = algo.loss(LossInputs(inputs, action, return_, mask, state, reset))
         assert loss.item() == pytest.approx(expected)
     assert values["tdAbsErr"].tolist() == [[1, 2], [0, 1], [2, 0]]
     assert values["qMean"].item() == pytest.approx(95 / 6)

@@ -228,9 +228,9 @@ def test_ratios_of_blank_rows_do_not_overflow() -> None:
 class Recorder(PPO):
     """Keeps the minibatches."""
 
-    def _get_loss_values(self, loss_inputs: Any, init_rnn_state: Any) -> dict[str, Any]:
-        self.seen = [*getattr(self, "seen", []), (loss_inputs, init_rnn_state)]
-        return super()._get_loss_values(loss_inputs, init_rnn_state)
+    def _get_loss_values(self, batch: Any) -> dict[str, Any]:
+        self.seen = [*getattr(self, "seen", []), batch]
+        return super()._get_loss_values(batch)
 
 
 def test_every_sample_once_per_epoch() -> None:
@@ -242,18 +242,20 @@ def test_every_sample_once_per_epoch() -> None:
     info = setup.algo.optimize_agent(0, samples)
     assert len(info.loss) == setup.algo.update_counter == 8
     for epoch in (setup.algo.seen[:4], setup.algo.seen[4:]):
-        found = [inputs.return_ for inputs, _ in epoch]
+        # Entries that fill up the last minibatch do not count.
+        found = [inputs.return_[inputs.valid > 0] for inputs in epoch]
         assert [len(x) for x in found] == [4, 4, 4, 3]
+        assert {len(inputs.return_) for inputs in epoch} == {4}
         assert sorted(torch.cat(found).tolist()) == expected
-    first, second = (setup.algo.seen[i][0].return_.tolist() for i in (0, 4))
+    first, second = (setup.algo.seen[i].return_.tolist() for i in (0, 4))
     assert first != second
 
 
 def test_fields_of_a_minibatch_belong_together() -> None:
     setup = Setup(Recorder(minibatches=3), EnvCls=Counter, T=6, B=2)
     setup.train()
-    for inputs, state in setup.algo.seen:
-        assert state is None
+    for inputs in setup.algo.seen:
+        assert inputs.init_rnn_state is None
         dist_info, value = setup.agent(*inputs.agent_inputs)
         assert inputs.agent_inputs.observation.shape == (4, 1)
         assert dist_info.prob.shape == inputs.old_dist_info.prob.shape == (4, 2)
@@ -263,11 +265,11 @@ def test_recurrent_agents_train_on_whole_environments() -> None:
     setup = Setup(Recorder(minibatches=2, epochs=1), lstm_agent(), T=5, B=3)
     samples = setup.sample()
     setup.algo.optimize_agent(0, samples)
-    (first, first_state), (second, second_state) = setup.algo.seen
+    first, second = setup.algo.seen
     assert first.return_.shape == (5, 2)
     assert second.return_.shape == (5, 1)
-    assert first_state.h.shape == (2, 1, 4)
-    assert second_state.h.shape == (1, 1, 4)
+    assert first.init_rnn_state.h.shape == (2, 1, 4)
+    assert second.init_rnn_state.h.shape == (1, 1, 4)
     found = torch.cat([first.action, second.action], dim=1).T.tolist()
     assert sorted(found) == sorted(samples.agent.action.T.tolist())
 
@@ -278,7 +280,7 @@ def test_minibatches_without_a_valid_sample_cannot_be() -> None:
     setup = Setup(Recorder(minibatches=8), **env, T=8, B=2, CollectorCls=CpuWaitResetCollector)
     (info,) = setup.train()
     assert len(info.loss) == 32
-    assert all(inputs.valid.tolist() == [1] for inputs, _ in setup.algo.seen)
+    assert all(inputs.valid.tolist() == [1, 0] for inputs in setup.algo.seen)
 
 
 # --- Options ------------------------------------------------------------------------------------
@@ -287,14 +289,12 @@ def test_minibatches_without_a_valid_sample_cannot_be() -> None:
 def test_value_clip() -> None:
     setup = Setup(Recorder(minibatches=2, value_clip=0.01, learning_rate=0.1))
     setup.train()
-    for inputs, _ in setup.algo.seen:
-        assert "old_value" in inputs._fields
-    inputs, _ = setup.algo.seen[-1]
+    inputs = setup.algo.seen[-1]
     _, value = setup.agent(*inputs.agent_inputs)
     assert ((value - inputs.old_value).abs() > 0.01).any()
-    limited = setup.algo._get_loss_values(inputs, None)["valueLoss"]
+    limited = setup.algo._get_loss_values(inputs)["valueLoss"]
     setup.algo.value_clip = None
-    assert limited > setup.algo._get_loss_values(inputs, None)["valueLoss"]
+    assert limited > setup.algo._get_loss_values(inputs)["valueLoss"]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -308,7 +308,7 @@ def test_returns_are_computed_anew(agent: Any) -> None:
     samples = setup.sample()
     expected, _, _ = setup.algo.process_returns(samples)
     setup.algo.optimize_agent(0, samples)
-    (first, _), (second, _) = setup.algo.seen
+    first, second = setup.algo.seen
     assert sorted(first.return_.flatten().tolist()) == sorted(expected.flatten().tolist())
     assert sorted(second.return_.flatten().tolist()) != sorted(expected.flatten().tolist())
     assert not second.return_.requires_grad
@@ -366,8 +366,6 @@ def test_learning_rate_and_clip_fall_together() -> None:
     assert setup.algo._ratio_clip == 0.2
     # Another run with the same algorithm began where the schedule of this one ended, at 0.
     assert Setup(setup.algo, n_itr=4).algo.ratio_clip == 0.2
-    setup.algo.ratio_clip = 0.3
-    assert Setup(setup.algo, n_itr=4).algo._ratio_clip == 0.3
 
 
 def test_clip_and_learning_rate_have_schedules_of_their_own() -> None:
@@ -449,32 +447,6 @@ def test_a_schedule_of_ones_own_without_the_linear_one() -> None:
     assert setup.algo.optim_state_dict()["schedule"]["last_epoch"] == 4
 
 
-def test_a_schedule_of_ones_own_in_a2c() -> None:
-    # It was advanced here as well, until the rate was negative.
-    class Decaying(A2C):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-            self.linear_lr_schedule = True
-
-        def initialize(self, *args: Any, **kwargs: Any) -> None:
-            super().initialize(*args, **kwargs)
-            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
-                self.optimizer, lambda itr: (self.n_itr - itr) / self.n_itr
-            )
-
-        def optimize_agent(self, *args: Any) -> Any:
-            info = super().optimize_agent(*args)
-            self.lr_scheduler.step()
-            return info
-
-    setup = Setup(Decaying(learning_rate=0.4), n_itr=4)
-    found = []
-    for itr in range(4):
-        found.append(setup.algo.optimizer.param_groups[0]["lr"])
-        setup.train(itr, itr + 1)
-    assert found == pytest.approx([0.4, 0.3, 0.2, 0.1])
-
-
 def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
     # The schedule was no part of it, and began anew.
     setup = Setup(PPO(learning_rate=0.1), n_itr=4)
@@ -546,8 +518,8 @@ def test_diagnostics(agent: Any, CollectorCls: Any) -> None:
 
 def test_diagnostics_without_what_they_need() -> None:
     class OwnRatios(PPO):
-        def loss(self, loss_inputs: Any, init_rnn_state: Any) -> Any:  # type: ignore[override]
-            dist_info, _ = self.agent(*loss_inputs.agent_inputs)
+        def loss(self, agent_inputs: Any, **others: Any) -> Any:
+            dist_info, _ = self.agent(*agent_inputs)
             entropy = self.agent.distribution.mean_entropy(dist_info)
             return -entropy, entropy, entropy
 
@@ -669,18 +641,6 @@ def test_losses_that_are_not_finite_change_nothing(AlgoCls: Any) -> None:
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-def test_agents_that_record_too_little(AlgoCls: Any) -> None:
-    setup = Setup(AlgoCls())
-    agent_info = setup.sample().agent.agent_info[0, 0]
-    given = {"agent": setup.agent, "n_itr": 1, "batch_spec": setup.sampler.batch_spec}
-    setup.agent.recurrent = True  # type: ignore[misc]
-    with pytest.raises(ValueError, match="prev_rnn_state"):
-        AlgoCls().initialize(**given, examples={"agent_info": agent_info})
-    with pytest.raises(ValueError, match="use a policy gradient agent"):
-        AlgoCls().initialize(**given, examples={"agent_info": None})
-
-
-@pytest.mark.parametrize("AlgoCls", [A2C, PPO])
 def test_two_value_heads(AlgoCls: Any) -> None:
     # Values by other names were refused, although the subclass computes its own returns.
     TwoValues = namedarraytuple("TwoValues", ["dist_info", "ext_value", "int_value"])
@@ -703,5 +663,3 @@ def test_two_value_heads(AlgoCls: Any) -> None:
     (info,) = Setup(TwoReturns(), TwoHeads(**FF)).train()
     assert np.isfinite(info.loss).all()
     assert info.explainedVariance == []
-    with pytest.raises(ValueError, match=r"\['value'\]"):
-        Setup(WithoutBootstrap(), TwoHeads(**FF))

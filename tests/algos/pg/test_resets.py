@@ -10,10 +10,10 @@ import torch
 
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.generic import GenericLstmAgent
-from rlpyt.algos.pg._episode_ends import inputs_when_acting, resets
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.rollouts import inputs_when_acting, resets
 from rlpyt.core.records import EnvSpaces
 from rlpyt.envs.toy import Counter
 from rlpyt.models.pg.generic_model import GenericLstmModel
@@ -34,10 +34,10 @@ def record_ratios(AlgoCls: Any) -> Any:
         ratios: list[torch.Tensor] = []
         valids: list[Any] = []
 
-        def _get_loss_values(self, loss_inputs: Any, init_rnn_state: Any) -> Any:
-            values = super()._get_loss_values(loss_inputs, init_rnn_state)
+        def _get_loss_values(self, batch: Any) -> Any:
+            values = super()._get_loss_values(batch)
             self.ratios = [*self.ratios, values["ratio"]]
-            self.valids = [*self.valids, loss_inputs.valid]
+            self.valids = [*self.valids, batch.valid]
             return values
 
     return Watched

@@ -27,8 +27,8 @@ configs["0"] = dict(
 
 # Smaller batches, more minibatches and normalized advantages, with a constant learning rate: Pong
 # in less than a million steps. Epsilon is that of Huang et al. 2022, "The 37 Implementation Details
-# of Proximal Policy Optimization". Without orthogonal initialization, most units of the network died
-# at this rate with one of two seeds.
+# of Proximal Policy Optimization". Without orthogonal initialization, most units of the network
+# died at this rate with one of two seeds.
 configs["short"] = changed(
     configs["0"],
     algo=dict(

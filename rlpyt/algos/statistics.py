@@ -1,133 +1,21 @@
-"""Division of batches into minibatches, and statistics of batches over all processes.
+"""Statistics of batches, over all processes that train together.
 
-Statistics are scalar tensors in double precision, so that nothing waits for the device.
+They are scalar tensors in double precision, so that nothing waits for the device.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed
 
-from rlpyt.models.rnn import move_with_resets
-from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import fields_of
-from rlpyt.utils.types import NDArray, Nested
+from rlpyt.utils.types import Nested
 
 MIN_STD = 1e-6  # Keeps quotients finite where all entries are equal.
-
-
-# --- Minibatches ----------------------------------------------------------------------------------
-
-
-def shuffled_parts(
-    rows: NDArray, n_parts: int, rng: np.random.Generator
-) -> tuple[torch.Tensor, list[int]]:
-    """Shuffle ``rows`` and divide them into parts whose sizes differ by one at most.
-
-    Args:
-        rows: indexes [n]; if there are fewer than parts, some are repeated.
-        n_parts: number of parts, at least 1.
-        rng: generator of the order.
-
-    Returns:
-        The indexes of all parts, one part after the other, and the sizes of the parts.
-    """
-    order = rng.permutation(len(rows))
-    if len(order) < n_parts:
-        order = np.resize(order, n_parts)
-    quotient, remainder = divmod(len(order), n_parts)
-    sizes = [quotient + 1] * remainder + [quotient] * (n_parts - remainder)
-    return torch.from_numpy(rows[order]), sizes
-
-
-def filled_parts(
-    order: torch.Tensor, sizes: list[int], size: int, device: torch.device
-) -> tuple[torch.Tensor, list[int], tuple[torch.Tensor, ...]]:
-    """Repeat entries of each part until all parts have one size, as a compiled graph needs it.
-
-    Args:
-        order: indexes of all parts, one part after the other.
-        sizes: sizes of the parts, at most ``size``.
-        size: number of entries of a part in the result.
-        device: device of the results, which are moved in one copy.
-
-    Returns:
-        The indexes [parts * size], the sizes of the parts, and for each part a mask [size], 0 at
-        repetitions.
-    """
-    places = torch.arange(size)
-    filled = torch.cat([part[places % len(part)] for part in order.split(sizes)])
-    counted = (places < torch.tensor(sizes)[:, None]).reshape(-1)
-    filled, counted = buffer_to(torch.stack([filled, counted]), device)
-    return filled, [size] * len(sizes), counted.split(size)
-
-
-def iterate_parts(
-    batch: Nested, order: torch.Tensor, sizes: list[int], n_dims: int = 1, dim: int = 0
-) -> Iterator[Nested]:
-    """Copy ``batch`` once in a new order, and yield its parts, which are contiguous.
-
-    Args:
-        batch: record of tensors.
-        order: indexes of all parts along ``dim``, one part after the other.
-        sizes: sizes of the parts.
-        n_dims: number of leading dimensions to flatten first: 2 for [T,B,...].
-        dim: dimension to divide, in every tensor.
-    """
-    orders = {order.device: order}
-
-    def parts(x: Nested) -> Iterator[Nested]:
-        if x is None:
-            return itertools.repeat(None, len(sizes))
-        if not isinstance(x, torch.Tensor):
-            return map(getattr(x, "_make", tuple), zip(*map(parts, x)))
-        if x.device not in orders:
-            orders[x.device] = buffer_to(order, x.device)
-        flat = x.flatten(0, n_dims - 1)
-        if dim:
-            return (flat.index_select(dim, part) for part in orders[x.device].split(sizes))
-        return iter(flat.index_select(0, orders[x.device]).split(sizes))
-
-    return parts(batch)
-
-
-def iterate_sequences(
-    batch: Nested,
-    prev_rnn_state: Nested,
-    reset: torch.Tensor | None,
-    order: torch.Tensor,
-    sizes: list[int],
-    device: torch.device,
-) -> Iterator[tuple[Nested, Nested, Any]]:
-    """Copy whole environments once in a new order, and yield their parts.
-
-    Args:
-        batch: record of tensors [T,B,...].
-        prev_rnn_state: recorded states [T,B,N,H] before each step.
-        reset: mask [T,B] on the CPU of steps before which the state is zero, or None.
-        order: indexes of all environments, one part after the other.
-        sizes: sizes B' of the parts.
-        device: device of the losses.
-
-    Yields:
-        The part [T,B',...] of ``batch``, the state [B',N,H] before its first step, and its part
-        [T,B'] of ``reset``, or None.
-    """
-    masks: Sequence[torch.Tensor | None] = [None] * len(sizes)
-    if reset is not None:
-        order, masks = move_with_resets(order, reset[:, order].split(sizes, dim=1), device)
-    # The states [1,B,N,H] are divided along B, as all others.
-    divided = iterate_parts((batch, prev_rnn_state[:1]), order, sizes, dim=1)
-    return ((part, state[0], mask) for (part, state), mask in zip(divided, masks))
-
-
-# --- Statistics -----------------------------------------------------------------------------------
 
 
 def moments(

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.algos.pg._minibatches import (
+from rlpyt.algos.rollouts import filled_parts, iterate_parts, shuffled_parts
+from rlpyt.algos.statistics import (
     RunningStd,
-    filled_parts,
-    iterate_parts,
     moments,
     normalize,
     ratio_statistics,
-    shuffled_parts,
     value_statistics,
 )
 from rlpyt.utils.collections import namedarraytuple
