@@ -1,14 +1,14 @@
 """Updates compiled as one graph: losses, gradients, clipping and the steps of optimizers.
 
-A compiled update runs the methods of the algorithm that an eager one runs. They differ in two
-places of :class:`~rlpyt.algos.base.RlAlgorithm`: numbers that the host would read become masks,
-and the step of an optimizer is a function here, since torch does not trace its ``step``.
+A compiled update runs the methods of the algorithm that an eager one runs, with another step:
+:class:`GraphSteps` in place of :class:`~rlpyt.algos._optim.EagerStep`. Numbers that the host would
+read become masks, and the step of an optimizer is a function, since torch does not trace its
+``step``.
 """
 
 from __future__ import annotations
 
 import itertools
-import operator
 import os
 import time
 import types
@@ -23,7 +23,7 @@ from torch.optim.radam import radam
 from torch.optim.rmsprop import rmsprop
 
 import rlpyt
-from rlpyt.algos._optim import FusedAdam
+from rlpyt.algos._optim import FusedAdam, scale_down
 from rlpyt.utils.logging import logger
 
 Update = Callable[..., Any]
@@ -87,22 +87,11 @@ class GraphStep:
             lr = torch.full((), float(group["lr"]), device=group["params"][0].device)
             self._groups.append((group, lr, group["params"], states))
         self.parameters = [p for *_, parameters, _ in self._groups for p in parameters]
-        self._known_state = self._state()
 
-    def follow(self) -> bool:
-        """Copy learning rates, which schedules may change; return whether all else is the same."""
-        groups = self.optimizer.param_groups
-        for group, (known, lr, parameters, _) in zip(groups, self._groups):
-            if group is not known or group["params"] is not parameters:
-                return False
+    def copy_learning_rates(self) -> None:
+        """Take over learning rates, which schedules change."""
+        for group, lr, *_ in self._groups:
             lr.fill_(group["lr"])
-        state = self._state()
-        n_same = sum(map(operator.is_, state, self._known_state))
-        return len(groups) == len(self._groups) and n_same == len(state) == len(self._known_state)
-
-    def _state(self) -> list[Any]:
-        """Return the tensors of the optimizer's state, whose keys are slow to look up."""
-        return [x for entry in self.optimizer.state.values() for x in entry.values()]
 
     def __call__(self, is_finite: torch.Tensor) -> None:
         """Take a step if ``is_finite`` is true; otherwise leave everything unchanged."""
@@ -121,6 +110,46 @@ class GraphStep:
                     x.copy_(torch.where(is_finite, x, old))
             for p in parameters:
                 p.grad = None  # Not an output of the graph.
+
+
+class GraphSteps:
+    """The parts of a gradient step in a compiled update: nothing is read on the host.
+
+    Args:
+        optimizers: all optimizers of an algorithm.
+    """
+
+    def __init__(self, optimizers: Sequence[Any]) -> None:
+        self._steps = [*map(GraphStep, optimizers)]
+
+    def copy_learning_rates(self) -> None:
+        """Take over the learning rates of all optimizers."""
+        for step in self._steps:
+            step.copy_learning_rates()
+
+    def _of(self, optimizer: Any) -> GraphStep:
+        return next(step for step in self._steps if step.optimizer is optimizer)
+
+    def parameters_of(self, optimizer: Any) -> list[torch.nn.Parameter]:
+        # From the optimizer itself, its learning rate would be a constant of the graph.
+        return self._of(optimizer).parameters
+
+    def set_gradients(self, loss: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
+        for parameter in parameters:
+            parameter.grad = None
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+        for parameter, gradient in zip(trained, gradients):
+            parameter.grad = gradient
+
+    def scale(self, gradients: list[torch.Tensor], norm: torch.Tensor, limit: float) -> None:
+        scale_down(gradients, norm, limit)
+
+    def take(self, optimizer: Any, number: torch.Tensor, n_skipped: Any) -> Any:
+        is_finite = torch.isfinite(number)
+        n_skipped.add_((~is_finite).float())
+        self._of(optimizer)(is_finite)
+        return n_skipped
 
 
 def _adam(group: Any, lr: Any, parameters: Any, gradients: Any, states: Any) -> None:
@@ -222,16 +251,16 @@ class CompiledUpdate:
     compiled.
 
     Args:
-        name: name of the update in the log.
-        update: bound method that takes batches and returns values by name.
+        update: bound method of an algorithm that takes batches and returns values by name.
         settings: True, or keywords of ``torch.compile`` that replace the defaults. True means CUDA
             graphs where the update trains on a CUDA device.
-        prepare: function to call before; raises :class:`CannotCompile` with a reason.
+        graph_steps: function that returns the :class:`GraphSteps` of the algorithm, or raises
+            :class:`CannotCompile` with a reason.
     """
 
-    def __init__(self, name: str, update: Any, settings: Any, prepare: Callable[[], None]) -> None:
-        self.name = name
-        self._prepare = prepare
+    def __init__(self, update: Any, settings: Any, graph_steps: Callable[[], GraphSteps]) -> None:
+        self.name = f"{update.__name__} of {type(update.__self__).__name__}"
+        self._graph_steps = graph_steps
         self._update = update
         if settings is True:  # On CUDA, a graph of kernels, which compiles faster too.
             is_cuda = update.__self__.training_device.type == "cuda"
@@ -251,7 +280,7 @@ class CompiledUpdate:
                 logger.log(f"Compiling {self.name} ...")
                 self._graph = self._compile()
             before = _n_graphs()
-            values = self._graph(*batch)
+            values = self._run(self._graph, *batch)
         except Exception as error:
             is_of_compiling = type(error).__module__.startswith(
                 ("torch._dynamo", "torch._inductor")
@@ -267,6 +296,15 @@ class CompiledUpdate:
         # The next replay of a CUDA graph writes its outputs into the same memory.
         return _each_tensor(torch.Tensor.clone, values) if self._is_cuda_graph else values
 
+    def _run(self, graph: Update, *batch: Any) -> Any:
+        algo, steps = self._update.__self__, self._graph_steps()
+        steps.copy_learning_rates()
+        algo._step = steps
+        try:
+            return graph(*batch)
+        finally:
+            del algo._step
+
     def _compile(self) -> Update:
         import torch._dynamo.config as config  # Takes a second, so only those who compile do it.
 
@@ -277,7 +315,7 @@ class CompiledUpdate:
         warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
         if self._update.__self__.world_size > 1:
             raise CannotCompile("other processes take part in the backward pass")
-        self._prepare()
+        self._graph_steps()
         update = self._update
 
         def graph(*batch: Any) -> Any:
@@ -293,14 +331,14 @@ class CompiledUpdate:
 def _guards_of_data(guards: Sequence[Any]) -> list[bool]:
     """Return which of the guards that torch checks before an update to keep.
 
-    Left out are those of code in modules, which no program replaces during a run, and those of the
-    states of optimizers, which :meth:`GraphStep.follow` checks: a tenth of a small update's time.
+    Left out are those of code in modules and of the states of optimizers, a tenth of a small
+    update's time: after replacing these, a program calls ``algo.recompile()``.
     """
     code = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 
     def is_kept(guard: Any) -> bool:
         is_code = guard.is_global and isinstance(guard.value, code)
-        is_state = isinstance(guard.value, torch.Tensor) and "._compiler." in guard.name
+        is_state = isinstance(guard.value, torch.Tensor) and "._step." in guard.name
         return not is_code and not is_state
 
     return [*map(is_kept, guards)]
@@ -333,32 +371,22 @@ class UpdateCompiler:
     """The compiled updates of one run of an algorithm, and the steps of its optimizers."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Any] = {}  # Attributes of the algorithm that are or hold optimizers.
-        self._steps: list[GraphStep] = []
+        self._steps: GraphSteps | None = None
         self._updates: dict[str, CompiledUpdate] = {}
 
     def run(self, update: Any, batch: tuple[Any, ...], settings: Any) -> Any:
         """Return ``update(*batch)``; the first call of each update compiles it."""
-        attributes = vars(update.__self__)
-        is_same = all(attributes.get(name) is held for name, held in self._held.items())
-        if not is_same or not all(step.follow() for step in self._steps):
-            self._held, self._steps, self._updates = {}, [], {}  # Other optimizers or states.
         name = update.__name__
         if name not in self._updates:
-            title = f"{name} of {type(update.__self__).__name__}"
-            make_steps = partial(self._make_steps, attributes)
-            self._updates[name] = CompiledUpdate(title, update, settings, make_steps)
+            steps = partial(self._steps_of, update.__self__)
+            self._updates[name] = CompiledUpdate(update, settings, steps)
         return self._updates[name](*batch)
 
-    def _make_steps(self, attributes: Mapping[str, Any]) -> None:
-        if not self._steps:
-            self._held = {name: x for name, x in attributes.items() if optimizers_in(x)}
-            optimizers = [optimizer for x in self._held.values() for optimizer in optimizers_in(x)]
-            self._steps = [*map(GraphStep, optimizers)]
-
-    def step_of(self, optimizer: Any) -> GraphStep:
-        """Return the step of ``optimizer`` in a graph."""
-        return next(step for step in self._steps if step.optimizer is optimizer)
+    def _steps_of(self, algo: Any) -> GraphSteps:
+        if self._steps is None:
+            attributes = vars(algo).values()
+            self._steps = GraphSteps([o for x in attributes for o in optimizers_in(x)])
+        return self._steps
 
 
 def optimizers_in(value: Any) -> list[Any]:

@@ -10,11 +10,10 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from rlpyt.algos._compiled import UpdateCompiler, lasting
-from rlpyt.algos._optim import load_optimizer_state, make_optimizer, take_step
+from rlpyt.algos._compiled import GraphSteps, UpdateCompiler, lasting
+from rlpyt.algos._optim import EagerStep, load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.buffer import buffer_to
@@ -109,6 +108,7 @@ class RlAlgorithm:
     _itr = 0
     # Number of skipped steps since the last fetch: a tensor, so that nothing waits for it.
     _n_skipped: Any = 0
+    _step: EagerStep | GraphSteps = EagerStep()  # In compiled updates GraphSteps.
 
     if not TYPE_CHECKING:  # So that mypy finds misspelt names.
 
@@ -130,8 +130,16 @@ class RlAlgorithm:
         """Keep the agent, and forget an earlier run; what a program has set before it stays."""
         if "agent" in vars(self):
             self.update_counter = 0
-            vars(self).pop("_compiler", None)
+            self.recompile()
         self.agent = agent
+
+    def recompile(self) -> None:
+        """Compile updates anew, if they are compiled.
+
+        After the first compiled update, only learning rates and what the loss reads may change.
+        Call this after replacing optimizers, their options, their state or what they train.
+        """
+        vars(self).pop("_compiler", None)
 
     def initialize(
         self,
@@ -283,8 +291,9 @@ class RlAlgorithm:
         Returns:
             The loss and the norm of the gradients before clipping, both without gradient.
         """
-        self._set_gradients(loss, optimizer)
-        return self._step_down(loss, optimizer, parameters)
+        own = self.parameters_of(optimizer)
+        self._step.set_gradients(loss, own)
+        return self._step_down(loss, optimizer, own if parameters is None else list(parameters))
 
     def minimize_all(
         self, losses: Iterable[torch.Tensor], optimizers: Iterable[Any]
@@ -300,64 +309,35 @@ class RlAlgorithm:
         Returns:
             The norms of the gradients before clipping, one for each loss.
         """
-        pairs, gradients, norms = list(zip(losses, optimizers)), [], []
-        for loss, optimizer in pairs:
-            self._set_gradients(loss, optimizer)
-            gradients.append([p.grad for p in self.parameters_of(optimizer)])
-            for parameter in self.parameters_of(optimizer):
+        steps = []
+        for loss, optimizer in zip(losses, optimizers):
+            parameters = self.parameters_of(optimizer)
+            self._step.set_gradients(loss, parameters)
+            steps.append((loss, optimizer, parameters, [p.grad for p in parameters]))
+            for parameter in parameters:
                 parameter.grad = None  # The next loss may depend on it, and would add to it.
-        for (loss, optimizer), own in zip(pairs, gradients):
-            for parameter, gradient in zip(self.parameters_of(optimizer), own):
+        norms = []
+        for loss, optimizer, parameters, gradients in steps:
+            for parameter, gradient in zip(parameters, gradients):
                 parameter.grad = gradient
-            norms.append(self._step_down(loss, optimizer)[1])
+            norms.append(self._step_down(loss, optimizer, parameters)[1])
         return norms
 
-    def _set_gradients(self, loss: torch.Tensor, optimizer: Any) -> None:
-        optimized = self.parameters_of(optimizer)
-        for parameter in optimized:
-            parameter.grad = None
-        if torch.compiler.is_compiling():
-            trained = [parameter for parameter in optimized if parameter.requires_grad]
-            gradients = torch.autograd.grad(loss, trained, allow_unused=True)
-            for parameter, gradient in zip(trained, gradients):
-                parameter.grad = gradient
-        else:
-            loss.backward()
-
     def _step_down(
-        self,
-        loss: torch.Tensor,
-        optimizer: Any,
-        parameters: Iterable[torch.nn.Parameter] | None = None,
+        self, loss: torch.Tensor, optimizer: Any, parameters: list[torch.nn.Parameter]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        clipped = self.parameters_of(optimizer) if parameters is None else list(parameters)
-        norm = torch.as_tensor(self.clip_gradients(clipped))
+        norm = torch.as_tensor(self.clip_gradients(parameters))
         loss = loss.detach()
         self.step_if_finite(optimizer, loss + norm.to(loss.device))
         return loss, norm
 
     def parameters_of(self, optimizer: Any) -> list[torch.nn.Parameter]:
         """Return all parameters of ``optimizer``."""
-        if torch.compiler.is_compiling():  # Its learning rate would be a constant of the graph.
-            return self._compiler.step_of(optimizer).parameters
-        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        return self._step.parameters_of(optimizer)
 
     def step_if_finite(self, optimizer: Any, number: torch.Tensor) -> None:
         """Step ``optimizer``, unless the scalar ``number`` is not finite."""
-        if torch.compiler.is_compiling():
-            is_finite = torch.isfinite(number)
-            self._n_skipped.add_((~is_finite).float())
-            self._compiler.step_of(optimizer)(is_finite)
-            return
-        is_fused = all(group.get("fused") for group in optimizer.param_groups)
-        if is_fused and not number.is_cpu:  # The kernel skips the step: no wait for the number.
-            optimizer.found_inf = (~torch.isfinite(number)).float()
-            self._n_skipped = self._n_skipped + optimizer.found_inf
-            take_step(optimizer)
-        elif np.isfinite(number.cpu().numpy()):
-            take_step(optimizer)
-        else:
-            self._n_skipped = self._n_skipped + 1
+        self._n_skipped = self._step.take(optimizer, number, self._n_skipped)
 
     def run_update(self, update: Callable[..., Any], *batch: Nested) -> Any:
         """Return ``update(*batch)``, compiled if ``compile`` is set.
@@ -388,12 +368,7 @@ class RlAlgorithm:
         norm = torch.linalg.vector_norm(torch.stack([*map(torch.linalg.vector_norm, gradients)]))
         if self.clip_grad_norm is None:
             return norm
-        is_host = norm.is_cpu and not torch.compiler.is_compiling()
-        if not is_host or norm.numpy() > self.clip_grad_norm:
-            # A number divided by a tensor would be multiplied by the rounded reciprocal.
-            scale = (torch.full_like(norm, self.clip_grad_norm) / norm).clamp(max=1)
-            for gradient in gradients:
-                gradient.mul_(scale)
+        self._step.scale(gradients, norm, self.clip_grad_norm)
         return norm
 
     # --- The log -----------------------------------------------------------------------------
@@ -465,6 +440,7 @@ class RlAlgorithm:
     def load_optim_state_dict(self, state_dict: Any) -> None:
         """Load a state from :meth:`optim_state_dict`; it may come from another device."""
         load_optimizer_state(self.optimizer, state_dict)
+        self.recompile()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to continue training from; its arrays may be shared, not copied."""
@@ -473,6 +449,7 @@ class RlAlgorithm:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the state that :meth:`state_dict` returned."""
         self.load_optim_state_dict(state["optimizer"])
+        self.recompile()
         self.update_counter = state["update_counter"]
 
 
