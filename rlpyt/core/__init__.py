@@ -1,1 +1,4 @@
-"""Data and interfaces shared by the roles: ``records``, ``protocols`` and ``masks``."""
+"""Data and interfaces shared by the roles: ``records``, ``protocols`` and ``masks``.
+
+``rows`` is the border at which values of environments become rows of buffers.
+"""

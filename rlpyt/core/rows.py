@@ -99,9 +99,9 @@ def log_once(text: str) -> None:
 def as_element(value: Nested, space: Any) -> Nested:
     """Return an observation as contiguous arrays, in the shapes and types that buffers get.
 
-    A shape is that of ``space`` if only axes of length 1 differ. Real numbers have torch's default
-    type, or float64 if ``space`` has; other types stay, but integers in a space of real numbers
-    become such, unless they are bytes, which networks scale.
+    A shape is that of ``space`` if only axes of length 1 differ. Real numbers get torch's default
+    type, or float64 if ``space`` has; so do signed integers in a space of real numbers. Other types
+    stay, such as the bytes of images.
 
     Args:
         value: observation, in any form that an environment may return.
@@ -132,8 +132,8 @@ def _as_declared(array: NDArray, declared: Any) -> NDArray:
     with suppress(MisfitError):  # Spaces of programs may describe something else.
         array = fitted(array, declared.shape, "")
     dtype = array.dtype
-    is_float = dtype.kind == "f" or (declared.dtype.kind == "f" and dtype != np.uint8)
-    if is_float and declared.dtype != np.float64:
+    is_widened = declared.dtype.kind == "f" and dtype.kind in "bi"
+    if (dtype.kind == "f" or is_widened) and declared.dtype != np.float64:
         dtype = torch.empty(()).numpy().dtype
     return np.array(array, dtype, order="C")
 
@@ -152,8 +152,9 @@ class ArrayRows:
 
     def __init__(self, array: Any, n_leading: int, name: str) -> None:
         self._array, self._name = array, name
-        self._cls, self._shape = type(array), tuple(array.shape[n_leading:])
-        self._is_whole = isinstance(array, np.ndarray) and array.dtype.kind in "iub"
+        self._cls = np.ndarray if isinstance(array, np.ndarray) else torch.Tensor
+        self._shape = tuple(array.shape[n_leading:])
+        self._is_whole = self._cls is np.ndarray and array.dtype.kind in "iub"
 
     def __setitem__(self, loc: Any, value: Any) -> None:
         """Write an array, tensor, number or list.
@@ -235,7 +236,7 @@ class InfoRows(RecordRows):
     def __setitem__(self, loc: Any, record: Nested) -> None:
         try:
             super().__setitem__(loc, record)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             self._write_other(loc, record)
 
     def _write_other(self, loc: Any, record: Nested) -> None:
@@ -247,7 +248,7 @@ class InfoRows(RecordRows):
                 continue
             try:
                 rows[loc] = part
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 log_once(
                     f"WARNING: env_info.{name} is left out, with 0 in its place, where it does not "
                     "have the shape and type of the first step"

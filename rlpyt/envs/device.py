@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.masks import redrawn
-from rlpyt.core.rows import log_once
+from rlpyt.core.rows import fitted, log_once
 from rlpyt.envs._info import infill_info
 from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
 from rlpyt.spaces.gym_wrapper import field_names
@@ -193,6 +193,7 @@ def where(mask: torch.Tensor, chosen: Nested, other: Nested) -> Nested:
         return other._make(parts)  # type: ignore[attr-defined]
     if other is None:
         return None
+    chosen = fitted(chosen, tuple(other.shape), "observation")
     return torch.where(mask.view(-1, *[1] * (other.dim() - 1)), chosen, other)
 
 

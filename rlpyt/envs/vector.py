@@ -23,13 +23,13 @@ import gymnasium as gym
 import numpy as np
 
 from rlpyt.core.masks import redrawn
-from rlpyt.core.rows import observation_rows, returned_by
+from rlpyt.core.rows import fitted, observation_rows, returned_by
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
-from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.buffer import buffer_from_example, leaves
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
@@ -224,7 +224,9 @@ class VectorEnvWrapper(Wrapper):
         observation = _copy(observation)
         first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
         first = self.observation_space.convert(first)
-        observation[which] = first[which]
+        with returned_by(self.env):
+            for array, part in zip(leaves(observation), leaves(first)):
+                array[which] = fitted(part, array.shape, "observation")[which]
         return observation
 
     def _check_partial_reset(self) -> None:

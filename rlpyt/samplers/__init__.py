@@ -8,8 +8,8 @@ A sampler has a collector, which steps environments in one loop. Where to look:
 * ``collectors``: how environments begin and batches are filled; ``eval_collectors``: evaluation,
   whose limits are arguments of ``base``.
 * ``_step_loop``: the loop itself, its source of actions, and the rules for the end of an episode;
-  ``_batch_writer``: fast copies into the rows of a batch; ``_env_states``: states of environments,
-  if they have any.
+  ``_batch_writer``: fast copies into the rows of a batch, checked by ``rlpyt.core.rows``;
+  ``_env_states``: states of environments, if they have any.
 * ``serial``: one process, the sampler to debug with. ``vector``: one process, with a vector
   environment that steps in one call; ``vector.device``: the same with tensors, on a device.
 * ``parallel``: environments in worker processes; ``async_``: samplers in a process of their own.
