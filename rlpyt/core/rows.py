@@ -183,6 +183,7 @@ class RecordRows:
     def __init__(self, buffer: Nested) -> None:
         self._buffer = buffer
         self._leaves: list[Any] = leaves(buffer)
+        self._n_leaves = len(self._leaves)
         self._to_numpy = True
         self._fitting: Any = None  # Type of the last record with these fields in this order.
 
@@ -190,12 +191,15 @@ class RecordRows:
         """Write ``record`` of arrays, CPU tensors or numbers into ``[loc]`` of every array."""
         parts = leaves(record)
         is_known = type(record) is self._fitting
-        if len(parts) != len(self._leaves) or not (is_known or self._fits(record)):
+        if len(parts) != self._n_leaves or not (is_known or self._fits(record)):
             self._write_other(loc, record)
             return
-        for leaf, part in zip(self._leaves, parts):
-            # Assigning the tensor itself gives the same values ten times slower.
-            leaf[loc] = part.numpy() if type(part) is torch.Tensor and self._to_numpy else part
+        try:
+            for leaf, part in zip(self._leaves, parts):
+                # Assigning the tensor itself gives the same values ten times slower.
+                leaf[loc] = part.numpy() if type(part) is torch.Tensor and self._to_numpy else part
+        except (ValueError, TypeError, OverflowError):
+            self._write_other(loc, record)
 
     def _fits(self, record: Nested) -> bool:
         """Return whether ``record`` has the fields of the buffer, in the same order."""
@@ -205,6 +209,7 @@ class RecordRows:
         return names == own
 
     def _write_other(self, loc: Any, record: Nested) -> None:
+        """Write ``record`` where another type or value was expected."""
         self._buffer[loc] = record  # Skips absent fields, and names a field that does not fit.
 
 
@@ -232,12 +237,6 @@ class InfoRows(RecordRows):
         self._leaves = [  # Numpy refuses anything but a number in place of one.
             x if x.ndim == n_leading else ArrayRows(x, n_leading, "") for x in self._arrays
         ]
-
-    def __setitem__(self, loc: Any, record: Nested) -> None:
-        try:
-            super().__setitem__(loc, record)
-        except (ValueError, TypeError, OverflowError):
-            self._write_other(loc, record)
 
     def _write_other(self, loc: Any, record: Nested) -> None:
         names = (name for name, _ in named_leaves(self._buffer))

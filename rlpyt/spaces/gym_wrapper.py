@@ -117,16 +117,15 @@ class GymSpaceWrapper:
         Raises:
             MisfitError: if an entry of a Dict or Tuple space is missing.
         """
+        if self._kind == "Box":
+            array = np.asarray(value)
+            kind = array.dtype.kind
+            if kind == "f":  # Also in a space of integers: buffers take the type of the first value.
+                return array.astype(np.float32, copy=False) if self._force_float32 else array
+            if kind in "biu":  # Networks scale bytes.
+                return array.astype(self.dtype, copy=False)
         if value is None:
             return None
-        if self._kind == "Box":
-            value = np.asarray(value)
-            if value.dtype == self.dtype or value.dtype.kind not in "biuf":
-                return value
-            # Buffers take the type of the first value, and networks scale bytes.
-            if value.dtype.kind != "f" or (self._is_float and self._force_float32):
-                return value.astype(self.dtype)
-            return value.astype(np.float32) if self._force_float32 else value
         if self._kind not in _NESTS:
             return np.asarray(np.asarray(value, dtype=self._gym_space.dtype) - self._start)
         values = self._entries(value)
