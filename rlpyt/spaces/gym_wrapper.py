@@ -120,7 +120,7 @@ class GymSpaceWrapper:
         if self._kind == "Box":
             array = np.asarray(value)
             kind = array.dtype.kind
-            if kind == "f":  # Also in a space of integers: buffers take the type of the first value.
+            if kind == "f":  # Buffers take the type of the first value, in any space.
                 return array.astype(np.float32, copy=False) if self._force_float32 else array
             if kind in "biu":  # Networks scale bytes.
                 return array.astype(self.dtype, copy=False)

@@ -116,7 +116,7 @@ class VectorLoop:
         return step, reward
 
 
-def rewards_of(step: Any, env: VectorEnvLike) -> NDArray:
+def rewards_of(step: Any, env: VectorEnvLike) -> Any:
     """Return the rewards [B] of a step.
 
     Raises:
@@ -124,7 +124,7 @@ def rewards_of(step: Any, env: VectorEnvLike) -> NDArray:
         NotFiniteError: if one is nan.
     """
     with returned_by(env):
-        reward: NDArray = fitted(step.reward, (env.num_envs,), "reward")
+        reward = fitted(step.reward, (env.num_envs,), "reward")
     if np.isnan(reward).any():
         b = int(np.flatnonzero(np.isnan(reward))[0])
         raise NotFiniteError(
