@@ -22,6 +22,7 @@ from rlpyt.utils.types import NDArray, Nested
 
 _LEAVES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _NESTS = ("Dict", "Tuple")
+_FLOAT32 = np.dtype(np.float32)
 # Methods of records and tuples that a field with such a name would hide.
 _METHODS = ("get", "items", "index", "count")
 # Fields of the last wrapped space of each name, for dict_to_nt.
@@ -119,10 +120,10 @@ class GymSpaceWrapper:
         """
         if self._kind == "Box":
             array = np.asarray(value)
-            kind = array.dtype.kind
-            if kind == "f":  # Buffers take the type of the first value, in any space.
-                return array.astype(np.float32, copy=False) if self._force_float32 else array
-            if kind in "biu":  # Networks scale bytes.
+            if array.dtype.kind == "f":  # Buffers take the type of the first value, in any space.
+                is_kept = array.dtype is _FLOAT32 or not self._force_float32
+                return array if is_kept else array.astype(_FLOAT32)
+            if array.dtype.kind in "biu":  # Networks scale bytes.
                 return array.astype(self.dtype, copy=False)
         if value is None:
             return None
