@@ -8,7 +8,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlpyt.envs import control
-from rlpyt.envs.device import DeviceEnvWrapper
+from rlpyt.envs.device import DeviceEnvWrapper, TensorLayout, where
 from rlpyt.utils.buffer import named_leaves, numpify_buffer
 from tests.envs.vector_parts import MODES, make_vector
 
@@ -163,3 +163,12 @@ def test_control_resets_the_environments_of_a_mask():
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="id"):
         control.make("Acrobot-v1", 2)
+
+
+def test_shapes_of_tensors_are_compared():
+    # They were broadcast.
+    layout = TensorLayout({"a": torch.ones(3)}, 3)
+    assert layout.read({"a": torch.full((3,), 2.0)}).a.tolist() == [2, 2, 2]
+    assert not layout.read({"a": torch.ones(3, 2)}).a.any()
+    with pytest.raises(ValueError, match=r"observation of shape \(2, 1\) .*\(2, 2\)"):
+        where(torch.tensor([True, False]), torch.ones(2, 1), torch.zeros(2, 2))
