@@ -140,22 +140,8 @@ def stacked(model: Any) -> list[torch.Tensor]:
     return [*hidden, *(x for part in (0, 1) for x in (weight.chunk(2)[part], bias.chunk(2)[part]))]
 
 
-# Seeds of the draws in each update, 1 for states and 2 for next states, as they come there; here
-# those of next states come first.
-BOTH = [(1, 2)] * N_UPDATES
-SELDOM = [(2,), (2, 1)] * (N_UPDATES // 2)
-
-
-def soft(
-    theirs: Any,
-    algo: Any,
-    agent: Any,
-    critic_loss: float = 1.0,
-    order: Sequence[tuple[int, ...]] = BOTH,
-) -> Outcome:
-    """Updates of both; ``critic_loss`` is our loss of all critics, in units of theirs."""
-    setup, samples = ours(algo, agent, bound=1.0)
-    fill(theirs, samples)
+def soft_parameters(theirs: Any, agent: Any) -> tuple[list[Any], list[Any]]:
+    """Parameters and running statistics of both sides that correspond."""
     actor = theirs.actor
     with torch.no_grad():  # Where actions saturate, their likelihood is inexact there.
         actor.log_std.bias -= 1
@@ -174,9 +160,29 @@ def soft(
     ):
         mine += [x for name, x in model.named_buffers() if "running" in name]
         others += [x for name, x in network.named_buffers() if "ra_" in name]
+    return mine, others
+
+
+# Seeds of the draws in each update, 1 for states and 2 for next states, as they come there; here
+# those of next states come first.
+BOTH = [(1, 2)] * N_UPDATES
+SELDOM = [(2,), (2, 1)] * (N_UPDATES // 2)
+
+
+def soft(
+    theirs: Any,
+    algo: Any,
+    agent: Any,
+    critic_loss: float = 1.0,
+    order: Sequence[tuple[int, ...]] = BOTH,
+) -> Outcome:
+    """Updates of both; ``critic_loss`` is our loss of all critics, in units of theirs."""
+    setup, samples = ours(algo, agent, bound=1.0)
+    fill(theirs, samples)
+    mine, others = soft_parameters(theirs, agent)
     assign(mine, others)
     before = [*copies(others), np.ones(1)]
-    seed_their_draws(actor, iter([10 * i + k for i, part in enumerate(order) for k in part]))
+    seed_their_draws(theirs.actor, iter([10 * i + k for i, part in enumerate(order) for k in part]))
     ordered = [sorted(part, reverse=True) for part in order]
     agent.seeds = iter([10 * i + k for i, part in enumerate(ordered) for k in part])
     let_critics_wait(theirs)

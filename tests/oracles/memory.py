@@ -19,20 +19,15 @@ from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from tests.algos.dqn.r2d1_parts import Run
 from tests.oracles.comparing import Outcome, copies, oracle
 from tests.oracles.q_learning import EVERY_SECOND, WIDTHS, naive, values
-from tests.oracles.replayed import DRAWS, Transition
+from tests.oracles.replayed import FixedDraws, Transition, Watching, importance_weights
 from tests.oracles.worlds import Tides
 from tests.reference.deterministic_policy_gradient import NaiveAdam
 from tests.reference.q_learning import td_loss
 from tests.reference.recurrent_q_learning import sequence_loss
 
 
-class Watched(PrioritizedSequenceReplayBuffer):
-    """Keeps the first rows and the environments of every draw."""
-
-    def read_batch(self, T_idxs: Any, B_idxs: Any, *args: Any) -> Any:
-        pairs = list(zip(T_idxs.tolist(), B_idxs.tolist(), strict=True))
-        self.drawn = [*getattr(self, "drawn", []), pairs]
-        return super().read_batch(T_idxs, B_idxs, *args)
+class WatchedSequences(Watching, PrioritizedSequenceReplayBuffer):
+    pass
 
 
 @oracle(
@@ -44,7 +39,7 @@ def r2d1() -> Outcome:
     optimizer = {"learning_rate": 0.01, "optim_kwargs": {"eps": 1e-3}, "clip_grad_norm": 0.5}
     run = Run(
         **optimizer, input_priorities=False, target_update_interval=2, pri_alpha=0.6,
-        pri_beta_init=0.9, pri_eta=0.9, ReplayBufferCls=Watched,
+        pri_beta_init=0.9, pri_eta=0.9, ReplayBufferCls=WatchedSequences,
     )  # fmt: skip
     run.store(9)
     run.disturb()
@@ -57,9 +52,9 @@ def r2d1() -> Outcome:
     assert len(drawn) == algo.update_counter == 4
     adam, found = NaiveAdam(theirs, 0.01, 1e-3), []
     priorities: dict[tuple[int, int], float] = {}
-    for n, starts in enumerate(drawn, 1):
-        weights = np.array([(1 / priorities.get(place, 1.0) ** 0.6) ** 0.9 for place in starts])
-        weights /= weights.max()
+    for n, indexes in enumerate(drawn, 1):
+        starts = list(zip(*(x.tolist() for x in indexes), strict=True))
+        weights = importance_weights([priorities.get(place, 1.0) for place in starts], 0.6, 0.9)
         total: Any = 0.0
         n_losses, updated = 0, []
         for weight, (t, b) in zip(weights.tolist(), starts, strict=True):
@@ -117,19 +112,14 @@ def goal_env(**kwargs: Any) -> GymEnvWrapper:
     return GymEnvWrapper(GoalTides(**kwargs))
 
 
-class Relabeled(TlHindsightReplayBuffer):
-    """Draws the rows of ``DRAWS``, and keeps the goals [B,2] of every draw."""
+class Relabeled(FixedDraws, TlHindsightReplayBuffer):
+    """Keeps the goals [B,2] of every draw."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.draws, self.goals = iter(DRAWS), []
-
-    def sample_idxs(self, batch_B: int) -> Any:
-        return next(self.draws), np.zeros(batch_B, np.int64)
+    goals: tuple[torch.Tensor, ...] = ()
 
     def read_batch(self, *args: Any) -> Any:
         batch = super().read_batch(*args)
-        self.goals += list(batch.agent_inputs.observation.desired_goal.clone())
+        self.goals += tuple(batch.agent_inputs.observation.desired_goal.clone())
         return batch
 
 

@@ -34,6 +34,32 @@ def ends(samples: Any, t: int, b: int) -> tuple[bool, bool]:
     return bool(samples.env.done[t, b]), bool(samples.env.env_info.timeout[t, b])
 
 
+def impala_terms(
+    samples: Any, b: int, acting: Sequence[Any], present: Sequence[Any]
+) -> tuple[list[Any], list[float]]:
+    """Losses and importance weights of the steps of one environment, by policies and values."""
+    observations = samples.env.observation[:, b].double()
+    following = samples.env.next_observation[:, b].double()
+    actions, rewards = samples.agent.action[:, b], samples.env.reward[:, b].tolist()
+    values = [present[1](x)[0] for x in observations]
+    policies = [present[0](x).softmax(-1) for x in observations]
+    ratio = [
+        (p[a] / acting[0](x).softmax(-1)[a]).item()
+        for p, a, x in zip(policies, actions, observations, strict=True)
+    ]
+    is_over, is_cut = zip(*(ends(samples, t, b) for t in range(T)), strict=True)
+    for t in range(T):
+        rewards[t] += 0.9 * present[1](following[t]).item() if is_cut[t] else 0.0
+    last = acting[1](following[-1]).item()
+    numbers = ratio, rewards, [x.item() for x in values], is_over, last
+    advantages, targets = naive_vtrace(*numbers, 0.9, 1.2, 0.9)
+    terms = []
+    for p, a, value, advantage, y in zip(policies, actions, values, advantages, targets):
+        entropy = -sum(x * x.log() for x in p)
+        terms.append(-p[a].log() * advantage + (value - y) ** 2 / 2 - 0.02 * entropy)
+    return terms, ratio
+
+
 @oracle(
     "IMPALA",
     "Espeholt et al. 2018",
@@ -42,45 +68,25 @@ def ends(samples: Any, t: int, b: int) -> tuple[bool, bool]:
 def impala() -> Outcome:
     agent = GenericFfAgent(model_kwargs={"hidden_sizes": WIDTHS})
     setup = ours(IMPALA(**SHARED, rho_bar=1.2, c_bar=0.9), agent)
-    pi, v = [*agent.model.pi.model, agent.model.head.linear], agent.model.v.model
-    acting_pi, acting_v = in_double(pi), in_double(v)
+    layers = [*agent.model.pi.model, agent.model.head.linear], agent.model.v.model
+    acting = [in_double(part) for part in layers]
     samples = setup.sample()
     check_ends(samples.env)
     rng = np.random.default_rng(1)
     for p in agent.parameters():
         p.data += torch.from_numpy(rng.normal(0, 0.3, p.shape)).float()
-    new_pi, new_v = in_double(pi), in_double(v)
-    theirs, mine = [*new_pi.parameters(), *new_v.parameters()], flat([*pi, v])
+    present = [in_double(part) for part in layers]
+    theirs, mine = flat(present), flat([module for part in layers for module in part])
     before = copies(theirs)
-    terms, ratios = [], []
-    for b in range(B):
-        observations = samples.env.observation[:, b].double()
-        following = samples.env.next_observation[:, b].double()
-        actions, rewards = samples.agent.action[:, b], samples.env.reward[:, b].tolist()
-        values = [new_v(x)[0] for x in observations]
-        policies = [new_pi(x).softmax(-1) for x in observations]
-        ratio = [
-            (p[a] / acting_pi(x).softmax(-1)[a]).item()
-            for p, a, x in zip(policies, actions, observations, strict=True)
-        ]
-        dones = [ends(samples, t, b)[0] for t in range(T)]
-        for t in range(T):
-            rewards[t] += 0.9 * new_v(following[t]).item() if ends(samples, t, b)[1] else 0.0
-        last = acting_v(following[-1]).item()
-        numbers = (ratio, rewards, [x.item() for x in values], dones, last)
-        advantages, targets = naive_vtrace(*numbers, 0.9, 1.2, 0.9)
-        for t in range(T):
-            entropy = -sum(p * p.log() for p in policies[t])
-            pi_term = -policies[t][actions[t]].log() * advantages[t]
-            terms.append(pi_term + (values[t] - targets[t]) ** 2 / 2 - 0.02 * entropy)
-        ratios += ratio
-    loss = sum(terms) / len(terms)
+    found = [impala_terms(samples, b, acting, present) for b in range(B)]
+    loss = sum(sum(terms) for terms, _ in found) / (T * B)
     NaiveAdam(theirs, 0.01).minimize(loss, 0.5)
     info = setup.algo.optimize_agent(0, samples)
+    ratios = np.array([ratio for _, ratio in found])
     losses = {
         "loss": (info.loss, loss),
-        "mean weight": (info.rhoMean, np.mean([min(1.2, x) for x in ratios])),
-        "share of clipped weights": (info.clipFraction, np.mean([x > 1.2 for x in ratios])),
+        "mean weight": (info.rhoMean, ratios.clip(max=1.2).mean()),
+        "share of clipped weights": (info.clipFraction, (ratios > 1.2).mean()),
     }
     return Outcome(before, copies(mine), copies(theirs), losses)
 

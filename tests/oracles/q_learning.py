@@ -28,6 +28,7 @@ from tests.oracles.replayed import (
     Transition,
     Watched,
     fill,
+    importance_weights,
     ours,
     transition,
 )
@@ -138,15 +139,16 @@ def naive(
     mine, theirs = list(agent.parameters()), list(net.parameters())
     before = copies(theirs)
     info = setup.algo.optimize_agent(0, samples)
-    drawn = DRAWS if alpha is None else setup.algo.replay_buffer.drawn
+    drawn = DRAWS
+    if alpha is not None:
+        drawn = [rows for rows, _ in setup.algo.replay_buffer.drawn]
     priorities = np.ones(len(samples.env.done))
     optimizer, found = NaiveAdam(theirs, 0.01, algo.optim_kwargs["eps"]), []
     for i, rows in enumerate(drawn, 1):
         pairs = [loss_of(net, target, step_of(samples, t), k) for k, t in enumerate(rows)]
         weights = np.ones(BATCH)
         if alpha is not None:
-            weights = (1 / priorities[rows] ** alpha) ** beta
-            weights /= weights.max()
+            weights = importance_weights(priorities[rows], alpha, beta)
             priorities[rows] = [priority for _, priority in pairs]
         loss = sum(weight * one for weight, (one, _) in zip(weights, pairs, strict=True)) / BATCH
         optimizer.minimize(loss, 0.5)

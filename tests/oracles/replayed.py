@@ -24,8 +24,8 @@ DRAWS = np.random.default_rng(0).integers(T - 3, size=(N_UPDATES, BATCH))
 # --- The same transitions, and the same batches ---------------------------------------------------
 
 
-class Drawn(TlUniformReplayBuffer):
-    """Draws the rows of ``DRAWS``."""
+class FixedDraws:
+    """Mixin of replay buffers that draw the rows of ``DRAWS``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -35,12 +35,26 @@ class Drawn(TlUniformReplayBuffer):
         return next(self.draws), np.zeros(batch_B, np.int64)
 
 
-class Watched(TlPrioritizedReplayBuffer):
-    """Draws by priority, and keeps the rows of every draw."""
+class Drawn(FixedDraws, TlUniformReplayBuffer):
+    pass
 
-    def read_batch(self, T_idxs: Any, B_idxs: Any, *args: Any) -> Any:
-        self.drawn = [*getattr(self, "drawn", []), T_idxs.copy()]
-        return super().read_batch(T_idxs, B_idxs, *args)
+
+class Watching:
+    """Mixin of replay buffers that keep the rows and environments of every draw."""
+
+    def read_batch(self: Any, T_idxs: Any, B_idxs: Any, *args: Any) -> Any:
+        self.drawn = [*getattr(self, "drawn", []), (T_idxs.copy(), B_idxs.copy())]
+        return super().read_batch(T_idxs, B_idxs, *args)  # type: ignore[misc]
+
+
+class Watched(Watching, TlPrioritizedReplayBuffer):
+    pass
+
+
+def importance_weights(priorities: Any, alpha: float, beta: float) -> Any:
+    """Of entries that were drawn; the greatest is 1."""
+    weights = (1 / np.asarray(priorities) ** alpha) ** beta
+    return weights / weights.max()
 
 
 class TheirDrawn(ReplayBuffer):

@@ -20,7 +20,16 @@ from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.models.qpg.mlp import QofMuMlpModel
 from tests.oracles.actor_critics import HIDDEN, Seeded
 from tests.oracles.comparing import Outcome, copies, flat, oracle
-from tests.oracles.replayed import BATCH, DRAWS, SHARED, Watched, ours, transition
+from tests.oracles.replayed import (
+    BATCH,
+    DRAWS,
+    SHARED,
+    Transition,
+    Watched,
+    importance_weights,
+    ours,
+    transition,
+)
 from tests.oracles.worlds import N_ACTIONS
 from tests.reference.deterministic_policy_gradient import NaiveAdam
 from tests.reference.q_learning import divergence, project
@@ -38,61 +47,73 @@ class Chosen(Seeded):
         return super().target_q(*args, subset=subset)
 
 
-def soft(
-    algo: Any, agent: Any, layers: Any, NaiveCls: Any = NaiveSac, bound: Any = 2.0, **more: Any
-) -> Outcome:
-    """Updates of both; ``layers`` gives the layers of one of our networks."""
-    setup, samples = ours(algo, agent, bound)
-    names = agent.critic_names if bound else ("q1_model", "q2_model")
-    critics = [getattr(agent, name) for name in names]
-    targets = [getattr(agent, f"target_{name}") for name in names]
-    n, interval = algo.n_step_return, algo.policy_update_interval
-    settings = {
-        "discount": 0.9,
-        "reward_scale": algo.reward_scale,
-        "learning_rate": 0.01,
-        "clip_grad_norm": 0.5,
-        "tau": 0.1,
-        "is_mean": algo.target_subset is not None,
-        "target_entropy": algo.target_entropy,
-        "low": [-2.0, -2.0],
-        "high": [2.0, 2.0],
-        **more,
-    }
-    networks = [torch.nn.Sequential(*layers(m)) for m in (agent.model, *critics, *targets)]
-    k = len(critics) + 1
-    twin = NaiveCls(networks[0], networks[1:k], networks[k:], **settings)
-    mine = flat(networks)
-    theirs = flat([twin.policy, *twin.critics, *twin.targets])
-    before = copies(theirs)
-    is_for_all = [i % interval == 0 for i in range(1, len(DRAWS) + 1)]
-    agent.seeds = iter(
-        [10 * i + k for i, both in enumerate(is_for_all) for k in (2, 1)[: 1 + both]]
-    )
-    agent.subsets = []
-    info = setup.algo.optimize_agent(0, samples)
-    found = []
-    for i, rows in enumerate(DRAWS):
-        torch.manual_seed(10 * i + 2)
-        next_noise = torch.randn(BATCH, 2)
-        torch.manual_seed(10 * i + 1)
-        noise = torch.randn(BATCH, 2)
-        subset = agent.subsets[i] if agent.subsets else ()
-        assert len(set(subset)) == (algo.target_subset or len(subset))
-        steps = [transition(samples, t, n, 0.9) for t in rows]
-        found.append(twin.update(steps, next_noise, noise, subset, is_for_all[i]))
-    q_loss, pi_loss = np.array(found).T
-    losses = {"policy": (np.array(info.piLoss), pi_loss[is_for_all])}
-    if len(critics) == 2:
-        losses["critics"] = np.add(info.q1Loss, info.q2Loss), q_loss
-    alphas = np.array(info.alpha[-1:]), np.array([twin.alpha])
-    return Outcome(
-        [*before, np.ones(1)], [*copies(mine), alphas[0]], [*copies(theirs), alphas[1]], losses
-    )
-
-
 def of_mlp(model: Any) -> list[Any]:
     return [model.mlp.model]
+
+
+def twin_of(agent: Any, n_critics: int, layers: Any, NaiveCls: Any, settings: Any) -> Any:
+    """Our networks, and the naive twin that begins with copies of them."""
+    names = [f"q{k}_model" for k in range(1, n_critics + 1)]
+    critics = [torch.nn.Sequential(*layers(getattr(agent, name))) for name in names]
+    targets = [torch.nn.Sequential(*layers(getattr(agent, f"target_{name}"))) for name in names]
+    policy = torch.nn.Sequential(*layers(agent.model))
+    shared = {"discount": 0.9, "learning_rate": 0.01, "clip_grad_norm": 0.5, "tau": 0.1}
+    bounds = {"low": [-2.0, -2.0], "high": [2.0, 2.0], "reward_scale": 1.0}
+    twin = NaiveCls(policy, critics, targets, **{**shared, **bounds, **settings})
+    return [policy, *critics, *targets], twin
+
+
+def updates_of(twin: Any, samples: Any, n: int, subsets: Any, with_policy: Any) -> Any:
+    """Losses [N_UPDATES] of all critics together, and of the policy where it is updated."""
+    found = []
+    for i, rows in enumerate(DRAWS):
+        noises = []
+        for seed in (10 * i + 2, 10 * i + 1):
+            torch.manual_seed(seed)
+            noises.append(torch.randn(BATCH, 2))
+        steps = [transition(samples, t, n, 0.9) for t in rows]
+        found.append(twin.update(steps, *noises, subsets[i], with_policy[i]))
+    q_loss, pi_loss = np.array(found).T
+    return q_loss, pi_loss[with_policy]
+
+
+def soft(
+    algo: Any,
+    agent: Any,
+    n_critics: int = 2,
+    subset: int = 2,
+    interval: int = 1,
+    n: int = 1,
+    layers: Any = of_mlp,
+    NaiveCls: Any = NaiveSac,
+    bound: Any = 2.0,
+    **settings: Any,
+) -> Outcome:
+    """Updates of both.
+
+    Args:
+        subset: number of critics for a target.
+        interval: number of updates for one of the policy.
+        n: number of rewards in a return.
+        layers: function that returns the layers of one of our networks.
+    """
+    setup, samples = ours(algo, agent, bound)
+    networks, twin = twin_of(agent, n_critics, layers, NaiveCls, settings)
+    theirs = flat([twin.policy, *twin.critics, *twin.targets])
+    before = [*copies(theirs), np.ones(1)]
+    with_policy = [i % interval == 0 for i in range(1, len(DRAWS) + 1)]
+    drawn = enumerate(with_policy)
+    agent.seeds = iter([10 * i + k for i, both in drawn for k in (2, 1)[: 1 + both]])
+    agent.subsets = []
+    info = setup.algo.optimize_agent(0, samples)
+    subsets = agent.subsets or [range(subset)] * len(DRAWS)
+    assert all(len(set(chosen)) == subset for chosen in subsets)
+    q_loss, pi_loss = updates_of(twin, samples, n, subsets, with_policy)
+    losses = {"policy": (np.array(info.piLoss), pi_loss)}
+    if n_critics == 2:
+        losses["critics"] = np.add(info.q1Loss, info.q2Loss), q_loss
+    mine = [*copies(flat(networks)), np.array(info.alpha[-1:])]
+    return Outcome(before, mine, [*copies(theirs), np.array([twin.alpha])], losses)
 
 
 SETTINGS: dict[str, Any] = {**SHARED, "learning_rate": 0.01, "clip_grad_norm": 0.5}
@@ -105,16 +126,19 @@ SETTINGS: dict[str, Any] = {**SHARED, "learning_rate": 0.01, "clip_grad_norm": 0
 )
 def sac_options() -> Outcome:
     algo = SAC(**SETTINGS, n_step_return=3, reward_scale=2.0, target_entropy=-1.7)
-    return soft(algo, Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN), of_mlp)
+    agent = Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN)
+    return soft(algo, agent, n=3, is_mean=False, reward_scale=2.0, target_entropy=-1.7)
 
 
 REDQ = {"target_subset": 2, "policy_update_interval": 2}
+# By default -1 for each number, in units of half the range of actions.
+OF_REDQ = {"interval": 2, "is_mean": True, "target_entropy": -2 + 2 * math.log(2)}
 
 
 @oracle("REDQ", "Chen et al. 2021", "4 critics, 2 for a target, every second of the policy")
 def redq() -> Outcome:
     agent = Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, n_critics=4)
-    return soft(SAC(**SETTINGS, **REDQ), agent, of_mlp)
+    return soft(SAC(**SETTINGS, **REDQ), agent, n_critics=4, **OF_REDQ)
 
 
 class FixedDropout(torch.nn.Module):
@@ -144,7 +168,7 @@ class DroppedQ(QofMuMlpModel):
 def droq() -> Outcome:
     critics = {**HIDDEN, "layer_norm": True, "dropout": 0.2}
     agent = Chosen(QModelCls=DroppedQ, model_kwargs=HIDDEN, q_model_kwargs=critics)
-    return soft(SAC(**SETTINGS, **REDQ), agent, of_mlp)
+    return soft(SAC(**SETTINGS, **REDQ), agent, **OF_REDQ)
 
 
 class WatchedDiscrete(DiscreteSacAgent):
@@ -156,14 +180,14 @@ class WatchedDiscrete(DiscreteSacAgent):
 
 @oracle("SAC, discrete", "Christodoulou 2019", "three actions, 2-step returns")
 def sac_discrete() -> Outcome:
-    algo = DiscreteSAC(**SETTINGS, n_step_return=2)
-    agent = WatchedDiscrete(model_kwargs=HIDDEN)
-    entropy = 0.98 * math.log(N_ACTIONS)
-
     def layers(model: Any) -> list[Any]:
         return [model.body, model.head]
 
-    return soft(algo, agent, layers, NaiveDiscreteSac, None, target_entropy=entropy)
+    of_actions = {"target_entropy": 0.98 * math.log(N_ACTIONS), "is_mean": False}
+    algo, agent = DiscreteSAC(**SETTINGS, n_step_return=2), WatchedDiscrete(model_kwargs=HIDDEN)
+    return soft(
+        algo, agent, n=2, layers=layers, NaiveCls=NaiveDiscreteSac, bound=None, **of_actions
+    )
 
 
 class SeededV(SacVAgent):
@@ -221,6 +245,20 @@ def sac_v() -> Outcome:
 ATOMS = np.linspace(-3, 3, 7)
 
 
+def p_at(critic: Any, s: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    return critic(torch.cat([s, a])[None])[0].softmax(-1)
+
+
+def categorical_loss(q: Any, target_q: Any, target_mu: Any, step: Transition) -> tuple[Any, float]:
+    """Cross-entropy of one transition, and its divergence."""
+    next_action = target_mu(step.following[None])[0].tanh()
+    next_p = p_at(target_q, step.following, next_action).tolist()
+    ends = step.return_, step.is_over
+    y = project(*ends, next_p, ATOMS.tolist(), 0.9**step.n_steps)
+    p = p_at(q, step.observation, step.action.double())
+    return -sum(y_i * x.log() for y_i, x in zip(y, p)), divergence(p.tolist(), y)
+
+
 @oracle("D4PG", "Barth-Maron et al. 2018", "7 atoms, 3-step returns, prioritized, 4 updates")
 def d4pg() -> Outcome:
     settings: dict[str, Any] = {**SETTINGS, "ReplayBufferCls": Watched}
@@ -238,27 +276,17 @@ def d4pg() -> Outcome:
     priorities, found = np.ones(len(samples.env.done)), []
     optimizers = NaiveAdam(list(q.parameters()), 0.02), NaiveAdam(list(mu.parameters()), 0.01)
 
-    def p_at(critic: Any, s: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-        return critic(torch.cat([s, a])[None])[0].softmax(-1)
-
-    for rows in algo.replay_buffer.drawn:
-        weights = (1 / priorities[rows] ** 0.6) ** 0.4
-        weights /= weights.max()
-        q_loss = mu_loss = torch.zeros((), dtype=torch.double)
+    for rows, _ in algo.replay_buffer.drawn:
+        weights = importance_weights(priorities[rows], alpha=0.6, beta=0.4)
         steps = [transition(samples, t, 3, 0.9) for t in rows]
+        q_loss = mu_loss = torch.zeros((), dtype=torch.double)
         for t, weight, step in zip(rows, weights, steps, strict=True):
-            next_action = target_mu(step.following[None])[0].tanh()
-            next_p = p_at(target_q, step.following, next_action).tolist()
-            ends = step.return_, step.is_over
-            y = project(*ends, next_p, ATOMS.tolist(), 0.9**step.n_steps)
-            p = p_at(q, step.observation, step.action.double())
-            q_loss = q_loss - weight * sum(y_i * x.log() for y_i, x in zip(y, p)) / BATCH
-            priorities[t] = divergence(p.tolist(), y)
+            loss, priorities[t] = categorical_loss(q, target_q, target_mu, step)
+            q_loss = q_loss + weight * loss / BATCH
         optimizers[0].minimize(q_loss, 0.5)
         for step in steps:
-            action = mu(step.observation[None])[0].tanh()
-            value = sum(z * x for z, x in zip(ATOMS, p_at(q, step.observation, action)))
-            mu_loss = mu_loss - value / BATCH
+            p = p_at(q, step.observation, mu(step.observation[None])[0].tanh())
+            mu_loss = mu_loss - sum(z * x for z, x in zip(ATOMS, p)) / BATCH
         optimizers[1].minimize(mu_loss, 0.5)
         found.append((q_loss.item(), mu_loss.item()))
         for old, new in zip(flat([target_mu, target_q]), flat([mu, q]), strict=True):
