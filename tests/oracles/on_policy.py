@@ -122,9 +122,7 @@ def run(theirs: Any, setup: Setup, pairs: list[tuple[Any, Any]]) -> Outcome:
     setup.agent.actions = iter(x[:, 0].long() if is_discrete else x for x in actions)
     *_, info = setup.train(0, N_ITRS)
     check_ends(setup.sampler.samples_pyt.env)
-    policy_loss = log[
-        "train/policy_loss" if "train/policy_loss" in log else ("train/policy_gradient_loss")
-    ]
+    policy_loss = log.get("train/policy_loss", log.get("train/policy_gradient_loss"))
     losses = {
         "policy": (np.mean(info.piLoss), policy_loss),
         "value": (2 * np.mean(info.valueLoss), log["train/value_loss"]),

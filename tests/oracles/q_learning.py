@@ -59,15 +59,19 @@ def halve(network: Any) -> None:
 # --- Beside Stable-Baselines3 ---------------------------------------------------------------------
 
 
-def run(theirs: Any, algo: Any, agent: Any, layers: Callable[[Any], Any], nets: Any) -> Outcome:
-    """Updates of both; ``nets`` are theirs, trained and target, ``layers`` orders parameters."""
+Order = Callable[[list[Any]], list[Any]]
+
+
+def run(
+    theirs: Any, algo: Any, agent: Any, nets: Any, order: Order = list, their_order: Order = list
+) -> Outcome:
+    """Updates of both; ``nets`` are theirs, trained and target; orders make parameters alike."""
     setup, samples = ours(algo, agent)
     fill(theirs, samples)
     halve(nets[1])
-    mine = [p for m in (agent.model, agent.target_model) for p in layers(flat([m.body, m.head]))]
-    others = [p for net in nets for p in list(net.parameters())]
-    if layers is by_action:
-        others = [p for net in nets for p in by_quantile(list(net.parameters()))]
+    models = agent.model, agent.target_model
+    mine = [p for model in models for p in order(flat([model.body, model.head]))]
+    others = [p for net in nets for p in their_order(list(net.parameters()))]
     assign(mine, others)
     before = copies(others)
     theirs.train(N_UPDATES, BATCH)
@@ -82,7 +86,7 @@ def dqn() -> Outcome:
         "MlpPolicy", Tides(), **THEIRS, policy_kwargs={"net_arch": WIDTHS}
     )
     agent = MlpDqnAgent(model_kwargs={"hidden_sizes": WIDTHS})
-    return run(theirs, DQN(**SETTINGS), agent, list, (theirs.q_net, theirs.q_net_target))
+    return run(theirs, DQN(**SETTINGS), agent, (theirs.q_net, theirs.q_net_target))
 
 
 N_QUANTILES = 5
@@ -108,7 +112,8 @@ def qr_dqn() -> Outcome:
     )
     agent = MlpQrDqnAgent(n_quantiles=N_QUANTILES, model_kwargs={"hidden_sizes": WIDTHS})
     nets = theirs.quantile_net, theirs.quantile_net_target
-    return run(theirs, QRDQN(**{**SETTINGS, "optim_kwargs": None}), agent, by_action, nets)
+    algo = QRDQN(**{**SETTINGS, "optim_kwargs": None})
+    return run(theirs, algo, agent, nets, by_action, by_quantile)
 
 
 # --- Beside formulas ------------------------------------------------------------------------------
