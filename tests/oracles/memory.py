@@ -15,7 +15,7 @@ from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.replays.non_sequence.hindsight import TlHindsightReplayBuffer
-from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
+from rlpyt.replays.sequence.time_limit import TlPrioritizedSequenceReplayBuffer
 from tests.algos.dqn.r2d1_parts import Run
 from tests.oracles.comparing import Outcome, copies, oracle
 from tests.oracles.q_learning import EVERY_SECOND, WIDTHS, naive, values
@@ -26,7 +26,7 @@ from tests.reference.q_learning import td_loss
 from tests.reference.recurrent_q_learning import sequence_loss
 
 
-class WatchedSequences(Watching, PrioritizedSequenceReplayBuffer):
+class WatchedSequences(Watching, TlPrioritizedSequenceReplayBuffer):
     pass
 
 
@@ -38,10 +38,11 @@ class WatchedSequences(Watching, PrioritizedSequenceReplayBuffer):
 def r2d1() -> Outcome:
     optimizer = {"learning_rate": 0.01, "optim_kwargs": {"eps": 1e-3}, "clip_grad_norm": 0.5}
     run = Run(
-        **optimizer, input_priorities=False, target_update_interval=2, pri_alpha=0.6,
-        pri_beta_init=0.9, pri_eta=0.9, ReplayBufferCls=WatchedSequences,
+        **optimizer, recorded=True, bootstrap_timelimit=True, input_priorities=False, pri_alpha=0.6,
+        pri_beta_init=0.9, pri_eta=0.9, target_update_interval=2, ReplayBufferCls=WatchedSequences,
     )  # fmt: skip
     run.store(9)
+    assert {row.timeout for rows in run.rows for row in rows if row.done} == {True, False}
     run.disturb()
     algo, agent = run.algo, run.agent
     net, target = copy.deepcopy(agent.model), copy.deepcopy(agent.target_model)

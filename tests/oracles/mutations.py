@@ -178,7 +178,7 @@ MUTATIONS: dict[str, tuple[Callable[[Patch], None], tuple[str, ...]]] = {
     ),
     "a time limit taken for an end": (
         no_truncation,
-        (*ON_POLICY, "pqn", *DETERMINISTIC, *SOFT, "crossq", *VALUES),
+        (*ON_POLICY, "pqn", *DETERMINISTIC, *SOFT, "crossq", *VALUES, "r2d1"),
     ),
     "target from the online network": (
         online_target,
