@@ -31,7 +31,7 @@ from tests.experiments.parts import invoke
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if "_build" not in p.parts)]
-LONGEST = 250  # Steps of a run.
+LONGEST = 450  # Steps of a run.
 STEPS = re.compile(r"\b((?:n|\w*interval)_steps|min_steps_learn)=(\d[\d.e]*)")
 
 

@@ -43,6 +43,7 @@ RUNS = [
     ("rainbow_pong", dict(n_steps=104, min_steps_learn=100, replay_size=1000), True),
     ("tmaze_r2d1", dict(n_steps=1500), True),
 ]
+LONG = {"atari_dqn_async_gpu", "atari_dqn_async_serial", "example_7"}  # With ``RLPYT_FULL=1``.
 if FULL:
     RUNS += [
         ("any_env_ppo", dict(n_steps=1024, recurrent=True, env_id="Pendulum-v1"), True),
@@ -91,7 +92,9 @@ def load(name: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "kwargs", "learns"), RUNS)
+@pytest.mark.parametrize(
+    ("name", "kwargs", "learns"), [run for run in RUNS if FULL or run[0] not in LONG]
+)
 def test_runs(name: str, kwargs: dict[str, Any], learns: bool, tmp_path: Path) -> None:
     build_and_train = load(name).build_and_train
     build_and_train(seed=0, **kwargs)

@@ -37,7 +37,7 @@ from tests.experiments.parts import MODULE
 from tests.experiments.test_any_space import ALGORITHMS
 from tests.selection import FULL, pairs_of, selected
 
-N_UPDATES = 20
+N_UPDATES = 10
 LENGTH = {"seed": 1, "n_steps": 1e4, "log_interval_steps": 1e4}
 RUNS = {
     "A2C": pg.cartpole,

@@ -13,6 +13,7 @@ from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo, EnvInfo
 from rlpyt.envs.base import EnvStep
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.quick_args import save__init__args
+from tests.selection import FULL
 
 
 def play(env, n_steps, seed=0):
@@ -83,7 +84,7 @@ def test_images_go_from_oldest_to_newest():
     assert not np.array_equal(b[-1], b[-2])
 
 
-@pytest.mark.parametrize("game", ["pong", "seaquest", "ms_pacman", "carnival"])
+@pytest.mark.parametrize("game", ["pong", "carnival", *["seaquest", "ms_pacman"] * FULL])
 def test_gray_levels_are_those_of_the_emulator(game):
     env = AtariEnv(game)
     frame = np.zeros(env.ale.getScreenDims(), np.uint8)

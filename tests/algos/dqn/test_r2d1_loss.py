@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from rlpyt.envs.toy import TMaze
 from rlpyt.spaces.int_box import IntBox
 from tests.algos.dqn.r2d1_parts import Run
 from tests.reference.recurrent_q_learning import input_priority, rows_of, sequence_loss
+from tests.selection import each_once, selected
 
 CASES = [
     {},
@@ -105,10 +107,10 @@ def test_the_data_of_these_tests_have_all_kinds_of_boundaries() -> None:
         assert (done.sum(0) > 1).any(), "several episodes in one sequence"
 
 
-@pytest.mark.parametrize("mid_batch_reset", [True, False])
-@pytest.mark.parametrize("interval", [1, 4])
-@pytest.mark.parametrize("warmup_T", [0, 3])
-@pytest.mark.parametrize("null_action", [0, 2])
+@pytest.mark.parametrize(
+    ("mid_batch_reset", "interval", "warmup_T", "null_action"),
+    selected(itertools.product((True, False), (1, 4), (0, 3), (0, 2))),
+)
 def test_values_are_those_of_acting(
     mid_batch_reset: bool, interval: int, warmup_T: int, null_action: int
 ) -> None:
@@ -227,15 +229,22 @@ def test_network_runs_once_over_every_step() -> None:
 # --- Priorities of new samples ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mid_batch_reset", [True, False])
-@pytest.mark.parametrize("n_step_return", [1, 2, 5, 6, 9])
+PRIORITIES = {
+    "plain": {},
+    "clipped": {"delta_clip": 0.1, "pri_eta": 0.2},
+    "bootstrap": {"bootstrap_timelimit": True},
+}
+
+
 @pytest.mark.parametrize(
-    "settings", [{}, {"delta_clip": 0.1, "pri_eta": 0.2}, {"bootstrap_timelimit": True}], ids=str
+    ("mid_batch_reset", "n_step_return", "name"),
+    each_once((True, False), (1, 2, 5, 6, 9), PRIORITIES),
 )
 def test_input_priorities_like_their_naive_twin(
-    mid_batch_reset: bool, n_step_return: int, settings: dict[str, Any]
+    mid_batch_reset: bool, n_step_return: int, name: str
 ) -> None:
     # The formula left out discount^n and took the value one step early; n = 1 was an error.
+    settings = PRIORITIES[name]
     run = Run(mid_batch_reset=mid_batch_reset, n_step_return=n_step_return, **settings)
     for _ in range(3):
         samples = run.collect()
