@@ -29,7 +29,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging.context import REPRODUCED_BUNDLE
 from rlpyt.utils.seed import Purpose, derived_seed
-from rlpyt.utils.synchronize import drain_queue
+from rlpyt.utils.synchronize import drain_queue, find_port
 from tests.determinism import dqn, pg, sac
 from tests.determinism.test_runs import (
     assert_equal_snapshots,
@@ -267,7 +267,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("name", FAMILIES if FULL else ["ppo kl"])
+@pytest.mark.parametrize("name", FAMILIES if FULL else ["ppo normalized", "ppo kl"])
 def test_families_train(name, tmp_path):
     make, RunnerCls = FAMILIES[name]
     snapshot = run(make, ranks(RunnerCls), tmp_path, n_steps=120)
@@ -530,6 +530,31 @@ def test_a_run_under_torchrun_and_another_that_fails(tmp_path):
     for rank in range(2):
         alone = told(tmp_path / "alone", rank, 7)["agent"]
         assert all(torch.equal(alone[name], of[rank]["agent"][name]) for name in alone)
+
+
+def launched(rank, port, directories):
+    """What one of two processes of a launcher does: it trains, and fails in the last directory."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    for how, directory in zip(("train", "raise"), directories):
+        sync_script.main(how, directory)
+
+
+@pytest.mark.slow  # The first optimizer of each process imports what takes a second.
+def test_a_run_in_processes_of_a_launcher_and_another_that_fails(tmp_path):
+    directories = [str(tmp_path / name) for name in ("launched", "bad")]
+    port = find_port(offset=0)
+    processes = [
+        fork(launched, rank, port, directories, output=tmp_path / f"output_{rank}")
+        for rank in range(2)
+    ]
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [1, 1]
+    assert "ZeroDivisionError: a bug of the user" in (tmp_path / "output_1").read_text()
+    of = [told(tmp_path / "launched", rank, 7) for rank in range(2)]
+    assert [t["seed"] for t in of] == [5, derived_seed(5, Purpose.RANK, 1)]
+    assert all(torch.equal(x, of[1]["agent"][name]) for name, x in of[0]["agent"].items())
 
 
 # How SIGINT ends several ranks is tested in test_resume.py.

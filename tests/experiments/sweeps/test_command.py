@@ -223,7 +223,7 @@ def test_variants_with_the_same_environment_share_one_when_they_are_checked(tmp_
 # --- A launch -------------------------------------------------------------------------------------
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_sweep_goes_on_and_reports_what_failed(tmp_path):
     directory = tmp_path / "sweep"
     words = ["sweep", "ppo", "CartPole-v1", "learning_rate=1e-3,1e300", *QUICK, "--slots", 1]

@@ -208,9 +208,7 @@ def test_run_that_finishes_while_its_launcher_looks(script, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("seconds", "survives"), [(1.5, True), pytest.param(8, False, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize(("seconds", "survives"), [(1.5, True), (8, False)])
 def test_run_that_outlives_its_guard_may_save_but_is_killed(
     script, tmp_path, monkeypatch, seconds, survives
 ):

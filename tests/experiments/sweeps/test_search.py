@@ -151,7 +151,7 @@ def test_a_search_whose_trials_have_no_number_is_no_success(tmp_path, script, op
         search(tmp_path, script, 2)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_killed_search_goes_on(script, tmp_path, optuna):
     """Of four trials one finished, one failed, one was killed with its launcher, one is new."""
     log_dirs = [tmp_path / "s" / f"trial_000{n}" for n in range(4)]
