@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch._dynamo  # As the first optimizer does, in each forked process if not here.
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.utils import seed

@@ -1,5 +1,6 @@
 """Asynchronous samplers, started in one process: batches are those of the serial sampler."""
 
+import copy
 import itertools
 import os
 import signal
@@ -239,3 +240,12 @@ def test_an_affinity_without_workers_is_refused(SamplerCls, affinity):
 def test_a_list_names_action_servers(SamplerCls):
     with pytest.raises(ValueError, match="a list names action servers, which only AsyncGpuSampler"):
         start_async(SamplerCls, [ONE])
+
+
+def test_a_copy_leaves_the_processes_behind():
+    """As the one that a server of another start method than fork is sent."""
+    sampler = start_async(AsyncGpuSampler, TWO)
+    copied = copy.copy(sampler)
+    assert (copied.supervisor, copied.workers) == (None, [])
+    assert sampler.supervisor is not None
+    sampler.shutdown()
