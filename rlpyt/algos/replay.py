@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -107,7 +107,9 @@ class ReplayAlgorithm(RlAlgorithm):
 
     Attributes:
         sampler_bs: number of environment steps in one batch of the sampler in this process.
-        updates_per_optimize: number of gradient updates in one iteration.
+        updates_per_optimize: number of gradient updates in this iteration, possibly 0: so many that
+            the replay ratio is exact over several iterations. A program that sets it, before or
+            during the run, gets this number in every iteration.
         min_itr_learn: first iteration that trains.
     """
 
@@ -116,11 +118,10 @@ class ReplayAlgorithm(RlAlgorithm):
     _warned_of_truncation = False
     warned_of_mask = False
     n_masked_updates = 0  # Number of successive updates without a valid sample.
-    # How the number of updates in one iteration is rounded.
-    _whole_updates: Callable[[float], int] = staticmethod(round)
+    _updates_per_itr: float | None = None  # By the replay ratio; None if their number is given.
+    _updates_owed = 0.0  # Fraction of an update that earlier iterations left.
 
     sampler_bs: int
-    updates_per_optimize: int
     min_itr_learn: int
     replay_buffer: Any
     min_steps_learn: float
@@ -154,7 +155,7 @@ class ReplayAlgorithm(RlAlgorithm):
         self.n_itr = n_itr
         self.world_size = self._n_samplers = world_size
         self._set_up(agent, batch_spec, mid_batch_reset)
-        self.updates_per_optimize = self._compute_updates_per_optimize()
+        self._set_updates_per_itr()
         self.initialize_replay_buffer(examples, batch_spec)
         self.optim_initialize(rank)
 
@@ -212,20 +213,15 @@ class ReplayAlgorithm(RlAlgorithm):
     def _configure_agent(self) -> None:
         """Pass the settings of its schedules to the agent."""
 
-    def _compute_updates_per_optimize(self) -> int:
-        """Return the number of updates in one iteration for ``replay_ratio``."""
+    def _set_updates_per_itr(self) -> None:
+        """Compute the number of updates in one iteration for ``replay_ratio``."""
         exact = self.replay_ratio * self.sampler_bs / self.batch_size
-        updates = max(1, self._whole_updates(exact))
+        self.updates_per_optimize = max(1, round(exact))  # For an optimize_agent of a program.
+        self._updates_per_itr, self._updates_owed = exact, 0.0
         logger.log(
             f"From sampler batch size {self.sampler_bs}, training batch size {self.batch_size}, "
-            f"and replay ratio {self.replay_ratio}, computed {updates} updates per iteration."
+            f"and replay ratio {self.replay_ratio}, computed {exact:.6g} updates per iteration."
         )
-        if self._whole_updates(exact) < 1:
-            logger.log(
-                f"WARNING: the replay ratio {self.replay_ratio} would need {exact:.3g} updates per "
-                "iteration, but makes one: use larger sampler batches, or a smaller batch_size."
-            )
-        return updates
 
     def initialize_replay_buffer(
         self, examples: Nested, batch_spec: BatchSpec, async_: bool = False
@@ -398,6 +394,7 @@ class ReplayAlgorithm(RlAlgorithm):
         opt_info = self._get_empty_optim_info()
         if itr < self.min_itr_learn:
             return opt_info
+        self._set_updates_due()
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
             samples_from_replay = self.to_training_device(self.sample_from_replay())
@@ -410,6 +407,23 @@ class ReplayAlgorithm(RlAlgorithm):
         if self.n_masked_updates or max(fractions, default=0) > MANY_MASKED:
             check_masks(self, fractions)
         return opt_info
+
+    @property
+    def updates_per_optimize(self) -> int:
+        return self._updates_per_optimize
+
+    @updates_per_optimize.setter
+    def updates_per_optimize(self, number: int) -> None:
+        self._updates_per_optimize = number
+        self._updates_per_itr = None
+
+    def _set_updates_due(self) -> None:
+        """Set ``updates_per_optimize`` to what the replay ratio needs in the next iteration."""
+        if self._updates_per_itr is None:
+            return
+        due = self._updates_owed + self._updates_per_itr
+        self._updates_per_optimize = int(due + 1e-6)  # A sum of tenths may be just below 1.
+        self._updates_owed = due - self._updates_per_optimize
 
     def _record_mask(self, samples: Nested, opt_info: Any) -> None:
         """Record the fraction of ``samples`` whose return a time limit truncated."""
@@ -479,13 +493,18 @@ class ReplayAlgorithm(RlAlgorithm):
     # --- State -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "replay_buffer": self._stateful_replay().state_dict()}
+        return {
+            **super().state_dict(),
+            "replay_buffer": self._stateful_replay().state_dict(),
+            "updates_owed": self._updates_owed,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         # The parts that may be refused come first, so that an error leaves everything unchanged.
         if "replay_buffer" in state:  # Otherwise another process has loaded it.
             self._stateful_replay().load_state_dict(state["replay_buffer"])
         super().load_state_dict(state)
+        self._updates_owed = state.get("updates_owed", 0.0)
 
     def _stateful_replay(self) -> Any:
         """Return the replay buffer.

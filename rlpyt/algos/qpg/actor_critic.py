@@ -165,8 +165,6 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     """
 
     opt_info_stride = 10
-    # Rounded down, as in rlpyt 0.1.2; the other algorithms round to the nearest number.
-    _whole_updates: Callable[[float], int] = int
 
     action_prior: str
     reward_scale: float

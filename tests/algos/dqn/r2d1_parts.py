@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
     "n_step_return": 2,
     "min_steps_learn": 90,
     "replay_size": 300,
-    "replay_ratio": 3,
+    "replay_ratio": 56 / 18,  # One update in each iteration.
     "eps_steps": 500,
     "target_update_interval": 5,
 }

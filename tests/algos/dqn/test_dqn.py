@@ -42,9 +42,55 @@ def test_schedules_count_the_steps_of_all_processes() -> None:
     assert algo.pri_beta_itr == 50
 
 
-def test_updates_are_rounded_and_never_none() -> None:
-    assert make_algo(replay_ratio=4.4).updates_per_optimize == 4
-    assert make_algo(replay_ratio=0.01).updates_per_optimize == 1
+@pytest.mark.parametrize(
+    ("replay_ratio", "expected"),
+    [
+        (4, [4, 4, 4, 4, 4, 4]),
+        (1.5, [1, 2, 1, 2, 1, 2]),
+        (0.4, [0, 0, 1, 0, 1, 0]),
+        (7 / 3, [2, 2, 3, 2, 2, 3]),
+    ],
+)
+def test_replay_ratio_is_exact(replay_ratio: float, expected: list[int]) -> None:
+    # The number of updates was rounded in each iteration, and at least one.
+    algo = make_algo(replay_ratio=replay_ratio)
+    assert algo.updates_per_optimize == max(1, round(replay_ratio)), "for a loop of one's own"
+    found = []
+    for itr in range(8):
+        (info,) = run(algo, itr, itr + 1)
+        if itr >= algo.min_itr_learn:
+            assert len(info.loss) == algo.updates_per_optimize
+            found.append(len(info.loss))
+    assert found == expected
+    assert algo.update_counter == sum(expected)
+
+
+def test_replay_ratio_of_tenths_does_not_drift() -> None:
+    algo = make_algo(replay_ratio=0.1)
+    numbers = []
+    for _ in range(1000):
+        algo._set_updates_due()
+        numbers.append(algo.updates_per_optimize)
+    assert numbers == [*[0] * 9, 1] * 100
+
+
+def test_number_of_updates_of_a_program_is_kept() -> None:
+    algo = make_algo(replay_ratio=1.5)
+    algo.updates_per_optimize = 2
+    assert [len(info.loss) for info in run(algo, 0, 6)] == [0, 0, 2, 2, 2, 2]
+
+
+def test_fractions_of_updates_are_resumed() -> None:
+    algo = make_algo(replay_ratio=1.5)
+    run(algo, 0, 3)
+    other = make_algo(replay_ratio=1.5)
+    other.load_state_dict(algo.state_dict())
+    state = algo.state_dict()
+    del state["updates_owed"]  # As in checkpoints of earlier versions.
+    third = make_algo(replay_ratio=1.5)
+    third.load_state_dict(state)
+    counts = [[len(info.loss) for info in run(x, 3, 6)] for x in (algo, other, third)]
+    assert counts == [[2, 1, 2], [2, 1, 2], [1, 2, 1]]
 
 
 def test_numbers_may_be_floats() -> None:
@@ -148,13 +194,10 @@ def test_a_run_too_short_to_train_is_logged(monkeypatch: pytest.MonkeyPatch) -> 
     assert any("steps: it trains nothing." in line for line in lines)
 
 
-@pytest.mark.parametrize(("replay_ratio", "warns"), [(0.4, True), (0.6, False)])
-def test_too_small_a_replay_ratio_is_logged(
-    monkeypatch: pytest.MonkeyPatch, replay_ratio: float, warns: bool
-) -> None:
+def test_updates_of_an_iteration_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = logged(monkeypatch)
-    assert make_algo(replay_ratio=replay_ratio).updates_per_optimize == 1
-    assert any("WARNING: the replay ratio 0.4" in line for line in lines) == warns
+    make_algo(replay_ratio=0.4)
+    assert any("0.4 updates per iteration" in line for line in lines)
 
 
 def test_replay_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -551,18 +551,12 @@ def test_agent_learns_when_training_starts(AlgoCls: Any, AgentCls: Any) -> None:
     assert algo.update_counter == 8
 
 
-def test_at_least_one_update(capsys: Any) -> None:
-    # There were none, without a word.
-    algo = make_algo(replay_ratio=0.1)
-    assert algo.updates_per_optimize == 1
-    assert "WARNING: the replay ratio" in capsys.readouterr().out
-
-
 @both
-def test_a_fraction_of_an_update_is_left_out(AlgoCls: Any, AgentCls: Any) -> None:
-    # As in rlpyt 0.1.2; it was rounded to the nearest number, like that of the other algorithms.
-    assert make_algo(AlgoCls, AgentCls, replay_ratio=2.75).updates_per_optimize == 2
-    assert make_algo(AlgoCls, AgentCls, replay_ratio=3).updates_per_optimize == 3
+def test_replay_ratio_is_exact(AlgoCls: Any, AgentCls: Any) -> None:
+    # Fractions of an update were left out.
+    algo = make_algo(AlgoCls, AgentCls, replay_ratio=2.75)
+    assert [len(info.piLoss) for info in run(algo, 0, 6)] == [0, 0, 2, 3, 3, 3]
+    assert algo.update_counter == 11
 
 
 def test_subclasses_are_warned_where_the_library_would_refuse(capsys: Any) -> None:
