@@ -435,3 +435,24 @@ class BaseAgent:
 
 def _will_be_trained(model: DistributedDataParallel) -> bool:
     return torch.is_grad_enabled() and any(p.requires_grad for p in model.parameters())
+
+
+def setting_of_model(model_kwargs: Mapping[str, Any], name: str, value: Any, default: Any) -> Any:
+    """Return a setting that an agent and its model share, and that either of them may be given.
+
+    Args:
+        model_kwargs: keywords of the model.
+        name: name of the setting, for the agent and for the model.
+        value: argument of the agent.
+        default: default of this argument.
+
+    Raises:
+        ValueError: if both are given, with different values.
+    """
+    of_model = model_kwargs.get(name, value)
+    if of_model != value and value != default:
+        raise ValueError(
+            f"{name} of the agent is {value}, but the keywords of its model have {name}="
+            f"{of_model}: give only one of them"
+        )
+    return of_model

@@ -73,7 +73,8 @@ def tqc(RunnerCls, **kwargs):
 def crossq(RunnerCls, **kwargs):
     net = {**SMALL, "batch_renorm": True}
     agent = small(sac_agent.SacAgent, model_kwargs=net, q_model_kwargs=net, target_networks=False)
-    algo = SAC(policy_update_interval=3, optim_kwargs={"betas": (0.5, 0.999)}, **SETTINGS)
+    optim = {"optim_kwargs": {"betas": (0.5, 0.999)}, "alpha_optim_kwargs": {}}
+    algo = SAC(policy_update_interval=3, **optim, **SETTINGS)
     return runner(RunnerCls, algo, agent, **kwargs)
 
 

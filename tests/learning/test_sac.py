@@ -30,7 +30,11 @@ SMALL = {"model_kwargs": NET, "q_model_kwargs": NET, "v_model_kwargs": NET}
 REDQ = {"target_subset": 2, "policy_update_interval": 2, "replay_ratio": 2 * 128}
 DROPOUT = {"q_model_kwargs": {**NET, "layer_norm": True, "dropout": 0.01}}
 RENORM = {**NET, "batch_renorm": True}
-CROSSQ = {"policy_update_interval": 3, "optim_kwargs": {"betas": (0.5, 0.999)}}
+CROSSQ = {
+    "policy_update_interval": 3,
+    "optim_kwargs": {"betas": (0.5, 0.999)},
+    "alpha_optim_kwargs": {},
+}
 NO_TARGETS = {"model_kwargs": RENORM, "q_model_kwargs": RENORM, "target_networks": False}
 QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
 

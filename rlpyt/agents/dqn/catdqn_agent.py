@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.base import AgentStep
+from rlpyt.agents.base import AgentStep, setting_of_model
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.core.masks import mask_atoms
 from rlpyt.core.records import EnvSpaces
@@ -22,11 +22,11 @@ class CatDqnAgent(DqnAgent):
     The model takes ``n_atoms`` and returns probabilities p [...,A,P].
 
     Args:
-        n_atoms: number of atoms P, at least 2.
+        n_atoms: number of atoms P, at least 2; may be in ``model_kwargs`` instead.
         **kwargs: keywords of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
 
     Raises:
-        ValueError: if there are fewer than 2 atoms.
+        ValueError: if there are fewer than 2 atoms, or ``model_kwargs`` has another number.
 
     Source: Bellemare et al. 2017, arXiv:1707.06887.
     """
@@ -34,9 +34,10 @@ class CatDqnAgent(DqnAgent):
     q_kind = "categorical"
 
     def __init__(self, n_atoms: int = 51, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        n_atoms = setting_of_model(self.model_kwargs, "n_atoms", n_atoms, 51)
         if n_atoms < 2:
             raise ValueError(f"n_atoms is {n_atoms}: a range of returns needs at least 2")
-        super().__init__(**kwargs)
         self.n_atoms = n_atoms
         self.model_kwargs = {**self.model_kwargs, "n_atoms": n_atoms}
 

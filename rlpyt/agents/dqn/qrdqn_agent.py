@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.agents.base import AgentStep
+from rlpyt.agents.base import AgentStep, setting_of_model
 from rlpyt.agents.dqn.dqn_agent import AgentInfo as AgentInfo, DqnAgent
 
 
@@ -16,11 +16,11 @@ class QrDqnAgent(DqnAgent):
     has the means q [...,A] of the quantiles.
 
     Args:
-        n_quantiles: number of quantiles N, at least 1.
+        n_quantiles: number of quantiles N, at least 1; may be in ``model_kwargs`` instead.
         **kwargs: keywords of :class:`~rlpyt.agents.dqn.dqn_agent.DqnAgent`.
 
     Raises:
-        ValueError: if there are no quantiles.
+        ValueError: if there are no quantiles, or ``model_kwargs`` has another number.
 
     Source: Dabney et al. 2018, arXiv:1710.10044.
     """
@@ -28,9 +28,10 @@ class QrDqnAgent(DqnAgent):
     q_kind = "quantile"
 
     def __init__(self, n_quantiles: int = 200, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        n_quantiles = setting_of_model(self.model_kwargs, "n_quantiles", n_quantiles, 200)
         if n_quantiles < 1:
             raise ValueError(f"n_quantiles is {n_quantiles}: make it at least 1")
-        super().__init__(**kwargs)
         self.n_quantiles = n_quantiles
         self.model_kwargs = {**self.model_kwargs, "n_quantiles": n_quantiles}
 

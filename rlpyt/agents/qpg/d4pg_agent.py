@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.agents.base import setting_of_model
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.models.qpg.mlp import CatQofMuMlpModel
 from rlpyt.utils.types import Nested
@@ -17,13 +18,13 @@ class D4pgAgent(DdpgAgent):
         Q(s, a) = sum_i z_i p_i(s, a)
 
     Args:
-        n_atoms: number of atoms P, at least 2.
+        n_atoms: number of atoms P, at least 2; may be in ``q_model_kwargs`` instead.
         QModelCls: class of the critic; takes ``n_atoms``, returns probabilities [B,P].
         action_std: standard deviation of the noise, a scalar or [A], for actions in [-1, 1].
         **kwargs: keywords of :class:`~rlpyt.agents.qpg.ddpg_agent.DdpgAgent`.
 
     Raises:
-        ValueError: if there are fewer than 2 atoms.
+        ValueError: if there are fewer than 2 atoms, or ``q_model_kwargs`` has another number.
 
     Source: Barth-Maron et al. 2018, arXiv:1804.08617.
     """
@@ -40,9 +41,10 @@ class D4pgAgent(DdpgAgent):
         action_std: Any = 0.3,
         **kwargs: Any,
     ) -> None:
+        super().__init__(QModelCls=QModelCls, action_std=action_std, **kwargs)
+        n_atoms = setting_of_model(self.q_model_kwargs, "n_atoms", n_atoms, 51)
         if n_atoms < 2:
             raise ValueError(f"n_atoms is {n_atoms}: a range of returns needs at least 2")
-        super().__init__(QModelCls=QModelCls, action_std=action_std, **kwargs)
         self.n_atoms = n_atoms
         self.q_model_kwargs = {**self.q_model_kwargs, "n_atoms": n_atoms}
         self.z = torch.linspace(-1, 1, n_atoms)  # Until give_V_min_max().

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlpyt.algos._optim import load_optimizer_state
+from rlpyt.algos._optim import load_optimizer_state, make_optimizer
 from rlpyt.algos.checks import check_positive, make_whole
 from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.qpg.actor_critic import (
@@ -120,6 +120,8 @@ class SAC(SoftActorCriticAlgorithm):
         policy_update_interval: number of critic updates per update of policy and temperature.
         dropped_quantiles: number D of quantiles per critic, the greatest, left out of the targets;
             needs critics that return quantiles. None for critics that return values.
+        alpha_optim_kwargs: keyword arguments of ``OptimCls`` for the temperature; None for
+            ``optim_kwargs``.
 
     Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
     al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,
@@ -137,6 +139,7 @@ class SAC(SoftActorCriticAlgorithm):
     target_subset: int | None
     policy_update_interval: int
     dropped_quantiles: int | None
+    alpha_optim_kwargs: dict[str, Any] | None
     alpha_optimizer: Any
     _log_alpha: torch.nn.Parameter
 
@@ -167,6 +170,7 @@ class SAC(SoftActorCriticAlgorithm):
         target_subset: int | None = None,
         policy_update_interval: int = 1,
         dropped_quantiles: int | None = None,
+        alpha_optim_kwargs: dict[str, Any] | None = None,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
@@ -226,7 +230,13 @@ class SAC(SoftActorCriticAlgorithm):
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
         log_alphas = torch.full((1,), log_alpha, device=self.training_device)
         self._log_alpha = torch.nn.Parameter(log_alphas, requires_grad=is_learned)
-        self.alpha_optimizer = self.make_optimizer([self._log_alpha]) if is_learned else None
+        self.alpha_optimizer = self._make_alpha_optimizer() if is_learned else None
+
+    def _make_alpha_optimizer(self) -> Any:
+        if self.alpha_optim_kwargs is None:
+            return self.make_optimizer([self._log_alpha])
+        rate, kwargs = self.learning_rate, self.alpha_optim_kwargs
+        return make_optimizer(self.OptimCls, [self._log_alpha], rate, kwargs)
 
     @property
     def _alpha(self) -> torch.Tensor:

@@ -186,7 +186,11 @@ CROSSQ: Config = dict(
         target_networks=False,
         q_model_kwargs=dict(hidden_sizes=[256, 256], batch_renorm=True),
     ),
-    algo=dict(learning_rate=1e-3, policy_update_interval=3),
+    algo=dict(
+        learning_rate=1e-3,
+        policy_update_interval=3,
+        alpha_optim_kwargs=dict(betas=[0.9, 0.999]),
+    ),
     model=dict(hidden_sizes=[256, 256], batch_renorm=True),
     optim=dict(betas=[0.5, 0.999]),
 )

@@ -14,7 +14,8 @@ from rlpyt.agents.dqn.atari.atari_iqn_agent import AtariIqnAgent
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent
 from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
-from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpQrDqnAgent
+from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
 from rlpyt.spaces.composite import Composite
@@ -74,6 +75,27 @@ def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict() -> None
     assert agent.step(*inputs(2)).agent_info.p.shape[-1] == 7
     assert agent.n_atoms == 7
     assert model_kwargs == {"hidden_sizes": [8]}
+
+
+@pytest.mark.parametrize(
+    ("AgentCls", "name", "keywords"),
+    [
+        (MlpCatDqnAgent, "n_atoms", "model_kwargs"),
+        (MlpQrDqnAgent, "n_quantiles", "model_kwargs"),
+        (D4pgAgent, "n_atoms", "q_model_kwargs"),
+    ],
+)
+def test_numbers_of_outputs_may_be_given_to_the_model(
+    AgentCls: Any, name: str, keywords: str
+) -> None:
+    # The agent replaced the model's number by its own default, in silence.
+    for kwargs in ({keywords: {name: 11}}, {name: 11}, {name: 11, keywords: {name: 11}}):
+        agent = AgentCls(**kwargs)
+        assert getattr(agent, name) == getattr(agent, keywords)[name] == 11
+    with pytest.raises(ValueError, match=f"{name} of the agent is 12.*{name}=11"):
+        AgentCls(**{name: 12, keywords: {name: 11}})
+    with pytest.raises(ValueError, match=f"{name} is 0"):
+        AgentCls(**{keywords: {name: 0}})
 
 
 @pytest.mark.parametrize("AgentCls", [DqnAgent, CatDqnAgent])

@@ -14,6 +14,8 @@ from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC, OptInfo
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.core.records import EnvSpaces
+from rlpyt.experiments.program import runner_call
+from rlpyt.experiments.train import configuration
 from rlpyt.replays.non_sequence.time_limit import (
     SamplesFromReplayTL,
     TlPrioritizedReplayBuffer,
@@ -557,6 +559,19 @@ def test_replay_ratio_is_exact(AlgoCls: Any, AgentCls: Any) -> None:
     algo = make_algo(AlgoCls, AgentCls, replay_ratio=2.75)
     assert [len(info.piLoss) for info in run(algo, 0, 6)] == [0, 0, 2, 3, 3, 3]
     assert algo.update_counter == 11
+
+
+def test_optimizer_of_the_temperature_may_have_settings_of_its_own() -> None:
+    # CrossQ's betas were those of the temperature too.
+    betas = {"betas": (0.5, 0.999)}
+    for settings, expected in (({}, 0.5), ({"alpha_optim_kwargs": {}}, 0.9)):
+        algo = make_algo(optim_kwargs=betas, **settings)
+        of_alpha, of_q = algo.alpha_optimizer.param_groups[0], algo.q1_optimizer.param_groups[0]
+        assert (of_alpha["betas"][0], of_q["betas"][0]) == (expected, 0.5)
+    words = ["Pendulum-v1", "sampler.batch_B=2"]
+    crossq = runner_call(configuration("crossq", words, 1e3), 0, None).make().algo
+    assert crossq.optim_kwargs["betas"] == [0.5, 0.999]
+    assert crossq.alpha_optim_kwargs == {"betas": [0.9, 0.999]}
 
 
 def test_subclasses_are_warned_where_the_library_would_refuse(capsys: Any) -> None:
